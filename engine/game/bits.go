@@ -1,0 +1,68 @@
+package game
+
+import "math/bits"
+
+// Bits is a set of cells: bit (Rows+1)*column + row, row 0 at the bottom. Bits 0..63 are in Lo, 64..127 in Hi.
+//
+// Boards of at most 64 bits never touch Hi; Board keeps a concrete uint64 path for them.
+type Bits struct{ Lo, Hi uint64 }
+
+// bit is the set of the one cell i.
+func bit(i int) Bits { return Bits{Lo: 1}.shl(uint(i)) }
+
+// Has reports whether bit i is set.
+func (a Bits) Has(i int) bool { return a.shr(uint(i)).Lo&1 != 0 }
+
+// IsZero reports whether no bit is set.
+func (a Bits) IsZero() bool { return a.Lo|a.Hi == 0 }
+
+// OnesCount is the number of bits set.
+func (a Bits) OnesCount() int { return bits.OnesCount64(a.Lo) + bits.OnesCount64(a.Hi) }
+
+// First is the index of the lowest bit set; MaxBits if there is none.
+func (a Bits) First() int {
+	if a.Lo != 0 {
+		return bits.TrailingZeros64(a.Lo)
+	}
+	return 64 + bits.TrailingZeros64(a.Hi)
+}
+
+// WithoutFirst is a without its lowest bit.
+func (a Bits) WithoutFirst() Bits {
+	if a.Lo != 0 {
+		return Bits{a.Lo & (a.Lo - 1), a.Hi}
+	}
+	return Bits{0, a.Hi & (a.Hi - 1)}
+}
+
+// And, Or, Xor and AndNot are the set operations a & b, a | b, a ^ b and a &^ b.
+func (a Bits) And(b Bits) Bits    { return Bits{a.Lo & b.Lo, a.Hi & b.Hi} }
+func (a Bits) Or(b Bits) Bits     { return Bits{a.Lo | b.Lo, a.Hi | b.Hi} }
+func (a Bits) Xor(b Bits) Bits    { return Bits{a.Lo ^ b.Lo, a.Hi ^ b.Hi} }
+func (a Bits) AndNot(b Bits) Bits { return Bits{a.Lo &^ b.Lo, a.Hi &^ b.Hi} }
+
+// Shr is a >> n: the cell that was at bit n comes to bit 0.
+func (a Bits) Shr(n uint) Bits { return a.shr(n) }
+
+func (a Bits) shr(n uint) Bits {
+	if n >= 64 {
+		return Bits{Lo: a.Hi >> (n - 64)}
+	}
+	return Bits{a.Lo>>n | a.Hi<<(64-n), a.Hi >> n}
+}
+
+func (a Bits) shl(n uint) Bits {
+	if n >= 64 {
+		return Bits{Hi: a.Lo << (n - 64)}
+	}
+	return Bits{a.Lo << n, a.Hi<<n | a.Lo>>(64-n)}
+}
+
+// add is a + b as 128-bit numbers, which makes a stone fall: a column's stones plus its bottom bit is its landing cell.
+func (a Bits) add(b Bits) Bits {
+	lo, carry := bits.Add64(a.Lo, b.Lo, 0)
+	return Bits{lo, a.Hi + b.Hi + carry}
+}
+
+// less orders bitboards as 128-bit numbers.
+func (a Bits) less(b Bits) bool { return a.Hi < b.Hi || a.Hi == b.Hi && a.Lo < b.Lo }

@@ -1,0 +1,182 @@
+package game
+
+import "math/bits"
+
+// Board is Rules made ready for play: the masks and shifts that moves and win tests use. It is immutable and safe to
+// share. Two boards are the same game exactly where their Rules are equal.
+//
+// The layout is column-major with one guard bit, always empty, on top of each column. On 7x6:
+//
+//	6 13 20 27 34 41 48   <- guard bits
+//	5 12 19 26 33 40 47
+//	4 11 18 25 32 39 46
+//	3 10 17 24 31 38 45
+//	2  9 16 23 30 37 44
+//	1  8 15 22 29 36 43
+//	0  7 14 21 28 35 42   <- row 0
+//
+// The guard keeps a run of stones from continuing at the bottom of the next column, so that one shift a direction
+// finds every line: 1 (up), Rows+1 (right), Rows (right and down), Rows+2 (right and up).
+type Board struct {
+	rules  Rules
+	wide   bool    // needs more than 64 bits
+	four   bool    // InARow == 4 on at most 64 bits: the fast win test
+	stride uint    // Rows + 1
+	shifts [4]uint // up, right, right-down, right-up
+
+	full   Bits // every cell
+	bottom Bits // the lowest cell of each column
+	column Bits // the cells of column 0
+
+	// For action a: cells[a] is where its stone may land (a column, or one cell without gravity), drop[a] the column's
+	// lowest cell (without gravity unused). The arrays of the 64-bit path are as long as an index masked to 6 bits
+	// needs, so that no bound is checked.
+	cells   []Bits
+	drop    []Bits
+	cells64 [64]uint64
+	drop64  [64]uint64
+
+	actionOf [MaxBits]int8 // cell -> the action that reaches it
+
+	// Mirroring swaps halves, then quarters, and so on, of `slots` columns (a power of two); mirrorPad columns too many
+	// are shifted out. swaps is empty where slots columns do not fit 64 bits.
+	swaps     []swap
+	mirrorPad uint
+}
+
+type swap struct {
+	shift uint
+	mask  uint64 // the columns that move down by shift come here
+}
+
+// NewBoard prepares rules for play; the error names the field that is out of range.
+func NewBoard(r Rules) (*Board, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	h := r.Rows + 1
+	b := &Board{
+		rules:  r,
+		wide:   h*r.Columns > 64,
+		stride: uint(h),
+		shifts: [4]uint{1, uint(h), uint(r.Rows), uint(h + 1)},
+	}
+	b.four = !b.wide && r.InARow == 4
+	for c := range r.Columns {
+		b.bottom = b.bottom.Or(bit(c * h))
+		for row := range r.Rows {
+			b.full = b.full.Or(bit(c*h + row))
+			if c == 0 {
+				b.column = b.full
+			}
+		}
+	}
+	b.cells = make([]Bits, r.Actions())
+	b.drop = make([]Bits, r.Actions())
+	for c := range r.Columns {
+		for row := range r.Rows {
+			a := b.CellAction(c, row)
+			b.cells[a] = b.cells[a].Or(bit(c*h + row))
+			b.actionOf[c*h+row] = int8(a)
+		}
+	}
+	if r.Gravity {
+		for c := range r.Columns {
+			b.drop[c] = bit(c * h)
+		}
+	}
+	if !b.wide {
+		for a := range b.cells {
+			b.cells64[a], b.drop64[a] = b.cells[a].Lo, b.drop[a].Lo
+		}
+	}
+	b.planMirror()
+	return b, nil
+}
+
+// MustBoard is NewBoard for rules known to be valid; it panics where they are not.
+func MustBoard(r Rules) *Board {
+	b, err := NewBoard(r)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// planMirror fills swaps where the columns, rounded up to a power of two, fit 64 bits.
+func (b *Board) planMirror() {
+	slots := 1 << bits.Len(uint(b.rules.Columns-1))
+	if slots*int(b.stride) > 64 {
+		return
+	}
+	b.mirrorPad = uint(slots-b.rules.Columns) * b.stride
+	for half := slots / 2; half >= 1; half /= 2 {
+		s := swap{shift: uint(half) * b.stride}
+		for c := range slots {
+			if c&half == 0 {
+				s.mask |= (1<<b.stride - 1) << (uint(c) * b.stride)
+			}
+		}
+		b.swaps = append(b.swaps, s)
+	}
+}
+
+// Rules are the rules that the board was made from.
+func (b *Board) Rules() Rules { return b.rules }
+
+// Rows, Columns, InARow, Cells and Actions repeat the rules' numbers.
+func (b *Board) Rows() int    { return b.rules.Rows }
+func (b *Board) Columns() int { return b.rules.Columns }
+func (b *Board) InARow() int  { return b.rules.InARow }
+func (b *Board) Cells() int   { return b.rules.Cells() }
+func (b *Board) Actions() int { return len(b.cells) }
+
+// Wide reports whether positions need more than 64 bits.
+func (b *Board) Wide() bool { return b.wide }
+
+// Full is the set of all cells.
+func (b *Board) Full() Bits { return b.full }
+
+// Shifts are the distances in bits between neighbours: up, right, right-down, right-up.
+func (b *Board) Shifts() [4]uint { return b.shifts }
+
+// Index is the bit of the cell in a column (0 at the left) and row (0 at the bottom).
+func (b *Board) Index(column, row int) int { return column*int(b.stride) + row }
+
+// CellAction is the action that puts a stone into a cell: its column, or its own number without gravity.
+func (b *Board) CellAction(column, row int) int {
+	if b.rules.Gravity {
+		return column
+	}
+	return (b.rules.Rows-1-row)*b.rules.Columns + column
+}
+
+// Action is the action that puts a stone on bit i of a bitboard.
+func (b *Board) Action(i int) int { return int(b.actionOf[i]) }
+
+// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that the shift tests and
+// the heuristics are checked against.
+func (b *Board) Lines() []Bits {
+	r := b.rules
+	directions := [][2]int{{0, 1}, {1, 0}, {1, -1}, {1, 1}}
+	if r.InARow == 1 {
+		directions = directions[:1] // one stone is a line, once
+	}
+	var lines []Bits
+	for c := range r.Columns {
+		for row := range r.Rows {
+			for _, d := range directions {
+				endC, endR := c+d[0]*(r.InARow-1), row+d[1]*(r.InARow-1)
+				if endC >= r.Columns || endR < 0 || endR >= r.Rows {
+					continue
+				}
+				var line Bits
+				for i := range r.InARow {
+					line = line.Or(bit(b.Index(c+i*d[0], row+i*d[1])))
+				}
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}

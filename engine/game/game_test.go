@@ -1,0 +1,316 @@
+package game_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// playBoth plays the bytes of script on the bitboards and on the array board, and compares them after every move.
+func playBoth(t *testing.T, r game.Rules, script []byte) {
+	t.Helper()
+	b, err := game.NewBoard(r)
+	if err != nil {
+		t.Fatalf("%v: %v", r, err)
+	}
+	naive := gametest.NewNaive(r)
+	var p game.Position
+	var actions []int
+	for _, choice := range script {
+		compare(t, b, p, naive)
+		legal := naive.Legal()
+		if len(legal) == 0 || b.Result(p) != game.Ongoing {
+			break
+		}
+		a := legal[int(choice)%len(legal)]
+		cell := b.Cell(p, a)
+		p = b.Play(p, a)
+		if b.Action(cell.First()) != a {
+			t.Fatalf("%v: action of cell %d is %d, want %d", r, cell.First(), b.Action(cell.First()), a)
+		}
+		naive.Play(a)
+		actions = append(actions, a)
+	}
+	compare(t, b, p, naive)
+	roundTrip(t, b, p, actions)
+}
+
+func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
+	t.Helper()
+	if want := n.Position(b); p != want {
+		t.Fatalf("%v: position %+v, want %+v", n.Rules, p, want)
+	}
+	mover := n.Mover()
+	if p.Plies() != n.Plies || p.Mover() != mover {
+		t.Fatalf("%v: plies %d mover %d, want %d %d", n.Rules, p.Plies(), p.Mover(), n.Plies, mover)
+	}
+	want := game.Ongoing
+	legal := n.Legal()
+	switch {
+	case n.Won(3 - mover):
+		want = game.Loss
+	case n.Won(mover):
+		want = game.Win
+	case len(legal) == 0:
+		want = game.Draw
+	}
+	if got := b.Result(p); got != want {
+		t.Fatalf("%v: result %v, want %v for %v", n.Rules, got, want, n.Cell)
+	}
+	can := 0
+	for a := -1; a <= b.Actions(); a++ {
+		if b.CanPlay(p, a) {
+			if can >= len(legal) || legal[can] != a {
+				t.Fatalf("%v: action %d is legal, want %v", n.Rules, a, legal)
+			}
+			if !b.Cell(p, a).AndNot(b.Legal(p)).IsZero() {
+				t.Fatalf("%v: landing cell of %d is not in Legal", n.Rules, a)
+			}
+			can++
+		}
+	}
+	if can != len(legal) || b.Legal(p).OnesCount() != len(legal) {
+		t.Fatalf("%v: %d legal actions, want %d", n.Rules, can, len(legal))
+	}
+	m := b.Mirror(p)
+	if want := n.Mirror().Position(b); m != want {
+		t.Fatalf("%v: mirror %+v, want %+v", n.Rules, m, want)
+	}
+	if b.Mirror(m) != p {
+		t.Fatalf("%v: mirror twice is not the position", n.Rules)
+	}
+	c, _ := b.Canonical(p)
+	if c2, _ := b.Canonical(m); c != c2 || c != p && c != m {
+		t.Fatalf("%v: canonical forms %+v and %+v differ", n.Rules, c, c2)
+	}
+	for _, a := range legal {
+		if b.Play(m, b.MirrorAction(a)) != b.Mirror(b.Play(p, a)) {
+			t.Fatalf("%v: mirrored action of %d is wrong", n.Rules, a)
+		}
+	}
+}
+
+// roundTrip writes the game and its last position in every notation and reads them back.
+func roundTrip(t *testing.T, b *game.Board, p game.Position, actions []int) {
+	t.Helper()
+	var parser game.Parser
+	s, err := parser.Parse(game.FormatNotation(b.Rules(), actions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Position != p || s.Board.Rules() != b.Rules() || s.Mark != p.Mover() {
+		t.Fatalf("%v: moves %v came back as %+v", b.Rules(), actions, s)
+	}
+	_, back, err := b.ParseMoves(game.FormatMoves(b.Rules(), actions))
+	if err != nil || fmt.Sprint(back) != fmt.Sprint(actions) {
+		t.Fatalf("%v: moves %v came back as %v, %v", b.Rules(), actions, back, err)
+	}
+	o, err := parser.Parse(s.Observation())
+	if err != nil || o.Position != p || o.Mark != s.Mark || o.Board.Rules() != b.Rules() {
+		t.Fatalf("%v: observation %s came back as %+v, %v", b.Rules(), s.Observation(), o, err)
+	}
+}
+
+func TestAgainstArrayBoard(t *testing.T) {
+	r := gametest.Rand(1)
+	for columns := 1; columns <= 12; columns++ {
+		for rows := 1; rows <= 9; rows++ {
+			for _, gravity := range []bool{true, false} {
+				for _, inARow := range []int{1, 2, 3, 4, 5, 7, 8, 13} {
+					script := make([]byte, 128)
+					for i := range script {
+						script[i] = byte(r.Uint32())
+					}
+					playBoth(t, game.Rules{Rows: rows, Columns: columns, InARow: inARow, Gravity: gravity}, script)
+				}
+			}
+		}
+	}
+	for _, rules := range []game.Rules{ // the corners of what 128 bits hold
+		{Rows: 127, Columns: 1, InARow: 4, Gravity: true},
+		{Rows: 127, Columns: 1, InARow: 100, Gravity: false},
+		{Rows: 63, Columns: 2, InARow: 4, Gravity: true},
+		{Rows: 62, Columns: 1, InARow: 9, Gravity: true},
+		{Rows: 63, Columns: 1, InARow: 70, Gravity: true},
+		{Rows: 1, Columns: 64, InARow: 3, Gravity: true},
+		{Rows: 1, Columns: 64, InARow: 33, Gravity: false},
+		{Rows: 1, Columns: 32, InARow: 3, Gravity: true},
+		{Rows: 15, Columns: 8, InARow: 6, Gravity: false},
+	} {
+		for range 20 {
+			script := make([]byte, 128)
+			for i := range script {
+				script[i] = byte(r.Uint32())
+			}
+			playBoth(t, rules, script)
+		}
+	}
+}
+
+func FuzzAgainstArrayBoard(f *testing.F) {
+	f.Add(uint8(7), uint8(6), uint8(4), true, []byte("\x00\x01\x02\x03\x04"))
+	f.Add(uint8(3), uint8(3), uint8(3), false, []byte("\x08\x07\x06\x05\x04"))
+	f.Add(uint8(12), uint8(9), uint8(5), true, []byte("abcdefghijklmnop"))
+	f.Fuzz(func(t *testing.T, columns, rows, inARow uint8, gravity bool, script []byte) {
+		playBoth(t, game.Rules{
+			Columns: 3 + int(columns)%10, Rows: 3 + int(rows)%7, InARow: 1 + int(inARow)%9, Gravity: gravity,
+		}, script)
+	})
+}
+
+func TestLines(t *testing.T) {
+	if n := len(game.MustBoard(game.Connect4).Lines()); n != 69 {
+		t.Errorf("%d lines on 7x6x4, want 69", n)
+	}
+	r := gametest.Rand(2)
+	for _, b := range gametest.Boards() {
+		lines := b.Lines()
+		for range 2000 {
+			// Random stones, dense enough that lines are common.
+			s := game.Bits{Lo: r.Uint64() | r.Uint64(), Hi: r.Uint64() | r.Uint64()}.And(b.Full())
+			want := false
+			for _, line := range lines {
+				want = want || line.AndNot(s).IsZero()
+			}
+			if got := b.Won(s); got != want {
+				t.Fatalf("%v: Won(%+v) = %v, want %v", b.Rules(), s, got, want)
+			}
+		}
+	}
+}
+
+func TestPerft(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, line := range gametest.DataLines(t, "perft_7x6x4.txt") {
+		var depth int
+		var sequences, won uint64
+		if _, err := fmt.Sscan(line, &depth, &sequences, &won); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if s, w := b.Perft(game.Position{}, depth); s != sequences || w != won {
+			t.Errorf("perft %d = %d, %d won, want %d, %d", depth, s, w, sequences, won)
+		}
+	}
+}
+
+// The counts of 9 and 10 plies are published (for example in John Tromp's and Pascal Pons' Connect Four pages).
+func TestPerftDeep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	b := game.MustBoard(game.Connect4)
+	for depth, want := range map[int]uint64{9: 39394572, 10: 268031646} {
+		if s, _ := b.Perft(game.Position{}, depth); s != want {
+			t.Errorf("perft %d = %d, want %d", depth, s, want)
+		}
+	}
+}
+
+func TestPerftTicTacToe(t *testing.T) {
+	b := game.MustBoard(game.TicTacToe)
+	var games, wonBefore uint64
+	for depth := 1; depth <= 9; depth++ {
+		s, won := b.Perft(game.Position{}, depth)
+		games += won
+		if depth == 9 {
+			games += s - won
+		}
+		wonBefore = won
+	}
+	if games != 255168 || wonBefore != 81792 {
+		t.Errorf("%d games (%d won on the last move), want 255168 (81792)", games, wonBefore)
+	}
+}
+
+// Random play lasts 21.3 moves on average and draws once in about 385 games; the array board gives the same rates.
+func TestRandomGames(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	r := gametest.Rand(3)
+	const games = 70000
+	plies, draws := 0, 0
+	for range games {
+		p := gametest.Position(r, b, b.Cells(), false)
+		plies += p.Plies()
+		if b.Result(p) == game.Draw {
+			draws++
+		}
+	}
+	if mean := float64(plies) / games; mean < 21.1 || mean > 21.5 {
+		t.Errorf("random games last %.2f moves on average, want about 21.3", mean)
+	}
+	if rate := float64(games) / float64(draws); rate < 300 || rate > 490 {
+		t.Errorf("one draw in %.0f games, want about one in 385", rate)
+	}
+}
+
+func TestHash(t *testing.T) {
+	r := gametest.Rand(4)
+	for _, b := range gametest.Boards() {
+		seen := map[uint64]game.Position{}
+		var set [64]int
+		positions := gametest.Positions(r, b, 5000, false)
+		for _, p := range positions {
+			h := p.Hash()
+			if q, ok := seen[h]; ok && q != p {
+				t.Fatalf("%v: %+v and %+v share a hash", b.Rules(), p, q)
+			}
+			if _, ok := seen[h]; !ok {
+				for i := range set {
+					set[i] += int(h >> i & 1)
+				}
+			}
+			seen[h] = p
+		}
+		if len(seen) < 1000 {
+			continue
+		}
+		for i, n := range set {
+			if share := float64(n) / float64(len(seen)); share < 0.42 || share > 0.58 {
+				t.Errorf("%v: bit %d of the hash is set in %.3f of positions", b.Rules(), i, share)
+			}
+		}
+	}
+}
+
+func BenchmarkWon(b *testing.B) {
+	for _, board := range []*game.Board{
+		game.MustBoard(game.Connect4),
+		game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 5, Gravity: true}),
+		game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true}),
+	} {
+		b.Run(board.Rules().String(), func(b *testing.B) {
+			positions := gametest.Positions(gametest.Rand(5), board, 1024, false)
+			won := 0
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if board.Won(positions[i&1023].Own) {
+					won++
+				}
+			}
+			_ = won
+		})
+	}
+}
+
+func BenchmarkPlay(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	positions := gametest.Positions(gametest.Rand(5), board, 1024, true)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p := positions[i&1023]
+		positions[i&1023].Own = board.Play(p, i%7).Other()
+	}
+}
+
+func BenchmarkCanonical(b *testing.B) {
+	for _, board := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})} {
+		b.Run(board.Rules().String(), func(b *testing.B) {
+			positions := gametest.Positions(gametest.Rand(5), board, 1024, true)
+			for i := 0; b.Loop(); i++ {
+				board.Canonical(positions[i&1023])
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+// Package gametest helps tests: ground truth from outside the repository, random positions, and a slow board that is
+// obviously right.
+package gametest
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Data is the path of a file of exact ground truth, kept beside the repository in ../shared/data. Where it is absent
+// the test skips, or fails if EVALD_REQUIRE_DATA=1 says that it must be there.
+func Data(t testing.TB, name string) string {
+	t.Helper()
+	_, self, _, _ := runtime.Caller(0)
+	path := filepath.Join(filepath.Dir(self), "../../../../shared/data", name)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			t.Fatalf("EVALD_REQUIRE_DATA=1, but ground truth is missing: %v", err)
+		}
+		t.Skipf("no ground truth beside the repository: %s", name)
+	}
+	return path
+}
+
+// DataLines are the lines of a ground-truth file without blank ones and comments (#).
+func DataLines(t testing.TB, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(Data(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,109 @@
+package gametest
+
+import "github.com/evald/evald/engine/game"
+
+// Naive is the game on an array of cells, written for clarity alone. It is what the bitboards are compared with.
+type Naive struct {
+	Rules game.Rules
+	Cell  [][]int // [column][row], row 0 at the bottom: 0 empty, 1 and 2 the players
+	Plies int
+}
+
+// NewNaive is the empty board.
+func NewNaive(r game.Rules) *Naive {
+	n := &Naive{Rules: r, Cell: make([][]int, r.Columns)}
+	for c := range n.Cell {
+		n.Cell[c] = make([]int, r.Rows)
+	}
+	return n
+}
+
+// Mover is the player to move, 1 or 2.
+func (n *Naive) Mover() int { return 1 + n.Plies%2 }
+
+// target is the cell of action a, or false where it is taken.
+func (n *Naive) target(a int) (column, row int, ok bool) {
+	if !n.Rules.Gravity {
+		column, row = a%n.Rules.Columns, n.Rules.Rows-1-a/n.Rules.Columns
+		return column, row, n.Cell[column][row] == 0
+	}
+	for row := range n.Rules.Rows {
+		if n.Cell[a][row] == 0 {
+			return a, row, true
+		}
+	}
+	return 0, 0, false
+}
+
+// Legal are the actions with room.
+func (n *Naive) Legal() []int {
+	var legal []int
+	for a := range n.Rules.Actions() {
+		if _, _, ok := n.target(a); ok {
+			legal = append(legal, a)
+		}
+	}
+	return legal
+}
+
+// Play puts a stone of the mover; a must be legal.
+func (n *Naive) Play(a int) {
+	c, row, _ := n.target(a)
+	n.Cell[c][row] = n.Mover()
+	n.Plies++
+}
+
+// Won reports whether the player has InARow in a line.
+func (n *Naive) Won(player int) bool {
+	for c := range n.Rules.Columns {
+		for row := range n.Rules.Rows {
+			for _, d := range [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}} {
+				run := 0
+				for x, y := c, row; n.at(x, y) == player; x, y = x+d[0], y+d[1] {
+					run++
+				}
+				if run >= n.Rules.InARow {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (n *Naive) at(c, row int) int {
+	if c < 0 || c >= n.Rules.Columns || row < 0 || row >= n.Rules.Rows {
+		return -1
+	}
+	return n.Cell[c][row]
+}
+
+// Mirror is the board with its columns reversed.
+func (n *Naive) Mirror() *Naive {
+	m := NewNaive(n.Rules)
+	m.Plies = n.Plies
+	for c := range n.Cell {
+		copy(m.Cell[n.Rules.Columns-1-c], n.Cell[c])
+	}
+	return m
+}
+
+// Position is the same board as bitboards.
+func (n *Naive) Position(b *game.Board) game.Position {
+	s, err := b.FromKaggle(n.Kaggle(), n.Mover())
+	if err != nil {
+		panic(err)
+	}
+	return s.Position
+}
+
+// Kaggle is the flat board, row by row from the top left.
+func (n *Naive) Kaggle() []int {
+	var cells []int
+	for row := n.Rules.Rows - 1; row >= 0; row-- {
+		for c := range n.Rules.Columns {
+			cells = append(cells, n.Cell[c][row])
+		}
+	}
+	return cells
+}

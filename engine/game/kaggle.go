@@ -1,0 +1,112 @@
+package game
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+)
+
+// observation is Kaggle's view of a position, with the rules beside it where they are not those of Connect4.
+type observation struct {
+	Board   []int `json:"board"` // row by row from the top left: 0 empty, 1 and 2 the players
+	Mark    *int  `json:"mark"`  // the player to move
+	Rows    *int  `json:"rows,omitempty"`
+	Columns *int  `json:"columns,omitempty"`
+	InARow  *int  `json:"inarow,omitempty"`
+	Gravity *bool `json:"gravity,omitempty"`
+}
+
+// parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. Other
+// fields are ignored, as Kaggle's observations carry more. The mark is trusted even where the stones do not fit it.
+func (p *Parser) parseObservation(s string) (State, error) {
+	var o observation
+	if err := json.Unmarshal([]byte(s), &o); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return State{}, &ParseError{Field: wrong.Field, Value: wrong.Value, Reason: "is not of type " + wrong.Type.String()}
+		}
+		return State{}, &ParseError{Field: "json", Value: s, Reason: err.Error()}
+	}
+	r := Connect4
+	for _, f := range []struct {
+		to   *int
+		from *int
+	}{{&r.Rows, o.Rows}, {&r.Columns, o.Columns}, {&r.InARow, o.InARow}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if o.Gravity != nil {
+		r.Gravity = *o.Gravity
+	}
+	b, err := p.board(r)
+	if err != nil {
+		return State{}, err
+	}
+	if o.Mark == nil {
+		return State{}, &ParseError{Field: "mark", Reason: "is missing; it says who is to move, 1 or 2"}
+	}
+	return b.FromKaggle(o.Board, *o.Mark)
+}
+
+// FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player
+// mark to move. Stone counts are not checked against the mark, since observations may disagree; floating stones are
+// refused under gravity. Errors are of type *ParseError and name cells by their number on the flat board.
+func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
+	fail := func(field string, value int, reason string) (State, error) {
+		return State{}, &ParseError{Field: field, Value: strconv.Itoa(value), Reason: reason}
+	}
+	if mark != 1 && mark != 2 {
+		return fail("mark", mark, "must be 1 or 2")
+	}
+	if len(cells) != b.Cells() {
+		return fail("board", len(cells), "cells, but "+b.rules.String()+" has "+strconv.Itoa(b.Cells()))
+	}
+	var p Position
+	for i, v := range cells {
+		column, row := i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns
+		stone := bit(b.Index(column, row))
+		switch v {
+		case 0:
+			continue
+		case mark:
+			p.Own = p.Own.Or(stone)
+		case 3 - mark:
+		default:
+			return fail("board["+strconv.Itoa(i)+"]", v, "must be 0, 1 or 2")
+		}
+		if below := i + b.rules.Columns; b.rules.Gravity && row > 0 && cells[below] == 0 {
+			return fail("board["+strconv.Itoa(i)+"]", v, "floats: the cell below it, "+strconv.Itoa(below)+", is empty")
+		}
+		p.All = p.All.Or(stone)
+	}
+	return State{Board: b, Position: p, Mark: mark}, nil
+}
+
+// Kaggle is the flat board of the state, row by row from the top left: 0 empty, 1 and 2 the players.
+func (s State) Kaggle() []int {
+	b := s.Board
+	cells := make([]int, b.Cells())
+	for i := range cells {
+		at := b.Index(i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns)
+		switch {
+		case s.Own.Has(at):
+			cells[i] = s.Mark
+		case s.All.Has(at):
+			cells[i] = 3 - s.Mark
+		}
+	}
+	return cells
+}
+
+// Observation is the state as one line of JSON that Parse reads back; the rules are left out where they are Connect4.
+func (s State) Observation() string {
+	o := observation{Board: s.Kaggle(), Mark: &s.Mark}
+	if r := s.Board.rules; r != Connect4 {
+		o.Rows, o.Columns, o.InARow, o.Gravity = &r.Rows, &r.Columns, &r.InARow, &r.Gravity
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // ints and bools always marshal
+	}
+	return string(text)
+}

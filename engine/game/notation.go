@@ -1,0 +1,193 @@
+package game
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// State is what one line of input describes: a position, the board it is on and whose move it is.
+type State struct {
+	Board *Board
+	Position
+	Mark int // the player to move, 1 or 2
+}
+
+// ParseError names what is wrong with a text: the line (0 where there is none), the field, its value and the reason.
+type ParseError struct {
+	Line   int
+	Field  string // rules, columns, rows, inarow, moves, board, mark, json
+	Value  string
+	Reason string
+}
+
+func (e *ParseError) Error() string {
+	s := e.Field + " " + quote(e.Value) + ": " + e.Reason
+	if e.Line > 0 {
+		s = fmt.Sprintf("line %d: %s", e.Line, s)
+	}
+	return s
+}
+
+// quote shows a value in an error, cut where it is long.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		cut := most
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		return strconv.Quote(s[:cut]) + ".."
+	}
+	return strconv.Quote(s)
+}
+
+// symbols name actions in text, action 0 first. Boards with more actions write numbers joined by dots.
+const symbols = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// emptyMoves is the text of no moves at all.
+const emptyMoves = "-"
+
+// FormatMoves writes actions in play order: "44554", "-" for none; on a board of more than 61 actions "12.4.60".
+func FormatMoves(r Rules, actions []int) string {
+	if len(actions) == 0 {
+		return emptyMoves
+	}
+	var s strings.Builder
+	for i, a := range actions {
+		if r.Actions() <= len(symbols) {
+			s.WriteByte(symbols[a])
+			continue
+		}
+		if i > 0 {
+			s.WriteByte('.')
+		}
+		s.WriteString(strconv.Itoa(a + 1))
+	}
+	return s.String()
+}
+
+// FormatNotation writes a game as one line of input: the rules as a prefix unless they are Connect4, then the moves.
+func FormatNotation(r Rules, actions []int) string {
+	if r == Connect4 {
+		return FormatMoves(r, actions)
+	}
+	return r.String() + ":" + FormatMoves(r, actions)
+}
+
+// Parser reads positions in every notation. It keeps the board of the last rules that it saw, so that a file of one
+// game prepares its board once. The zero value is ready; it is not safe for concurrent use.
+type Parser struct {
+	standard, last *Board
+}
+
+func (p *Parser) board(r Rules) (*Board, error) {
+	if r == Connect4 {
+		if p.standard == nil {
+			p.standard = MustBoard(Connect4)
+		}
+		return p.standard, nil
+	}
+	if p.last == nil || p.last.rules != r {
+		b, err := NewBoard(r)
+		if err != nil {
+			return nil, err
+		}
+		p.last = b
+	}
+	return p.last, nil
+}
+
+// Parse reads one position: moves ("44554", "-"), moves behind rules ("9x5x4:4455", "3x3x3free:51"), or a JSON object
+// with Kaggle's board and mark. Errors are of type *ParseError.
+func (p *Parser) Parse(s string) (State, error) {
+	if strings.HasPrefix(s, "{") {
+		return p.parseObservation(s)
+	}
+	rules, moves := Connect4, s
+	if prefix, rest, found := strings.Cut(s, ":"); found {
+		r, err := ParseRules(prefix)
+		if err != nil {
+			return State{}, err
+		}
+		rules, moves = r, rest
+	}
+	b, err := p.board(rules)
+	if err != nil {
+		return State{}, err
+	}
+	pos, err := b.parseMoves(moves, nil)
+	if err != nil {
+		return State{}, err
+	}
+	return State{Board: b, Position: pos, Mark: pos.Mover()}, nil
+}
+
+// ParseMoves plays the moves of s from the empty board. It returns the position and the actions.
+// Errors are of type *ParseError.
+func (b *Board) ParseMoves(s string) (Position, []int, error) {
+	var actions []int
+	p, err := b.parseMoves(s, func(a int) { actions = append(actions, a) })
+	return p, actions, err
+}
+
+// parseMoves calls played, unless it is nil, with every action.
+func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error) {
+	if s == emptyMoves {
+		return p, nil
+	}
+	fail := func(n int, format string, args ...any) (Position, error) {
+		return Position{}, &ParseError{
+			Field: "moves", Value: s,
+			Reason: fmt.Sprintf("move %d %s", n, fmt.Sprintf(format, args...)),
+		}
+	}
+	if s == "" {
+		return Position{}, &ParseError{Field: "moves", Value: s, Reason: `is empty; the empty board is "-"`}
+	}
+	for rest, n := s, 1; rest != ""; n++ {
+		a, token := 0, ""
+		a, token, rest = b.nextMove(rest)
+		switch {
+		case a < 0 || a >= b.Actions():
+			return fail(n, "is %s, not one of %s", quote(token), b.actionRange())
+		case p.All == b.full:
+			return fail(n, "comes after the board was full")
+		case n > 1 && b.Won(p.Other()):
+			return fail(n, "comes after the game was won")
+		case !b.CanPlay(p, a):
+			return fail(n, "goes to %s, which is full", quote(token))
+		}
+		p = b.Play(p, a)
+		if played != nil {
+			played(a)
+		}
+	}
+	return p, nil
+}
+
+// nextMove cuts the first move off s; the action is -1 where it cannot be read.
+func (b *Board) nextMove(s string) (a int, token, rest string) {
+	if b.Actions() <= len(symbols) {
+		_, size := utf8.DecodeRuneInString(s)
+		return strings.Index(symbols, s[:size]), s[:size], s[size:]
+	}
+	token, rest, dotted := strings.Cut(s, ".")
+	n, err := strconv.Atoi(token)
+	if err != nil || dotted && rest == "" || token[0] == '+' {
+		return -1, token, rest
+	}
+	return n - 1, token, rest
+}
+
+func (b *Board) actionRange() string {
+	n := b.Actions()
+	if n > len(symbols) {
+		return fmt.Sprintf("1 to %d (moves joined by dots)", n)
+	}
+	if n <= 9 {
+		return fmt.Sprintf("1 to %d", n)
+	}
+	return fmt.Sprintf("1 to 9 and a to %c", symbols[n-1])
+}

@@ -1,0 +1,174 @@
+package game_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+func TestParseErrors(t *testing.T) {
+	board := strings.Repeat("0,", 41)
+	for _, c := range []struct{ in, want string }{
+		{"", `moves "": is empty; the empty board is "-"`},
+		{"448", `moves "448": move 3 is "8", not one of 1 to 7`},
+		{"4é4", `moves "4é4": move 2 is "é", not one of 1 to 7`},
+		{"44-", `moves "44-": move 3 is "-", not one of 1 to 7`},
+		{"4444444", `moves "4444444": move 7 goes to "4", which is full`},
+		{"12121212", `moves "12121212": move 8 comes after the game was won`},
+		{"3x3x3free:551", `moves "551": move 2 goes to "5", which is full`},
+		{"1x2x4:111", `moves "111": move 3 comes after the board was full`},
+		{"12x9x4:d", `moves "d": move 1 is "d", not one of 1 to 9 and a to c`},
+		{"64x1x4:12.65", `moves "12.65": move 2 is "65", not one of 1 to 64 (moves joined by dots)`},
+		{"64x1x4:12.", `moves "12.": move 1 is "12", not one of 1 to 64 (moves joined by dots)`},
+		{"7x6:44", `rules "7x6": want columns x rows x in-a-row, such as 7x6x4 or 3x3x3free`},
+		{"7x+6x4:44", `rows "+6": is not a whole number in rules "7x+6x4"`},
+		{"0x6x4:44", `columns "0": must be 1 or more`},
+		{"7x6x0:44", `inarow "0": must be 1 to 128`},
+		{"20x20x4:44", `rules "20x20x4": needs more than 128 bits: (rows + 1) * columns may be at most 128`},
+		{"9223372036854775807x1x1:1", `rules "9223372036854775807x1x1": needs more than 128 bits: (rows + 1) * columns may be at most 128`},
+		{`{"board":[` + board + `0]}`, `mark "": is missing; it says who is to move, 1 or 2`},
+		{`{"board":[` + board + `0],"mark":3}`, `mark "3": must be 1 or 2`},
+		{`{"board":[` + board + `3],"mark":1}`, `board[41] "3": must be 0, 1 or 2`},
+		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty`},
+		{`{"board":[0,0],"mark":1}`, `board "2": cells, but 7x6x4 has 42`},
+		{`{"mark":1}`, `board "0": cells, but 7x6x4 has 42`},
+		{`{"board":"x","mark":1}`, `board "string": is not of type []int`},
+		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
+		{`{"board":`, `json "{\"board\":": unexpected end of JSON input`},
+	} {
+		var p game.Parser
+		s, err := p.Parse(c.in)
+		if err == nil {
+			t.Errorf("Parse(%q) = %+v, want the error %s", c.in, s, c.want)
+		} else if err.Error() != c.want {
+			t.Errorf("Parse(%q): error\n %s, want\n %s", c.in, err, c.want)
+		}
+	}
+	e := &game.ParseError{Line: 7, Field: "moves", Value: strings.Repeat("é", 30), Reason: "is odd"}
+	if want := `line 7: moves "` + strings.Repeat("é", 20) + `"..: is odd`; e.Error() != want {
+		t.Errorf("error %s, want %s", e.Error(), want)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		in, rules string
+		plies     int
+		mark      int
+		result    game.Result
+	}{
+		{"-", "7x6x4", 0, 1, game.Ongoing},
+		{"44554", "7x6x4", 5, 2, game.Ongoing},
+		{"1212121", "7x6x4", 7, 2, game.Loss},
+		{"9x5x4:4455", "9x5x4", 4, 1, game.Ongoing},
+		{"12x9x4:ccaa", "12x9x4", 4, 1, game.Ongoing},
+		{"3x3x3free:51936", "3x3x3free", 5, 2, game.Ongoing},
+		{"3x3x3free:123546879", "3x3x3free", 9, 2, game.Draw},
+		{`{"board":[0,0,0,0,0,0,1,2,0],"mark":1,"rows":3,"columns":3,"inarow":3,"step":2,"remainingOverageTime":60}`, "3x3x3", 2, 1, game.Ongoing},
+		{`{"board":[0,0,0,2,0,0,1,1,1],"mark":1,"rows":3,"columns":3,"inarow":3}`, "3x3x3", 4, 1, game.Win},
+	} {
+		var p game.Parser
+		s, err := p.Parse(c.in)
+		if err != nil {
+			t.Errorf("Parse(%q): %v", c.in, err)
+			continue
+		}
+		if s.Board.Rules().String() != c.rules || s.Plies() != c.plies || s.Mark != c.mark || s.Board.Result(s.Position) != c.result {
+			t.Errorf("Parse(%q) = %v, %d plies, mark %d, %v; want %+v", c.in, s.Board.Rules(), s.Plies(), s.Mark, s.Board.Result(s.Position), c)
+		}
+	}
+}
+
+// One observation of the seeds has a stone count that its mark does not fit: the mark is trusted.
+func TestSeedBoards(t *testing.T) {
+	var puzzles []struct {
+		Name            string
+		Rows, Columns   int
+		InARow          int
+		Mark            int
+		Board           []int
+		ReachableParity bool  `json:"reachable_parity"`
+		SolverScores    []any `json:"solver_scores"`
+	}
+	text, err := os.ReadFile(gametest.Data(t, "seeds/puzzles.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &puzzles); err != nil {
+		t.Fatal(err)
+	}
+	impossible := 0
+	for _, z := range puzzles {
+		b := game.MustBoard(game.Rules{Rows: z.Rows, Columns: z.Columns, InARow: z.InARow, Gravity: true})
+		s, err := b.FromKaggle(z.Board, z.Mark)
+		if err != nil {
+			t.Fatalf("%s: %v", z.Name, err)
+		}
+		if s.Mark != z.Mark {
+			t.Errorf("%s: mark %d, want %d", z.Name, s.Mark, z.Mark)
+		}
+		if (s.Mover() == z.Mark) != z.ReachableParity {
+			t.Errorf("%s: %d stones and mark %d, but reachable is %v", z.Name, s.Plies(), z.Mark, z.ReachableParity)
+		}
+		if !z.ReachableParity {
+			impossible++
+		}
+		for a, score := range z.SolverScores {
+			if b.CanPlay(s.Position, a) != (score != nil) {
+				t.Errorf("%s: column %d legal is %v, exact score %v", z.Name, a, b.CanPlay(s.Position, a), score)
+			}
+		}
+	}
+	if len(puzzles) != 10 || impossible != 1 {
+		t.Errorf("%d puzzles, %d impossible; want 10 and 1", len(puzzles), impossible)
+	}
+}
+
+// Every text is refused with a ParseError or read, and what was read can be written and read again.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"-", "44554", "9x5x4:4455", "3x3x3free:51936", "64x1x4:12.33", "12x9x4:abc",
+		`{"board":[0,0,0,0,0,0,1,2,0],"mark":1,"rows":3,"columns":3,"inarow":3,"gravity":false}`, "{", "::", "x",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var p game.Parser
+		s, err := p.Parse(text)
+		if err != nil {
+			if _, ok := err.(*game.ParseError); !ok || err.Error() == "" {
+				t.Fatalf("Parse(%q): error %v of type %T", text, err, err)
+			}
+			return
+		}
+		if !s.Own.AndNot(s.All).IsZero() || !s.All.AndNot(s.Board.Full()).IsZero() {
+			t.Fatalf("Parse(%q) = %+v, stones off the board", text, s)
+		}
+		again, err := p.Parse(s.Observation())
+		if err != nil || again.Position != s.Position || again.Mark != s.Mark || again.Board.Rules() != s.Board.Rules() {
+			t.Fatalf("Parse(%q) = %+v, written and read again %+v, %v", text, s, again, err)
+		}
+	})
+}
+
+func FuzzRules(f *testing.F) {
+	for _, s := range []string{"7x6x4", "3x3x3free", "0x0x0", "7x6", "1x127x128"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := game.ParseRules(s)
+		if err != nil {
+			return
+		}
+		if again, err := game.ParseRules(r.String()); err != nil || again != r {
+			t.Fatalf("ParseRules(%q) = %+v, written and read again %+v, %v", s, r, again, err)
+		}
+		if _, err := game.NewBoard(r); err != nil {
+			t.Fatalf("ParseRules(%q) was valid, but NewBoard: %v", s, err)
+		}
+	})
+}

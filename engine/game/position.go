@@ -1,0 +1,220 @@
+package game
+
+import "math/bits"
+
+// Position is the stones of one moment of a game, seen from the side to move. The zero value is the empty board.
+// It is a plain value of 32 bytes and can be a map key; the Board it belongs to travels beside it.
+type Position struct {
+	Own Bits // stones of the side to move
+	All Bits // stones of both sides
+}
+
+// Other is the stones of the side that moved last.
+func (p Position) Other() Bits { return p.All.Xor(p.Own) }
+
+// Plies is the number of stones on the board: the moves made so far.
+func (p Position) Plies() int { return p.All.OnesCount() }
+
+// Mover is the player to move, 1 or 2, by the number of stones.
+func (p Position) Mover() int { return 1 + p.Plies()&1 }
+
+// Result says how a game stands for the side to move.
+type Result uint8
+
+// The results. Win and Loss are the view of the side to move; after a winning move that side sees a Loss.
+const (
+	Ongoing Result = iota
+	Win
+	Draw
+	Loss
+)
+
+func (r Result) String() string { return [...]string{"ongoing", "win", "draw", "loss"}[r] }
+
+// Legal is the set of cells where the next stone can land, whether or not the game is over.
+func (b *Board) Legal(p Position) Bits {
+	if !b.rules.Gravity {
+		return b.full.AndNot(p.All)
+	}
+	if !b.wide {
+		return Bits{Lo: (p.All.Lo + b.bottom.Lo) & b.full.Lo}
+	}
+	return p.All.add(b.bottom).And(b.full)
+}
+
+// Cell is the cell where the stone of action a lands, as a set of one; empty where a is illegal.
+// It panics where a is not in 0..Actions-1.
+func (b *Board) Cell(p Position, a int) Bits {
+	if !b.rules.Gravity {
+		return b.cells[a].AndNot(p.All)
+	}
+	return p.All.add(b.drop[a]).And(b.cells[a])
+}
+
+// CanPlay reports whether a is an action of this board and its column or cell has room.
+func (b *Board) CanPlay(p Position, a int) bool {
+	return a >= 0 && a < len(b.cells) && !b.Cell(p, a).IsZero()
+}
+
+// Play is the position after the side to move plays a, seen from the other side. The action must be legal (CanPlay):
+// nothing is checked here.
+func (b *Board) Play(p Position, a int) Position {
+	if b.wide {
+		return Position{Own: p.All.Xor(p.Own), All: p.All.Or(b.Cell(p, a))}
+	}
+	all := p.All.Lo
+	cell := b.cells64[a&63]
+	if b.rules.Gravity {
+		cell &= all + b.drop64[a&63]
+	}
+	return Position{Own: Bits{Lo: all ^ p.Own.Lo}, All: Bits{Lo: all | cell}}
+}
+
+// PlayCell is Play by the landing cell, one bit of Legal.
+func (b *Board) PlayCell(p Position, cell Bits) Position {
+	return Position{Own: p.All.Xor(p.Own), All: p.All.Or(cell)}
+}
+
+// Won reports whether the stones hold InARow in a line.
+//
+// A run of n that begins at a cell survives n-1 shifts by the direction's step, each ANDed on; doubling the step does
+// the same in log2(n) shifts.
+func (b *Board) Won(stones Bits) bool {
+	if b.four {
+		return b.won4(stones.Lo)
+	}
+	if !b.wide {
+		return b.won64(stones.Lo)
+	}
+	return b.won128(stones)
+}
+
+func (b *Board) won4(s uint64) bool {
+	v, h, d, u := b.shifts[0]&63, b.shifts[1]&63, b.shifts[2]&63, b.shifts[3]&63
+	mv, mh, md, mu := s&(s>>v), s&(s>>h), s&(s>>d), s&(s>>u)
+	return mv&(mv>>(2*v&63))|mh&(mh>>(2*h&63))|md&(md>>(2*d&63))|mu&(mu>>(2*u&63)) != 0
+}
+
+func (b *Board) won64(s uint64) bool {
+	k := uint(b.rules.InARow)
+	for _, step := range b.shifts {
+		m, n := s, uint(1)
+		for ; 2*n <= k; n *= 2 {
+			m &= m >> (n * step)
+		}
+		if m&(m>>((k-n)*step)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Board) won128(s Bits) bool {
+	k := uint(b.rules.InARow)
+	for _, step := range b.shifts {
+		m, n := s, uint(1)
+		for ; 2*n <= k; n *= 2 {
+			m = m.And(m.shr(n * step))
+		}
+		if !m.And(m.shr((k - n) * step)).IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Result says how the game stands for the side to move. Loss (the other side has a line) is looked for first; Win can
+// only come from an observation whose mark disagrees with its stones.
+func (b *Board) Result(p Position) Result {
+	switch {
+	case b.Won(p.Other()):
+		return Loss
+	case b.Won(p.Own):
+		return Win
+	case p.All == b.full:
+		return Draw
+	}
+	return Ongoing
+}
+
+// Perft counts the move sequences of exactly depth moves from p; sequences in which the game ended earlier do not
+// count. won is how many of them end with a winning move.
+func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
+	if depth == 0 {
+		return 1, 0
+	}
+	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
+		cell := Bits{Lo: legal.Lo & -legal.Lo}
+		if cell.Lo == 0 {
+			cell.Hi = legal.Hi & -legal.Hi
+		}
+		wins := b.Won(p.Own.Or(cell))
+		switch {
+		case depth == 1:
+			sequences++
+			if wins {
+				won++
+			}
+		case !wins:
+			s, w := b.Perft(b.PlayCell(p, cell), depth-1)
+			sequences, won = sequences+s, won+w
+		}
+	}
+	return sequences, won
+}
+
+// mirror64 is the 64-bit mirror where the board has swaps.
+func (b *Board) mirror64(x uint64) uint64 {
+	for _, s := range b.swaps {
+		x = x>>s.shift&s.mask | x&s.mask<<s.shift
+	}
+	return x >> b.mirrorPad
+}
+
+func (b *Board) mirrorBits(x Bits) Bits {
+	if len(b.swaps) > 0 {
+		return Bits{Lo: b.mirror64(x.Lo)}
+	}
+	var y Bits
+	for range b.rules.Columns {
+		y = y.shl(b.stride).Or(x.And(b.column))
+		x = x.shr(b.stride)
+	}
+	return y
+}
+
+// Mirror is the position with its columns in reverse order.
+func (b *Board) Mirror(p Position) Position {
+	return Position{Own: b.mirrorBits(p.Own), All: b.mirrorBits(p.All)}
+}
+
+// MirrorAction is the action on the mirrored board that answers to a.
+func (b *Board) MirrorAction(a int) int {
+	c := a % b.rules.Columns
+	return a - c + b.rules.Columns - 1 - c
+}
+
+// Canonical is the smaller of p and its mirror image, the same for both, and whether that is the mirror image.
+// With the rules it is the key under which a position is stored.
+func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
+	m := b.Mirror(p)
+	if m.All.less(p.All) || m.All == p.All && m.Own.less(p.Own) {
+		return m, true
+	}
+	return p, false
+}
+
+// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes; it is
+// stable across runs and machines.
+func (p Position) Hash() uint64 {
+	const a, b, c = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9
+	hi, lo := bits.Mul64(p.Own.Lo^a, p.All.Lo^b)
+	h := hi ^ lo
+	if p.All.Hi != 0 {
+		hi, lo = bits.Mul64(p.Own.Hi^h, p.All.Hi^c)
+		h = hi ^ lo
+	}
+	h ^= h >> 32
+	h *= a
+	return h ^ h>>29
+}

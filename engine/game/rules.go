@@ -1,0 +1,92 @@
+// Package game is ConnectX: Connect Four on any board, any number in a row, with or without gravity.
+//
+// It holds the rules, the bitboards, move generation, the win test, symmetry and every notation in which positions
+// travel. It knows nothing of values, policies or searches.
+package game
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Rules describe one game of the family.
+type Rules struct {
+	Rows    int  // cells in a column, from 1
+	Columns int  // cells in a row, from 1
+	InARow  int  // stones in a line that win, from 1; more than the board can hold means that nobody wins
+	Gravity bool // true: a stone falls to the lowest empty cell of its column; false: any empty cell may be taken
+}
+
+// The two games that most users want.
+var (
+	Connect4  = Rules{Rows: 6, Columns: 7, InARow: 4, Gravity: true}
+	TicTacToe = Rules{Rows: 3, Columns: 3, InARow: 3, Gravity: false}
+)
+
+// MaxBits is the width of the widest bitboard. A board needs (Rows+1) * Columns bits: one guard bit tops each column.
+const MaxBits = 128
+
+// maxInARow bounds InARow; no line on a board of MaxBits is longer.
+const maxInARow = MaxBits
+
+// Cells is the number of cells of the board.
+func (r Rules) Cells() int { return r.Rows * r.Columns }
+
+// Actions is the number of different moves, legal or not: columns under gravity, cells without.
+// Actions are numbered from 0: columns from the left; cells row by row from the top left, as Kaggle numbers them.
+func (r Rules) Actions() int {
+	if r.Gravity {
+		return r.Columns
+	}
+	return r.Cells()
+}
+
+// Validate says which field is out of range, or nil.
+func (r Rules) Validate() error {
+	switch {
+	case r.Rows < 1:
+		return &ParseError{Field: "rows", Value: strconv.Itoa(r.Rows), Reason: "must be 1 or more"}
+	case r.Columns < 1:
+		return &ParseError{Field: "columns", Value: strconv.Itoa(r.Columns), Reason: "must be 1 or more"}
+	case r.InARow < 1 || r.InARow > maxInARow:
+		return &ParseError{Field: "inarow", Value: strconv.Itoa(r.InARow), Reason: fmt.Sprintf("must be 1 to %d", maxInARow)}
+	case r.Rows >= MaxBits || r.Columns >= MaxBits || (r.Rows+1)*r.Columns > MaxBits:
+		return &ParseError{
+			Field: "rules", Value: r.String(),
+			Reason: fmt.Sprintf("needs more than %d bits: (rows + 1) * columns may be at most %d", MaxBits, MaxBits),
+		}
+	}
+	return nil
+}
+
+// freeSuffix marks rules without gravity in text: "3x3x3free".
+const freeSuffix = "free"
+
+// String gives the rules as columns x rows x in-a-row: "7x6x4", and "3x3x3free" without gravity.
+func (r Rules) String() string {
+	s := fmt.Sprintf("%dx%dx%d", r.Columns, r.Rows, r.InARow)
+	if !r.Gravity {
+		s += freeSuffix
+	}
+	return s
+}
+
+// ParseRules reads what String writes and validates it.
+func ParseRules(s string) (Rules, error) {
+	body, free := strings.CutSuffix(s, freeSuffix)
+	fields := strings.Split(body, "x")
+	if len(fields) != 3 {
+		return Rules{}, &ParseError{Field: "rules", Value: s, Reason: "want columns x rows x in-a-row, such as 7x6x4 or 3x3x3free"}
+	}
+	var n [3]int
+	for i, name := range []string{"columns", "rows", "inarow"} {
+		v, err := strconv.Atoi(fields[i])
+		if err != nil || fields[i][0] == '+' {
+			return Rules{}, &ParseError{Field: name, Value: fields[i], Reason: "is not a whole number in rules " + quote(s)}
+		}
+		n[i] = v
+	}
+	r := Rules{Columns: n[0], Rows: n[1], InARow: n[2], Gravity: !free}
+	return r, r.Validate()
+}

@@ -1,0 +1,3 @@
+module github.com/evald/evald
+
+go 1.26
