@@ -1,0 +1,214 @@
+package eval
+
+import (
+	"context"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Cache remembers networks' answers, bounded in entries and shared by any number of models and boards.
+//
+// A position and its mirror image share one entry. So that an answer does not depend on which of the two came first,
+// the evaluator behind the cache is always asked for the canonical one, and its mirror image gets the mirrored
+// policy; a position that is its own mirror image gets the mean of its policy and the mirrored one. Answers through
+// a cache are therefore mirror-consistent. Heuristics' answers are passed on but not kept:
+// they are cheaper to compute, and must not outlive the network's absence.
+type Cache struct {
+	shards []shard
+	models sync.Map // model name -> uint32
+	nextID atomic.Uint32
+	work   sync.Pool // *missed
+
+	hits, misses, evictions atomic.Uint64
+}
+
+// ways is the number of slots in which one position may be kept.
+const ways = 4
+
+type shard struct {
+	mu    sync.Mutex
+	clock uint32
+	slots []slot // sets of `ways`
+	_     [24]byte
+}
+
+type slot struct {
+	pos    game.Position
+	tag    uint64 // rules and model; 0 marks an empty slot
+	used   uint32 // the shard's clock at the last use
+	wdl    [3]float32
+	policy []float32
+}
+
+// missed is the part of a batch that was not in the cache.
+type missed struct {
+	batch    Batch
+	rows     []int // rows of the caller's batch
+	mirrored []bool
+}
+
+// NewCache keeps up to about that many answers: entries is rounded up to a power of two, at least 256.
+// An entry takes about 100 bytes and 4 more for each action.
+func NewCache(entries int) *Cache {
+	const shards = 64
+	perShard := 1 << bits.Len(uint(max(entries, shards*ways)/shards-1))
+	c := &Cache{shards: make([]shard, shards)}
+	for i := range c.shards {
+		c.shards[i].slots = make([]slot, perShard)
+	}
+	c.work.New = func() any { return new(missed) }
+	return c
+}
+
+// CacheStats count rows since the cache was made.
+type CacheStats struct{ Hits, Misses, Evictions uint64 }
+
+// Stats are the counts so far. Finished games are not counted.
+func (c *Cache) Stats() CacheStats {
+	return CacheStats{c.hits.Load(), c.misses.Load(), c.evictions.Load()}
+}
+
+// For is next behind the cache. Answers are kept under the model's name: use a new name for new weights.
+func (c *Cache) For(model string, next Evaluator) Evaluator {
+	id, known := c.models.Load(model)
+	if !known {
+		id, _ = c.models.LoadOrStore(model, c.nextID.Add(1))
+	}
+	return &cached{c, next, id.(uint32)}
+}
+
+type cached struct {
+	cache *Cache
+	next  Evaluator
+	model uint32
+}
+
+// tag names the rules and the model in 64 bits, without loss.
+func (e *cached) tag(r game.Rules) uint64 {
+	t := uint64(e.model)<<32 | uint64(r.Rows)<<24 | uint64(r.Columns)<<16 | uint64(r.InARow)<<8
+	if r.Gravity {
+		t |= 1
+	}
+	return t
+}
+
+// Evaluate answers what it can from the cache and sends the rest on as one batch.
+func (e *cached) Evaluate(ctx context.Context, b *Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	m := e.cache.work.Get().(*missed)
+	defer e.cache.work.Put(m)
+	tag := e.tag(b.Board.Rules())
+	m.batch.Reset(b.Board, len(b.Pos))
+	m.rows, m.mirrored = m.rows[:0], m.mirrored[:0]
+	for i := range b.Pos {
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		p, mirrored := b.Board.Canonical(b.Pos[i])
+		if e.cache.load(b, i, p, tag, mirrored) {
+			continue
+		}
+		m.batch.Pos[len(m.rows)] = p
+		m.rows = append(m.rows, i)
+		m.mirrored = append(m.mirrored, mirrored)
+	}
+	if len(m.rows) == 0 {
+		return nil
+	}
+	miss := m.batch.Slice(0, len(m.rows))
+	if err := e.next.Evaluate(ctx, &miss); err != nil {
+		return err
+	}
+	for j, i := range m.rows {
+		if b.Board.Mirror(miss.Pos[j]) == miss.Pos[j] {
+			symmetrise(b.Board, miss.PolicyRow(j))
+		}
+		if s := miss.Source[j]; s == GPU || s == CPU {
+			e.cache.store(&miss, j, tag)
+		}
+		copyMirrored(b, i, miss.WDLRow(j), miss.PolicyRow(j), m.mirrored[j])
+		b.Source[i] = miss.Source[j]
+	}
+	return nil
+}
+
+func symmetrise(board *game.Board, policy []float32) {
+	for a := range policy {
+		if m := board.MirrorAction(a); m > a {
+			mean := (policy[a] + policy[m]) / 2
+			policy[a], policy[m] = mean, mean
+		}
+	}
+}
+
+// copyMirrored writes an answer into row i, the policy in reverse order of columns where mirrored is set.
+func copyMirrored(b *Batch, i int, wdl, policy []float32, mirrored bool) {
+	copy(b.WDLRow(i), wdl)
+	to := b.PolicyRow(i)
+	if !mirrored {
+		copy(to, policy)
+		return
+	}
+	for a, p := range policy {
+		to[b.Board.MirrorAction(a)] = p
+	}
+}
+
+// set is the shard and the slots where a position may be kept.
+func (c *Cache) set(p game.Position, tag uint64) (*shard, []slot) {
+	h := p.Hash() ^ tag*0x9e3779b97f4a7c15
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	s := &c.shards[h>>58]
+	first := int(h&uint64(len(s.slots)-1)) &^ (ways - 1)
+	return s, s.slots[first : first+ways]
+}
+
+func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool) bool {
+	s, slots := c.set(p, tag)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range slots {
+		if e := &slots[k]; e.tag == tag && e.pos == p {
+			s.clock++
+			e.used = s.clock
+			copyMirrored(b, i, e.wdl[:], e.policy, mirrored)
+			b.Source[i] = Cached
+			c.hits.Add(1)
+			return true
+		}
+	}
+	c.misses.Add(1)
+	return false
+}
+
+// store keeps row j in an empty slot, its own old one, or the one that was used longest ago.
+func (c *Cache) store(b *Batch, j int, tag uint64) {
+	p := b.Pos[j]
+	s, slots := c.set(p, tag)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock++
+	victim := &slots[0]
+	for k := range slots {
+		e := &slots[k]
+		if e.tag == tag && e.pos == p || e.tag == 0 {
+			victim = e
+			break
+		}
+		if s.clock-e.used > s.clock-victim.used {
+			victim = e
+		}
+	}
+	if victim.tag != 0 && (victim.tag != tag || victim.pos != p) {
+		c.evictions.Add(1)
+	}
+	victim.pos, victim.tag, victim.used = p, tag, s.clock
+	copy(victim.wdl[:], b.WDLRow(j))
+	victim.policy = append(victim.policy[:0], b.PolicyRow(j)...)
+}

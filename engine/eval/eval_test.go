@@ -1,0 +1,409 @@
+package eval_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+var board = game.MustBoard(game.Connect4)
+
+func batch(ps ...game.Position) *eval.Batch {
+	b := eval.NewBatch(board, len(ps))
+	copy(b.Pos, ps)
+	return b
+}
+
+func positions(seed uint64, n int) []game.Position {
+	return gametest.Positions(gametest.Rand(seed), board, n, true)
+}
+
+func TestConformance(t *testing.T) {
+	stub := func() *evaltest.Stub { return &evaltest.Stub{Source: eval.CPU} }
+	broken := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return errors.New("out of order") }}
+	for name, c := range map[string]struct {
+		e       func() eval.Evaluator
+		mirror  bool
+		sources []eval.Source
+	}{
+		"stub":       {func() eval.Evaluator { return stub() }, false, []eval.Source{eval.CPU}},
+		"cache":      {func() eval.Evaluator { return eval.NewCache(1<<14).For("m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
+		"tiny cache": {func() eval.Evaluator { return eval.NewCache(1).For("m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
+		"batcher": {func() eval.Evaluator {
+			return eval.NewBatcher(stub(), eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2})
+		}, false, []eval.Source{eval.CPU}},
+		"fallback": {func() eval.Evaluator {
+			return eval.NewFallback(eval.Stage{Name: "broken", Evaluator: broken}, eval.Stage{Name: "stub", Evaluator: stub()})
+		}, false, []eval.Source{eval.CPU}},
+		"check": {func() eval.Evaluator { return eval.NewCheck(stub(), broken, func(eval.Difference) {}) }, false, []eval.Source{eval.CPU}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			evaltest.Run(t, evaltest.Config{
+				New: func(testing.TB) eval.Evaluator { return c.e() }, Mirror: c.mirror, Sources: c.sources,
+			})
+		})
+	}
+}
+
+func TestSourceNames(t *testing.T) {
+	for s, want := range map[eval.Source]string{
+		eval.GPU: "gpu", eval.CPU: "cpu", eval.Cached: "cache", eval.Terminal: "terminal", eval.Bitsquares: "bitsquares",
+		eval.Uniform: "uniform", 99: "source 99",
+	} {
+		if s.String() != want {
+			t.Errorf("source %d is called %q, want %q", s, s, want)
+		}
+	}
+}
+
+func TestCacheAsksOnce(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.GPU}
+	cache := eval.NewCache(1 << 12)
+	e := cache.For("m", stub)
+	ps := positions(1, 200)
+	first, second := batch(ps...), batch(ps...)
+	for i := range second.Pos { // mirror images count as the same position
+		second.Pos[i] = board.Mirror(ps[i])
+	}
+	for _, b := range []*eval.Batch{first, second} {
+		if err := e.Evaluate(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := stub.Rows.Load()
+	if asked > 200 {
+		t.Errorf("the evaluator was asked %d rows for 200 positions", asked)
+	}
+	for i := range ps {
+		if second.Source[i] != eval.Cached {
+			t.Errorf("row %d came from %v, want the cache", i, second.Source[i])
+		}
+		if !slices.Equal(first.WDLRow(i), second.WDLRow(i)) {
+			t.Errorf("row %d: %v, from the cache %v", i, first.WDLRow(i), second.WDLRow(i))
+		}
+		for a, x := range first.PolicyRow(i) {
+			if y := second.PolicyRow(i)[6-a]; x != y {
+				t.Errorf("row %d: move %d %v, mirrored %v", i, a, x, y)
+			}
+		}
+	}
+	if s := cache.Stats(); s.Hits != 200 || s.Misses != 200 {
+		t.Errorf("%+v, want 200 hits and 200 misses", s)
+	}
+}
+
+// Other rules, another model and a heuristic's answer never come back as the network's.
+func TestCacheKeepsApart(t *testing.T) {
+	cache := eval.NewCache(1 << 12)
+	network, other := &evaltest.Stub{Source: eval.GPU}, &evaltest.Stub{Source: eval.GPU}
+	heuristic := &evaltest.Stub{Source: eval.Bitsquares}
+	b5 := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 5, Gravity: true}), 1)
+	free := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 4, Gravity: false}), 1)
+	for _, c := range []struct {
+		e    eval.Evaluator
+		b    *eval.Batch
+		want eval.Source
+	}{
+		{cache.For("a", network), batch(game.Position{}), eval.GPU},
+		{cache.For("a", network), batch(game.Position{}), eval.Cached},
+		{cache.For("b", other), batch(game.Position{}), eval.GPU},
+		{cache.For("a", network), b5, eval.GPU},
+		{cache.For("a", network), free, eval.GPU},
+		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
+		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
+	} {
+		if err := c.e.Evaluate(t.Context(), c.b); err != nil {
+			t.Fatal(err)
+		}
+		if c.b.Source[0] != c.want {
+			t.Errorf("%v: answer from %v, want %v", c.b.Board.Rules(), c.b.Source[0], c.want)
+		}
+	}
+}
+
+func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
+	cache := eval.NewCache(256)
+	e := cache.For("m", &constant{})
+	b := batch(positions(2, 4096)...)
+	run := func() {
+		if err := e.Evaluate(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		run()
+	}
+	if s := cache.Stats(); s.Evictions == 0 || s.Hits == 0 {
+		t.Errorf("%+v: 4096 positions went through 256 entries without evictions or hits", s)
+	}
+	if n := testing.AllocsPerRun(10, run); n > 1 && !gametest.Race { // a garbage collection may empty the pool
+		t.Errorf("%v allocations a batch of 4096, want none", n)
+	}
+}
+
+// constant answers without counting or allocating.
+type constant struct{}
+
+func (constant) Evaluate(_ context.Context, b *eval.Batch) error {
+	for i := range b.Pos {
+		copy(b.WDLRow(i), []float32{1, 0, 0})
+		clear(b.PolicyRow(i))
+		b.Source[i] = eval.CPU
+	}
+	return nil
+}
+
+// The clock of these tests is synctest's: it moves only while everybody waits.
+func TestBatcherMerges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Millisecond, InFlight: 2})
+		var wg sync.WaitGroup
+		ask := func(seed uint64, n int) {
+			wg.Go(func() {
+				got, want := batch(positions(seed, n)...), batch(positions(seed, n)...)
+				if err := b.Evaluate(t.Context(), got); err != nil {
+					t.Error(err)
+				}
+				if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+					t.Error(err)
+				}
+				if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
+					t.Error("a request got another's answers")
+				}
+			})
+			synctest.Wait()
+		}
+		ask(1, 1) // idle: at once
+		ask(2, 3) // waits for company
+		ask(3, 3)
+		if got := stub.Sizes(); !slices.Equal(got, []int{1}) {
+			t.Errorf("batches %v before any delay, want [1]", got)
+		}
+		time.Sleep(time.Millisecond) // the oldest has waited MaxDelay
+		synctest.Wait()
+		ask(4, 4) // two are under way: these wait for one of them to end
+		ask(5, 4)
+		ask(6, 2)
+		ask(7, 9) // larger than a batch: travels alone
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 6}) {
+			t.Errorf("batches %v while two are under way, want [1 6]", got)
+		}
+		close(busy)
+		wg.Wait()
+		got := stub.Sizes()
+		slices.Sort(got[2:]) // two are under way at once, in either order
+		if !slices.Equal(got, []int{1, 6, 2, 8, 9}) {
+			t.Errorf("batches %v, want [1 6] and then 8, 2 and 9", got)
+		}
+		s := b.Stats()
+		if s.Rows != 26 || s.Batches[eval.Idle] == 0 || s.Batches[eval.Delay] == 0 || s.Batches[eval.Full] == 0 {
+			t.Errorf("%+v, want 26 rows and batches for each reason", s)
+		}
+		b.Close()
+		if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
+			t.Errorf("after Close: error %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestBatcherDropsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Hour, InFlight: 1})
+		var wg sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			wg.Go(func() {
+				if err := b.Evaluate(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
+					t.Errorf("error %v, want %v", err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		running, cancelRunning := context.WithCancel(t.Context())
+		waiting, cancelWaiting := context.WithCancel(t.Context())
+		ask(running, 1, context.Canceled)
+		ask(waiting, 3, context.Canceled)
+		ask(t.Context(), 2, nil)
+		cancelRunning() // its batch is under way: the caller leaves, the answer is thrown away
+		cancelWaiting() // its batch is not formed yet: no work is done for it
+		synctest.Wait()
+		close(busy)
+		wg.Wait()
+		b.Close()
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 2}) {
+			t.Errorf("batches %v, want [1 2]", got)
+		}
+		if s := b.Stats(); s.Dropped != 1 {
+			t.Errorf("%d dropped, want 1", s.Dropped)
+		}
+	})
+}
+
+func TestBatcherErrorsReachEveryRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("device lost")
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return broken
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, InFlight: 1})
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
+					t.Errorf("error %v, want %v", err, broken)
+				}
+			})
+		}
+		synctest.Wait()
+		close(busy)
+		wg.Wait()
+		b.Close()
+		if s := b.Stats(); s.Failed != 2 {
+			t.Errorf("%d merged batches failed, want 2 (one request, then the four that waited)", s.Failed)
+		}
+	})
+}
+
+// Close must finish what was accepted, also while requests pour in for several games.
+func TestBatcherManyGames(t *testing.T) {
+	b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 32, MaxDelay: 50 * time.Microsecond, InFlight: 3})
+	var wg sync.WaitGroup
+	for _, board := range gametest.Boards() {
+		for g := range 3 {
+			wg.Go(func() {
+				r := gametest.Rand(uint64(g))
+				for range 50 {
+					n := 1 + r.IntN(40)
+					got, want := eval.NewBatch(board, n), eval.NewBatch(board, n)
+					copy(got.Pos, gametest.Positions(r, board, n, true))
+					copy(want.Pos, got.Pos)
+					if err := b.Evaluate(t.Context(), got); err != nil {
+						t.Error(err)
+						return
+					}
+					if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+						t.Error(err)
+					}
+					if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
+						t.Errorf("%v: a request got another's answers", board.Rules())
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	b.Close()
+}
+
+func TestFallback(t *testing.T) {
+	lost := errors.New("device lost")
+	first := &evaltest.Stub{Source: eval.GPU, Before: func(context.Context, *eval.Batch) error { return lost }}
+	second := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
+		b.Policy[len(b.Policy)-1] = float32(math.Inf(1))
+	}}
+	third := &evaltest.Stub{Source: eval.Bitsquares}
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: first}, eval.Stage{Name: "cpu", Evaluator: second}, eval.Stage{Name: "bitsquares", Evaluator: third})
+	b := batch(positions(1, 5)...)
+	if err := f.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range b.Source {
+		if s != eval.Bitsquares {
+			t.Errorf("row %d answered by %v, want bitsquares", i, s)
+		}
+	}
+	want := []eval.StageStats{{"gpu", 0, 1}, {"cpu", 0, 1}, {"bitsquares", 5, 0}}
+	if got := f.Stats(); !slices.Equal(got, want) {
+		t.Errorf("counts %v, want %v", got, want)
+	}
+
+	third.Before = first.Before
+	err := f.Evaluate(t.Context(), b)
+	if !errors.Is(err, lost) || !errors.Is(err, eval.ErrNotFinite) {
+		t.Errorf("error %v, want those of all stages", err)
+	}
+	for _, name := range []string{"gpu: device lost", "cpu: answer is not finite: row 4", "bitsquares: device lost"} {
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("error %q does not say %q", err, name)
+		}
+	}
+}
+
+// A caller who leaves is no fault of the stage: the next is not asked, nothing is counted.
+func TestFallbackCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	first := &evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error {
+		cancel()
+		return ctx.Err()
+	}}
+	second := &evaltest.Stub{}
+	f := eval.NewFallback(eval.Stage{Name: "first", Evaluator: first}, eval.Stage{Name: "second", Evaluator: second})
+	if err := f.Evaluate(ctx, batch(game.Position{})); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if second.Rows.Load() != 0 || f.Stats()[0].Failed != 0 {
+		t.Errorf("the next stage was asked %d rows; counts %v", second.Rows.Load(), f.Stats())
+	}
+}
+
+func TestCheck(t *testing.T) {
+	reference := &evaltest.Stub{Source: eval.CPU}
+	off := &evaltest.Stub{Source: eval.GPU, After: func(b *eval.Batch) {
+		b.WDLRow(3)[1] += 0.25
+		b.PolicyRow(1)[2] += 0.125
+	}}
+	var got eval.Difference
+	c := eval.NewCheck(off, reference, func(d eval.Difference) { got = d })
+	b := batch(positions(4, 6)...)
+	if err := c.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(float64(got.WDL)-0.25) > 1e-6 || math.Abs(float64(got.Policy)-0.125) > 1e-6 || got.Row != 3 || got.Rows != 6 || got.Err != nil {
+		t.Errorf("%+v, want WDL off by 0.25 in row 3 and policy by 0.125", got)
+	}
+	off.After = func(b *eval.Batch) { b.WDL[0] = float32(math.NaN()) }
+	if err := c.Evaluate(t.Context(), b); err != nil || got.WDL == got.WDL {
+		t.Errorf("%+v, %v: a NaN must show in the difference", got, err)
+	}
+	broken := errors.New("no reference")
+	reference.Before = func(context.Context, *eval.Batch) error { return broken }
+	if err := c.Evaluate(t.Context(), b); err != nil || !errors.Is(got.Err, broken) {
+		t.Errorf("error %v, reported %v; want the primary's answer and the reference's error in the report", err, got.Err)
+	}
+}
+
+func BenchmarkCacheHit(b *testing.B) {
+	e := eval.NewCache(1<<14).For("m", constant{})
+	x := batch(positions(2, 256)...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := e.Evaluate(context.Background(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "positions/s")
+}

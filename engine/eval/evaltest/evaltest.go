@@ -1,0 +1,294 @@
+// Package evaltest is the conformance suite that every Evaluator passes, and a stub evaluator for tests of those who
+// use one.
+package evaltest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// Config says what is tested.
+type Config struct {
+	New    func(t testing.TB) eval.Evaluator
+	Boards []*game.Board // nil: gametest.Boards
+	Rows   int           // rows of a batch; 0: 67, a prime that fills no vector evenly
+
+	// Mirror promises that a mirrored position gets the mirrored answer, up to MirrorTolerance.
+	Mirror          bool
+	MirrorTolerance float64
+
+	// Sources are those that rows of unfinished games may carry.
+	Sources []eval.Source
+}
+
+// Run tests the contract of eval.Evaluator.
+func Run(t *testing.T, c Config) {
+	if c.Boards == nil {
+		c.Boards = gametest.Boards()
+	}
+	if c.Rows == 0 {
+		c.Rows = 67
+	}
+	e := c.New(t)
+	for _, board := range c.Boards {
+		t.Run(board.Rules().String(), func(t *testing.T) {
+			s := suite{Config: c, e: e, board: board, positions: positions(board, c.Rows)}
+			s.whole = s.evaluate(t, s.positions)
+			t.Run("answers", s.answers)
+			t.Run("batch independence", s.independence)
+			t.Run("guard words", s.guards)
+			t.Run("concurrent", s.concurrent)
+			if c.Mirror {
+				t.Run("mirror", s.mirror)
+			}
+		})
+	}
+	t.Run("empty batch", func(t *testing.T) {
+		if err := e.Evaluate(t.Context(), eval.NewBatch(c.Boards[0], 0)); err != nil {
+			t.Errorf("empty batch: %v", err)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) { cancelled(t, e, c.Boards[0]) })
+	t.Run("malformed", func(t *testing.T) { malformed(t, e, c.Boards[0]) })
+}
+
+type suite struct {
+	Config
+	e         eval.Evaluator
+	board     *game.Board
+	positions []game.Position
+	whole     *eval.Batch // answers of all positions in one batch
+}
+
+// positions are random ones, the empty board and at least one finished game.
+func positions(b *game.Board, n int) []game.Position {
+	r := gametest.Rand(uint64(n))
+	ps := gametest.Positions(r, b, n, true)
+	ps[0] = game.Position{}
+	ps[n/2] = gametest.Position(r, b, b.Cells(), false)
+	return ps
+}
+
+func (s *suite) evaluate(t testing.TB, ps []game.Position) *eval.Batch {
+	t.Helper()
+	b := eval.NewBatch(s.board, len(ps))
+	copy(b.Pos, ps)
+	spoil(b)
+	if err := s.e.Evaluate(t.Context(), b); err != nil {
+		t.Fatalf("%v: %v", s.board.Rules(), err)
+	}
+	if !slices.Equal(b.Pos, ps) {
+		t.Fatalf("%v: Evaluate changed the positions", s.board.Rules())
+	}
+	return b
+}
+
+// spoil fills the answers with values that no evaluator gives.
+func spoil(b *eval.Batch) {
+	nan := float32(math.NaN())
+	for i := range b.WDL {
+		b.WDL[i] = nan
+	}
+	for i := range b.Policy {
+		b.Policy[i] = nan
+	}
+	for i := range b.Source {
+		b.Source[i] = 255
+	}
+}
+
+func sum(row []float32) (s float64, inRange bool) {
+	inRange = true
+	for _, x := range row {
+		s += float64(x)
+		inRange = inRange && x >= 0 && x <= 1
+	}
+	return s, inRange
+}
+
+// answers: probabilities that sum to one, no move that is not legal, an honest source, finished games by the rules.
+func (s *suite) answers(t *testing.T) {
+	for i, p := range s.positions {
+		wdl, policy := s.whole.WDLRow(i), s.whole.PolicyRow(i)
+		if total, ok := sum(wdl); !ok || math.Abs(total-1) > 1e-5 {
+			t.Errorf("row %d: WDL %v sums to %v", i, wdl, total)
+		}
+		total, ok := sum(policy)
+		want := 1.0
+		result := s.board.Result(p)
+		if result != game.Ongoing {
+			want = 0
+		}
+		if !ok || math.Abs(total-want) > 1e-5 {
+			t.Errorf("row %d (%v): policy %v sums to %v", i, result, policy, total)
+		}
+		for a, x := range policy {
+			if x != 0 && !s.board.CanPlay(p, a) {
+				t.Errorf("row %d: illegal move %d has probability %v", i, a, x)
+			}
+		}
+		if result == game.Ongoing {
+			if !slices.Contains(s.Sources, s.whole.Source[i]) {
+				t.Errorf("row %d: source %v, want one of %v", i, s.whole.Source[i], s.Sources)
+			}
+			continue
+		}
+		exact := [3]float32{}
+		exact[result-game.Win] = 1
+		if [3]float32(wdl) != exact || s.whole.Source[i] != eval.Terminal {
+			t.Errorf("row %d (%v): WDL %v by %v, want %v by the rules", i, result, wdl, s.whole.Source[i], exact)
+		}
+	}
+}
+
+// same reports whether row j of got is bitwise row i of the whole batch's answers. Sources may differ (a cache).
+func (s *suite) same(t testing.TB, what string, i int, got *eval.Batch, j int) {
+	t.Helper()
+	if !slices.Equal(got.WDLRow(j), s.whole.WDLRow(i)) || !slices.Equal(got.PolicyRow(j), s.whole.PolicyRow(i)) {
+		t.Errorf("%s: row %d is %v %v, in one batch %v %v", what, i,
+			got.WDLRow(j), got.PolicyRow(j), s.whole.WDLRow(i), s.whole.PolicyRow(i))
+	}
+}
+
+// independence: alone, in ragged parts and in another order, each row gets the same answer, bit for bit.
+func (s *suite) independence(t *testing.T) {
+	for i := range min(len(s.positions), 8) {
+		s.same(t, "alone", i, s.evaluate(t, s.positions[i:i+1]), 0)
+	}
+	for _, cut := range []int{1, 3, 16, 17} {
+		cut = min(cut, len(s.positions))
+		head, tail := s.evaluate(t, s.positions[:cut]), s.evaluate(t, s.positions[cut:])
+		for i := range s.positions {
+			if i < cut {
+				s.same(t, "cut", i, head, i)
+			} else {
+				s.same(t, "cut", i, tail, i-cut)
+			}
+		}
+	}
+	order := gametest.Rand(9).Perm(len(s.positions))
+	shuffled := make([]game.Position, len(order))
+	for j, i := range order {
+		shuffled[j] = s.positions[i]
+	}
+	got := s.evaluate(t, shuffled)
+	for j, i := range order {
+		s.same(t, "shuffled", i, got, j)
+	}
+}
+
+// guards: nothing is written before or after the batch's own memory.
+func (s *suite) guards(t *testing.T) {
+	const pad = 64
+	n, a := len(s.positions), s.board.Actions()
+	big := eval.NewBatch(s.board, n+2*pad)
+	for i := range big.WDL {
+		big.WDL[i] = 7
+	}
+	for i := range big.Policy {
+		big.Policy[i] = 7
+	}
+	for i := range big.Source {
+		big.Source[i] = 77
+	}
+	copy(big.Pos[pad:], s.positions)
+	b := eval.Batch{
+		Board: s.board, Pos: big.Pos[pad : pad+n],
+		WDL: big.WDL[3*pad : 3*(pad+n)], Policy: big.Policy[a*pad : a*(pad+n)], Source: big.Source[pad : pad+n],
+	}
+	if err := s.e.Evaluate(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		s.same(t, "guarded", i, &b, i)
+	}
+	is7 := func(x float32) bool { return x == 7 }
+	is77 := func(x eval.Source) bool { return x == 77 }
+	empty := func(p game.Position) bool { return p == game.Position{} }
+	for _, part := range [][2]int{{0, pad}, {pad + n, n + 2*pad}} {
+		view := big.Slice(part[0], part[1])
+		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, is77) || !all(view.Pos, empty) {
+			t.Errorf("rows %d to %d, outside the batch, were written", part[0]-pad, part[1]-pad)
+		}
+	}
+}
+
+func all[T any](s []T, ok func(T) bool) bool {
+	return !slices.ContainsFunc(s, func(x T) bool { return !ok(x) })
+}
+
+// concurrent: many callers at once get the answers that one gets.
+func (s *suite) concurrent(t *testing.T) {
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for range 3 {
+				b := eval.NewBatch(s.board, len(s.positions)-g)
+				copy(b.Pos, s.positions[g:])
+				if err := s.e.Evaluate(t.Context(), b); err != nil {
+					t.Error(err)
+					return
+				}
+				for j := range b.Pos {
+					s.same(t, "concurrent", g+j, b, j)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *suite) mirror(t *testing.T) {
+	mirrored := make([]game.Position, len(s.positions))
+	for i, p := range s.positions {
+		mirrored[i] = s.board.Mirror(p)
+	}
+	got := s.evaluate(t, mirrored)
+	for i := range mirrored {
+		for k, x := range got.WDLRow(i) {
+			s.near(t, i, x, s.whole.WDLRow(i)[k])
+		}
+		for a, x := range got.PolicyRow(i) {
+			s.near(t, i, x, s.whole.PolicyRow(i)[s.board.MirrorAction(a)])
+		}
+	}
+}
+
+func (s *suite) near(t *testing.T, row int, got, want float32) {
+	t.Helper()
+	if math.Abs(float64(got-want)) > s.MirrorTolerance {
+		t.Errorf("row %d mirrored: %v, want %v", row, got, want)
+	}
+}
+
+func cancelled(t *testing.T, e eval.Evaluator, board *game.Board) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Evaluate(ctx, eval.NewBatch(board, 5)); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled context: error %v, want one that wraps context.Canceled", err)
+	}
+}
+
+// malformed: a batch whose slices do not fit is an error, never a panic.
+func malformed(t *testing.T, e eval.Evaluator, board *game.Board) {
+	for name, damage := range map[string]func(*eval.Batch){
+		"no board":     func(b *eval.Batch) { b.Board = nil },
+		"short WDL":    func(b *eval.Batch) { b.WDL = b.WDL[:1] },
+		"short policy": func(b *eval.Batch) { b.Policy = b.Policy[:1] },
+		"long source":  func(b *eval.Batch) { b.Source = append(b.Source, eval.None) },
+	} {
+		b := eval.NewBatch(board, 3)
+		damage(b)
+		if e.Evaluate(t.Context(), b) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package evaltest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Stub is an Evaluator for tests of those who use one: quick answers that depend on the position alone, and hooks.
+type Stub struct {
+	Source eval.Source // of the answers
+
+	// Before, unless it is nil, is called at the start of each batch; its error is the batch's. It may block.
+	Before func(ctx context.Context, b *eval.Batch) error
+	// After, unless it is nil, may damage the answers.
+	After func(b *eval.Batch)
+
+	Rows atomic.Uint64 // rows asked for
+
+	mu    sync.Mutex
+	sizes []int
+}
+
+// Sizes are the sizes of the batches seen so far, in order.
+func (s *Stub) Sizes() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]int(nil), s.sizes...)
+}
+
+// Evaluate answers with numbers drawn from the position's hash.
+func (s *Stub) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.sizes = append(s.sizes, len(b.Pos))
+	s.mu.Unlock()
+	s.Rows.Add(uint64(len(b.Pos)))
+	if s.Before != nil {
+		if err := s.Before(ctx, b); err != nil {
+			return err
+		}
+	}
+	for i, p := range b.Pos {
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		h := p.Hash()
+		draw := func() float32 { // 1/256 .. 1
+			h = h*6364136223846793005 + 1442695040888963407
+			return float32(h>>56+1) / 256
+		}
+		for k := range b.WDLRow(i) {
+			b.WDLRow(i)[k] = draw()
+		}
+		for a := range b.PolicyRow(i) {
+			x := draw()
+			if !b.Board.CanPlay(p, a) {
+				x = 0
+			}
+			b.PolicyRow(i)[a] = x
+		}
+		normalise(b.WDLRow(i))
+		normalise(b.PolicyRow(i))
+		b.Source[i] = s.Source
+	}
+	if s.After != nil {
+		s.After(b)
+	}
+	return nil
+}
+
+func normalise(row []float32) {
+	var total float32
+	for _, x := range row {
+		total += x
+	}
+	for i := range row {
+		row[i] /= total
+	}
+}

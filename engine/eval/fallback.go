@@ -1,0 +1,81 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// Stage is one evaluator of a Fallback.
+type Stage struct {
+	Name string // as in error messages and counters: "gpu", "cpu", "bitsquares"
+	Evaluator
+}
+
+// Fallback asks its stages in order until one answers the batch. An answer that is not finite counts as a failure.
+// Source tells for each row who answered.
+type Fallback struct {
+	stages []Stage
+	counts []stageCounts
+}
+
+type stageCounts struct{ answered, failed atomic.Uint64 }
+
+// StageStats count batches and rows of one stage.
+type StageStats struct {
+	Name     string
+	Answered uint64 // rows
+	Failed   uint64 // batches
+}
+
+// NewFallback tries the stages in the order given. It panics without any.
+func NewFallback(stages ...Stage) *Fallback {
+	if len(stages) == 0 {
+		panic("eval: a fallback needs a stage")
+	}
+	return &Fallback{stages: stages, counts: make([]stageCounts, len(stages))}
+}
+
+// Stats are the counts so far, a stage each.
+func (f *Fallback) Stats() []StageStats {
+	s := make([]StageStats, len(f.stages))
+	for i := range s {
+		s[i] = StageStats{f.stages[i].Name, f.counts[i].answered.Load(), f.counts[i].failed.Load()}
+	}
+	return s
+}
+
+// Evaluate returns the errors of all stages where none could answer. A cancelled context ends it at once.
+func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for i, stage := range f.stages {
+		err := stage.Evaluate(ctx, b)
+		if err == nil {
+			err = finiteAnswer(b)
+		}
+		if err == nil {
+			f.counts[i].answered.Add(uint64(len(b.Pos)))
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		f.counts[i].failed.Add(1)
+		errs = append(errs, fmt.Errorf("%s: %w", stage.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// ErrNotFinite marks an answer with a NaN or an infinity.
+var ErrNotFinite = errors.New("answer is not finite")
+
+func finiteAnswer(b *Batch) error {
+	if row, ok := b.Finite(); !ok {
+		return fmt.Errorf("%w: row %d, position %+v", ErrNotFinite, row, b.Pos[row])
+	}
+	return nil
+}
