@@ -8,10 +8,10 @@ import "math/bits"
 type Bits struct{ Lo, Hi uint64 }
 
 // bit is the set of the one cell i.
-func bit(i int) Bits { return Bits{Lo: 1}.shl(uint(i)) }
+func bit(i int) Bits { return Bits{Lo: 1}.Shl(uint(i)) }
 
 // Has reports whether bit i is set.
-func (a Bits) Has(i int) bool { return a.shr(uint(i)).Lo&1 != 0 }
+func (a Bits) Has(i int) bool { return a.Shr(uint(i)).Lo&1 != 0 }
 
 // IsZero reports whether no bit is set.
 func (a Bits) IsZero() bool { return a.Lo|a.Hi == 0 }
@@ -25,6 +25,14 @@ func (a Bits) First() int {
 		return bits.TrailingZeros64(a.Lo)
 	}
 	return 64 + bits.TrailingZeros64(a.Hi)
+}
+
+// LowBit is the set of the lowest bit alone.
+func (a Bits) LowBit() Bits {
+	if a.Lo != 0 {
+		return Bits{Lo: a.Lo & -a.Lo}
+	}
+	return Bits{Hi: a.Hi & -a.Hi}
 }
 
 // WithoutFirst is a without its lowest bit.
@@ -41,17 +49,16 @@ func (a Bits) Or(b Bits) Bits     { return Bits{a.Lo | b.Lo, a.Hi | b.Hi} }
 func (a Bits) Xor(b Bits) Bits    { return Bits{a.Lo ^ b.Lo, a.Hi ^ b.Hi} }
 func (a Bits) AndNot(b Bits) Bits { return Bits{a.Lo &^ b.Lo, a.Hi &^ b.Hi} }
 
-// Shr is a >> n: the cell that was at bit n comes to bit 0.
-func (a Bits) Shr(n uint) Bits { return a.shr(n) }
-
-func (a Bits) shr(n uint) Bits {
+// Shr is a >> n.
+func (a Bits) Shr(n uint) Bits {
 	if n >= 64 {
 		return Bits{Lo: a.Hi >> (n - 64)}
 	}
 	return Bits{a.Lo>>n | a.Hi<<(64-n), a.Hi >> n}
 }
 
-func (a Bits) shl(n uint) Bits {
+// Shl is a << n.
+func (a Bits) Shl(n uint) Bits {
 	if n >= 64 {
 		return Bits{Hi: a.Lo << (n - 64)}
 	}

@@ -114,9 +114,9 @@ func (b *Board) won128(s Bits) bool {
 	for _, step := range b.shifts {
 		m, n := s, uint(1)
 		for ; 2*n <= k; n *= 2 {
-			m = m.And(m.shr(n * step))
+			m = m.And(m.Shr(n * step))
 		}
-		if !m.And(m.shr((k - n) * step)).IsZero() {
+		if !m.And(m.Shr((k - n) * step)).IsZero() {
 			return true
 		}
 	}
@@ -144,10 +144,7 @@ func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
 		return 1, 0
 	}
 	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		cell := Bits{Lo: legal.Lo & -legal.Lo}
-		if cell.Lo == 0 {
-			cell.Hi = legal.Hi & -legal.Hi
-		}
+		cell := legal.LowBit()
 		wins := b.Won(p.Own.Or(cell))
 		switch {
 		case depth == 1:
@@ -177,8 +174,8 @@ func (b *Board) mirrorBits(x Bits) Bits {
 	}
 	var y Bits
 	for range b.rules.Columns {
-		y = y.shl(b.stride).Or(x.And(b.column))
-		x = x.shr(b.stride)
+		y = y.Shl(b.stride).Or(x.And(b.column))
+		x = x.Shr(b.stride)
 	}
 	return y
 }

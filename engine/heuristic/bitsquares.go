@@ -1,0 +1,42 @@
+package heuristic
+
+import (
+	"math"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// DefaultPower is the published exponent of bitsquares.
+const DefaultPower = 1.75
+
+// Bitsquares sums n^power over the lines that one side can still fill and has n >= 1 stones in; the score is the
+// side to move's sum less the other's.
+type Bitsquares struct {
+	weight [game.MaxBits + 1]float64 // weight[n] = n^power; weight[0] = 0
+}
+
+// NewBitsquares has the exponent given; DefaultPower is the published one.
+func NewBitsquares(power float64) *Bitsquares {
+	h := &Bitsquares{}
+	for n := 1; n < len(h.weight); n++ {
+		h.weight[n] = math.Pow(float64(n), power)
+	}
+	return h
+}
+
+// Score implements Heuristic.
+func (h *Bitsquares) Score(b *game.Board, p game.Position) float64 {
+	if fast(b) {
+		n1, n2, n3, n4 := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
+		return h.weight[1]*float64(n1) + h.weight[2]*float64(n2) + h.weight[3]*float64(n3) + h.weight[4]*float64(n4)
+	}
+	return h.sum(b, p.Own, p.Other()) - h.sum(b, p.Other(), p.Own)
+}
+
+// sum is one side's part, on any board.
+func (h *Bitsquares) sum(b *game.Board, own, other game.Bits) (total float64) {
+	eachCount(b, own, b.Full().AndNot(other), func(n, lines int) {
+		total += h.weight[n] * float64(lines)
+	})
+	return total
+}

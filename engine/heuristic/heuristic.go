@@ -1,0 +1,145 @@
+// Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by
+// random games, or not at all. Each is an eval.Evaluator; bitsquares is the answer of last resort everywhere.
+//
+// The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still
+// fill; here all lines of a direction are counted at once with shifts, and the tests compare that with a loop over
+// the lines.
+package heuristic
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Heuristic scores positions whose game is not over.
+type Heuristic interface {
+	// Score is positive where the side to move is ahead. Its unit is the heuristic's own. Score(p) of the same stones
+	// with the sides exchanged is -Score(p).
+	Score(b *game.Board, p game.Position) float64
+}
+
+// Evaluator turns scores into answers:
+//
+//	WDL    = (w, 0, 1-w) with w = 1 / (1 + exp(-score / Width))
+//	Policy = softmax over moves of -score(position after the move) / Temperature
+//
+// A move that wins at once takes all of the policy, shared with other winning moves.
+type Evaluator struct {
+	Heuristic   Heuristic
+	Width       float64 // score that wins with probability 1/(1+1/e) = 0.73
+	Temperature float64 // score difference that makes a move e times as likely
+	Source      eval.Source
+}
+
+// New is the evaluator of a source with its published parameters. With Temperature = Width a move's probability is
+// proportional to its odds of winning.
+func New(source eval.Source) (eval.Evaluator, error) {
+	switch source {
+	case eval.Bitsquares:
+		return &Evaluator{NewBitsquares(DefaultPower), 7, 7, source}, nil
+	case eval.Gameovers:
+		return &Evaluator{Gameovers{}, 6, 6, source}, nil
+	case eval.OddEven:
+		return &Evaluator{NewOddEven(), 6, 6, source}, nil
+	case eval.Rollout:
+		return Rollout{Games: 100}, nil
+	case eval.Uniform:
+		return Uniform{}, nil
+	}
+	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+}
+
+// rowsPerCheck is how many rows are answered between two looks at the context.
+const rowsPerCheck = 256
+
+// rows is the loop that all evaluators here share: finished games by the rules, the others by answer.
+func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i int, legal game.Bits)) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	for i, p := range b.Pos {
+		if i%rowsPerCheck == rowsPerCheck-1 && ctx.Err() != nil {
+			return fmt.Errorf("evaluate: %w", ctx.Err())
+		}
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		answer(i, b.Board.Legal(p))
+		b.Source[i] = source
+	}
+	return nil
+}
+
+// Evaluate implements eval.Evaluator.
+func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+	return rows(ctx, b, e.Source, func(i int, legal game.Bits) {
+		w := 1 / (1 + math.Exp(-e.Heuristic.Score(b.Board, b.Pos[i])/e.Width))
+		setWDL(b.WDLRow(i), w, 0, 1-w)
+		e.policy(b, i, legal)
+	})
+}
+
+func (e *Evaluator) policy(b *eval.Batch, i int, legal game.Bits) {
+	if shareWins(b, i, legal) {
+		return
+	}
+	policy := b.PolicyRow(i)
+	best := math.Inf(-1)
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		child := b.Board.PlayCell(b.Pos[i], l.LowBit())
+		logit := -e.Heuristic.Score(b.Board, child) / e.Temperature
+		policy[b.Board.Action(l.First())] = float32(logit)
+		best = max(best, logit)
+	}
+	total := 0.0
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		p := &policy[b.Board.Action(l.First())]
+		odds := math.Exp(float64(*p) - best)
+		*p = float32(odds)
+		total += odds
+	}
+	for a := range policy {
+		policy[a] = float32(float64(policy[a]) / total)
+	}
+}
+
+// shareWins clears the policy of row i and, where moves win at once, gives it to them.
+func shareWins(b *eval.Batch, i int, legal game.Bits) bool {
+	policy := b.PolicyRow(i)
+	clear(policy)
+	wins := 0
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		if b.Board.Won(b.Pos[i].Own.Or(l.LowBit())) {
+			policy[b.Board.Action(l.First())] = 1
+			wins++
+		}
+	}
+	for a := range policy {
+		policy[a] /= float32(max(wins, 1))
+	}
+	return wins > 0
+}
+
+func setWDL(row []float32, w, d, l float64) {
+	row[0], row[1], row[2] = float32(w), float32(d), float32(l)
+}
+
+// Uniform knows nothing: every legal move alike, win and loss alike.
+type Uniform struct{}
+
+// Evaluate implements eval.Evaluator.
+func (Uniform) Evaluate(ctx context.Context, b *eval.Batch) error {
+	return rows(ctx, b, eval.Uniform, func(i int, legal game.Bits) {
+		setWDL(b.WDLRow(i), 0.5, 0, 0.5)
+		policy := b.PolicyRow(i)
+		clear(policy)
+		share := 1 / float32(legal.OnesCount())
+		for ; !legal.IsZero(); legal = legal.WithoutFirst() {
+			policy[b.Board.Action(legal.First())] = share
+		}
+	})
+}

@@ -1,0 +1,341 @@
+package heuristic_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+var sources = []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform}
+
+func TestConformance(t *testing.T) {
+	for _, s := range sources {
+		t.Run(s.String(), func(t *testing.T) {
+			c := evaltest.Config{
+				New: func(t testing.TB) eval.Evaluator {
+					e, err := heuristic.New(s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return e
+				},
+				Mirror: s != eval.Rollout, MirrorTolerance: 1e-6, Sources: []eval.Source{s},
+			}
+			if s == eval.Rollout && testing.Short() {
+				c.Rows = 19
+			}
+			evaltest.Run(t, c)
+		})
+	}
+	if _, err := heuristic.New(eval.GPU); err == nil {
+		t.Error("New(GPU): no error")
+	}
+}
+
+func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+
+// boards adds to gametest's the lengths at the edges of the shift forms.
+func boards() []*game.Board {
+	more := gametest.Boards()
+	for _, r := range []game.Rules{
+		{Rows: 3, Columns: 3, InARow: 1, Gravity: true},
+		{Rows: 4, Columns: 5, InARow: 2, Gravity: true},
+		{Rows: 8, Columns: 7, InARow: 4, Gravity: true},
+		{Rows: 5, Columns: 6, InARow: 4, Gravity: true},
+		{Rows: 2, Columns: 9, InARow: 4, Gravity: true},
+		{Rows: 13, Columns: 9, InARow: 9, Gravity: true},
+		{Rows: 6, Columns: 7, InARow: 4, Gravity: false},
+	} {
+		more = append(more, game.MustBoard(r))
+	}
+	return more
+}
+
+func TestAgainstLineMasks(t *testing.T) {
+	bitsquares, oddeven := heuristic.NewBitsquares(2.5), heuristic.NewOddEven()
+	paired := &heuristic.OddEven{Bitsquares: bitsquares, Endgame3: 3, Endgame2: 0.5, Pair3: 7}
+	for _, b := range boards() {
+		lines := b.Lines()
+		for _, p := range gametest.Positions(gametest.Rand(1), b, 400, false) {
+			for name, c := range map[string][2]float64{
+				"bitsquares": {bitsquares.Score(b, p), slowBitsquares(lines, p, 2.5)},
+				"gameovers":  {heuristic.Gameovers{}.Score(b, p), slowGameovers(lines, p)},
+				"oddeven":    {oddeven.Score(b, p), slowOddEven(b, p, heuristic.DefaultPower, oddEvenParams{0, 1, 0.05})},
+				"paired":     {paired.Score(b, p), slowOddEven(b, p, 2.5, oddEvenParams{7, 3, 0.5})},
+			} {
+				if !close9(c[0], c[1]) {
+					t.Fatalf("%v %s: %v, by line masks %v, for %+v", b.Rules(), name, c[0], c[1], p)
+				}
+			}
+			swapped := game.Position{Own: p.Other(), All: p.All}
+			if x, y := bitsquares.Score(b, p), bitsquares.Score(b, swapped); x != -y {
+				t.Fatalf("%v: score %v, sides exchanged %v", b.Rules(), x, y)
+			}
+		}
+	}
+}
+
+// The upstream formulas' own values.
+func TestSeedValues(t *testing.T) {
+	var seeds struct {
+		Power   float64
+		Width   float64 `json:"sigmoid_width"`
+		Records []struct {
+			Board      []int
+			Winner     int
+			Bitsquares float64 `json:"bitsquares_p1"`
+			Sigmoid    float64 `json:"sigmoid7_p1"`
+			Gameovers  any     `json:"gameovers_p1"` // a word where the game is won
+		}
+	}
+	load(t, "seeds/heuristics.json", &seeds)
+	b := game.MustBoard(game.Connect4)
+	h := heuristic.NewBitsquares(seeds.Power)
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ongoing := 0
+	for i, r := range seeds.Records {
+		s, err := b.FromKaggle(r.Board, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Score(b, s.Position); !close9(got, r.Bitsquares) {
+			t.Errorf("record %d: bitsquares %v, want %v", i, got, r.Bitsquares)
+		}
+		if r.Winner != 0 {
+			continue // a finished game is answered by the rules
+		}
+		ongoing++
+		if got := (heuristic.Gameovers{}).Score(b, s.Position); !close9(got, r.Gameovers.(float64)) {
+			t.Errorf("record %d: gameovers %v, want %v", i, got, r.Gameovers)
+		}
+		if b.Result(s.Position) != game.Ongoing {
+			continue
+		}
+		x := eval.NewBatch(b, 1)
+		x.Pos[0] = s.Position
+		if err := e.Evaluate(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		if got := float64(x.WDL[0]); math.Abs(got-r.Sigmoid) > 1e-7 || seeds.Width != 7 {
+			t.Errorf("record %d: win probability %v, want %v", i, got, r.Sigmoid)
+		}
+	}
+	if len(seeds.Records) != 155 || ongoing != 73 {
+		t.Errorf("%d records, %d of unfinished games; want 155 and 73", len(seeds.Records), ongoing)
+	}
+}
+
+func TestSeedOddEven(t *testing.T) {
+	var seeds []struct {
+		Name     string
+		Board    []int
+		Expected float64 `json:"expected_p1_score"`
+		Params   struct {
+			Pair3    float64 `json:"reward_3_pair"`
+			Endgame2 float64 `json:"reward_2_endgame"`
+			Endgame3 float64 `json:"reward_3_endgame"`
+		}
+	}
+	load(t, "seeds/odd_even.json", &seeds)
+	b := game.MustBoard(game.Connect4)
+	bitsquares := heuristic.NewBitsquares(heuristic.DefaultPower)
+	for _, c := range seeds {
+		stones := 0
+		for _, v := range c.Board {
+			if v != 0 {
+				stones++
+			}
+		}
+		s, err := b.FromKaggle(c.Board, 1+stones%2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := heuristic.OddEven{Bitsquares: bitsquares, Endgame3: c.Params.Endgame3, Endgame2: c.Params.Endgame2, Pair3: c.Params.Pair3}
+		got := h.Score(b, s.Position) - bitsquares.Score(b, s.Position)
+		if s.Mark == 2 {
+			got = -got
+		}
+		if !close9(got, c.Expected) {
+			t.Errorf("%s: %v for player 1, want %v", c.Name, got, c.Expected)
+		}
+	}
+	if len(seeds) != 7 {
+		t.Errorf("%d cases, want 7", len(seeds))
+	}
+}
+
+func load(t *testing.T, name string, to any) {
+	t.Helper()
+	text, err := os.ReadFile(gametest.Data(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// evaluate answers one position given by its moves.
+func evaluate(t *testing.T, e eval.Evaluator, moves string) *eval.Batch {
+	t.Helper()
+	var p game.Parser
+	s, err := p.Parse(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := eval.NewBatch(s.Board, 1)
+	x.Pos[0] = s.Position
+	if err := e.Evaluate(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// What every heuristic with a look ahead of one ply must see.
+func TestPolicyTakesWins(t *testing.T) {
+	for _, s := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout} {
+		e, err := heuristic.New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := evaluate(t, e, "121212").Policy, []float32{1, 0, 0, 0, 0, 0, 0}; !slices.Equal(got, want) {
+			t.Errorf("%v: policy %v with one winning move, want %v", s, got, want)
+		}
+		if got, want := evaluate(t, e, "223344").Policy, []float32{0.5, 0, 0, 0, 0.5, 0, 0}; !slices.Equal(got, want) {
+			t.Errorf("%v: policy %v with two winning moves, want %v", s, got, want)
+		}
+		x := evaluate(t, e, "3x3x3free:5")
+		if len(x.Policy) != 9 || x.Policy[4] != 0 {
+			t.Errorf("%v: policy %v on a board without gravity whose centre is taken", s, x.Policy)
+		}
+		// The side to move is a stone up in the centre; the other has nothing.
+		if v := evaluate(t, e, "41").Value(0); v <= 0 {
+			t.Errorf("%v: value %v of a clear advantage, want more than 0", s, v)
+		}
+	}
+}
+
+// The first moves of bitsquares on the empty board, by hand: a stone in column 4 is in 7 lines, at the edge in 3, so
+// that its odds are exp(7/7) to exp(3/7).
+func TestBitsquaresByHand(t *testing.T) {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := evaluate(t, e, "-")
+	lines := []float64{3, 4, 5, 7, 5, 4, 3}
+	total := 0.0
+	for _, n := range lines {
+		total += math.Exp(n / 7)
+	}
+	for a, n := range lines {
+		if want := math.Exp(n/7) / total; math.Abs(float64(x.Policy[a])-want) > 1e-6 {
+			t.Errorf("move %d has probability %v, want %v", a+1, x.Policy[a], want)
+		}
+	}
+	if x.WDL[0] != 0.5 || x.WDL[1] != 0 || x.WDL[2] != 0.5 {
+		t.Errorf("WDL %v of the empty board, want 0.5, 0, 0.5", x.WDL)
+	}
+}
+
+func TestRolloutSeeds(t *testing.T) {
+	a := evaluate(t, heuristic.Rollout{Games: 50, Seed: 1}, "4455")
+	b := evaluate(t, heuristic.Rollout{Games: 50, Seed: 2}, "4455")
+	if slices.Equal(a.WDL, b.WDL) {
+		t.Errorf("seeds 1 and 2 gave the same answer %v", a.WDL)
+	}
+	// The side to move wins about 0.72 of random games from here (the first player has two open lines in the centre).
+	many := evaluate(t, heuristic.Rollout{Games: 20000}, "4455").WDL
+	if math.Abs(float64(many[0]-evaluate(t, heuristic.Rollout{Games: 20000, Seed: 9}, "4455").WDL[0])) > 0.02 {
+		t.Errorf("20000 games twice differ by more than 0.02: %v", many)
+	}
+}
+
+func benchBoard(b *testing.B) (*game.Board, []game.Position) {
+	board := game.MustBoard(game.Connect4)
+	return board, gametest.Positions(gametest.Rand(1), board, 1024, true)
+}
+
+func benchScore(b *testing.B, h heuristic.Heuristic) {
+	board, ps := benchBoard(b)
+	b.ReportAllocs()
+	sum := 0.0
+	for i := 0; b.Loop(); i++ {
+		sum += h.Score(board, ps[i&1023])
+	}
+	_ = sum
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
+}
+
+func BenchmarkBitsquares(b *testing.B) {
+	benchScore(b, heuristic.NewBitsquares(heuristic.DefaultPower))
+}
+func BenchmarkGameovers(b *testing.B) { benchScore(b, heuristic.Gameovers{}) }
+func BenchmarkOddEven(b *testing.B)   { benchScore(b, heuristic.NewOddEven()) }
+
+func BenchmarkBitsquaresWide(b *testing.B) {
+	board := game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
+	ps := gametest.Positions(gametest.Rand(1), board, 1024, true)
+	h := heuristic.NewBitsquares(heuristic.DefaultPower)
+	for i := 0; b.Loop(); i++ {
+		h.Score(board, ps[i&1023])
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
+}
+
+func BenchmarkBitsquaresLineMasks(b *testing.B) {
+	board, ps := benchBoard(b)
+	lines := board.Lines()
+	var weight [5]float64
+	for n := range weight {
+		weight[n] = math.Pow(float64(n), 1.75)
+	}
+	sum := 0.0
+	for i := 0; b.Loop(); i++ {
+		own, other := ps[i&1023].Own.Lo, ps[i&1023].Other().Lo
+		for _, line := range lines {
+			o, t := line.Lo&own, line.Lo&other
+			if t == 0 {
+				sum += weight[popcount(o)]
+			} else if o == 0 {
+				sum -= weight[popcount(t)]
+			}
+		}
+	}
+	_ = sum
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
+}
+
+func popcount(x uint64) int { return game.Bits{Lo: x}.OnesCount() }
+
+func BenchmarkEvaluate(b *testing.B) {
+	for _, s := range sources {
+		b.Run(s.String(), func(b *testing.B) {
+			board, ps := benchBoard(b)
+			e, err := heuristic.New(s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x := eval.NewBatch(board, 256)
+			copy(x.Pos, ps)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := e.Evaluate(b.Context(), x); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(256*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package heuristic
+
+import (
+	"math/bits"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Lines are counted by their first cell: bit i of a mask of starts is the line that begins at cell i and goes on in
+// steps of the direction's shift. How many stones each line holds is counted for all lines at once in bit-sliced
+// form: the masks ones, twos and fours hold the binary digits of the 64 counts.
+
+// starts4 are the lines of four, in steps of s, all of whose cells are in x.
+func starts4(x uint64, s uint) uint64 {
+	x &= x >> (s & 63)
+	return x & (x >> (2 * s & 63))
+}
+
+// add4 counts, for each bit, how many of the four masks hold it.
+func add4(a, b, c, d uint64) (ones, twos, fours uint64) {
+	ab, carryAB := a^b, a&b
+	cd, carryCD := c^d, c&d
+	return ab ^ cd, carryAB ^ carryCD | ab&cd, carryAB & carryCD
+}
+
+// stones4 is how many of the cells of each line of four are in x.
+func stones4(x uint64, s uint) (ones, twos, fours uint64) {
+	return add4(x, x>>(s&63), x>>(2*s&63), x>>(3*s&63))
+}
+
+// lines4 counts the lines of four that one side can still fill by the stones that it has in them, own's less other's.
+func lines4(own, other, full uint64, shifts [4]uint) (n1, n2, n3, n4 int) {
+	for _, s := range shifts {
+		lines := starts4(full&^other, s)
+		ones, twos, fours := stones4(own, s)
+		n1 += bits.OnesCount64(lines & ones &^ twos)
+		n2 += bits.OnesCount64(lines & twos &^ ones)
+		n3 += bits.OnesCount64(lines & twos & ones)
+		n4 += bits.OnesCount64(lines & fours)
+
+		lines = starts4(full&^own, s)
+		ones, twos, fours = stones4(other, s)
+		n1 -= bits.OnesCount64(lines & ones &^ twos)
+		n2 -= bits.OnesCount64(lines & twos &^ ones)
+		n3 -= bits.OnesCount64(lines & twos & ones)
+		n4 -= bits.OnesCount64(lines & fours)
+	}
+	return n1, n2, n3, n4
+}
+
+// maxDigits holds counts of up to game.MaxBits stones in a line.
+const maxDigits = 8
+
+// digits are bit-sliced counts for every bit of a 128-bit board.
+type digits [maxDigits]game.Bits
+
+// add counts one more for the bits of x.
+func (d *digits) add(x game.Bits) {
+	for i := range d {
+		if x.IsZero() {
+			return
+		}
+		d[i], x = d[i].Xor(x), d[i].And(x)
+	}
+}
+
+// equal are the bits of within that count exactly n.
+func (d *digits) equal(n int, within game.Bits) game.Bits {
+	for i := range d {
+		if n>>i&1 != 0 {
+			within = within.And(d[i])
+		} else {
+			within = within.AndNot(d[i])
+		}
+	}
+	return within
+}
+
+// starts are the lines of k, in steps of s, all of whose cells are in x.
+func starts(x game.Bits, k int, s uint) game.Bits {
+	lines := x
+	for i := 1; i < k && !lines.IsZero(); i++ {
+		lines = lines.And(x.Shr(uint(i) * s))
+	}
+	return lines
+}
+
+// stones is how many of the cells of each line of k are in x.
+func stones(x game.Bits, k int, s uint) (d digits) {
+	for i := range k {
+		d.add(x.Shr(uint(i) * s))
+	}
+	return d
+}
+
+// directions are the shifts in which the board has lines; a line of one stone has no direction and counts once.
+func directions(b *game.Board) []uint {
+	s := b.Shifts()
+	if b.InARow() == 1 {
+		return s[:1]
+	}
+	return s[:]
+}
+
+// eachCount calls f for every direction and n from 1 to k in which own holds n stones of some line inside open.
+func eachCount(b *game.Board, own, open game.Bits, f func(n, lines int)) {
+	k := b.InARow()
+	for _, s := range directions(b) {
+		lines := starts(open, k, s)
+		if lines.IsZero() {
+			continue
+		}
+		held := stones(own, k, s)
+		for n := 1; n <= k; n++ {
+			if count := held.equal(n, lines).OnesCount(); count > 0 {
+				f(n, count)
+			}
+		}
+	}
+}
+
+// fast reports whether the 64-bit forms for four in a row apply.
+func fast(b *game.Board) bool { return !b.Wide() && b.InARow() == 4 }

@@ -1,0 +1,115 @@
+package heuristic
+
+import (
+	"math/bits"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// OddEven adds to Bitsquares what the end of the game is likely to decide: when all other columns are full, the two
+// sides fill the last one in turn, so that each of them gets the cells of every other row. A line whose empty cells
+// are all of rows that its owner gets is worth more.
+//
+// As in the original, the side to move is taken for the one that gets the rows of the first player.
+type OddEven struct {
+	*Bitsquares
+	Endgame3 float64 // for each line that lacks one stone, on its owner's rows
+	Endgame2 float64 // for each line that lacks two stones, both on its owner's rows
+	Pair3    float64 // for each two lines that lack one stone an even height above the stacks, and each two at odd heights
+}
+
+// NewOddEven has the published parameters.
+func NewOddEven() *OddEven {
+	return &OddEven{Bitsquares: NewBitsquares(DefaultPower), Endgame3: 1, Endgame2: 0.05}
+}
+
+// Score implements Heuristic. Without gravity no row belongs to anybody, and the score is that of Bitsquares.
+func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
+	score := h.Bitsquares.Score(b, p)
+	if !b.Rules().Gravity {
+		return score
+	}
+	mine := firstPlayersRows(b)
+	score += h.endgame(b, p.Own, p.Other(), mine)
+	score -= h.endgame(b, p.Other(), p.Own, b.Full().AndNot(mine))
+	if h.Pair3 != 0 {
+		score += h.Pair3 * float64(pairs(b, p.Own, p.Other())-pairs(b, p.Other(), p.Own))
+	}
+	return score
+}
+
+// firstPlayersRows are the cells that the first player gets in a column that is filled last. With all other columns
+// full, Cells-Rows stones lie elsewhere; the cell in row r then gets stone number Cells-Rows+r, counted from 0.
+func firstPlayersRows(b *game.Board) game.Bits {
+	start := (b.Cells() - b.Rows()) % 2
+	if !b.Wide() {
+		// Columns are stride bits apart: one column's rows times the lowest cells of all columns.
+		stride := uint(b.Rows() + 1)
+		column := uint64(0x5555555555555555) << start & (1<<uint(b.Rows()) - 1)
+		var lowest uint64
+		for c := range b.Columns() {
+			lowest |= 1 << (uint(c) * stride)
+		}
+		return game.Bits{Lo: column * lowest}
+	}
+	var rows game.Bits
+	for c := range b.Columns() {
+		for r := start; r < b.Rows(); r += 2 {
+			rows = rows.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c, r))))
+		}
+	}
+	return rows
+}
+
+// endgame is one side's bonus: its lines inside own stones and the empty cells of its rows.
+func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
+	open := own.Or(rows.AndNot(other))
+	if fast(b) {
+		three, two := 0, 0
+		for _, s := range b.Shifts() {
+			lines := starts4(open.Lo, s)
+			ones, twos, _ := stones4(own.Lo, s)
+			three += bits.OnesCount64(lines & twos & ones)
+			two += bits.OnesCount64(lines & twos &^ ones)
+		}
+		return h.Endgame3*float64(three) + h.Endgame2*float64(two)
+	}
+	total, k := 0.0, b.InARow()
+	eachCount(b, own, open, func(n, lines int) {
+		switch n {
+		case k - 1:
+			total += h.Endgame3 * float64(lines)
+		case k - 2:
+			total += h.Endgame2 * float64(lines)
+		}
+	})
+	return total
+}
+
+// pairs are the pairs of lines that lack one stone at heights of the same parity above their columns' stacks: the
+// other side cannot answer both.
+func pairs(b *game.Board, own, other game.Bits) int {
+	var even game.Bits // empty cells 0, 2, 4 .. above the stacks
+	all := own.Or(other)
+	for c := range b.Columns() {
+		height := 0
+		for height < b.Rows() && all.Has(b.Index(c, height)) {
+			height++
+		}
+		for r := height; r < b.Rows(); r += 2 {
+			even = even.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c, r))))
+		}
+	}
+	odd := b.Full().AndNot(all).AndNot(even)
+	total := 0
+	for _, gaps := range []game.Bits{even, odd} {
+		lacking := 0
+		eachCount(b, own, own.Or(gaps), func(n, lines int) {
+			if n == b.InARow()-1 {
+				lacking += lines
+			}
+		})
+		total += lacking / 2
+	}
+	return total
+}
