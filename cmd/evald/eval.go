@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+)
+
+// evalCmd is `evald eval`.
+type evalCmd struct {
+	backend
+	File    string `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
+	Format  string `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
+	Output  string `short:"o" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
+	Batch   int    `default:"1024" help:"Positions in a batch."`
+	Threads int    `default:"0" help:"Batches at once; 0 is one for each processor."`
+	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
+}
+
+// Run evaluates a stream of positions.
+func (c *evalCmd) Run(ctx context.Context, s streams) error {
+	if c.Batch < 1 || c.Threads < 0 {
+		return fmt.Errorf("--batch %d, --threads %d: a batch has 1 position or more, threads cannot be negative", c.Batch, c.Threads)
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	e, model, err := c.evaluator()
+	if err != nil {
+		return err
+	}
+	in, size, err := c.open(s.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := create(c.Output, s.out)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	if c.Format == "parquet" && c.Output == "" && isTerminal(s.out) {
+		return errors.New("--format parquet is not for a terminal: name a file with -o FILE")
+	}
+
+	if c.Verbose {
+		fmt.Fprintf(s.err, "evald eval: backend %s, model %s, batch %d, threads %d, format %s\n", c.Backend, model, c.Batch, c.Threads, c.Format)
+	}
+	start := time.Now()
+	job := stream.Job{Evaluator: e, Model: model, Rows: c.Batch, Workers: c.Threads}
+	progress := newProgress(s.err, size)
+	if c.Output != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
+		job.Progress = progress.show
+	}
+	sum, err := stream.Run(ctx, in, c.format(out), job)
+	progress.clear()
+	if c.Verbose && c.Format != "table" {
+		fmt.Fprintln(s.err, "evald eval: "+sum.Describe(time.Since(start)))
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if err := errors.Join(out.Commit(), err); err != nil {
+		return err
+	}
+	if sum.Bad > 0 {
+		fmt.Fprintf(s.err, "evald: %d of %d lines refused; their answers say why\n", sum.Bad, sum.Lines)
+		return errBadLines
+	}
+	return nil
+}
+
+func (c *evalCmd) format(w io.Writer) stream.Format {
+	switch c.Format {
+	case "table":
+		return stream.NewTable(w)
+	case "parquet":
+		return stream.NewParquet(w)
+	}
+	return stream.JSONL{W: w}
+}
+
+// open is the input and its size in bytes, 0 where that is not known.
+func (c *evalCmd) open(stdin io.Reader) (io.ReadCloser, int64, error) {
+	if c.File == "" || c.File == "-" {
+		return io.NopCloser(stdin), 0, nil
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory, want a file of positions", c.File)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// output is a file that appears under its name only when it is complete, or standard output.
+type output struct {
+	io.Writer
+	file *os.File // nil for standard output
+	name string
+}
+
+func create(name string, stdout io.Writer) (*output, error) {
+	if name == "" {
+		return &output{Writer: stdout}, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, err
+	}
+	return &output{Writer: f, file: f, name: name}, nil
+}
+
+// Commit gives a complete file its name.
+func (o *output) Commit() error {
+	if o.file == nil {
+		return nil
+	}
+	err := errors.Join(o.file.Chmod(0o644), o.file.Close())
+	if err == nil {
+		err = os.Rename(o.file.Name(), o.name)
+	}
+	if err == nil {
+		o.file = nil
+	}
+	return err
+}
+
+// Abort removes what was not committed.
+func (o *output) Abort() {
+	if o.file != nil {
+		o.file.Close()
+		os.Remove(o.file.Name())
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

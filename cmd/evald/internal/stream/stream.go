@@ -1,0 +1,202 @@
+// Package stream takes lines of positions through an evaluator to a file of answers: many lines at once, in bounded
+// memory, answers in the order of the lines.
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Format writes answers. Encode may be called concurrently, each time with another chunk; Write and Close are not.
+type Format interface {
+	Encode(c *Chunk)      // prepares c for Write
+	Write(c *Chunk) error // in input order
+	Close(Summary) error  // ends the output
+}
+
+// Job is one run.
+type Job struct {
+	Evaluator eval.Evaluator
+	Model     string // named in every answer
+	Rows      int    // lines that are evaluated as one batch, from 1
+	Workers   int    // batches at once, from 1
+	Progress  func(Summary)
+}
+
+// Summary counts what was written so far.
+type Summary struct {
+	Lines   int64 // answered or refused
+	Bad     int64 // refused
+	Bytes   int64 // of input
+	Sources map[eval.Source]int64
+}
+
+// Answer is one line: its text, and the answer to it or why there is none.
+type Answer struct {
+	Line  int    // from 1
+	Text  string // the position as it was written
+	State game.State
+	Err   error // a *game.ParseError with Line set, or the evaluator's error
+
+	batch *eval.Batch
+	row   int
+}
+
+// WDL, Policy, Value and Source are the evaluator's answer; Err must be nil.
+func (a *Answer) WDL() []float32      { return a.batch.WDLRow(a.row) }
+func (a *Answer) Policy() []float32   { return a.batch.PolicyRow(a.row) }
+func (a *Answer) Value() float32      { return a.batch.Value(a.row) }
+func (a *Answer) Source() eval.Source { return a.batch.Source[a.row] }
+
+// Best is the most likely move, counted from 1; 0 where the game is over.
+func (a *Answer) Best() int {
+	best, most := 0, float32(0)
+	for i, p := range a.Policy() {
+		if p > most {
+			best, most = i+1, p
+		}
+	}
+	return best
+}
+
+// Chunk is up to Job.Rows lines that travel together.
+type Chunk struct {
+	Model   string
+	Answers []Answer
+	Text    []byte // what Encode made for Write
+
+	bytes   int64
+	batches []*eval.Batch // one for each game in the chunk; [:games] are in use
+	games   int
+	done    chan struct{} // receives when the chunk is ready for Write
+}
+
+// Run reads lines from in until its end, or until ctx ends; what was read by then is still answered and written. The
+// error is that of reading or writing; ctx.Err() where ctx ended the reading. Bad lines are counted, not errors.
+func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
+	r := newReader(ctx, in, job)
+	work := make(chan *Chunk)
+	order := make(chan *Chunk, 2*job.Workers) // bounds the chunks under way
+	free := make(chan *Chunk, cap(order)+job.Workers+2)
+	var stop atomic.Bool // the output failed: the rest is not worth reading
+
+	var readErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(work)
+		defer close(order)
+		for !stop.Load() {
+			var c *Chunk
+			select {
+			case c = <-free:
+			default:
+				c = &Chunk{Model: job.Model, done: make(chan struct{}, 1)}
+			}
+			more, err := r.fill(c)
+			if len(c.Answers) > 0 || c.bytes > 0 {
+				order <- c
+				work <- c
+			}
+			if err != nil || !more {
+				readErr = err
+				return
+			}
+		}
+	})
+	for range job.Workers {
+		wg.Go(func() {
+			var parser game.Parser
+			for c := range work {
+				c.answer(ctx, &parser, job.Evaluator)
+				out.Encode(c)
+				c.done <- struct{}{}
+			}
+		})
+	}
+
+	sum := Summary{Sources: map[eval.Source]int64{}}
+	var writeErr error
+	for c := range order {
+		<-c.done
+		if writeErr == nil {
+			sum.add(c)
+			if writeErr = out.Write(c); writeErr != nil {
+				stop.Store(true)
+			}
+			if job.Progress != nil {
+				job.Progress(sum)
+			}
+		}
+		free <- c
+	}
+	wg.Wait()
+	return sum, errors.Join(readErr, writeErr, out.Close(sum))
+}
+
+func (s *Summary) add(c *Chunk) {
+	s.Lines += int64(len(c.Answers))
+	s.Bytes += c.bytes
+	for i := range c.Answers {
+		if c.Answers[i].Err != nil {
+			s.Bad++
+		} else {
+			s.Sources[c.Answers[i].Source()]++
+		}
+	}
+}
+
+// answer parses the chunk's lines and evaluates those that can be read, one batch for each game among them.
+func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluator) {
+	c.games = 0
+	for i := range c.Answers {
+		a := &c.Answers[i]
+		if a.Err != nil {
+			continue // the reader's
+		}
+		state, err := parser.Parse(a.Text)
+		if err != nil {
+			if bad, ok := errors.AsType[*game.ParseError](err); ok {
+				bad.Line = a.Line
+			}
+			a.Err = err
+			continue
+		}
+		a.State = state
+		a.batch = c.batchOf(state.Board)
+		a.row = len(a.batch.Pos)
+		a.batch.Pos = append(a.batch.Pos, state.Position)
+	}
+	for _, b := range c.batches[:c.games] {
+		b.Reset(b.Board, len(b.Pos))
+		// What was read is answered, also after an interrupt.
+		if err := e.Evaluate(context.WithoutCancel(ctx), b); err != nil {
+			for i := range c.Answers {
+				if c.Answers[i].batch == b {
+					c.Answers[i].Err = err
+				}
+			}
+		}
+	}
+}
+
+// batchOf is the chunk's batch for a game.
+func (c *Chunk) batchOf(board *game.Board) *eval.Batch {
+	for _, b := range c.batches[:c.games] {
+		if b.Board == board || b.Board.Rules() == board.Rules() {
+			return b
+		}
+	}
+	if c.games == len(c.batches) {
+		c.batches = append(c.batches, &eval.Batch{})
+	}
+	b := c.batches[c.games]
+	c.games++
+	b.Reset(board, 0)
+	return b
+}

@@ -1,0 +1,389 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+func job(e eval.Evaluator) Job { return Job{Evaluator: e, Model: "m", Rows: 16, Workers: 3} }
+
+func bitsquares(t testing.TB) eval.Evaluator {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// answer is a line of JSONL.
+type answer struct {
+	Line     int
+	Error    string
+	Position string
+	ToMove   int `json:"to_move"`
+	WDL      []float32
+	Value    float32
+	Policy   []float32
+	Best     *int
+	Source   string
+	Model    string
+}
+
+func decode(t *testing.T, text string) []answer {
+	t.Helper()
+	var all []answer
+	for line := range strings.Lines(text) {
+		var a answer
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&a); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// input is a file of games of many boards with bad lines among them, and what is expected of each line that counts.
+func input(n int) (text string, want []answer) {
+	r := gametest.Rand(1)
+	boards := gametest.Boards()
+	var b strings.Builder
+	for line := 1; line <= n; line++ {
+		board := boards[0]
+		if r.IntN(3) == 0 {
+			board = boards[r.IntN(len(boards))]
+		}
+		a := answer{Line: line}
+		switch r.IntN(10) {
+		case 0:
+			b.WriteString([]string{"\n", "  \r\n", "# 4455\n"}[r.IntN(3)])
+			continue
+		case 1:
+			a.Error = fmt.Sprintf(`line %d: moves "4x": move 2 is "x", not one of 1 to 7`, line)
+			b.WriteString("4x\n")
+		case 2:
+			a.Error = fmt.Sprintf(`line %d: line "": is longer than 65536 bytes`, line)
+			b.WriteString(strings.Repeat("1", maxLine+r.IntN(2*maxLine)) + "\n")
+		case 3:
+			p := gametest.Position(r, board, r.IntN(board.Cells()), false)
+			a.Position = game.State{Board: board, Position: p, Mark: 1 + r.IntN(2)}.Observation()
+			b.WriteString(a.Position + "\n")
+		default:
+			a.Position = game.FormatNotation(board.Rules(), moves(r.IntN, board))
+			b.WriteString(a.Position + []string{"\n", "\r\n", " -1\n", "\t4 5\n"}[r.IntN(4)])
+		}
+		want = append(want, a)
+	}
+	return b.String(), want
+}
+
+// moves are those of a random game.
+func moves(intN func(int) int, board *game.Board) []int {
+	var actions []int
+	var p game.Position
+	for range intN(board.Cells() + 1) {
+		a := intN(board.Actions())
+		if !board.CanPlay(p, a) || board.Result(p) != game.Ongoing {
+			break
+		}
+		p = board.Play(p, a)
+		actions = append(actions, a)
+	}
+	return actions
+}
+
+// Every line is answered, in order, as if it were alone.
+func TestRun(t *testing.T) {
+	text, want := input(3000)
+	var out bytes.Buffer
+	e := bitsquares(t)
+	sum, err := Run(t.Context(), strings.NewReader(strings.TrimSuffix(text, "\n")), JSONL{&out}, job(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := decode(t, out.String())
+	if len(got) != len(want) {
+		t.Fatalf("%d answers, want %d", len(got), len(want))
+	}
+	bad := int64(0)
+	var parser game.Parser
+	for i, w := range want {
+		g := got[i]
+		if g.Line != w.Line || g.Error != w.Error || g.Position != w.Position {
+			t.Fatalf("answer %d: %+v, want %+v", i, g, w)
+		}
+		if w.Error != "" {
+			bad++
+			continue
+		}
+		s, err := parser.Parse(w.Position)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := eval.NewBatch(s.Board, 1)
+		alone.Pos[0] = s.Position
+		if err := e.Evaluate(t.Context(), alone); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(g.WDL, alone.WDL) || !slices.Equal(g.Policy, alone.Policy) || g.ToMove != s.Mark ||
+			g.Source != alone.Source[0].String() || g.Model != "m" || g.Value != g.WDL[0]-g.WDL[2] {
+			t.Fatalf("line %d: %+v, alone %+v", w.Line, g, alone)
+		}
+		best := slices.Max(g.Policy)
+		if over := s.Board.Result(s.Position) != game.Ongoing; over != (g.Best == nil) || !over && g.Policy[*g.Best-1] != best {
+			t.Fatalf("line %d: best %v of %v", w.Line, g.Best, g.Policy)
+		}
+	}
+	if sum.Bad != bad || sum.Lines != int64(len(want)) || sum.Bytes != int64(len(text)-1) {
+		t.Errorf("%+v, want %d lines, %d of them bad, %d bytes", sum, len(want), bad, len(text)-1)
+	}
+}
+
+// Parquet holds what JSONL says.
+func TestParquet(t *testing.T) {
+	text, _ := input(2000)
+	var lines, file bytes.Buffer
+	for _, f := range []Format{JSONL{&lines}, NewParquet(&file)} {
+		if _, err := Run(t.Context(), strings.NewReader(text), f, job(bitsquares(t))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decode(t, lines.String())
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows, want %d", len(rows), len(want))
+	}
+	for i, w := range want {
+		r := rows[i]
+		if w.Error != "" {
+			if r.Error == nil || *r.Error != w.Error || r.Line != int64(w.Line) || r.Value != nil || len(r.Policy) != 0 {
+				t.Fatalf("row %d: %+v, want %+v", i, r, w)
+			}
+			continue
+		}
+		if r.Line != int64(w.Line) || r.Position != w.Position || *r.ToMove != int32(w.ToMove) || !slices.Equal(r.WDL, w.WDL) ||
+			!slices.Equal(r.Policy, w.Policy) || *r.Value != w.Value || *r.Source != w.Source || r.Model != w.Model || r.Error != nil ||
+			(r.Best == nil) != (w.Best == nil) || w.Best != nil && *r.Best != int32(*w.Best) {
+			t.Fatalf("row %d: %+v, want %+v", i, r, w)
+		}
+	}
+}
+
+// endless makes lines without end or until n are read.
+type endless struct {
+	n    int
+	rest []byte
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if len(e.rest) == 0 {
+		if e.n == 0 {
+			return 0, io.EOF
+		}
+		k := min(e.n, 1000)
+		e.n -= k
+		e.rest = bytes.Repeat([]byte("4455\n"), k)
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+func TestMillionLinesInBoundedMemory(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() || gametest.Race {
+		n = 100_000
+	}
+	var most uint64
+	j := job(bitsquares(t))
+	j.Rows = 1024
+	chunks := 0
+	j.Progress = func(Summary) {
+		if chunks++; chunks%50 == 0 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
+	var lines counter
+	sum, err := Run(t.Context(), &endless{n: n}, JSONL{&lines}, j)
+	if err != nil || sum.Lines != int64(n) || int(lines) != n || sum.Bad != 0 {
+		t.Fatalf("%+v, %d lines out, %v; want %d", sum, lines, err, n)
+	}
+	if most > 64<<20 {
+		t.Errorf("%d MiB of heap in use, want at most 64", most>>20)
+	}
+}
+
+// counter counts lines.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(bytes.Count(p, []byte("\n")))
+	return len(p), nil
+}
+
+// A line is answered before the next one is written: a program on the other end of a pipe can converse.
+func TestAnswersAtOnce(t *testing.T) {
+	in, feed := io.Pipe()
+	results, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := Run(t.Context(), in, JSONL{out}, job(bitsquares(t)))
+		done <- err
+	}()
+	buffer := make([]byte, 4096)
+	for i := 1; i <= 3; i++ {
+		fmt.Fprintf(feed, "44%d\n", i)
+		n, err := results.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := decode(t, string(buffer[:n])); len(a) != 1 || a[0].Line != i {
+			t.Fatalf("after line %d: %q", i, buffer[:n])
+		}
+	}
+	feed.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An interrupt ends the reading, even of an input that has nothing to say; what was read is answered.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, feed := io.Pipe()
+	defer feed.Close()
+	var out bytes.Buffer
+	slow := &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+		cancel()
+		if ctx.Err() != nil {
+			return errors.New("the interrupt cancelled a batch that was read before")
+		}
+		return nil
+	}}
+	go fmt.Fprintf(feed, "44\n45\n46\n4") // the last line is not complete
+	sum, err := Run(ctx, in, JSONL{&out}, job(slow))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if a := decode(t, out.String()); len(a) != 3 || a[2].Position != "46" || sum.Lines != 3 || sum.Bad != 0 {
+		t.Errorf("%+v, answers %v; want the three complete lines", sum, out.String())
+	}
+}
+
+// An evaluator that fails costs the lines of its batch, and says so in each; the others are answered.
+func TestEvaluatorFails(t *testing.T) {
+	e := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+		if b.Board.Columns() == 9 {
+			return errors.New("no kernel for this board")
+		}
+		return nil
+	}}
+	var out bytes.Buffer
+	sum, err := Run(t.Context(), strings.NewReader("44\n9x5x4:44\n45\n"), JSONL{&out}, job(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := decode(t, out.String())
+	if len(a) != 3 || a[1].Error != "no kernel for this board" || a[0].Source != "cpu" || a[2].Source != "cpu" || sum.Bad != 1 {
+		t.Errorf("%+v: %s", sum, out.String())
+	}
+}
+
+type failing struct{ after int }
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after--; f.after < 0 {
+		return 0, errors.New("disk full")
+	}
+	return len(p), nil
+}
+
+type unreadable struct{}
+
+func (unreadable) Read(p []byte) (int, error) { return copy(p, "44\n45\n4"), errors.New("unplugged") }
+
+func TestFaults(t *testing.T) {
+	sum, err := Run(t.Context(), &endless{n: math.MaxInt}, JSONL{&failing{after: 3}}, job(bitsquares(t)))
+	if fmt.Sprint(err) != "disk full" || sum.Lines == 0 {
+		t.Errorf("full disk: %+v, error %v", sum, err)
+	}
+	var out bytes.Buffer
+	sum, err = Run(t.Context(), unreadable{}, JSONL{&out}, job(bitsquares(t)))
+	if fmt.Sprint(err) != "unplugged" || sum.Lines != 2 || len(decode(t, out.String())) != 2 {
+		t.Errorf("broken input: %+v, error %v, answers %q", sum, err, out.String())
+	}
+}
+
+// Any bytes are cut into the lines that a plain split gives, and answered as JSON.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte("44554\n\n# x\n448\r\n{\"board\":[]}\n9x5x4:44 3"))
+	f.Add([]byte("\xff\xfe\n\"\\\n\x00\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var want []int
+		for i, line := range bytes.Split(text, []byte("\n")) {
+			if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+				want = append(want, i+1)
+			}
+		}
+		var out bytes.Buffer
+		sum, err := Run(t.Context(), bytes.NewReader(text), JSONL{&out}, job(&evaltest.Stub{Source: eval.CPU}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := decode(t, out.String())
+		if len(got) != len(want) || sum.Lines != int64(len(want)) {
+			t.Fatalf("%d answers for %d lines", len(got), len(want))
+		}
+		for i, g := range got {
+			if g.Line != want[i] || (g.Error == "") == (g.Source == "") {
+				t.Fatalf("answer %d: %+v, want line %d", i, g, want[i])
+			}
+		}
+	})
+}
+
+func BenchmarkRun(b *testing.B) {
+	for _, f := range []struct {
+		name string
+		new  func(io.Writer) Format
+	}{
+		{"jsonl", func(w io.Writer) Format { return JSONL{w} }},
+		{"table", func(w io.Writer) Format { return NewTable(w) }},
+		{"parquet", func(w io.Writer) Format { return NewParquet(w) }},
+	} {
+		b.Run(f.name, func(b *testing.B) {
+			e := bitsquares(b)
+			j := Job{Evaluator: e, Model: "m", Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
+			const lines = 100_000
+			for b.Loop() {
+				if _, err := Run(b.Context(), &endless{n: lines}, f.new(io.Discard), j); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(lines*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+		})
+	}
+}

@@ -1,0 +1,92 @@
+// Command evald evaluates ConnectX positions in large batches.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the command line. Its names are stable: scripts rely on them.
+type cli struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Eval  evalCmd  `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
+	Bench benchCmd `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+}
+
+// streams are the program's files, so that tests can pass their own.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Exit statuses. Kong's own for a wrong command line is 80; it is kept apart from that of bad input.
+const (
+	exitOK          = 0
+	exitBadInput    = 1 // some lines were refused, or the command failed
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// errBadLines ends a command that answered all it could.
+var errBadLines = errors.New("some lines were refused")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+func run(ctx context.Context, args []string, s streams) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("evald"),
+		kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
+		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
+		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+	if err != nil {
+		panic(err) // the structs above are wrong
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help and --version have written their text
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(s.err, "evald: %v (see evald --help)\n", err)
+		return exitUsage
+	}
+	err = command.Run()
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(s.err, "evald: interrupted; what was read has been answered")
+		return exitInterrupted
+	case !errors.Is(err, errBadLines):
+		fmt.Fprintf(s.err, "evald: %v\n", err)
+	}
+	return exitBadInput
+}
+
+// version is the module's, with the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return fmt.Sprintf("%s %s", v, info.GoVersion)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+)
+
+// progress is one line on standard error that is written over, where that is a terminal.
+type progress struct {
+	w     io.Writer // nil where nobody looks
+	size  int64     // bytes of input, 0 where not known
+	since time.Time
+	last  time.Time
+}
+
+func newProgress(stderr io.Writer, size int64) *progress {
+	p := &progress{size: size, since: time.Now(), last: time.Now()}
+	if isTerminal(stderr) {
+		p.w = stderr
+	}
+	return p
+}
+
+const progressEvery = 200 * time.Millisecond
+
+func (p *progress) show(s stream.Summary) {
+	now := time.Now()
+	if p.w == nil || now.Sub(p.last) < progressEvery {
+		return
+	}
+	p.last = now
+	took := now.Sub(p.since)
+	text := fmt.Sprintf("%d lines, %.0f/s", s.Lines, float64(s.Lines)/took.Seconds())
+	if p.size > 0 && s.Bytes > 0 {
+		left := time.Duration(float64(took) * float64(p.size-s.Bytes) / float64(s.Bytes))
+		text += fmt.Sprintf(", %d%%, %v left", 100*s.Bytes/p.size, left.Round(time.Second))
+	}
+	if s.Bad > 0 {
+		text += fmt.Sprintf(", %d bad", s.Bad)
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+}
+
+func (p *progress) clear() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
