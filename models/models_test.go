@@ -1,0 +1,74 @@
+package models
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestManifest(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range List() {
+		if e.Name == "" || seen[e.Name] {
+			t.Errorf("name %q is empty or not unique", e.Name)
+		}
+		seen[e.Name] = true
+		if seen[e.File] || filepath.Base(e.File) != e.File {
+			t.Errorf("%s: file %q is not one file in this folder of its own", e.Name, e.File)
+		}
+		seen[e.File] = true
+		if e.Note == "" {
+			t.Errorf("%s has no note", e.Name)
+		}
+		if e.Trained == (len(e.Rules) == 0) {
+			t.Errorf("%s: trained is %v, but the rules it was trained on are %v", e.Name, e.Trained, e.Rules)
+		}
+		file, got, err := Open(e.Name)
+		if err != nil {
+			t.Error(err)
+		}
+		if got.Name != e.Name || len(file) == 0 {
+			t.Errorf("Open(%q) gave %d bytes of %q", e.Name, len(file), got.Name)
+		}
+	}
+	onDisk, err := filepath.Glob("*.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range onDisk {
+		if !seen[file] {
+			t.Errorf("%s is not in the manifest", file)
+		}
+	}
+}
+
+func TestOpenUnknown(t *testing.T) {
+	_, _, err := Open("nonesuch")
+	if want := `model "nonesuch" is unknown; there are: seeded-2x16`; err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	file, e, err := Open("seeded-2x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file[len(file)-1] ^= 1
+	if err = e.verify(file); err == nil || !strings.HasSuffix(err.Error(), "but the manifest says "+e.SHA256) {
+		t.Errorf("a changed file gives the error %v, want one with the manifest's checksum", err)
+	}
+}
+
+// Callers own what they get: changing it changes nothing for the next.
+func TestCallersOwnResults(t *testing.T) {
+	file, _, err := Open("seeded-2x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(file)
+	List()[0].Name = ""
+	if _, _, err := Open("seeded-2x16"); err != nil {
+		t.Error(err)
+	}
+}
