@@ -1,0 +1,78 @@
+// Package net is the network: its configuration, its weights and their file, the planes that go in, and a forward
+// pass in plain Go. That forward pass is slow and obvious on purpose. It is the reference that every fast kernel is
+// compared with, and the documentation of what they compute.
+//
+// # Shapes
+//
+// N is the batch, C channels, H = Rows with row 0 at the TOP (as on Kaggle's flat board), W = Columns, B residual
+// blocks, V = HeadChannels, F = Hidden. Tensors are float32 and row-major, convolutions are cross-correlations with
+// kernels [out, in, kernel row, kernel column], and whatever lies off the board counts as zero. All of it is as in
+// PyTorch, and the tensor names are those of the module in torch_model.py.
+//
+// # Planes [N,5,H,W]
+//
+//	0 own       1 where the side to move has a stone
+//	1 other     1 where the other side has a stone
+//	2 playable  1 where the next stone may land: the lowest empty cell of a column, every empty cell without gravity
+//	3 parity    1 in rows that the side to move will fill, if the columns fill up to the end
+//	4 board     InARow/4 everywhere: exactly 1 for connect four
+//
+// Parity decides zugzwang, which decides most long games of Connect Four: late in the game one column is left, both
+// sides must play in it in turn, and so a threat is worth something only to the side that gets to that row. Whose row
+// it is depends on the number of stones on the whole board, which no stack of 3x3 convolutions can count. Row r
+// (counted from 0 at the BOTTOM) of the last column is played when Cells - Rows + r stones lie, and the side to move
+// plays at even distances from now, so the plane is 1 where r + Cells - Rows + plies is even. On the empty 7x6 board
+// those are the rows r = 0, 2 and 4.
+//
+// The board plane tells a network trained on several games which one it plays, and since the padding around it is
+// zero, it also shows where the edges are.
+//
+// # Tower
+//
+//	stem      x = relu(conv3x3(planes))                                  5 -> C
+//	block i   x = relu(x + conv2(relu(conv1(x)))), both 3x3              C -> C, B times
+//
+// There is no batch normalisation and so nothing to fold: a fresh network has conv2 at zero, which makes every block
+// the identity, and conv1 scaled by 1/sqrt(B) (after Zhang et al., "Fixup Initialization", 2019).
+//
+// # Value head
+//
+//	v = relu(conv1x1(x))                                                 C -> V
+//	p = [mean of v over the cells, then max of v over the cells]         [2V]
+//	f = relu(fc p)                                                       2V -> F
+//	wdl(f)       logits of win, draw, loss for the side to move          F -> 3
+//	gameover(f)  logits of: not over, own win, other's win, draw         F -> 4
+//
+// # Policy head
+//
+//	q = relu(conv1x1(x))                                                 C -> V
+//	cells = conv1x1(q)                                                   V -> 1, one logit a cell
+//
+// The logit of an action is the logit of the cell where its stone would land. Under gravity that is the sum over a
+// column of logit*playable (PoolColumns); without gravity an action is a cell. Probabilities are the softmax over the
+// legal actions.
+//
+// Nothing here has the size of a board in it, so one file of weights serves any Rules.
+//
+// # Tensors
+//
+//	stem.weight             [C,5,3,3]   stem.bias            [C]
+//	blocks.0.conv1.weight   [C,C,3,3]   blocks.0.conv1.bias  [C]
+//	blocks.0.conv2.weight   [C,C,3,3]   blocks.0.conv2.bias  [C]   and so on for each block
+//	value.conv.weight       [V,C,1,1]   value.conv.bias      [V]
+//	value.fc.weight         [F,2V]      value.fc.bias        [F]
+//	value.wdl.weight        [3,F]       value.wdl.bias       [3]
+//	value.gameover.weight   [4,F]       value.gameover.bias  [4]
+//	policy.conv.weight      [V,C,1,1]   policy.conv.bias     [V]
+//	policy.logit.weight     [1,V,1,1]   policy.logit.bias    [1]
+//
+// # Exactness
+//
+// A position's result never depends on the batch it came in: each is computed by itself, in one fixed order of
+// summation. On one machine results are the same bit for bit; other processor architectures may differ in the last
+// bits, since Go may fuse a multiplication with an addition there.
+package net
+
+// gorgonia.org/tensor requires a version of this package that panics on the Go release we use; the newer one is
+// required here by name so that `go mod tidy` keeps it.
+import _ "go4.org/unsafe/assume-no-moving-gc"

@@ -1,0 +1,127 @@
+package net
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Evaluator answers batches with the reference forward pass, on the CPU, one position at a time. It is the evaluator
+// that faster ones are checked against.
+type Evaluator struct {
+	net  *Network
+	pool sync.Pool // of *worker
+}
+
+// NewEvaluator evaluates with a network, which must not change meanwhile.
+func NewEvaluator(n *Network) *Evaluator { return &Evaluator{net: n} }
+
+// Evaluate implements eval.Evaluator, with Source eval.CPU. Rows are shared out to as many goroutines as GOMAXPROCS.
+// A cancelled context is noticed between rows. Where the network's output is not finite the error names the first such
+// row.
+func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	run := &job{net: e.net, batch: b}
+	workers := min(runtime.GOMAXPROCS(0), len(b.Pos))
+	var others sync.WaitGroup
+	for range workers - 1 {
+		others.Go(func() { e.work(ctx, run) })
+	}
+	e.work(ctx, run)
+	others.Wait()
+	return run.err
+}
+
+// job is one batch under evaluation. Rows are claimed in order, so every row before a failed one has been claimed, and
+// the failure that is kept, that of the lowest row, does not depend on timing.
+type job struct {
+	net   *Network
+	batch *eval.Batch
+	next  atomic.Int64 // the first row that nobody has claimed
+	stop  atomic.Bool
+
+	mu  sync.Mutex
+	row int // of err
+	err error
+}
+
+func (j *job) fail(row int, err error) {
+	j.stop.Store(true)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil || row < j.row {
+		j.row, j.err = row, err
+	}
+}
+
+// work evaluates rows until none is left.
+func (e *Evaluator) work(ctx context.Context, j *job) {
+	w, _ := e.pool.Get().(*worker)
+	if w == nil {
+		w = &worker{}
+	}
+	defer e.pool.Put(w)
+	w.fit(j.net.config, j.batch.Board)
+	for !j.stop.Load() {
+		i := int(j.next.Add(1) - 1)
+		if i >= len(j.batch.Pos) {
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			j.fail(i, fmt.Errorf("evaluate: %w", err))
+			return
+		}
+		if err := w.answer(j.net, j.batch, i); err != nil {
+			j.fail(i, fmt.Errorf("evaluate: row %d: %w", i, err))
+			return
+		}
+	}
+}
+
+// worker is the memory that one goroutine evaluates in.
+type worker struct {
+	*scratch
+	planes []float32 // [5,H,W]
+	logits []float32 // [A]
+	legal  []bool    // [A]
+}
+
+// fit makes the memory that of a board.
+func (w *worker) fit(c Config, board *game.Board) {
+	if w.scratch == nil || w.h != board.Rows() || w.w != board.Columns() {
+		w.scratch = newScratch(c, board.Rows(), board.Columns())
+		w.planes = make([]float32, PlanesSize(board, 1))
+	}
+	if len(w.logits) != board.Actions() {
+		w.logits, w.legal = make([]float32, board.Actions()), make([]bool, board.Actions())
+	}
+}
+
+// answer fills row i of the batch.
+func (w *worker) answer(n *Network, b *eval.Batch, i int) error {
+	if b.AnswerTerminal(i) {
+		return nil
+	}
+	Planes(b.Board, b.Pos[i:i+1], w.planes)
+	n.row(w.scratch, w.planes, nil)
+	for _, out := range [...]struct {
+		name   string
+		values []float32
+	}{{"win-draw-loss", w.wdl}, {"gameover", w.gameover}, {"cell", w.cells}} {
+		if at, ok := finite(out.values); !ok {
+			return fmt.Errorf("%s logit %d is %v", out.name, at, out.values[at])
+		}
+	}
+	Softmax(b.WDLRow(i), w.wdl)
+	ActionLogits(b.Board, b.Pos[i], w.cells, w.logits, w.legal)
+	MaskedSoftmax(b.PolicyRow(i), w.logits, w.legal)
+	b.Source[i] = eval.CPU
+	return nil
+}

@@ -1,0 +1,155 @@
+package net
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gorgonia.org/tensor"
+)
+
+// Keys of a network in the file's metadata. Everything else there is free text.
+const (
+	formatKey = "evald.format" // version of the architecture and its tensor names
+	configKey = "evald.config" // Config as JSON
+	format    = "1"
+)
+
+// maxFile is the size of the largest network in bytes.
+const maxFile = lengthSize + maxHeader + 4*maxParameters
+
+// Parse reads a network from the bytes of a safetensors file, which it does not retain. The file must hold exactly the
+// tensors of the configuration in its metadata, in F32 or BF16; the error names the tensor or field that is wrong.
+func Parse(file []byte) (*Network, error) {
+	n, err := parse(file)
+	return n, wrap(err, "parse network")
+}
+
+func parse(file []byte) (*Network, error) {
+	metadata, sections, data, err := splitFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if got, ok := metadata[formatKey]; !ok || got != format {
+		return nil, fmt.Errorf("metadata %s is %q, want %q", formatKey, got, format)
+	}
+	text, ok := metadata[configKey]
+	if !ok {
+		return nil, fmt.Errorf("metadata %s is missing", configKey)
+	}
+	config, err := parseConfigJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	specs := map[string]Spec{}
+	for _, s := range config.Specs() {
+		specs[s.Name] = s
+	}
+	weights := make(map[string]*tensor.Dense, len(sections))
+	for _, s := range sections {
+		spec, ok := specs[s.name]
+		if !ok {
+			return nil, fmt.Errorf("network %s: tensor %q is unknown", config, s.name)
+		}
+		if !slices.Equal(s.shape, spec.Shape) {
+			return nil, fmt.Errorf("network %s: tensor %q has shape %v, want %v", config, s.name, s.shape, spec.Shape)
+		}
+		weights[s.name] = newTensor(s.float32s(data), s.shape...)
+	}
+	n, err := FromWeights(config, weights)
+	if err != nil {
+		return nil, err
+	}
+	delete(metadata, formatKey)
+	delete(metadata, configKey)
+	n.Metadata = metadata
+	return n, nil
+}
+
+// parseConfigJSON reads the configuration of a file. A field that is not known here belongs to an architecture that is
+// not known here either, and so is an error.
+func parseConfigJSON(text string) (Config, error) {
+	var c Config
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return Config{}, fmt.Errorf("metadata %s: %w", configKey, ended(err))
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Config{}, fmt.Errorf("metadata %s: more than one value", configKey)
+	}
+	return c, wrap(c.Validate(), "metadata %s", configKey)
+}
+
+// Read is Parse of all that r has. It stops with an error at more bytes than any network needs.
+func Read(r io.Reader) (*Network, error) {
+	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read network: %w", err)
+	}
+	if len(file) > maxFile {
+		return nil, fmt.Errorf("read network: more than %d bytes", maxFile)
+	}
+	return Parse(file)
+}
+
+// ReadFile is Parse of a file.
+func ReadFile(path string) (*Network, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read network: %w", err)
+	}
+	defer f.Close()
+	n, err := Read(f)
+	return n, wrap(err, "%s", path)
+}
+
+// Marshal is the network as the bytes of a safetensors file, all F32; the same network always gives the same bytes.
+// The error says which weight is not finite, or which key of Metadata is reserved.
+func (n *Network) Marshal() ([]byte, error) {
+	metadata := maps.Clone(n.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	for _, key := range []string{formatKey, configKey} {
+		if _, taken := metadata[key]; taken {
+			return nil, fmt.Errorf("write network: metadata %s is reserved", key)
+		}
+	}
+	metadata[formatKey], metadata[configKey] = format, string(marshal(n.config))
+	for _, s := range n.config.Specs() {
+		if err := s.check(n.weights[s.Name]); err != nil { // a training run may have diverged
+			return nil, fmt.Errorf("write network: tensor %q %w", s.Name, err)
+		}
+	}
+	return joinFile(metadata, n.weights), nil
+}
+
+// WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half
+// a network.
+func (n *Network) WriteFile(path string) (err error) {
+	file, err := n.Marshal()
+	if err != nil {
+		return err
+	}
+	defer func() { err = wrap(err, "write network %s", path) }()
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(file)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}

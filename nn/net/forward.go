@@ -1,0 +1,110 @@
+package net
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+)
+
+// Output is what the network says of N positions, before any softmax. All values are for the side to move.
+type Output struct {
+	WDL      *tensor.Dense // [N,3] logits of win, draw, loss
+	GameOver *tensor.Dense // [N,4] logits of not over, own win, other's win, draw
+	Cells    *tensor.Dense // [N,H,W] logits of landing in each cell, top row first, playable or not
+}
+
+// Forward evaluates planes [N,5,H,W], float32, N at least 1. The error says what is wrong with the tensor.
+func (n *Network) Forward(planes *tensor.Dense) (*Output, error) {
+	shape := planes.Shape()
+	if len(shape) != 4 || shape[1] != PlaneCount || shape.TotalSize() < 1 {
+		return nil, fmt.Errorf("forward: planes have shape %v, want [N %d H W]", []int(shape), PlaneCount)
+	}
+	x, err := values(planes)
+	if err != nil {
+		return nil, fmt.Errorf("forward: planes tensor %w", err)
+	}
+	// N batch, H rows, W columns
+	N, H, W := shape[0], shape[2], shape[3]
+	wdl, over, cells := make([]float32, N*WDLs), make([]float32, N*GameOvers), make([]float32, N*H*W)
+	s := newScratch(n.config, H, W)
+	size := PlaneCount * H * W
+	for i := range N {
+		n.row(s, x[i*size:(i+1)*size], nil)
+		copy(wdl[i*WDLs:], s.wdl)
+		copy(over[i*GameOvers:], s.gameover)
+		copy(cells[i*H*W:], s.cells)
+	}
+	return &Output{newTensor(wdl, N, WDLs), newTensor(over, N, GameOvers), newTensor(cells, N, H, W)}, nil
+}
+
+// Trace evaluates the planes [5,H,W] of one position and shows visit what each layer gives, after its relu where it
+// has one: "stem" [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F],
+// "value.wdl" [3], "value.gameover" [4], "policy.conv" [V,H,W], "policy.logit" [H,W]. The values are valid during the
+// call only. It panics where the planes have not 5*h*w values.
+func (n *Network) Trace(planes []float32, h, w int, visit func(layer string, values []float32)) {
+	if len(planes) != PlaneCount*h*w {
+		panic(fmt.Sprintf("net: planes of a %dx%d board have %d values, want %d", w, h, len(planes), PlaneCount*h*w))
+	}
+	n.row(newScratch(n.config, h, w), planes, visit)
+}
+
+// scratch is the activations of one position on one size of board.
+type scratch struct {
+	h, w                 int
+	x, t, u              []float32 // [C,H,W]
+	head                 []float32 // [V,H,W]
+	pool                 []float32 // [2V]
+	fc                   []float32 // [F]
+	wdl, gameover, cells []float32 // the outputs: [3], [4], [H,W]
+}
+
+func newScratch(c Config, h, w int) *scratch {
+	floats := func(n int) []float32 { return make([]float32, n) }
+	tower := c.Channels * h * w
+	return &scratch{
+		h: h, w: w,
+		x: floats(tower), t: floats(tower), u: floats(tower),
+		head: floats(c.HeadChannels * h * w), pool: floats(2 * c.HeadChannels), fc: floats(c.Hidden),
+		wdl: floats(WDLs), gameover: floats(GameOvers), cells: floats(h * w),
+	}
+}
+
+// row is the network, for one position: planes [5,H,W] into the outputs of s.
+func (n *Network) row(s *scratch, planes []float32, visit func(layer string, values []float32)) {
+	if visit == nil {
+		visit = func(string, []float32) {}
+	}
+	l, h, w, cells := &n.layers, s.h, s.w, s.h*s.w
+
+	Conv3x3(s.x, planes, l.stem.weight, l.stem.bias, h, w)
+	ReLU(s.x)
+	visit("stem", s.x)
+	for i := range l.blocks {
+		block := &l.blocks[i]
+		Conv3x3(s.t, s.x, block.conv1.weight, block.conv1.bias, h, w)
+		ReLU(s.t)
+		Conv3x3(s.u, s.t, block.conv2.weight, block.conv2.bias, h, w)
+		Add(s.x, s.u)
+		ReLU(s.x)
+		visit(block.name, s.x)
+	}
+
+	Conv1x1(s.head, s.x, l.valueConv.weight, l.valueConv.bias, cells)
+	ReLU(s.head)
+	visit("value.conv", s.head)
+	PoolMeanMax(s.pool, s.head, cells)
+	visit("value.pool", s.pool)
+	Linear(s.fc, s.pool, l.fc.weight, l.fc.bias)
+	ReLU(s.fc)
+	visit("value.fc", s.fc)
+	Linear(s.wdl, s.fc, l.wdl.weight, l.wdl.bias)
+	visit("value.wdl", s.wdl)
+	Linear(s.gameover, s.fc, l.gameover.weight, l.gameover.bias)
+	visit("value.gameover", s.gameover)
+
+	Conv1x1(s.head, s.x, l.policyConv.weight, l.policyConv.bias, cells)
+	ReLU(s.head)
+	visit("policy.conv", s.head)
+	Conv1x1(s.cells, s.head, l.policyLogit.weight, l.policyLogit.bias, cells)
+	visit("policy.logit", s.cells)
+}

@@ -1,0 +1,280 @@
+package net
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+func mustForward(t testing.TB, n *Network, planes *tensor.Dense) *Output {
+	t.Helper()
+	out, err := n.Forward(planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The same seed must give the same weights for ever: training runs and shipped files start from them.
+func TestSeededWeights(t *testing.T) {
+	config := Config{Blocks: 3, Channels: 8, HeadChannels: 4, Hidden: 8}
+	for _, c := range []struct {
+		name string
+		make func(Config, uint64) (*Network, error)
+		seed uint64
+		want string
+	}{
+		{"New", New, 1, "200b7ca0dbc84585"},
+		{"New", New, 2, "13357a4c6b9642d1"},
+		{"NewScrambled", NewScrambled, 1, "89ae71f04f1bac2d"},
+	} {
+		n, err := c.make(config, c.seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(mustMarshal(t, n))
+		if got := hex.EncodeToString(sum[:8]); got != c.want {
+			t.Errorf("%s with seed %d: hash is %s, want %s", c.name, c.seed, got, c.want)
+		}
+	}
+}
+
+// A few outputs, for eyes and against change. 4 is the middle column.
+func TestGoldenOutputs(t *testing.T) {
+	n := shipped(t, "seeded-2x16")
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves("44")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := mustForward(t, n, NewPlanes(b, []game.Position{{}, p}))
+	near(t, "wdl", out.WDL.Float32s(), []float32{
+		-0.41786516, 0.26119804, -0.3159874,
+		-0.48807824, 0.21454656, -0.38401484,
+	}, 1e-5)
+	near(t, "gameover", out.GameOver.Float32s(), []float32{
+		0.18648244, -0.5994792, -0.7489734, 0.6342313,
+		0.13933091, -0.7337746, -1.0311505, 0.7452853,
+	}, 1e-5)
+	near(t, "bottom row of the empty board", out.Cells.Float32s()[35:42], []float32{
+		0.15418881, -0.22480547, -0.09799382, -0.09355351, -0.12644407, -0.023278039, 0.052341416,
+	}, 1e-5)
+}
+
+// A fresh network's tower is the identity of its stem, its biases are zero, and its outputs are about indifferent.
+func TestFreshNetwork(t *testing.T) {
+	n, err := New(Config{Blocks: 4, Channels: 16, HeadChannels: 32, Hidden: 64}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := game.MustBoard(game.Connect4)
+	for _, p := range gametest.Positions(gametest.Rand(6), b, 20, true) {
+		planes := NewPlanes(b, []game.Position{p}).Float32s()
+		var stem []float32
+		blocks := 0
+		n.Trace(planes, 6, 7, func(layer string, values []float32) {
+			switch {
+			case layer == "stem":
+				stem = slices.Clone(values)
+			case strings.HasPrefix(layer, "blocks."):
+				blocks++
+				if !slices.Equal(values, stem) {
+					t.Errorf("%s is not the stem", layer)
+				}
+			case layer == "value.wdl", layer == "value.gameover", layer == "policy.logit":
+				for i, v := range values {
+					if v < -1.5 || v > 1.5 {
+						t.Errorf("%s: logit %d is %v", layer, i, v)
+					}
+				}
+			}
+		})
+		if blocks != 4 {
+			t.Fatalf("%d blocks, want 4", blocks)
+		}
+	}
+	for _, s := range n.Config().Specs() {
+		values := n.Weight(s.Name).Float32s()
+		zero := !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
+		if want := len(s.Shape) == 1 || strings.HasSuffix(s.Name, ".conv2.weight"); zero != want {
+			t.Errorf("%s: all zero is %v, want %v", s.Name, zero, want)
+		}
+	}
+}
+
+// Trace shows every layer once, in order and with its size, and ends with what Forward gives.
+func TestTrace(t *testing.T) {
+	n := shipped(t, "seeded-2x16")
+	b := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
+	planes := NewPlanes(b, gametest.Positions(gametest.Rand(7), b, 1, true))
+	var got []string
+	last := map[string][]float32{}
+	n.Trace(planes.Float32s(), 5, 9, func(layer string, values []float32) {
+		got = append(got, fmt.Sprint(layer, " ", len(values)))
+		last[layer] = slices.Clone(values)
+	})
+	want := []string{
+		"stem 720", "blocks.0 720", "blocks.1 720", "value.conv 360", "value.pool 16", "value.fc 16",
+		"value.wdl 3", "value.gameover 4", "policy.conv 360", "policy.logit 45",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("layers are %q, want %q", got, want)
+	}
+	out := mustForward(t, n, planes)
+	if !slices.Equal(last["value.wdl"], out.WDL.Float32s()) || !slices.Equal(last["value.gameover"], out.GameOver.Float32s()) ||
+		!slices.Equal(last["policy.logit"], out.Cells.Float32s()) {
+		t.Error("Trace and Forward differ")
+	}
+}
+
+// Every row is bitwise the same alone, among others, and in another order.
+func TestForwardIgnoresBatch(t *testing.T) {
+	n := shipped(t, "seeded-2x16")
+	for _, b := range gametest.Boards() {
+		const N = 9
+		pos := gametest.Positions(gametest.Rand(8), b, N, true)
+		together := mustForward(t, n, NewPlanes(b, pos))
+		slices.Reverse(pos)
+		reversed := mustForward(t, n, NewPlanes(b, pos))
+		for i := range N {
+			alone := mustForward(t, n, NewPlanes(b, pos[N-1-i:N-i]))
+			for name, of := range heads {
+				want := of(alone).Float32s()
+				size := len(want)
+				if !slices.Equal(of(together).Float32s()[i*size:(i+1)*size], want) {
+					t.Errorf("%v: %s of row %d depends on the batch", b.Rules(), name, i)
+				}
+				if !slices.Equal(of(reversed).Float32s()[(N-1-i)*size:(N-i)*size], want) {
+					t.Errorf("%v: %s of row %d depends on the order", b.Rules(), name, i)
+				}
+			}
+		}
+	}
+}
+
+var heads = map[string]func(*Output) *tensor.Dense{
+	"wdl":      func(o *Output) *tensor.Dense { return o.WDL },
+	"gameover": func(o *Output) *tensor.Dense { return o.GameOver },
+	"cells":    func(o *Output) *tensor.Dense { return o.Cells },
+}
+
+// flipped is x with each run of w values reversed.
+func flipped(x []float32, w int) []float32 {
+	x = slices.Clone(x)
+	for i := 0; i < len(x); i += w {
+		slices.Reverse(x[i : i+w])
+	}
+	return x
+}
+
+// A network with mirrored kernels sees the mirrored board as the network sees the board.
+func TestMirror(t *testing.T) {
+	n := shipped(t, "seeded-2x16")
+	weights := maps.Clone(n.weights)
+	for name, w := range weights {
+		if shape := w.Shape(); len(shape) == 4 {
+			weights[name] = newTensor(flipped(w.Float32s(), shape[3]), shape...)
+		}
+	}
+	mirror, err := FromWeights(n.Config(), weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range gametest.Boards() {
+		pos := gametest.Positions(gametest.Rand(9), b, 5, true)
+		planes := NewPlanes(b, pos)
+		want := mustForward(t, n, planes)
+		for i, p := range pos {
+			pos[i] = b.Mirror(p)
+		}
+		mirrored := NewPlanes(b, pos)
+		if !slices.Equal(mirrored.Float32s(), flipped(planes.Float32s(), b.Columns())) {
+			t.Errorf("%v: the planes of mirrored positions are not the mirrored planes", b.Rules())
+		}
+		got := mustForward(t, mirror, mirrored)
+		near(t, "wdl", got.WDL.Float32s(), want.WDL.Float32s(), 1e-5)
+		near(t, "gameover", got.GameOver.Float32s(), want.GameOver.Float32s(), 1e-5)
+		near(t, "cells", got.Cells.Float32s(), flipped(want.Cells.Float32s(), b.Columns()), 1e-5)
+	}
+}
+
+// Taking an action's logit from its landing cell is the sum over the column of logit*playable.
+func TestActionLogits(t *testing.T) {
+	r := gametest.Rand(10)
+	for _, b := range boards() {
+		for range 20 {
+			n := randomNaive(r, b.Rules())
+			p := n.Position(b)
+			cells := normals(r, b.Cells())
+			got, legal := normals(r, b.Actions()), make([]bool, b.Actions())
+			ActionLogits(b, p, cells, got, legal)
+			playable := NewPlanes(b, []game.Position{p}).Float32s()[planePlayable*b.Cells():][:b.Cells()]
+			want := make([]float32, b.Actions())
+			if b.Rules().Gravity {
+				PoolColumns(want, cells, playable)
+			} else {
+				for i := range want {
+					want[i] = cells[i] * playable[i]
+				}
+			}
+			near(t, b.Rules().String(), got, want, 0)
+			for a := range legal {
+				if legal[a] != slices.Contains(n.Legal(), a) {
+					t.Errorf("%v: action %d: legal is %v", b.Rules(), a, legal[a])
+				}
+			}
+		}
+	}
+}
+
+func TestForwardErrors(t *testing.T) {
+	n := shipped(t, "seeded-2x16")
+	shaped := func(shape ...int) *tensor.Dense {
+		return tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32))
+	}
+	transposed := shaped(1, 5, 7, 6)
+	if err := transposed.T(0, 1, 3, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		planes *tensor.Dense
+		want   string
+	}{
+		{shaped(5, 6, 7), "forward: planes have shape [5 6 7], want [N 5 H W]"},
+		{shaped(2, 4, 6, 7), "forward: planes have shape [2 4 6 7], want [N 5 H W]"},
+		{tensor.New(tensor.WithShape(1, 5, 6, 7), tensor.Of(tensor.Float64)), "forward: planes tensor is of type float64, want float32"},
+		{transposed, "forward: planes tensor is a view or transposed, want contiguous row-major memory"},
+	} {
+		if _, err := n.Forward(c.planes); err == nil || err.Error() != c.want {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+}
+
+func BenchmarkForward(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	planes := NewPlanes(board, gametest.Positions(gametest.Rand(1), board, 4, true))
+	for _, text := range []string{"2x16/8/16", "6x64"} {
+		b.Run(strings.ReplaceAll(text, "/", "-"), func(b *testing.B) {
+			config, err := ParseConfig(text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := mustNew(b, config, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				mustForward(b, n, planes)
+			}
+			b.ReportMetric(float64(b.N*planes.Shape()[0])/b.Elapsed().Seconds(), "positions/s")
+		})
+	}
+}

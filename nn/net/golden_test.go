@@ -1,0 +1,74 @@
+package net
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// The same network in PyTorch: testdata/make_golden.py says how the file was made, and the file with which version.
+func TestTorchGolden(t *testing.T) {
+	text, err := os.ReadFile("testdata/torch_golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Model string
+		Cases []struct {
+			Rules          string
+			Board          []int
+			Mark           int
+			Planes         []float32 // [5,H,W], from the board
+			WDLLogits      []float32 `json:"wdl_logits"`
+			GameOverLogits []float32 `json:"gameover_logits"`
+			CellLogits     []float32 `json:"cell_logits"`
+			WDL            []float32
+			Policy         []float32
+		}
+	}
+	if err := json.Unmarshal(text, &golden); err != nil {
+		t.Fatal(err)
+	}
+	if len(golden.Cases) < 10 {
+		t.Fatalf("%d cases, want 10", len(golden.Cases))
+	}
+	n := shipped(t, golden.Model)
+	const tolerance = 1e-5
+	for _, c := range golden.Cases {
+		t.Run(c.Rules, func(t *testing.T) {
+			rules, err := game.ParseRules(c.Rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, err := game.MustBoard(rules).FromKaggle(c.Board, c.Mark)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := state.Board
+			pos := []game.Position{state.Position}
+			planes := NewPlanes(b, pos)
+			if !slices.Equal(planes.Float32s(), c.Planes) {
+				t.Errorf("planes are\n%v, want\n%v", planes.Float32s(), c.Planes)
+			}
+			out := mustForward(t, n, planes)
+			near(t, "wdl logits", out.WDL.Float32s(), c.WDLLogits, tolerance)
+			near(t, "gameover logits", out.GameOver.Float32s(), c.GameOverLogits, tolerance)
+			near(t, "cell logits", out.Cells.Float32s(), c.CellLogits, tolerance)
+
+			batch := eval.NewBatch(b, 1)
+			batch.Pos[0] = state.Position
+			if b.Result(state.Position) != game.Ongoing {
+				return // the evaluator answers by the rules
+			}
+			if err := NewEvaluator(n).Evaluate(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			near(t, "wdl", batch.WDL, c.WDL, tolerance)
+			near(t, "policy", batch.Policy, c.Policy, tolerance)
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package net
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"gorgonia.org/tensor"
+)
+
+// New is a fresh network, the same for the same configuration and seed: ready to train, and until then about
+// indifferent between moves and outcomes.
+//
+// Layers that a relu follows are He-normal, of standard deviation sqrt(2/fan-in). In the blocks conv1 is scaled by
+// 1/sqrt(Blocks) more and conv2 is zero, so that the tower begins as the identity (Fixup). The output layers (wdl,
+// gameover, policy.logit) are a tenth of 1/sqrt(fan-in). Biases are zero.
+func New(c Config, seed uint64) (*Network, error) {
+	return initialise(c, seed, func(s Spec) float64 {
+		if strings.HasSuffix(s.Name, ".conv2.weight") || len(s.Shape) == 1 {
+			return 0
+		}
+		switch s.Name {
+		case "value.wdl.weight", "value.gameover.weight", "policy.logit.weight":
+			return 0.1 / math.Sqrt(fanIn(s))
+		}
+		return hidden(c, s)
+	})
+}
+
+// NewScrambled is a network for tests, the same for the same configuration and seed, in which every weight and bias
+// differs from zero. A fresh network would not notice a kernel that forgot a second convolution or a bias.
+func NewScrambled(c Config, seed uint64) (*Network, error) {
+	return initialise(c, seed, func(s Spec) float64 {
+		if len(s.Shape) == 1 {
+			return 0.1
+		}
+		return hidden(c, s)
+	})
+}
+
+// hidden is the standard deviation of a weight that a relu follows.
+func hidden(c Config, s Spec) float64 {
+	std := math.Sqrt(2 / fanIn(s))
+	if strings.HasPrefix(s.Name, "blocks.") {
+		std /= math.Sqrt(float64(c.Blocks))
+	}
+	return std
+}
+
+// fanIn is how many inputs one output of the layer sums: all dimensions of the weight but the first.
+func fanIn(s Spec) float64 { return float64(s.Size() / s.Shape[0]) }
+
+// initialise draws each tensor in turn, in the order of Specs, from a normal distribution around zero. Where the
+// standard deviation is zero nothing is drawn.
+func initialise(c Config, seed uint64, deviation func(Spec) float64) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	weights := make(map[string]*tensor.Dense)
+	for _, s := range c.Specs() {
+		values := make([]float32, s.Size())
+		if std := deviation(s); std != 0 {
+			for i := range values {
+				values[i] = float32(random.NormFloat64() * std)
+			}
+		}
+		weights[s.Name] = newTensor(values, s.Shape...)
+	}
+	return FromWeights(c, weights)
+}

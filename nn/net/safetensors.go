@@ -1,0 +1,263 @@
+package net
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"gorgonia.org/tensor"
+)
+
+// A safetensors file is
+//
+//	8 bytes       length of the header, little-endian
+//	the header    JSON: {"__metadata__":{"key":"text",..},"name":{"dtype":"F32","shape":[..],"data_offsets":[from,to]},..}
+//	              padded with spaces
+//	the data      of all tensors, little-endian and row-major; offsets count from here
+//
+// The reader takes nothing on trust: it works on bytes already in memory, and allocates for a tensor only after its
+// shape, offsets and bytes have been found to agree.
+
+const (
+	lengthSize  = 8       // bytes of the header's length
+	maxHeader   = 1 << 20 // bytes; 256 blocks need about 100 kB
+	metadataKey = "__metadata__"
+)
+
+// section is one tensor as the header describes it.
+type section struct {
+	name     string
+	dtype    string
+	shape    []int
+	from, to int // bytes of the data
+}
+
+// widths are the bytes of a value of each type that can be read.
+var widths = map[string]int{"F32": 4, "BF16": 2}
+
+// splitFile checks the file's structure and gives its metadata, its tensors in the order of their data, and the data.
+func splitFile(file []byte) (metadata map[string]string, sections []section, data []byte, err error) {
+	if len(file) < lengthSize {
+		return nil, nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
+	}
+	length, rest := binary.LittleEndian.Uint64(file), file[lengthSize:]
+	switch {
+	case length > maxHeader:
+		return nil, nil, nil, fmt.Errorf("header length is %d, must be at most %d", length, maxHeader)
+	case length > uint64(len(rest)):
+		return nil, nil, nil, fmt.Errorf("header length is %d, but only %d bytes follow", length, len(rest))
+	}
+	header, data := rest[:length], rest[length:]
+	metadata, sections, err = parseHeader(header)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return metadata, sections, data, checkLayout(sections, len(data))
+}
+
+// parseHeader reads the JSON. Objects are walked key by key because a decoder into a map would let duplicates pass.
+func parseHeader(header []byte) (metadata map[string]string, sections []section, err error) {
+	if len(header) == 0 || header[0] != '{' {
+		return nil, nil, errors.New("header does not begin with {")
+	}
+	metadata = map[string]string{}
+	dec := json.NewDecoder(bytes.NewReader(header))
+	err = walkObject(dec, func(name string) error {
+		if name == metadataKey {
+			return walkObject(dec, func(key string) error {
+				text, err := decode[string](dec)
+				metadata[key] = text
+				return wrap(err, "metadata %q", key)
+			})
+		}
+		s, err := parseSection(dec, name)
+		sections = append(sections, s)
+		return wrap(err, "tensor %q", name)
+	})
+	if err != nil {
+		return nil, nil, wrap(err, "header")
+	}
+	if junk := bytes.TrimRight(header[dec.InputOffset():], " "); len(junk) > 0 {
+		return nil, nil, fmt.Errorf("header has %d bytes after its end that are not spaces", len(junk))
+	}
+	return metadata, sections, nil
+}
+
+// parseSection reads the description of one tensor and checks it by itself: type, shape, and that offsets and shape
+// give the same number of bytes.
+func parseSection(dec *json.Decoder, name string) (section, error) {
+	s := section{name: name}
+	var offsets []int
+	err := walkObject(dec, func(key string) (err error) {
+		switch key {
+		case "dtype":
+			s.dtype, err = decode[string](dec)
+		case "shape":
+			s.shape, err = decode[[]int](dec)
+		case "data_offsets":
+			offsets, err = decode[[]int](dec)
+		default:
+			err = errors.New("is not a field of a tensor")
+		}
+		return wrap(err, "%s", key)
+	})
+	if err != nil {
+		return s, err
+	}
+	width, known := widths[s.dtype]
+	switch {
+	case !known:
+		return s, fmt.Errorf("dtype is %q, want F32 or BF16", s.dtype)
+	case s.shape == nil:
+		return s, errors.New("shape is missing")
+	case len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0]:
+		return s, fmt.Errorf("data_offsets are %v, want [from to]", offsets)
+	}
+	s.from, s.to = offsets[0], offsets[1]
+	length := width
+	for _, d := range s.shape {
+		if d < 1 || d > math.MaxInt/length {
+			return s, fmt.Errorf("shape %v: dimension %d is out of range", s.shape, d)
+		}
+		length *= d
+	}
+	if s.to-s.from != length {
+		return s, fmt.Errorf("shape %v of %s needs %d bytes, but data_offsets give %d", s.shape, s.dtype, length, s.to-s.from)
+	}
+	return s, nil
+}
+
+// checkLayout sorts the sections by their data and sees that they cover it all, each byte once.
+func checkLayout(sections []section, length int) error {
+	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.from, b.from) })
+	end := 0
+	for i, s := range sections {
+		switch {
+		case s.to > length:
+			return fmt.Errorf("tensor %q: data_offsets are [%d %d], but there are %d bytes of data", s.name, s.from, s.to, length)
+		case s.from < end:
+			return fmt.Errorf("tensor %q: data begins at %d, inside that of tensor %q", s.name, s.from, sections[i-1].name)
+		case s.from > end:
+			return fmt.Errorf("tensor %q: data begins at %d, leaving a hole of %d bytes", s.name, s.from, s.from-end)
+		}
+		end = s.to
+	}
+	if end != length {
+		return fmt.Errorf("%d bytes of data belong to no tensor", length-end)
+	}
+	return nil
+}
+
+// float32s reads the section's values out of the data.
+func (s section) float32s(data []byte) []float32 {
+	from := data[s.from:s.to]
+	values := make([]float32, len(from)/widths[s.dtype])
+	for i := range values {
+		if s.dtype == "BF16" { // the upper half of a float32
+			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(from[2*i:])) << 16)
+		} else {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(from[4*i:]))
+		}
+	}
+	return values
+}
+
+// joinFile is the file of metadata and tensors as F32, the same bytes for the same input: keys and data are in the
+// order of names, and spaces pad the header to a multiple of 8 bytes.
+func joinFile(metadata map[string]string, tensors map[string]*tensor.Dense) []byte {
+	header, data := []byte("{"), []byte(nil)
+	item := func(key string, value any) {
+		header = append(append(append(header, marshal(key)...), ':'), marshal(value)...)
+	}
+	item(metadataKey, metadata)
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t := tensors[name]
+		from := len(data)
+		for _, v := range t.Float32s() {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+		header = append(header, ',')
+		item(name, struct {
+			Dtype   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{"F32", t.Shape(), [2]int{from, len(data)}})
+	}
+	header = append(header, '}')
+	for (lengthSize+len(header))%8 != 0 {
+		header = append(header, ' ')
+	}
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(file, header...), data...)
+}
+
+func marshal(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // strings and whole numbers always marshal
+	}
+	return text
+}
+
+// walkObject reads a JSON object and calls visit at the value of each key, which visit must consume.
+func walkObject(dec *json.Decoder, visit func(key string) error) error {
+	token, err := dec.Token()
+	if err != nil {
+		return ended(err)
+	}
+	if token != json.Delim('{') {
+		return fmt.Errorf("want a JSON object, have %v", token)
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return ended(err)
+		}
+		key := token.(string) // the decoder accepts nothing else here
+		if seen[key] {
+			return fmt.Errorf("%q appears twice", key)
+		}
+		seen[key] = true
+		if err := visit(key); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return ended(err)
+}
+
+// decode reads one value, which may not be null.
+func decode[T any](dec *json.Decoder) (value T, err error) {
+	var pointer *T
+	if err := dec.Decode(&pointer); err != nil {
+		return value, ended(err)
+	}
+	if pointer == nil {
+		return value, errors.New("is null")
+	}
+	return *pointer, nil
+}
+
+// ended says in words that JSON ended too early.
+func ended(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("JSON ends too early")
+	}
+	return err
+}
+
+// wrap puts words before an error, where there is one.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}

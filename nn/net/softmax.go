@@ -1,0 +1,61 @@
+package net
+
+import (
+	"math"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Softmax is the probabilities of logits: exp(logit), normalised, dst of the same length. Any finite logits are fine,
+// since the greatest is subtracted first; sums are in float64, so that dst sums to 1 within 1e-6. dst may be logits.
+func Softmax(dst, logits []float32) {
+	greatest := math.Inf(-1)
+	for _, x := range logits {
+		greatest = max(greatest, float64(x))
+	}
+	sum := 0.0
+	for _, x := range logits {
+		sum += math.Exp(float64(x) - greatest)
+	}
+	for i, x := range logits {
+		dst[i] = float32(math.Exp(float64(x)-greatest) / sum)
+	}
+}
+
+// MaskedSoftmax is Softmax over the entries where legal holds; dst is 0 elsewhere, and everywhere if none is legal.
+// Logits of illegal entries are not looked at. dst may be logits.
+func MaskedSoftmax(dst, logits []float32, legal []bool) {
+	greatest := math.Inf(-1)
+	for i, x := range logits {
+		if legal[i] {
+			greatest = max(greatest, float64(x))
+		}
+	}
+	sum := 0.0
+	for i, x := range logits {
+		if legal[i] {
+			sum += math.Exp(float64(x) - greatest)
+		}
+	}
+	for i, x := range logits {
+		if legal[i] {
+			dst[i] = float32(math.Exp(float64(x)-greatest) / sum)
+		} else {
+			dst[i] = 0
+		}
+	}
+}
+
+// ActionLogits takes the logit of each legal action from the cell where its stone would land. cells is [H,W], top row
+// first; dst and legal are [A]. Illegal actions have logit 0 and are not legal.
+func ActionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
+	clear(dst)
+	clear(legal)
+	h, w := board.Rows(), board.Columns()
+	for set := board.Legal(p); !set.IsZero(); set = set.WithoutFirst() {
+		i := set.First()
+		column, fromBottom := i/(h+1), i%(h+1)
+		a := board.Action(i)
+		dst[a], legal[a] = cells[(h-1-fromBottom)*w+column], true
+	}
+}
