@@ -1,10 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/net"
 )
 
 // backend says who evaluates; every command that needs an evaluator embeds it.
@@ -19,8 +27,9 @@ var heuristics = map[string]eval.Source{
 	"rollout": eval.Rollout, "uniform": eval.Uniform,
 }
 
-// evaluator is the one that the flags ask for, and its name as answers give it.
-func (f backend) evaluator() (e eval.Evaluator, model string, err error) {
+// evaluator is the one that the flags ask for, and its name as answers give it. What the user should know about the
+// choice goes to notes.
+func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err error) {
 	if source, ok := heuristics[f.Backend]; ok {
 		if f.Model != "" {
 			return nil, "", fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
@@ -28,5 +37,49 @@ func (f backend) evaluator() (e eval.Evaluator, model string, err error) {
 		e, err := heuristic.New(source)
 		return e, f.Backend, err
 	}
-	return nil, "", fmt.Errorf("TODO network")
+	if f.Backend == "gpu" {
+		return nil, "", errors.New("--backend gpu: this build has no GPU support; --backend cpu evaluates networks")
+	}
+	if f.Model == "" {
+		if f.Backend == "auto" {
+			fmt.Fprintln(notes, "evald: no --model given and no trained network ships yet: bitsquares evaluates")
+			return backend{Backend: "bitsquares"}.evaluator(notes)
+		}
+		return nil, "", fmt.Errorf("--backend %s needs --model: a file, or one of %s", f.Backend, strings.Join(models.Names(), ", "))
+	}
+	network, model, err := loadModel(f.Model, notes)
+	if err != nil {
+		return nil, "", err
+	}
+	e = net.NewEvaluator(network)
+	if f.Backend == "auto" {
+		last, err := heuristic.New(eval.Bitsquares)
+		if err != nil {
+			return nil, "", err
+		}
+		e = eval.NewFallback(eval.Stage{Name: "cpu", Evaluator: e}, eval.Stage{Name: "bitsquares", Evaluator: last})
+	}
+	return e, model, nil
+}
+
+// loadModel reads a shipped network by its name, or else a file. The name is the shipped one, or the file's without
+// folder and extension.
+func loadModel(nameOrPath string, notes io.Writer) (*net.Network, string, error) {
+	if slices.Contains(models.Names(), nameOrPath) {
+		file, entry, err := models.Open(nameOrPath)
+		if err != nil {
+			return nil, "", err
+		}
+		if !entry.Trained {
+			fmt.Fprintf(notes, "evald: model %s is not trained; its answers mean nothing\n", entry.Name)
+		}
+		n, err := net.Parse(file)
+		return n, entry.Name, err
+	}
+	n, err := net.ReadFile(nameOrPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("--model %q is neither a file nor a shipped model (%s)", nameOrPath, strings.Join(models.Names(), ", "))
+	}
+	base := filepath.Base(nameOrPath)
+	return n, strings.TrimSuffix(base, filepath.Ext(base)), err
 }

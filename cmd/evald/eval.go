@@ -34,7 +34,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
-	e, model, err := c.evaluator()
+	e, model, err := c.evaluator(s.err)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 		return fail("mark", mark, "must be 1 or 2")
 	}
 	if len(cells) != b.Cells() {
-		return fail("board", len(cells), "cells, but "+b.rules.String()+" has "+strconv.Itoa(b.Cells()))
+		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: b.rules.String() + " has " + strconv.Itoa(b.Cells())}
 	}
 	var p Position
 	for i, v := range cells {

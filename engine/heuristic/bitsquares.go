@@ -27,8 +27,8 @@ func NewBitsquares(power float64) *Bitsquares {
 // Score implements Heuristic.
 func (h *Bitsquares) Score(b *game.Board, p game.Position) float64 {
 	if fast(b) {
-		n1, n2, n3, n4 := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
-		return h.weight[1]*float64(n1) + h.weight[2]*float64(n2) + h.weight[3]*float64(n3) + h.weight[4]*float64(n4)
+		odd, many, three, all := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
+		return h.weight[1]*float64(odd-three) + h.weight[2]*float64(many-three) + h.weight[3]*float64(three) + h.weight[4]*float64(all)
 	}
 	return h.sum(b, p.Own, p.Other()) - h.sum(b, p.Other(), p.Own)
 }

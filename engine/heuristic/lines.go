@@ -28,24 +28,29 @@ func stones4(x uint64, s uint) (ones, twos, fours uint64) {
 	return add4(x, x>>(s&63), x>>(2*s&63), x>>(3*s&63))
 }
 
-// lines4 counts the lines of four that one side can still fill by the stones that it has in them, own's less other's.
-func lines4(own, other, full uint64, shifts [4]uint) (n1, n2, n3, n4 int) {
+// lines4 counts the lines of four that one side can still fill by the stones that it has in them, own's less other's:
+// odd holds one or three, many two or three, three three, all those that are full.
+func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int) {
 	for _, s := range shifts {
 		lines := starts4(full&^other, s)
 		ones, twos, fours := stones4(own, s)
-		n1 += bits.OnesCount64(lines & ones &^ twos)
-		n2 += bits.OnesCount64(lines & twos &^ ones)
-		n3 += bits.OnesCount64(lines & twos & ones)
-		n4 += bits.OnesCount64(lines & fours)
+		ones &= lines
+		odd += bits.OnesCount64(ones)
+		many += bits.OnesCount64(lines & twos)
+		three += bits.OnesCount64(ones & twos)
+		won := lines & fours
 
 		lines = starts4(full&^own, s)
 		ones, twos, fours = stones4(other, s)
-		n1 -= bits.OnesCount64(lines & ones &^ twos)
-		n2 -= bits.OnesCount64(lines & twos &^ ones)
-		n3 -= bits.OnesCount64(lines & twos & ones)
-		n4 -= bits.OnesCount64(lines & fours)
+		ones &= lines
+		odd -= bits.OnesCount64(ones)
+		many -= bits.OnesCount64(lines & twos)
+		three -= bits.OnesCount64(ones & twos)
+		if won|lines&fours != 0 { // only in a game that is over
+			all += bits.OnesCount64(won) - bits.OnesCount64(lines&fours)
+		}
 	}
-	return n1, n2, n3, n4
+	return odd, many, three, all
 }
 
 // maxDigits holds counts of up to game.MaxBits stones in a line.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/evald/evald/"
+
+// layers are the packages in the order of ARCHITECTURE.md with what of ours each may import. A name ending in /...
+// stands for all below it. Packages for tests only (gametest, evaltest) may be imported by tests, which are not
+// looked at.
+var layers = []struct{ pkg, may string }{
+	{"engine/game", ""},
+	{"engine/game/gametest", "engine/game"},
+	{"engine/eval", "engine/game"},
+	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
+	{"engine/heuristic", "engine/game engine/eval"},
+	{"engine/solver", "engine/game engine/eval"},
+	{"engine/mcts", "engine/game engine/eval"},
+	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/mcts"},
+	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent"},
+	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent"},
+	{"kernels/...", "kernels/..."},
+	{"models", ""},
+	{"nn/net", "engine/game engine/eval kernels/..."},
+	{"nn/train", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/learn", "engine/... kernels/... nn/..."},
+	{"cmd/evald/...", "cmd/evald/internal/... engine/... kernels/... models nn/..."},
+}
+
+func matches(pattern, pkg string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == prefix || strings.HasPrefix(pkg, prefix+"/")
+	}
+	return pattern == pkg
+}
+
+// Dependencies run one way; see ARCHITECTURE.md.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	packages := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg, ours := strings.CutPrefix(fields[0], module)
+		if !ours {
+			continue
+		}
+		packages++
+		may, known := "", false
+		for _, l := range layers {
+			if matches(l.pkg, pkg) {
+				may, known = l.may, true
+				break
+			}
+		}
+		if !known {
+			t.Errorf("package %s has no place in the order of dependencies: give it one here and in ARCHITECTURE.md", pkg)
+			continue
+		}
+		for _, imported := range fields[1:] {
+			imported, ours := strings.CutPrefix(imported, module)
+			allowed := !ours && (imported != "gorgonia.org/gorgonia" || pkg == "nn/train")
+			for _, pattern := range strings.Fields(may) {
+				allowed = allowed || matches(pattern, imported)
+			}
+			if !allowed {
+				t.Errorf("package %s imports %s; it may import %q", pkg, imported, may)
+			}
+		}
+	}
+	if packages < 10 {
+		t.Errorf("go list named %d packages of ours: is the test run in the repository?", packages)
+	}
+}

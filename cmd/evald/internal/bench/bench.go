@@ -1,0 +1,77 @@
+// Package bench measures the program on the machine that it runs on. Each figure stands beside its ceiling, what the
+// machine could do at best by a measurement in the same run, so that a share can be read off; shares and ratios
+// travel between machines, absolute rates do not.
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Figure is one measurement.
+type Figure struct {
+	Name    string  `json:"name"`
+	Rate    float64 `json:"rate"`              // Unit per second, the median of the rounds
+	Unit    string  `json:"unit"`              // what is counted
+	Ceiling float64 `json:"ceiling,omitempty"` // Unit per second at best; 0 where none is stated
+	Why     string  `json:"why,omitempty"`     // what the ceiling is
+	Ratio   float64 `json:"ratio,omitempty"`   // to another figure of the same run
+	To      string  `json:"to,omitempty"`      // that figure's name
+}
+
+// Share is the part of the ceiling that was reached.
+func (f Figure) Share() float64 { return f.Rate / f.Ceiling }
+
+// rounds is how often each figure is measured; the median counts.
+const rounds = 5
+
+// rate is how often a second work is done, where one call does n of it. The calls of one round take about d.
+func rate(d time.Duration, n int, work func()) float64 {
+	work() // warms up caches and pools
+	var rates []float64
+	for range rounds {
+		calls, start := 0, time.Now()
+		for time.Since(start) < d {
+			work()
+			calls++
+		}
+		rates = append(rates, float64(calls)*float64(n)/time.Since(start).Seconds())
+	}
+	slices.Sort(rates)
+	return rates[rounds/2]
+}
+
+// Table writes figures for people.
+func Table(w io.Writer, figures []Figure) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "figure\trate\t\tshare of ceiling\tceiling")
+	for _, f := range figures {
+		share, ceiling := "", ""
+		if f.Ceiling > 0 {
+			share, ceiling = fmt.Sprintf("%.0f%%", 100*f.Share()), si(f.Ceiling)+"/s, "+f.Why
+		}
+		ratio := ""
+		if f.Ratio > 0 {
+			ratio = fmt.Sprintf("%.1f x %s", f.Ratio, f.To)
+		}
+		fmt.Fprintf(t, "%s\t%s %s/s\t%s\t%s\t%s\n", f.Name, si(f.Rate), f.Unit, ratio, share, ceiling)
+	}
+	return t.Flush()
+}
+
+// si writes a number with three digits and a prefix: 31.4 M.
+func si(x float64) string {
+	for _, p := range []struct {
+		size float64
+		name string
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if x >= p.size {
+			return strings.TrimSuffix(fmt.Sprintf("%.3g", x/p.size), ".") + p.name
+		}
+	}
+	return fmt.Sprintf("%.3g ", x)
+}

@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/nn/net"
+)
+
+// Operations of 64-bit arithmetic and logic in one call, counted in the source; they make the ceilings of the
+// bit-parallel figures.
+const (
+	wonOperations        = 4*(2+2) + 4 + 4        // per direction two shifts and two ands; the ors; doubled shifts
+	bitsquaresOperations = 4*2*(5+3+9+7+4+4) + 16 // per direction and side: starts, shifts, adders, masks, counts, sums; weights
+)
+
+// Eval measures evaluation, from the win test to whole files. Progress, unless nil, hears the name of each figure
+// before it is measured. Each round of a figure takes about d.
+func Eval(ctx context.Context, d time.Duration, network *net.Network, name string, progress func(string)) ([]Figure, error) {
+	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
+	e.positions = playedPositions(e.board, 1024)
+	e.kernels()
+	if err := e.evaluators(network, name); err != nil {
+		return nil, err
+	}
+	return e.figures, e.err
+}
+
+type evalBench struct {
+	ctx       context.Context
+	d         time.Duration
+	board     *game.Board
+	positions []game.Position
+	progress  func(string)
+	figures   []Figure
+	err       error // the first of an evaluator
+}
+
+// playedPositions are n unfinished positions of pseudo-random games, the same each time, in an order that no branch
+// predictor can follow: leaves of many games come like that.
+func playedPositions(b *game.Board, n int) []game.Position {
+	var ps []game.Position
+	var p game.Position
+	for x := uint64(1); len(ps) < n; {
+		x = x*6364136223846793005 + 1442695040888963407
+		a := int(x >> 33 % uint64(b.Actions()))
+		if !b.CanPlay(p, a) {
+			continue
+		}
+		if p = b.Play(p, a); b.Result(p) != game.Ongoing {
+			p = game.Position{}
+		}
+		ps = append(ps, p)
+	}
+	slices.SortFunc(ps, func(a, b game.Position) int { return cmp.Compare(a.Hash(), b.Hash()) })
+	return ps
+}
+
+func (e *evalBench) measure(f Figure, n int, work func()) float64 {
+	if e.progress != nil {
+		e.progress(f.Name)
+	}
+	if e.ctx.Err() != nil {
+		e.err = e.ctx.Err()
+		return 0
+	}
+	f.Rate = rate(e.d, n, work)
+	e.figures = append(e.figures, f)
+	return f.Rate
+}
+
+// operations is how many simple 64-bit operations one core does in a second.
+func operations(d time.Duration) float64 {
+	const n = 1 << 14
+	return rate(d, n*spinOperations, func() { runtime.KeepAlive(spin(n)) })
+}
+
+const spinOperations = 16 // in one turn of spin's loop
+
+// spin runs eight chains of operations that do not wait for each other.
+func spin(n int) uint64 {
+	a, b, c, d, e, f, g, h := uint64(1), uint64(2), uint64(3), uint64(4), uint64(5), uint64(6), uint64(7), uint64(8)
+	for range n {
+		a, b, c, d, e, f, g, h = a+9, b+3, c+5, d+7, e+9, f+11, g+13, h+15
+		a, b, c, d, e, f, g, h = a^0x55, b^0x33, c^0x77, d^0x11, e^0x19, f^0x3b, g^0x5d, h^0x7f
+	}
+	return a + b + c + d + e + f + g + h
+}
+
+// kernels measures the bit-parallel loops on one core.
+func (e *evalBench) kernels() {
+	if e.progress != nil {
+		e.progress("64-bit operations")
+	}
+	peak := operations(e.d)
+	b, ps := e.board, e.positions
+	e.measure(Figure{Name: "win test, 1 core", Unit: "tests", Ceiling: peak / wonOperations, Why: "64-bit operations of one core"}, len(ps), func() {
+		won := 0
+		for i := range ps {
+			if b.Won(ps[i].Own) {
+				won++
+			}
+		}
+		runtime.KeepAlive(won)
+	})
+	h := heuristic.NewBitsquares(heuristic.DefaultPower)
+	lines := e.measure(Figure{Name: "bitsquares by line masks, 1 core", Unit: "values"}, len(ps), lineMasks(b, ps))
+	fast := e.measure(Figure{Name: "bitsquares, 1 core", Unit: "values", Ceiling: peak / bitsquaresOperations, Why: "64-bit operations of one core"}, len(ps), func() {
+		sum := 0.0
+		for i := range ps {
+			sum += h.Score(b, ps[i])
+		}
+		runtime.KeepAlive(sum)
+	})
+	if e.err == nil {
+		last := &e.figures[len(e.figures)-1]
+		last.Ratio, last.To = fast/lines, "line masks"
+	}
+}
+
+// lineMasks is bitsquares as the loop over the masks of all lines that the seeds had.
+func lineMasks(b *game.Board, ps []game.Position) func() {
+	weight := [5]float64{0, 1, 3.363585661014858, 6.838521170864334, 11.313708498984761} // n^1.75
+	masks := b.Lines()
+	return func() {
+		sum := 0.0
+		for i := range ps {
+			own, other := ps[i].Own, ps[i].Other()
+			for _, line := range masks {
+				o, t := line.Lo&own.Lo, line.Lo&other.Lo
+				if t == 0 {
+					sum += weight[game.Bits{Lo: o}.OnesCount()]
+				} else if o == 0 {
+					sum -= weight[game.Bits{Lo: t}.OnesCount()]
+				}
+			}
+		}
+		runtime.KeepAlive(sum)
+	}
+}
+
+// evaluators measures whole answers, and files of them.
+func (e *evalBench) evaluators(network *net.Network, name string) error {
+	var all float64 // bitsquares on one core
+	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout} {
+		h, err := heuristic.New(source)
+		if err != nil {
+			return err
+		}
+		f := Figure{Name: source.String() + " with policy, 1 core", Unit: "positions"}
+		if source == eval.Bitsquares {
+			// A position costs its own value and one for each of at most seven moves.
+			f.Ceiling, f.Why = e.figures[len(e.figures)-2].Rate/8, "bitsquares values, 8 a position"
+		}
+		r := e.measure(f, len(e.positions), e.batch(h, len(e.positions)))
+		if source == eval.Bitsquares {
+			all = r * float64(runtime.GOMAXPROCS(0))
+		}
+	}
+	e.measure(Figure{Name: "network " + name + ", pure-Go reference", Unit: "positions"}, 64, e.batch(net.NewEvaluator(network), 64))
+
+	h, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return err
+	}
+	const lines = 50_000
+	text := []byte(strings.Repeat("44554433\n4455\n12345\n445566123\n-\n", lines/5))
+	for _, format := range []struct {
+		name string
+		new  func() stream.Format
+	}{
+		{"jsonl", func() stream.Format { return stream.JSONL{W: io.Discard} }},
+		{"parquet", func() stream.Format { return stream.NewParquet(io.Discard) }},
+	} {
+		e.measure(Figure{
+			Name: "eval of a file by bitsquares, " + format.name, Unit: "lines",
+			Ceiling: all, Why: "the evaluator alone on all cores",
+		}, lines, func() {
+			job := stream.Job{Evaluator: h, Model: "bitsquares", Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
+			if _, err := stream.Run(e.ctx, bytes.NewReader(text), format.new(), job); err != nil && e.err == nil {
+				e.err = err
+			}
+		})
+	}
+	return e.err
+}
+
+func (e *evalBench) batch(evaluator eval.Evaluator, n int) func() {
+	b := eval.NewBatch(e.board, n)
+	copy(b.Pos, e.positions)
+	return func() {
+		if err := evaluator.Evaluate(e.ctx, b); err != nil && e.err == nil {
+			e.err = err
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// evald runs the program as the shell would.
+func evald(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(t.Context(), args, streams{strings.NewReader(stdin), &out, &err})
+	return status, out.String(), err.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test ./cmd/evald -update writes it anew):\n%s", path, diff)
+	}
+}
+
+func TestSample(t *testing.T) {
+	for _, backend := range []string{"bitsquares", "gameovers", "oddeven", "uniform"} {
+		status, out, stderr := evald(t, "", "eval", "sample.txt", "--backend", backend)
+		if status != exitOK || stderr != "" {
+			t.Errorf("%s: status %d, errors %q", backend, status, stderr)
+		}
+		golden(t, "sample_"+backend+".jsonl", out)
+	}
+	status, out, _ := evald(t, "", "eval", "sample.txt", "--backend", "bitsquares", "--format", "table")
+	table, throughput, found := strings.Cut(out, "\n\n")
+	if status != exitOK || !found || !strings.Contains(throughput, "positions/s (terminal 1, bitsquares 19)") {
+		t.Errorf("status %d, below the table %q", status, throughput)
+	}
+	golden(t, "sample_bitsquares.txt", table+"\n")
+}
+
+func TestBadLines(t *testing.T) {
+	in := "44554\n448\n\n{\"board\":[1],\"mark\":1}\n-\n20x20x4:1\n\xff\n7x6x4:4444444\n1212121\n44"
+	status, out, stderr := evald(t, in, "eval", "--backend", "bitsquares")
+	golden(t, "bad_lines.jsonl", out)
+	if status != exitBadInput || stderr != "evald: 5 of 9 lines refused; their answers say why\n" {
+		t.Errorf("status %d, errors %q; want %d and the count", status, stderr, exitBadInput)
+	}
+	status, out, _ = evald(t, in, "eval", "--backend", "bitsquares", "--format", "table")
+	table, _, _ := strings.Cut(out, "\n\n")
+	golden(t, "bad_lines.txt", table+"\n")
+	if status != exitBadInput {
+		t.Errorf("table: status %d, want %d", status, exitBadInput)
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	half := filepath.Join(dir, "half.safetensors")
+	if err := os.WriteFile(half, []byte("\x40\x00\x00\x00\x00\x00\x00\x00{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"", exitUsage, "expected one of"},
+		{"evall", exitUsage, `did you mean "eval"?`},
+		{"eval --format xml", exitUsage, `--format must be one of "jsonl","table","parquet" but got "xml"`},
+		{"eval --batch x", exitUsage, "--batch"},
+		{"eval --batch 0", exitBadInput, "--batch 0"},
+		{"eval --threads=-1", exitBadInput, "--threads -1"},
+		{"eval no/such/file", exitBadInput, "no/such/file"},
+		{"eval " + dir, exitBadInput, "is a directory"},
+		{"eval --backend gpu", exitBadInput, "no GPU support"},
+		{"eval --backend cpu", exitBadInput, "needs --model: a file, or one of seeded-2x16"},
+		{"eval --backend bitsquares --model x", exitBadInput, `uses no model, but --model is "x"`},
+		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (seeded-2x16)`},
+		{"eval --model " + half, exitBadInput, "half.safetensors: parse network: header length is 64, but only 1 bytes follow"},
+		{"eval -o " + filepath.Join(dir, "no", "where"), exitBadInput, "no such file or directory"},
+		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
+	} {
+		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
+			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
+		}
+	}
+	for _, args := range []string{"--help", "eval --help", "bench --help", "--version"} {
+		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != exitOK || out == "" || stderr != "" {
+			t.Errorf("evald %s: status %d, output %q, errors %q", args, status, out, stderr)
+		}
+	}
+}
+
+// A network answers by name and by path alike, and an automatic choice says what it chose.
+func TestModels(t *testing.T) {
+	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mine.safetensors")
+	if err := os.WriteFile(path, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, byName, notes := evald(t, "445\n", "eval", "--model", "seeded-2x16")
+	_, byPath, quiet := evald(t, "445\n", "eval", "--backend", "cpu", "--model", path)
+	if !strings.Contains(byName, `"source":"cpu","model":"seeded-2x16"`) || !strings.Contains(notes, "not trained") {
+		t.Errorf("by name: %s%s", byName, notes)
+	}
+	if byPath != strings.Replace(byName, "seeded-2x16", "mine", 1) || quiet != "" {
+		t.Errorf("by path: %s%s, want the answer by name %s", byPath, quiet, byName)
+	}
+	_, out, notes := evald(t, "445\n", "eval")
+	if !strings.Contains(out, `"source":"bitsquares"`) || !strings.Contains(notes, "bitsquares evaluates") {
+		t.Errorf("without a model: %s%s", out, notes)
+	}
+}
+
+// An output file appears complete, or not at all.
+func TestOutputFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out.jsonl")
+	if status, out, stderr := evald(t, "44\n", "eval", "--backend", "uniform", "-o", name, "-v"); status != exitOK || out != "" || !strings.Contains(stderr, "batch 1024") {
+		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	if text, err := os.ReadFile(name); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("%q, %v; want one line", text, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr bytes.Buffer
+	status := run(ctx, []string{"eval", "--backend", "uniform", "-o", name}, streams{strings.NewReader("44\n"), new(bytes.Buffer), &stderr})
+	if status != exitInterrupted || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("interrupted: status %d, errors %q", status, stderr.String())
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("files %v, %v; want no temporary ones", files, err)
+	}
+}
+
+// DuckDB and pandas read what --format parquet writes.
+func TestParquetPeers(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with duckdb and pandas (see .ci/requirements.txt)")
+	}
+	name := filepath.Join(t.TempDir(), "out.parquet")
+	if status, _, stderr := evald(t, "44554\n448\n1212121\n9x5x4:44\n", "eval", "--backend", "bitsquares", "--format", "parquet", "-o", name); status != exitBadInput {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	out, err := exec.Command(python, "testdata/read_parquet.py", name).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	golden(t, "read_parquet.txt", string(out))
+}
+
+// The numbers themselves are not tested, only that there are some.
+func TestBenchEval(t *testing.T) {
+	status, out, stderr := evald(t, "", "bench", "eval", "--round", "1ms", "--json")
+	if status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	for _, name := range []string{"win test, 1 core", "bitsquares, 1 core", "network seeded-2x16", "eval of a file by bitsquares, parquet"} {
+		if !strings.Contains(out, `"name": "`+name) {
+			t.Errorf("no figure %q in\n%s", name, out)
+		}
+	}
+	if strings.Contains(out, `"rate": 0`) {
+		t.Errorf("a figure is zero:\n%s", out)
+	}
+}
