@@ -24,13 +24,26 @@ func NewBitsquares(power float64) *Bitsquares {
 	return h
 }
 
-// Score implements Heuristic.
+// Score is the score of one position.
 func (h *Bitsquares) Score(b *game.Board, p game.Position) float64 {
 	if fast(b) {
 		odd, many, three, all := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
 		return h.weight[1]*float64(odd-three) + h.weight[2]*float64(many-three) + h.weight[3]*float64(three) + h.weight[4]*float64(all)
 	}
 	return h.sum(b, p.Own, p.Other()) - h.sum(b, p.Other(), p.Own)
+}
+
+// Scores implements Heuristic.
+func (h *Bitsquares) Scores(b *game.Board, ps []game.Position, out []float64) {
+	done := 0
+	if lanes > 0 && fast(b) && len(ps) >= lanes {
+		shifts := b.Shifts()
+		scoreGroups(&ps[0], len(ps)/lanes, b.Full().Lo, &shifts, &h.weight, &out[:len(ps)][0])
+		done = len(ps) - len(ps)%lanes
+	}
+	for i := done; i < len(ps); i++ {
+		out[i] = h.Score(b, ps[i])
+	}
 }
 
 // sum is one side's part, on any board.

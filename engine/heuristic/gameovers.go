@@ -17,7 +17,14 @@ const (
 	crossing    = 0.5
 )
 
-// Score implements Heuristic.
+// Scores implements Heuristic.
+func (g Gameovers) Scores(b *game.Board, ps []game.Position, out []float64) {
+	for i, p := range ps {
+		out[i] = g.Score(b, p)
+	}
+}
+
+// Score is the score of one position.
 func (g Gameovers) Score(b *game.Board, p game.Position) float64 {
 	if fast(b) {
 		own, other, full, shifts := p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts()

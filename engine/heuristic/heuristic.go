@@ -10,6 +10,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -17,9 +19,9 @@ import (
 
 // Heuristic scores positions whose game is not over.
 type Heuristic interface {
-	// Score is positive where the side to move is ahead. Its unit is the heuristic's own. Score(p) of the same stones
-	// with the sides exchanged is -Score(p).
-	Score(b *game.Board, p game.Position) float64
+	// Scores writes the score of each position into out, of the same length: positive where the side to move is ahead,
+	// in a unit of the heuristic's own. With the sides exchanged the score of the same stones is the negative.
+	Scores(b *game.Board, ps []game.Position, out []float64)
 }
 
 // Evaluator turns scores into answers:
@@ -74,36 +76,84 @@ func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i 
 	return nil
 }
 
-// Evaluate implements eval.Evaluator.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	return rows(ctx, b, e.Source, func(i int, legal game.Bits) {
-		w := 1 / (1 + math.Exp(-e.Heuristic.Score(b.Board, b.Pos[i])/e.Width))
-		setWDL(b.WDLRow(i), w, 0, 1-w)
-		e.policy(b, i, legal)
-	})
+// pending holds rows whose scores are still to be computed, so that many go to the heuristic at once: of each row the
+// position itself and, unless a move wins, the positions after its moves.
+type pending struct {
+	rows      []pendingRow
+	positions []game.Position
+	scores    []float64
 }
 
-func (e *Evaluator) policy(b *eval.Batch, i int, legal game.Bits) {
-	if shareWins(b, i, legal) {
-		return
+type pendingRow struct {
+	row      int
+	first    int       // of its positions
+	children game.Bits // where the moves' stones land; none where the policy is known already
+}
+
+// pendingRows is how many rows are scored at once.
+const pendingRows = 32
+
+var pendings = sync.Pool{New: func() any { return new(pending) }}
+
+// Evaluate implements eval.Evaluator.
+func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+	w := pendings.Get().(*pending)
+	defer pendings.Put(w)
+	w.clear()
+	err := rows(ctx, b, e.Source, func(i int, legal game.Bits) {
+		if shareWins(b, i, legal) {
+			legal = game.Bits{}
+		}
+		w.add(b, i, legal)
+		if len(w.rows) == pendingRows {
+			e.answer(b, w)
+		}
+	})
+	if err == nil {
+		e.answer(b, w)
 	}
-	policy := b.PolicyRow(i)
-	best := math.Inf(-1)
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		child := b.Board.PlayCell(b.Pos[i], l.LowBit())
-		logit := -e.Heuristic.Score(b.Board, child) / e.Temperature
-		policy[b.Board.Action(l.First())] = float32(logit)
-		best = max(best, logit)
+	return err
+}
+
+func (w *pending) clear() { w.rows, w.positions = w.rows[:0], w.positions[:0] }
+
+func (w *pending) add(b *eval.Batch, i int, children game.Bits) {
+	w.rows = append(w.rows, pendingRow{i, len(w.positions), children})
+	p := b.Pos[i]
+	w.positions = append(w.positions, p)
+	for ; !children.IsZero(); children = children.WithoutFirst() {
+		w.positions = append(w.positions, b.Board.PlayCell(p, children.LowBit()))
 	}
+}
+
+// answer scores what is pending and writes the rows.
+func (e *Evaluator) answer(b *eval.Batch, w *pending) {
+	if cap(w.scores) < len(w.positions) {
+		w.scores = make([]float64, 2*len(w.positions))
+	}
+	scores := w.scores[:len(w.positions)]
+	e.Heuristic.Scores(b.Board, w.positions, scores)
+	for _, r := range w.rows {
+		win := 1 / (1 + math.Exp(-scores[r.first]/e.Width))
+		setWDL(b.WDLRow(r.row), win, 0, 1-win)
+		if n := r.children.OnesCount(); n > 0 {
+			e.policy(b, r, scores[r.first+1:r.first+1+n])
+		}
+	}
+	w.clear()
+}
+
+// policy is the softmax over the scores of the positions after each move, which are the other side's.
+func (e *Evaluator) policy(b *eval.Batch, r pendingRow, scores []float64) {
+	lowest := slices.Min(scores)
 	total := 0.0
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		p := &policy[b.Board.Action(l.First())]
-		odds := math.Exp(float64(*p) - best)
-		*p = float32(odds)
-		total += odds
+	for i, s := range scores {
+		scores[i] = math.Exp((lowest - s) / e.Temperature)
+		total += scores[i]
 	}
-	for a := range policy {
-		policy[a] = float32(float64(policy[a]) / total)
+	policy := b.PolicyRow(r.row)
+	for i, l := 0, r.children; !l.IsZero(); i, l = i+1, l.WithoutFirst() {
+		policy[b.Board.Action(l.First())] = float32(scores[i] / total)
 	}
 }
 

@@ -83,6 +83,31 @@ func TestAgainstLineMasks(t *testing.T) {
 	}
 }
 
+// Many at once, by vector instructions where there are any, give the same bits as one by one, and write nothing else.
+func TestScoresAtOnce(t *testing.T) {
+	h := heuristic.NewBitsquares(heuristic.DefaultPower)
+	for _, b := range boards() {
+		ps := gametest.Positions(gametest.Rand(3), b, 100, false)
+		for _, n := range []int{0, 1, 7, 8, 9, 16, 23, 100} {
+			const guard = 12345.5
+			out := make([]float64, n+16)
+			for i := range out {
+				out[i] = guard
+			}
+			h.Scores(b, ps[:n], out[8:8+n])
+			for i, got := range out {
+				want := guard
+				if i >= 8 && i < 8+n {
+					want = h.Score(b, ps[i-8])
+				}
+				if got != want {
+					t.Fatalf("%v: %d positions: value %d is %v, want %v", b.Rules(), n, i-8, got, want)
+				}
+			}
+		}
+	}
+}
+
 // The upstream formulas' own values.
 func TestSeedValues(t *testing.T) {
 	var seeds struct {
@@ -269,13 +294,25 @@ func benchBoard(b *testing.B) (*game.Board, []game.Position) {
 
 func benchScore(b *testing.B, h heuristic.Heuristic) {
 	board, ps := benchBoard(b)
+	out := make([]float64, len(ps))
 	b.ReportAllocs()
+	for b.Loop() {
+		h.Scores(board, ps, out)
+	}
+	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
+}
+
+func BenchmarkBitsquaresOneByOne(b *testing.B) {
+	board, ps := benchBoard(b)
+	h := heuristic.NewBitsquares(heuristic.DefaultPower)
 	sum := 0.0
-	for i := 0; b.Loop(); i++ {
-		sum += h.Score(board, ps[i&1023])
+	for b.Loop() {
+		for _, p := range ps {
+			sum += h.Score(board, p)
+		}
 	}
 	_ = sum
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
+	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
 }
 
 func BenchmarkBitsquares(b *testing.B) {
@@ -302,19 +339,21 @@ func BenchmarkBitsquaresLineMasks(b *testing.B) {
 		weight[n] = math.Pow(float64(n), 1.75)
 	}
 	sum := 0.0
-	for i := 0; b.Loop(); i++ {
-		own, other := ps[i&1023].Own.Lo, ps[i&1023].Other().Lo
-		for _, line := range lines {
-			o, t := line.Lo&own, line.Lo&other
-			if t == 0 {
-				sum += weight[popcount(o)]
-			} else if o == 0 {
-				sum -= weight[popcount(t)]
+	for b.Loop() {
+		for i := range ps {
+			own, other := ps[i].Own.Lo, ps[i].Other().Lo
+			for _, line := range lines {
+				o, t := line.Lo&own, line.Lo&other
+				if t == 0 {
+					sum += weight[popcount(o)]
+				} else if o == 0 {
+					sum -= weight[popcount(t)]
+				}
 			}
 		}
 	}
 	_ = sum
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
+	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
 }
 
 func popcount(x uint64) int { return game.Bits{Lo: x}.OnesCount() }

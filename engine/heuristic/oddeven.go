@@ -23,7 +23,14 @@ func NewOddEven() *OddEven {
 	return &OddEven{Bitsquares: NewBitsquares(DefaultPower), Endgame3: 1, Endgame2: 0.05}
 }
 
-// Score implements Heuristic. Without gravity no row belongs to anybody, and the score is that of Bitsquares.
+// Scores implements Heuristic.
+func (h *OddEven) Scores(b *game.Board, ps []game.Position, out []float64) {
+	for i, p := range ps {
+		out[i] = h.Score(b, p)
+	}
+}
+
+// Score is the score of one position. Without gravity no row belongs to anybody, and the score is that of Bitsquares.
 func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
 	score := h.Bitsquares.Score(b, p)
 	if !b.Rules().Gravity {

@@ -20,8 +20,9 @@ import (
 // Operations of 64-bit arithmetic and logic in one call, counted in the source; they make the ceilings of the
 // bit-parallel figures.
 const (
-	wonOperations        = 4*(2+2) + 4 + 4        // per direction two shifts and two ands; the ors; doubled shifts
-	bitsquaresOperations = 4*2*(5+3+9+7+4+4) + 16 // per direction and side: starts, shifts, adders, masks, counts, sums; weights
+	wonOperations        = 4*4 + 3 + 4           // two shifts and two ands a direction, the ors, the doubled distances
+	bitsquaresOperations = 4*2*(5+3+9+3+3+3) + 9 // for each direction and side: starts, shifts, adders, masks, counts, sums; the weights
+	vectorOperations     = 4*(2*26+3) + 13 + 17  // of 512 bits, for eight positions: sides and shifts of each direction; loads; the weights
 )
 
 // Eval measures evaluation, from the win test to whole files. Progress, unless nil, hears the name of each figure
@@ -42,6 +43,7 @@ type evalBench struct {
 	board     *game.Board
 	positions []game.Position
 	progress  func(string)
+	values    float64 // bitsquares values a second on one core
 	figures   []Figure
 	err       error // the first of an evaluator
 }
@@ -85,7 +87,13 @@ func operations(d time.Duration) float64 {
 	return rate(d, n*spinOperations, func() { runtime.KeepAlive(spin(n)) })
 }
 
-const spinOperations = 16 // in one turn of spin's loop
+const spinOperations = 16 // in one turn of the loops of spin and spinVector
+
+// vectors is how many 512-bit operations one core does in a second.
+func vectors(d time.Duration) float64 {
+	const n = 1 << 14
+	return rate(d, n*spinOperations, func() { spinVector(n) })
+}
 
 // spin runs eight chains of operations that do not wait for each other.
 func spin(n int) uint64 {
@@ -114,18 +122,27 @@ func (e *evalBench) kernels() {
 		runtime.KeepAlive(won)
 	})
 	h := heuristic.NewBitsquares(heuristic.DefaultPower)
+	scores := make([]float64, len(ps))
 	lines := e.measure(Figure{Name: "bitsquares by line masks, 1 core", Unit: "values"}, len(ps), lineMasks(b, ps))
-	fast := e.measure(Figure{Name: "bitsquares, 1 core", Unit: "values", Ceiling: peak / bitsquaresOperations, Why: "64-bit operations of one core"}, len(ps), func() {
-		sum := 0.0
+	e.compare(lines, Figure{Name: "bitsquares one by one, 1 core", Unit: "values", Ceiling: peak / bitsquaresOperations, Why: "64-bit operations of one core"}, func() {
 		for i := range ps {
-			sum += h.Score(b, ps[i])
+			scores[i] = h.Score(b, ps[i])
 		}
-		runtime.KeepAlive(sum)
 	})
-	if e.err == nil {
-		last := &e.figures[len(e.figures)-1]
-		last.Ratio, last.To = fast/lines, "line masks"
+	f := Figure{Name: "bitsquares, 1 core", Unit: "values"}
+	if hasVector {
+		f.Ceiling, f.Why = 8*vectors(e.d)/vectorOperations, "512-bit operations of one core"
 	}
+	e.values = e.compare(lines, f, func() { h.Scores(b, ps, scores) })
+}
+
+// compare measures a figure that is stated as a multiple of that of the line masks.
+func (e *evalBench) compare(lines float64, f Figure, work func()) float64 {
+	r := e.measure(f, len(e.positions), work)
+	if last := len(e.figures) - 1; e.err == nil {
+		e.figures[last].Ratio, e.figures[last].To = r/lines, "line masks"
+	}
+	return r
 }
 
 // lineMasks is bitsquares as the loop over the masks of all lines that the seeds had.
@@ -160,7 +177,7 @@ func (e *evalBench) evaluators(network *net.Network, name string) error {
 		f := Figure{Name: source.String() + " with policy, 1 core", Unit: "positions"}
 		if source == eval.Bitsquares {
 			// A position costs its own value and one for each of at most seven moves.
-			f.Ceiling, f.Why = e.figures[len(e.figures)-2].Rate/8, "bitsquares values, 8 a position"
+			f.Ceiling, f.Why = e.values/8, "bitsquares values, 8 a position"
 		}
 		r := e.measure(f, len(e.positions), e.batch(h, len(e.positions)))
 		if source == eval.Bitsquares {

@@ -1,0 +1,25 @@
+package heuristic
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// lanes is how many positions scoreGroups takes at once; 0 where the processor lacks its instructions.
+var lanes = func() int {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VPOPCNTDQ {
+		return 8
+	}
+	return 0
+}()
+
+// scoreGroups reads own.Lo and all.Lo of positions laid out like this.
+var _ = [1]struct{}{}[unsafe.Sizeof(game.Position{})-32|unsafe.Offsetof(game.Position{}.All)-16|unsafe.Offsetof(game.Bits{}.Lo)]
+
+// scoreGroups is Bitsquares.Score for groups of 8 positions of a 64-bit board with four in a row, bit for bit.
+//
+//go:noescape
+func scoreGroups(ps *game.Position, groups int, full uint64, shifts *[4]uint, weight *[game.MaxBits + 1]float64, out *float64)
