@@ -63,3 +63,19 @@ func TestConfigParameters(t *testing.T) {
 		}
 	}
 }
+
+// Any text is refused or read, and what was read is written as it was.
+func FuzzParseConfig(f *testing.F) {
+	for _, s := range []string{"6x64", "2x16/8/16", "", "x", "1x1/1/1", "006x64"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseConfig(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseConfig(c.String()); err != nil || again != c {
+			t.Fatalf("ParseConfig(%q) = %+v, written and read again %+v, %v", s, c, again, err)
+		}
+	})
+}
