@@ -38,7 +38,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	in, size, err := c.open(s.in)
+	in, err := openFile(c.File, s.in)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 	start := time.Now()
 	job := stream.Job{Evaluator: e, Model: model, Rows: c.Batch, Workers: c.Threads}
-	progress := newProgress(s.err, size)
+	progress := newProgress(s.err, fileSize(in))
 	if c.Output != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 		job.Progress = progress.show
 	}
@@ -89,24 +89,17 @@ func (c *evalCmd) format(w io.Writer) stream.Format {
 	return stream.JSONL{W: w}
 }
 
-// open is the input and its size in bytes, 0 where that is not known.
-func (c *evalCmd) open(stdin io.Reader) (io.ReadCloser, int64, error) {
-	if c.File == "" || c.File == "-" {
-		return io.NopCloser(stdin), 0, nil
-	}
-	f, err := os.Open(c.File)
-	if err != nil {
-		return nil, 0, err
+// fileSize is the size of a file in bytes, 0 where it is not known.
+func fileSize(r io.Reader) int64 {
+	f, ok := r.(*os.File)
+	if !ok {
+		return 0
 	}
 	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory, want a file of positions", c.File)
-	}
 	if err != nil {
-		f.Close()
-		return nil, 0, err
+		return 0
 	}
-	return f, info.Size(), nil
+	return info.Size()
 }
 
 // output is a file that appears under its name only when it is complete, or standard output.

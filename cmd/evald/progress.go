@@ -26,13 +26,19 @@ func newProgress(stderr io.Writer, size int64) *progress {
 
 const progressEvery = 200 * time.Millisecond
 
-func (p *progress) show(s stream.Summary) {
+// text writes a line over the last one, unless that is too new.
+func (p *progress) text(s string) {
 	now := time.Now()
 	if p.w == nil || now.Sub(p.last) < progressEvery {
 		return
 	}
 	p.last = now
-	took := now.Sub(p.since)
+	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
+}
+
+// show is text for a stream of lines.
+func (p *progress) show(s stream.Summary) {
+	took := time.Since(p.since)
 	text := fmt.Sprintf("%d lines, %.0f/s", s.Lines, float64(s.Lines)/took.Seconds())
 	if p.size > 0 && s.Bytes > 0 {
 		left := time.Duration(float64(took) * float64(p.size-s.Bytes) / float64(s.Bytes))
@@ -41,7 +47,7 @@ func (p *progress) show(s stream.Summary) {
 	if s.Bad > 0 {
 		text += fmt.Sprintf(", %d bad", s.Bad)
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+	p.text(text)
 }
 
 func (p *progress) clear() {

@@ -1,0 +1,108 @@
+package score
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// maxLine bounds a line of a score file.
+const maxLine = 64 << 10
+
+// Read reads positions with exact scores, one a line: `moves s1 s2 ..`, one score for each action and -1000 for one
+// that cannot be played, or the JSON that `evald solve --scores` writes. Blank lines and those that begin with # are
+// skipped. An error names the line and what is wrong with it.
+func Read(r io.Reader) ([]Position, error) {
+	var positions []Position
+	var parser game.Parser
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		p, err := parse(&parser, string(text))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		positions = append(positions, p)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	return positions, nil
+}
+
+func parse(parser *game.Parser, text string) (Position, error) {
+	moves, scores, err := fields(text)
+	if err != nil {
+		return Position{}, err
+	}
+	state, err := parser.Parse(moves)
+	if err != nil {
+		return Position{}, err
+	}
+	p := Position{State: state, Scores: scores}
+	return p, p.validate()
+}
+
+// fields cuts a line into the position and its scores.
+func fields(text string) (moves string, scores []int, err error) {
+	if text[0] == '{' {
+		var solved struct {
+			Position string `json:"position"`
+			Scores   []*int `json:"scores"`
+		}
+		if err := json.Unmarshal([]byte(text), &solved); err != nil {
+			return "", nil, fmt.Errorf("json: %w", err)
+		}
+		if solved.Scores == nil {
+			return "", nil, fmt.Errorf("json has no scores; evald solve writes them with --scores")
+		}
+		for _, s := range solved.Scores {
+			if s == nil {
+				scores = append(scores, Illegal)
+			} else {
+				scores = append(scores, *s)
+			}
+		}
+		return solved.Position, scores, nil
+	}
+	words := strings.Fields(text)
+	for i, word := range words[1:] {
+		s, err := strconv.Atoi(word)
+		if err != nil {
+			return "", nil, fmt.Errorf("score %d is %q, not a whole number", i+1, word)
+		}
+		scores = append(scores, s)
+	}
+	return words[0], scores, nil
+}
+
+func (p Position) validate() error {
+	b := p.State.Board
+	if len(p.Scores) != b.Actions() {
+		return fmt.Errorf("has %d scores, but %v has %d moves", len(p.Scores), b.Rules(), b.Actions())
+	}
+	if r := b.Result(p.State.Position); r != game.Ongoing {
+		return fmt.Errorf("the game is over (%v), there is no move to score", r)
+	}
+	for a, s := range p.Scores {
+		switch legal := b.CanPlay(p.State.Position, a); {
+		case legal != (s != Illegal):
+			return fmt.Errorf("move %d has score %d, but can be played: %v", a+1, s, legal)
+		case legal && (s > b.Cells() || s < -b.Cells()):
+			return fmt.Errorf("move %d has score %d, out of range", a+1, s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+// Package score measures evaluators against exact scores: how often the likeliest move is among the best, what it
+// gives away, and how well the value foretells the result.
+package score
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Position is a position with the exact score of each move, for the side to move: s > 0 wins, and the sooner the
+// larger; 0 draws; s < 0 loses.
+type Position struct {
+	State  game.State
+	Scores []int // by action; Illegal where it cannot be played
+}
+
+// Illegal is the score of a move that cannot be played.
+const Illegal = -1000
+
+// best is the exact score of the position; there must be a legal move.
+func (p Position) best() int {
+	best := Illegal
+	for _, s := range p.Scores {
+		best = max(best, s)
+	}
+	return best
+}
+
+// critical reports whether some legal move worsens the result.
+func (p Position) critical() bool {
+	best := sign(p.best())
+	for _, s := range p.Scores {
+		if s != Illegal && sign(s) < best {
+			return true
+		}
+	}
+	return false
+}
+
+func sign(s int) int {
+	switch {
+	case s > 0:
+		return 1
+	case s < 0:
+		return -1
+	}
+	return 0
+}
+
+// Mean is a mean with half the width of its 95% interval by the normal approximation, or a rate with the bounds of
+// Wilson's interval (E. B. Wilson, 1927).
+type Mean struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Summary is the accuracy over some positions. Where several moves are the likeliest their credit is shared.
+type Summary struct {
+	Name      string `json:"name"`
+	Positions int    `json:"positions"`
+	Perfect   Mean   `json:"perfect"`    // rate of moves with the best exact score
+	Good      Mean   `json:"good"`       // rate of moves that do not worsen win, draw or loss
+	Regret    Mean   `json:"regret"`     // mean of best score less the move's
+	ValueSign Mean   `json:"value_sign"` // rate at which the likeliest of win, draw and loss is the exact result
+	Brier     Mean   `json:"brier"`      // mean squared distance of WDL from the exact result, 0 to 2
+	Critical  int    `json:"critical"`   // positions where a legal move worsens the result
+	// The first two rates over the critical positions only.
+	CriticalPerfect Mean `json:"critical_perfect"`
+	CriticalGood    Mean `json:"critical_good"`
+}
+
+// Report is a Summary of each band of plies, of those that have positions, and of all.
+type Report struct {
+	Bands []Summary `json:"bands"`
+	All   Summary   `json:"all"`
+}
+
+// rows is how many positions are evaluated at once.
+const rows = 256
+
+// Measure evaluates all positions and compares. Bands are a seventh of the game each: 6 plies on 7x6.
+func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
+	var all sums
+	bands := make([]sums, 8)
+	batch := &eval.Batch{}
+	for from := 0; from < len(positions); {
+		// A batch is of one board.
+		board := positions[from].State.Board
+		to := from + 1
+		for to < len(positions) && to-from < rows && positions[to].State.Board.Rules() == board.Rules() {
+			to++
+		}
+		batch.Reset(board, to-from)
+		for i := range batch.Pos {
+			batch.Pos[i] = positions[from+i].State.Position
+		}
+		if err := e.Evaluate(ctx, batch); err != nil {
+			return Report{}, err
+		}
+		for i, p := range positions[from:to] {
+			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
+			all.add(o)
+			bands[p.State.Plies()/band(board)].add(o)
+		}
+		from = to
+		if progress != nil {
+			progress(from)
+		}
+	}
+	r := Report{All: all.summary("all")}
+	for i := range bands {
+		if bands[i].n > 0 {
+			width := band(positions[0].State.Board)
+			r.Bands = append(r.Bands, bands[i].summary(fmt.Sprintf("plies %d-%d", i*width, (i+1)*width-1)))
+		}
+	}
+	return r, nil
+}
+
+// band is the number of plies in a band.
+func band(b *game.Board) int { return max(1, (b.Cells()+6)/7) }
+
+// outcome is the comparison of one position.
+type outcome struct {
+	perfect, good, regret float64
+	valueSign, brier      float64
+	critical              bool
+}
+
+// compare shares the credit between the likeliest moves, and between the likeliest results.
+func compare(p Position, wdl, policy []float32) outcome {
+	best := p.best()
+	o := outcome{critical: p.critical()}
+	likeliest := float32(-1)
+	for a, s := range p.Scores {
+		if s != Illegal {
+			likeliest = max(likeliest, policy[a])
+		}
+	}
+	tied := 0.0
+	for a, s := range p.Scores {
+		if s == Illegal || policy[a] != likeliest {
+			continue
+		}
+		tied++
+		o.regret += float64(best - s)
+		if s == best {
+			o.perfect++
+		}
+		if sign(s) == sign(best) {
+			o.good++
+		}
+	}
+	o.perfect, o.good, o.regret = o.perfect/tied, o.good/tied, o.regret/tied
+
+	result := 1 - sign(best) // 0 win, 1 draw, 2 loss: the order of WDL
+	most := max(wdl[0], wdl[1], wdl[2])
+	tied = 0
+	for k, x := range wdl {
+		exact := 0.0
+		if k == result {
+			exact = 1
+		}
+		o.brier += (float64(x) - exact) * (float64(x) - exact)
+		if x == most {
+			tied++
+			o.valueSign += exact
+		}
+	}
+	o.valueSign /= tied
+	return o
+}
+
+// sums adds up outcomes.
+type sums struct {
+	n, critical                   int
+	perfect, good, sign           float64
+	regret, regret2               float64
+	brier, brier2                 float64
+	criticalPerfect, criticalGood float64
+}
+
+func (s *sums) add(o outcome) {
+	s.n++
+	s.perfect += o.perfect
+	s.good += o.good
+	s.sign += o.valueSign
+	s.regret += o.regret
+	s.regret2 += o.regret * o.regret
+	s.brier += o.brier
+	s.brier2 += o.brier * o.brier
+	if o.critical {
+		s.critical++
+		s.criticalPerfect += o.perfect
+		s.criticalGood += o.good
+	}
+}
+
+func (s *sums) summary(name string) Summary {
+	return Summary{
+		Name: name, Positions: s.n, Critical: s.critical,
+		Perfect: rate(s.perfect, s.n), Good: rate(s.good, s.n), ValueSign: rate(s.sign, s.n),
+		Regret: mean(s.regret, s.regret2, s.n), Brier: mean(s.brier, s.brier2, s.n),
+		CriticalPerfect: rate(s.criticalPerfect, s.critical), CriticalGood: rate(s.criticalGood, s.critical),
+	}
+}
+
+// z is the normal distribution's 97.5% quantile.
+const z = 1.959963984540054
+
+// rate is k of n with Wilson's interval; all zero where n is.
+func rate(k float64, n int) Mean {
+	if n == 0 {
+		return Mean{}
+	}
+	N := float64(n)
+	p := k / N
+	centre := (p + z*z/(2*N)) / (1 + z*z/N)
+	half := z / (1 + z*z/N) * math.Sqrt(p*(1-p)/N+z*z/(4*N*N))
+	return Mean{p, max(0, centre-half), min(1, centre+half)}
+}
+
+// mean is sum/n with the interval that the sample's variance gives.
+func mean(sum, squares float64, n int) Mean {
+	if n == 0 {
+		return Mean{}
+	}
+	N := float64(n)
+	m := sum / N
+	half := 0.0
+	if n > 1 {
+		half = z * math.Sqrt(max(0, squares/N-m*m)/(N-1))
+	}
+	return Mean{m, m - half, m + half}
+}

@@ -1,0 +1,157 @@
+package score_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/score"
+)
+
+// fixed answers every position alike.
+func fixed(wdl [3]float32, policy ...float32) eval.Evaluator {
+	return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
+		for i := range b.Pos {
+			copy(b.WDLRow(i), wdl[:])
+			copy(b.PolicyRow(i), policy)
+		}
+	}}
+}
+
+func measure(t *testing.T, e eval.Evaluator, text string) score.Report {
+	t.Helper()
+	ps, err := score.Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := score.Measure(t.Context(), e, ps, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+func TestMeasure(t *testing.T) {
+	// Two positions: in the first column 4 wins soonest, 3 wins later, the others lose; in the second all draw but 1.
+	const text = `
+# comment
+44 -2 -2 3 5 -2 -2 -2
+4444445 -1 0 0 -1000 0 0 0
+`
+	for _, c := range []struct {
+		name                                        string
+		e                                           eval.Evaluator
+		perfect, good, regret, sign, brier, cGood   float64
+		positions, critical                         int
+		perfectLow, perfectHigh, regretLow, regretH float64
+	}{
+		{
+			name: "column 3", e: fixed([3]float32{0.5, 0.3, 0.2}, 0, 0, 1, 0, 0, 0, 0),
+			perfect: 0.5, good: 1, regret: 1, sign: 0.5, cGood: 1,
+			// (0.5-1)^2 + 0.3^2 + 0.2^2 = 0.38 and 0.5^2 + 0.7^2 + 0.2^2 = 0.78
+			brier: 0.58, positions: 2, critical: 2,
+			// Wilson's interval of 1 in 2.
+			perfectLow: 0.09453121, perfectHigh: 0.90546879, regretLow: 1 - z, regretH: 1 + z,
+		},
+		{
+			name: "columns 1 and 4 alike", e: fixed([3]float32{0.5, 0.5, 0}, 0.5, 0, 0, 0.5, 0, 0, 0),
+			// The first shares 1 and 0; in the second column 4 is full.
+			perfect: 0.25, good: 0.25, regret: (3.5 + 1) / 2, sign: 0.5, brier: 0.5, cGood: 0.25, positions: 2, critical: 2,
+			perfectLow: 0.02662086, perfectHigh: 0.80492, regretLow: 2.25 - 1.25*z, regretH: 2.25 + 1.25*z,
+		},
+	} {
+		r := measure(t, c.e, text).All
+		if r.Positions != c.positions || r.Critical != c.critical || !near(r.Perfect.Value, c.perfect) || !near(r.Good.Value, c.good) ||
+			!near(r.Regret.Value, c.regret) || !near(r.ValueSign.Value, c.sign) || !near(r.Brier.Value, c.brier) || !near(r.CriticalGood.Value, c.cGood) {
+			t.Errorf("%s: %+v, want %+v", c.name, r, c)
+		}
+		if !near(r.Regret.Low, c.regretLow) || !near(r.Regret.High, c.regretH) {
+			t.Errorf("%s: regret %+v, want %v to %v", c.name, r.Regret, c.regretLow, c.regretH)
+		}
+		if c.name == "column 3" && (!near(r.Perfect.Low, c.perfectLow) || !near(r.Perfect.High, c.perfectHigh)) {
+			t.Errorf("%s: perfect %+v, want %v to %v", c.name, r.Perfect, c.perfectLow, c.perfectHigh)
+		}
+	}
+}
+
+const z = 1.959963984540054
+
+func TestBands(t *testing.T) {
+	r := measure(t, fixed([3]float32{1, 0, 0}, 1), "44 1 1 1 1 1 1 1\n444444 -1 0 0 -1000 0 0 0\n4444441 -1 0 0 -1000 0 0 0\n9x5x4:- 0 0 0 0 0 0 0 0 0\n")
+	var got []string
+	for _, b := range r.Bands {
+		got = append(got, fmt.Sprintf("%s: %d, %d critical", b.Name, b.Positions, b.Critical))
+	}
+	want := "plies 0-5: 2, 0 critical; plies 6-11: 2, 2 critical"
+	if strings.Join(got, "; ") != want || r.All.Positions != 4 {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if c := r.Bands[0].CriticalGood; c != (score.Mean{}) {
+		t.Errorf("a rate over no position is %+v, want zero", c)
+	}
+}
+
+func TestReadBothForms(t *testing.T) {
+	a, err := score.Read(strings.NewReader("4444445 -1 0 0 -1000 0 0 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := score.Read(strings.NewReader(`{"line":1,"position":"4444445","score":0,"scores":[-1,0,0,null,0,0,0],"nodes":5}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(a[0].Scores) != fmt.Sprint(b[0].Scores) || a[0].State.Position != b[0].State.Position {
+		t.Errorf("%+v, from JSON %+v", a, b)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for in, want := range map[string]string{
+		"44 1 2 3":                  "line 1: has 3 scores, but 7x6x4 has 7 moves",
+		"\n44 1 x 3":                `line 2: score 2 is "x", not a whole number`,
+		"48 1 1 1 1 1 1 1":          `line 1: moves "48": move 2 is "8", not one of 1 to 7`,
+		"444444 1 1 1 1 1 1 1":      "line 1: move 4 has score 1, but can be played: false",
+		"44 1 1 1 -1000 1 1 1":      "line 1: move 4 has score -1000, but can be played: true",
+		"44 1 1 1 99 1 1 1":         "line 1: move 4 has score 99, out of range",
+		"1212121 1 1 1 1 1 1 1":     "line 1: the game is over (loss), there is no move to score",
+		`{"position":"44"}`:         "line 1: json has no scores; evald solve writes them with --scores",
+		`{"position":`:              "line 1: json: unexpected end of JSON input",
+		strings.Repeat("1", 100000): "line 1: bufio.Scanner: token too long",
+	} {
+		if _, err := score.Read(strings.NewReader(in)); fmt.Sprint(err) != want {
+			t.Errorf("Read(%.20q): error %v, want %s", in, err, want)
+		}
+	}
+}
+
+func TestEvaluatorFails(t *testing.T) {
+	ps, err := score.Read(strings.NewReader("44 1 1 1 1 1 1 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := score.Measure(ctx, fixed([3]float32{}), ps, nil); err == nil {
+		t.Error("no error of a cancelled evaluation")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("44 1 1 1 1 1 1 1\n")
+	f.Add(`{"position":"4444445","scores":[-1,0,0,null,0,0,0]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		ps, err := score.Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if _, err := score.Measure(t.Context(), &evaltest.Stub{}, ps, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

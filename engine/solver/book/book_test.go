@@ -1,0 +1,277 @@
+package book_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// minimax is the definition of the exact score, with a memory; small boards only.
+type minimax struct {
+	board  *game.Board
+	seen   map[game.Position]int
+	solved atomic.Int64
+	fail   func() error
+}
+
+func (m *minimax) score(p game.Position) int {
+	if s, ok := m.seen[p]; ok {
+		return s
+	}
+	best := -m.board.Cells()
+	switch m.board.Result(p) {
+	case game.Loss:
+		best = -(m.board.Cells() + 2 - p.Plies()) / 2
+	case game.Draw:
+		best = 0
+	default:
+		for a := range m.board.Actions() {
+			if m.board.CanPlay(p, a) {
+				best = max(best, -m.score(m.board.Play(p, a)))
+			}
+		}
+	}
+	m.seen[p] = best
+	return best
+}
+
+func (m *minimax) solve(ctx context.Context, p game.Position) (int, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if m.fail != nil {
+		if err := m.fail(); err != nil {
+			return 0, err
+		}
+	}
+	m.solved.Add(1)
+	return m.score(p), nil
+}
+
+func newMinimax(board *game.Board) *minimax {
+	return &minimax{board: board, seen: map[game.Position]int{}}
+}
+
+func build(t *testing.T, path string, board *game.Board, plies int, m ...*minimax) (*book.Book, error) {
+	t.Helper()
+	var workers []book.Solve
+	for _, m := range m {
+		workers = append(workers, m.solve)
+	}
+	return book.Build(t.Context(), path, board, plies, workers, nil)
+}
+
+var boards = []*game.Board{
+	game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}),
+	game.MustBoard(game.Rules{Rows: 3, Columns: 5, InARow: 4, Gravity: true}),
+	game.MustBoard(game.TicTacToe),
+}
+
+// A book has every position of its plies, and minimax's score for each.
+func TestBuild(t *testing.T) {
+	for _, board := range boards {
+		path := filepath.Join(t.TempDir(), "book")
+		if _, err := build(t, path, board, 5, newMinimax(board), newMinimax(board)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := book.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path + ".part"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the unfinished book was left: %v", err)
+		}
+		m := newMinimax(board)
+		r := gametest.Rand(1)
+		found := map[game.Position]bool{}
+		for range 5000 {
+			p := gametest.Position(r, board, r.IntN(8), false)
+			got, ok := b.Score(p)
+			want := board.Result(p) == game.Ongoing && p.Plies() <= 5
+			if ok != want {
+				t.Fatalf("%v: position %+v in the book: %v, want %v", board.Rules(), p, ok, want)
+			}
+			if ok && got != m.score(p) {
+				t.Fatalf("%v: score %d, want %d", board.Rules(), got, m.score(p))
+			}
+			if c, _ := board.Canonical(p); ok {
+				found[c] = true
+			}
+		}
+		if b.Plies() != 5 || b.Positions() < len(found) || b.Rules() != board.Rules() {
+			t.Errorf("%v: %d plies, %d positions, %d of them met", b.Rules(), b.Plies(), b.Positions(), len(found))
+		}
+	}
+}
+
+// The 11,094 positions of up to six stones.
+func TestEnumeration(t *testing.T) {
+	board := game.MustBoard(game.Connect4)
+	lines := gametest.DataLines(t, "book6_7x6x4")
+	path := filepath.Join(t.TempDir(), "book")
+	known := map[game.Position]int{}
+	for _, line := range lines {
+		var moves string
+		var score int
+		if _, err := fmt.Sscan(line, &moves, &score); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := board.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := board.Canonical(p)
+		known[c] = score
+	}
+	// The scores of six plies are given; those of fewer must follow.
+	lookUp := func(_ context.Context, p game.Position) (int, error) {
+		c, _ := board.Canonical(p)
+		score, ok := known[c]
+		if !ok {
+			return 0, fmt.Errorf("%+v is not among the known positions", p)
+		}
+		return score, nil
+	}
+	b, err := book.Build(t.Context(), path, board, 6, []book.Solve{lookUp}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Positions() != len(known) || len(known) != 11094 {
+		t.Errorf("%d positions, want %d", b.Positions(), len(known))
+	}
+	for p, want := range known {
+		if got, ok := b.Score(p); !ok || got != want {
+			t.Fatalf("%+v: score %d, %v; want %d", p, got, ok, want)
+		}
+		if got, ok := b.Score(board.Mirror(p)); !ok || got != want {
+			t.Fatalf("%+v mirrored: score %d, %v; want %d", p, got, ok, want)
+		}
+	}
+}
+
+// Whatever ends a build, the next goes on where it stopped, and the book is the same.
+func TestResume(t *testing.T) {
+	board := boards[0]
+	dir := t.TempDir()
+	whole, path := filepath.Join(dir, "whole"), filepath.Join(dir, "resumed")
+	all := newMinimax(board)
+	if _, err := build(t, whole, board, 6, all); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var solved int64
+	stop := errors.New("stop")
+	for try := 0; ; try++ {
+		m := newMinimax(board)
+		budget := 200
+		m.fail = func() error {
+			if budget--; budget < 0 {
+				return stop
+			}
+			return nil
+		}
+		_, err := build(t, path, board, 6, m)
+		solved += m.solved.Load()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, stop) || !strings.Contains(err.Error(), "resumed.part") {
+			t.Fatalf("error %v, want %v and where the work is kept", err, stop)
+		}
+		damage(t, path+".part", try)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the resumed book differs (%v)", err)
+	}
+	if solved <= all.solved.Load() || solved > 3*all.solved.Load() {
+		t.Errorf("%d positions solved in parts, %d at once", solved, all.solved.Load())
+	}
+}
+
+// damage does to an unfinished file what a crash can do: a frame is cut off, or garbage follows.
+func damage(t *testing.T, path string, try int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch try % 3 {
+	case 0:
+		text = text[:max(16, len(text)-5)]
+	case 1:
+		text = append(text, 1, 2, 3, 4, 5, 6, 7)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "book")
+	if _, err := build(t, path, boards[2], 3, newMinimax(boards[2])); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"empty":     {nil, "is not a book of exact scores"},
+		"other":     {[]byte(strings.Repeat("x", 100)), "is not a book of exact scores"},
+		"short":     {good[:20], "is truncated"},
+		"cut":       {good[:len(good)-1], "is damaged: its checksum does not fit"},
+		"changed":   {slices.Concat(good[:25], []byte{good[25] ^ 1}, good[26:]), "is damaged: its checksum does not fit"},
+		"longer":    {append(slices.Clone(good), 0), "is damaged: its checksum does not fit"},
+		"header":    {slices.Concat(good[:13], []byte{1}, good[14:]), "has a damaged header"},
+		"no such":   {slices.Concat(good[:8], []byte{0}, good[9:]), `rows "0": must be 1 or more`},
+		"other end": {slices.Concat(good[:12], []byte{2}, good[13:]), "is damaged: its checksum does not fit"},
+	} {
+		if err := os.WriteFile(path, c.file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := book.Load(path); err == nil || err.Error() != "book "+path+": "+c.want {
+			t.Errorf("%s: error %v, want %s", name, err, c.want)
+		}
+	}
+	if _, err := build(t, path, boards[2], 9, newMinimax(boards[2])); err == nil || !strings.Contains(err.Error(), "0 to 8") {
+		t.Errorf("a book of nine plies of tic-tac-toe: error %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "book")
+	m := newMinimax(boards[2])
+	if _, err := book.Build(f.Context(), path, boards[2], 2, []book.Solve{m.solve}, nil); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		b, err := book.Read(bytes.NewReader(file))
+		if err == nil && b.Positions()+16+4+32 != len(file) {
+			t.Fatalf("%d bytes were read as %d positions", len(file), b.Positions())
+		}
+	})
+}

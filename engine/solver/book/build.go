@@ -1,0 +1,233 @@
+package book
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Solve finds the exact score of a position for the side to move.
+type Solve func(ctx context.Context, p game.Position) (score int, err error)
+
+// The unfinished book lies beside the file as FILE.part: the header, then frames of solved positions of the last ply,
+// in order:
+//
+//	4 bytes   CRC-32 (IEEE) of the frame's number and scores
+//	n bytes   scores of frameSize positions; the last frame may have fewer
+//
+// A frame that was cut off or does not fit its checksum ends what can be resumed.
+const frameSize = 64
+
+// Build solves all positions of the given number of plies, derives those of fewer, and writes the book to path. Each
+// worker solves one position at a time, in its own goroutine. What was solved before an interrupted call, whatever
+// ended it, is not solved again. Progress, unless nil, is told how many of the positions to solve are done.
+func Build(ctx context.Context, path string, board *game.Board, plies int, workers []Solve, progress func(done, total int)) (*Book, error) {
+	levels, err := enumerate(board, plies)
+	if err != nil {
+		return nil, err
+	}
+	last := levels[plies]
+	b := &Book{board: board, levels: levels, scores: make([][]int8, len(levels))}
+	part, err := openPart(path+".part", header(board.Rules(), plies), len(last))
+	if err != nil {
+		return nil, err
+	}
+	defer part.file.Close()
+	if err := part.solve(ctx, last, workers, progress); err != nil {
+		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part.file.Name())
+	}
+	b.scores[plies] = part.scores
+	for n := plies - 1; n >= 0; n-- {
+		b.derive(n)
+	}
+	if err := writeFile(path, b.marshal()); err != nil {
+		return nil, err
+	}
+	return b, os.Remove(part.file.Name())
+}
+
+// derive scores the positions of n plies by those of n+1.
+func (b *Book) derive(n int) {
+	b.scores[n] = make([]int8, len(b.levels[n]))
+	for i, p := range b.levels[n] {
+		best := -b.board.Cells()
+		for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+			child := b.board.PlayCell(p, l.LowBit())
+			score, ok := b.Score(child)
+			switch b.board.Result(child) {
+			case game.Loss:
+				score = -(b.board.Cells() + 1 - n) / 2
+			case game.Draw:
+				score = 0
+			default:
+				if !ok {
+					panic("book: a position's child is not in the enumeration")
+				}
+			}
+			best = max(best, -score)
+		}
+		b.scores[n][i] = int8(best)
+	}
+}
+
+// part is a book that is not finished.
+type part struct {
+	file   *os.File
+	scores []int8
+	frames int // complete ones
+}
+
+// openPart continues the file or begins it anew where it is of another book.
+func openPart(path string, head []byte, positions int) (*part, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("book: %w", err)
+	}
+	p := &part{file: f, scores: make([]int8, positions)}
+	end, err := p.resume(head)
+	if err == nil {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Seek(end, io.SeekStart)
+	}
+	if err == nil && end == 0 {
+		_, err = f.Write(head)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("book: %w", err)
+	}
+	return p, nil
+}
+
+// resume reads the complete frames and says where they end; 0 where the file is of another book.
+func (p *part) resume(head []byte) (end int64, err error) {
+	text, err := io.ReadAll(p.file)
+	if err != nil || len(text) < len(head) || !bytes.Equal(text[:len(head)], head) {
+		return 0, err
+	}
+	end = int64(len(head))
+	for text = text[len(head):]; ; p.frames++ {
+		to := p.frame(p.frames)
+		if len(to) == 0 || len(text) < 4+len(to) || binary.LittleEndian.Uint32(text) != checksum(p.frames, text[4:4+len(to)]) {
+			return end, nil
+		}
+		for i := range to {
+			to[i] = int8(text[4+i])
+		}
+		text = text[4+len(to):]
+		end += int64(4 + len(to))
+	}
+}
+
+// frame is the part of scores that frame i holds.
+func (p *part) frame(i int) []int8 {
+	return p.scores[min(i*frameSize, len(p.scores)):min((i+1)*frameSize, len(p.scores))]
+}
+
+func checksum(frame int, scores []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE(binary.LittleEndian.AppendUint32(nil, uint32(frame))), crc32.IEEETable, scores)
+}
+
+// solve finishes the scores of positions, which are those of the last ply.
+func (p *part) solve(ctx context.Context, positions []game.Position, workers []Solve, progress func(done, total int)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	frames := (len(positions) + frameSize - 1) / frameSize
+	todo, done := make(chan int), make(chan int, frames-p.frames)
+	var wg sync.WaitGroup
+	for _, solve := range workers {
+		wg.Go(func() {
+			for i := range todo {
+				if err := p.solveFrame(ctx, i, positions, solve); err != nil {
+					cancel(err)
+					return
+				}
+				done <- i
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(todo)
+		for i := p.frames; i < frames; i++ {
+			select {
+			case todo <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	// Frames are written in order, so that the file is always a beginning of the whole.
+	ready := map[int]bool{}
+	for i := range done {
+		ready[i] = true
+		for ready[p.frames] {
+			if err := p.write(p.frames); err != nil {
+				cancel(err)
+				break
+			}
+			delete(ready, p.frames)
+			p.frames++
+		}
+		if progress != nil {
+			progress(min(p.frames*frameSize, len(positions)), len(positions))
+		}
+	}
+	if p.frames < frames {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (p *part) solveFrame(ctx context.Context, i int, positions []game.Position, solve Solve) error {
+	scores := p.frame(i)
+	for k := range scores {
+		s, err := solve(ctx, positions[i*frameSize+k])
+		if err != nil {
+			return err
+		}
+		scores[k] = int8(s)
+	}
+	return nil
+}
+
+func (p *part) write(i int) error {
+	var scores []byte
+	for _, s := range p.frame(i) {
+		scores = append(scores, byte(s))
+	}
+	_, err := p.file.Write(append(binary.LittleEndian.AppendUint32(nil, checksum(i, scores)), scores...))
+	return err
+}
+
+// writeFile writes a file under a temporary name and renames it.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("book: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("book %s: %w", path, err)
+	}
+	return nil
+}
