@@ -32,7 +32,7 @@ func (f JSONL) Write(c *Chunk) error {
 func (f JSONL) Close(Summary) error { return nil }
 
 func appendJSON(b []byte, a *Answer, model string) []byte {
-	b = strconv.AppendInt(append(b, `{"line":`...), int64(a.Line), 10)
+	b = strconv.AppendInt(append(b, `{"line":`...), int64(a.Number), 10)
 	if a.Err != nil {
 		b = appendString(append(b, `,"error":`...), a.Err.Error())
 		return append(b, "}\n"...)

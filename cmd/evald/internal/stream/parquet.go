@@ -51,7 +51,7 @@ func (f *Parquet) Write(c *Chunk) error {
 }
 
 func row(a *Answer, model string) Row {
-	r := Row{Line: int64(a.Line), Position: a.Text, Model: model}
+	r := Row{Line: int64(a.Number), Position: a.Text, Model: model}
 	if a.Err != nil {
 		text := a.Err.Error()
 		r.Error = &text

@@ -15,61 +15,71 @@ import (
 // maxLine bounds a line; no position needs as much.
 const maxLine = 64 << 10
 
-// reader cuts the input into chunks of lines.
-type reader struct {
+// Line is one line of input that holds a position.
+type Line struct {
+	Number int    // from 1
+	Text   string // the position as it was written
+	Err    error  // why the line could not be read, or answered; a *game.ParseError has Line set
+}
+
+// Reader cuts the input into lines. Blank lines and those that begin with # are skipped; a position ends at the first
+// blank, so that files with a score behind each position can be read.
+type Reader struct {
 	in     *bufio.Reader
 	source *interruptible
-	rows   int
 	line   int
+	bytes  int64
 }
 
-func newReader(ctx context.Context, in io.Reader, job Job) *reader {
+// NewReader reads in until its end, or until ctx ends, even while the input has nothing to say.
+func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
-	return &reader{in: bufio.NewReaderSize(source, maxLine), source: source, rows: job.Rows}
+	return &Reader{in: bufio.NewReaderSize(source, maxLine), source: source}
 }
 
-// fill reads lines into c until it is full or the next line would have to be waited for. more is false at the end of
-// the input. Blank lines and those that begin with # are skipped; a position ends at the first blank, so that files
-// with a score behind each position can be read.
-func (r *reader) fill(c *Chunk) (more bool, err error) {
-	c.Answers, c.bytes = c.Answers[:0], 0
-	for len(c.Answers) < r.rows {
-		text, tooLong, err := r.readLine(c)
+// Bytes is how much of the input was read.
+func (r *Reader) Bytes() int64 { return r.bytes }
+
+// Next appends lines until there are most of them or the next one would have to be waited for. more is false at the
+// end of the input; err is ctx.Err() where ctx ended it.
+func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error) {
+	for len(lines) < most {
+		text, tooLong, err := r.readLine()
 		end := err != nil
 		if end && (!errors.Is(err, io.EOF) || len(text) == 0 && !tooLong) {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return false, err
+			return lines, false, err
 		}
 		r.line++
-		r.add(c, text, tooLong)
+		lines = r.add(lines, text, tooLong)
 		if end {
-			return false, nil
+			return lines, false, nil
 		}
-		if len(c.Answers) > 0 && r.wouldWait() {
-			return true, nil
+		if len(lines) > 0 && r.wouldWait() {
+			return lines, true, nil
 		}
 	}
-	return true, nil
+	return lines, true, nil
 }
 
 // wouldWait reports whether the next line is not here yet.
-func (r *reader) wouldWait() bool {
+func (r *Reader) wouldWait() bool {
 	here, _ := r.in.Peek(r.in.Buffered()) // no error: it asks for what is there
 	return bytes.IndexByte(here, '\n') < 0 && !r.source.ready()
 }
 
 // readLine reads up to and without the next newline. The rest of a line that is too long is read and dropped. The
 // slice is valid until the next read.
-func (r *reader) readLine(c *Chunk) (text []byte, tooLong bool, err error) {
+func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 	text, err = r.in.ReadSlice('\n')
-	c.bytes += int64(len(text))
+	r.bytes += int64(len(text))
 	for errors.Is(err, bufio.ErrBufferFull) {
 		tooLong = true
 		var rest []byte
 		rest, err = r.in.ReadSlice('\n')
-		c.bytes += int64(len(rest))
+		r.bytes += int64(len(rest))
 	}
 	if tooLong {
 		return nil, true, err
@@ -77,15 +87,14 @@ func (r *reader) readLine(c *Chunk) (text []byte, tooLong bool, err error) {
 	return bytes.TrimSpace(text), false, err
 }
 
-func (r *reader) add(c *Chunk, text []byte, tooLong bool) {
+func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 	if tooLong {
-		c.Answers = append(c.Answers, Answer{Line: r.line, Err: &game.ParseError{
+		return append(lines, Line{Number: r.line, Err: &game.ParseError{
 			Line: r.line, Field: "line", Reason: fmt.Sprintf("is longer than %d bytes", maxLine),
 		}})
-		return
 	}
 	if len(text) == 0 || text[0] == '#' {
-		return
+		return lines
 	}
 	s := string(text)
 	if s[0] != '{' {
@@ -93,7 +102,20 @@ func (r *reader) add(c *Chunk, text []byte, tooLong bool) {
 			s = s[:blank]
 		}
 	}
-	c.Answers = append(c.Answers, Answer{Line: r.line, Text: s})
+	return append(lines, Line{Number: r.line, Text: s})
+}
+
+// Parse reads the line's position. Its errors name the line.
+func (l *Line) Parse(parser *game.Parser) (game.State, error) {
+	if l.Err != nil {
+		return game.State{}, l.Err
+	}
+	state, err := parser.Parse(l.Text)
+	if bad, ok := errors.AsType[*game.ParseError](err); ok {
+		bad.Line = l.Number
+	}
+	l.Err = err
+	return state, err
 }
 
 // interruptible is a reader whose Read returns when ctx ends, even while the input has nothing to say. The goroutine

@@ -37,12 +37,10 @@ type Summary struct {
 	Sources map[eval.Source]int64
 }
 
-// Answer is one line: its text, and the answer to it or why there is none.
+// Answer is one line and the answer to it; there is none where Err is set.
 type Answer struct {
-	Line  int    // from 1
-	Text  string // the position as it was written
+	Line
 	State game.State
-	Err   error // a *game.ParseError with Line set, or the evaluator's error
 
 	batch *eval.Batch
 	row   int
@@ -71,6 +69,7 @@ type Chunk struct {
 	Answers []Answer
 	Text    []byte // what Encode made for Write
 
+	lines   []Line
 	bytes   int64
 	batches []*eval.Batch // one for each game in the chunk; [:games] are in use
 	games   int
@@ -80,7 +79,7 @@ type Chunk struct {
 // Run reads lines from in until its end, or until ctx ends; what was read by then is still answered and written. The
 // error is that of reading or writing; ctx.Err() where ctx ended the reading. Bad lines are counted, not errors.
 func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
-	r := newReader(ctx, in, job)
+	r := NewReader(ctx, in)
 	work := make(chan *Chunk)
 	order := make(chan *Chunk, 2*job.Workers) // bounds the chunks under way
 	free := make(chan *Chunk, cap(order)+job.Workers+2)
@@ -98,7 +97,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 			default:
 				c = &Chunk{Model: job.Model, done: make(chan struct{}, 1)}
 			}
-			more, err := r.fill(c)
+			more, err := c.fill(r, job.Rows)
 			if len(c.Answers) > 0 || c.bytes > 0 {
 				order <- c
 				work <- c
@@ -151,20 +150,25 @@ func (s *Summary) add(c *Chunk) {
 	}
 }
 
+// fill takes the next lines.
+func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
+	before := r.Bytes()
+	c.lines, more, err = r.Next(c.lines[:0], rows)
+	c.bytes = r.Bytes() - before
+	c.Answers = c.Answers[:0]
+	for _, l := range c.lines {
+		c.Answers = append(c.Answers, Answer{Line: l})
+	}
+	return more, err
+}
+
 // answer parses the chunk's lines and evaluates those that can be read, one batch for each game among them.
 func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluator) {
 	c.games = 0
 	for i := range c.Answers {
 		a := &c.Answers[i]
-		if a.Err != nil {
-			continue // the reader's
-		}
-		state, err := parser.Parse(a.Text)
+		state, err := a.Parse(parser)
 		if err != nil {
-			if bad, ok := errors.AsType[*game.ParseError](err); ok {
-				bad.Line = a.Line
-			}
-			a.Err = err
 			continue
 		}
 		a.State = state

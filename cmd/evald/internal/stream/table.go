@@ -34,7 +34,7 @@ func (t *Table) Encode(c *Chunk) {
 
 func appendRow(to []byte, a *Answer) []byte {
 	if a.Err != nil {
-		return fmt.Appendf(to, "%6d  %s\n", a.Line, strings.TrimPrefix(a.Err.Error(), fmt.Sprintf("line %d: ", a.Line)))
+		return fmt.Appendf(to, "%6d  %s\n", a.Number, strings.TrimPrefix(a.Err.Error(), fmt.Sprintf("line %d: ", a.Number)))
 	}
 	text := a.Text
 	if len(text) > positionWidth {
@@ -46,7 +46,7 @@ func appendRow(to []byte, a *Answer) []byte {
 		best = game.FormatMoves(a.State.Board.Rules(), []int{n - 1})
 	}
 	return fmt.Appendf(to, "%6d  %-*s  %7d  %5.1f %5.1f %5.1f  %+6.3f  %4s  %-10s %s\n",
-		a.Line, positionWidth, text, a.State.Mark, 100*wdl[0], 100*wdl[1], 100*wdl[2], a.Value(), best, a.Source(), percents(a.Policy()))
+		a.Number, positionWidth, text, a.State.Mark, 100*wdl[0], 100*wdl[1], 100*wdl[2], a.Value(), best, a.Source(), percents(a.Policy()))
 }
 
 // percents shows a policy in whole percents.
