@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/term"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
@@ -102,44 +102,35 @@ func fileSize(r io.Reader) int64 {
 	return info.Size()
 }
 
-// output is a file that appears under its name only when it is complete, or standard output.
+// output is a file that appears under its name only when it is committed, or standard output.
 type output struct {
 	io.Writer
-	file *os.File // nil for standard output
-	name string
+	file *renameio.PendingFile // nil for standard output
 }
 
 func create(name string, stdout io.Writer) (*output, error) {
 	if name == "" {
 		return &output{Writer: stdout}, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	f, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
 	if err != nil {
 		return nil, err
 	}
-	return &output{Writer: f, file: f, name: name}, nil
+	return &output{Writer: f, file: f}, nil
 }
 
-// Commit gives a complete file its name.
+// Commit gives the file its name.
 func (o *output) Commit() error {
 	if o.file == nil {
 		return nil
 	}
-	err := errors.Join(o.file.Chmod(0o644), o.file.Close())
-	if err == nil {
-		err = os.Rename(o.file.Name(), o.name)
-	}
-	if err == nil {
-		o.file = nil
-	}
-	return err
+	return o.file.CloseAtomicallyReplace()
 }
 
-// Abort removes what was not committed.
+// Abort removes what was not committed; errors of a file that goes away anyway do not matter.
 func (o *output) Abort() {
 	if o.file != nil {
-		o.file.Close()
-		os.Remove(o.file.Name())
+		_ = o.file.Cleanup()
 	}
 }
 

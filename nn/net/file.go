@@ -3,14 +3,13 @@ package net
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/google/renameio/v2"
 	"gorgonia.org/tensor"
 )
 
@@ -133,23 +132,10 @@ func (n *Network) Marshal() ([]byte, error) {
 
 // WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half
 // a network.
-func (n *Network) WriteFile(path string) (err error) {
+func (n *Network) WriteFile(path string) error {
 	file, err := n.Marshal()
 	if err != nil {
 		return err
 	}
-	defer func() { err = wrap(err, "write network %s", path) }()
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(file)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
+	return wrap(renameio.WriteFile(path, file, 0o644), "write network %s", path)
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -49,8 +49,8 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
 	}
-	if err := writeFile(path, b.marshal()); err != nil {
-		return nil, err
+	if err := renameio.WriteFile(path, b.marshal(), 0o644); err != nil {
+		return nil, fmt.Errorf("book %s: %w", path, err)
 	}
 	return b, os.Remove(part.file.Name())
 }
@@ -212,22 +212,4 @@ func (p *part) write(i int) error {
 	}
 	_, err := p.file.Write(append(binary.LittleEndian.AppendUint32(nil, checksum(i, scores)), scores...))
 	return err
-}
-
-// writeFile writes a file under a temporary name and renames it.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("book: %w", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("book %s: %w", path, err)
-	}
-	return nil
 }
