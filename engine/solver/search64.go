@@ -1,0 +1,222 @@
+package solver
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover
+// cannot win at once, the opponent threatens nothing that has to be blocked, and there are at least two moves.
+type node struct {
+	own, all     uint64
+	win, lose    uint64 // empty cells that complete a line of the mover, of the opponent
+	moves        uint64 // moves after which the opponent cannot win at once
+	mixed        uint64 // table key
+	stones       int32
+	flip         bool  // the mover is not the mover of the parent
+	cell         uint8 // the move that led here, and its
+	column       uint8
+	order        int32
+	lower, upper int32 // proved bounds, for the mover
+}
+
+// worker is one thread's search.
+type worker struct {
+	*geometry
+	table    *table
+	nodes    uint64
+	frames   []node // for each ply, one node a column
+	mirrored bool   // keys are taken of the smaller of a position and its mirror image
+
+	rootMove int // cell of the move that failed high at ply 0
+	shared   *progress
+	id       int
+	stopped  bool
+}
+
+// key is the table key before mixing. own+all is unique: in each column, all+1 marks the height and own the stones.
+func (w *worker) key(own, all uint64) uint64 {
+	k := own + all
+	if w.mirrored {
+		k = min(k, w.mirror(k))
+	}
+	return k
+}
+
+// quiet are the moves of the side to move after which the other side cannot win at once; lose are the other side's
+// winning cells. It is empty where every move loses.
+func quiet(landing, lose uint64) uint64 {
+	if forced := landing & lose; forced != 0 {
+		if forced&(forced-1) != 0 {
+			return 0
+		}
+		landing = forced
+	}
+	return landing &^ (lose >> 1)
+}
+
+// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. It reports
+// whether the game's value is known, and then that value for n's mover; otherwise c is the quiet position.
+//
+// Every position on the way has a mover who cannot win at once, so that the one without a good move loses next ply.
+func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
+	own, all := n.own|cell, n.all|cell
+	win, lose := w.threats(own)&^all&w.full, n.lose&^cell
+	stones := int(n.stones) + 1
+	flip := true
+	for {
+		// own has just played; the other side is to move.
+		landing := w.landing(all)
+		moves := quiet(landing, win)
+		if moves&(moves-1) != 0 {
+			c.own, c.all = all^own, all
+			c.win, c.lose = lose, win
+			c.moves = moves
+			c.stones, c.flip = int32(stones), flip
+			return 0, false
+		}
+		if moves == 0 {
+			if stones == w.cells {
+				return 0, true
+			}
+			value = (w.cells - stones) / 2 // own wins at the next move but one: cells+1 - (stones+1)
+			if !flip {
+				value = -value
+			}
+			return value, true
+		}
+		own, all = all^own|moves, all|moves
+		win, lose = w.threats(own)&^all&w.full, win&^moves
+		stones++
+		flip = !flip
+	}
+}
+
+// search looks whether n is worth more than alpha for its mover. It returns a bound on the value from the side of alpha
+// that it found: above alpha a lower bound, else an upper bound.
+//
+// n must be quiet, except that the root may have a single move. ply is the depth of the recursion; hint a column to try
+// first, if it is one.
+func (w *worker) search(n *node, alpha, ply, hint int) int {
+	w.nodes++
+	if w.nodes&(pollEvery-1) == 0 {
+		w.poll()
+	}
+	frame := w.frames[ply*int(w.columns):][:w.columns]
+	count := 0
+	best := -w.cells
+	for moves := n.moves; moves != 0; moves &= moves - 1 {
+		c := &frame[count]
+		cell := moves & -moves
+		i := bits.TrailingZeros64(cell)
+		value, done := w.advance(n, c, cell)
+		if !done {
+			value, done = w.bound(c, alpha)
+		}
+		if done {
+			if value > alpha {
+				w.failHigh(ply, i)
+				return value
+			}
+			best = max(best, value)
+			continue
+		}
+		c.cell = uint8(i)
+		c.column = uint8(uint(i) / w.stride)
+		c.mixed = w.table.mix(w.key(c.own, c.all))
+		b, _ := w.table.at(c.mixed)
+		prefetch(unsafe.Pointer(b))
+		c.order = w.rank(n, c, i)
+		if int(c.column) == hint {
+			c.order += 1 << 20
+		}
+		count++
+	}
+	var sorted [32]uint32
+	left := 0
+	for k := range count {
+		c := &frame[k]
+		if word := w.table.probe(c.mixed); word != 0 {
+			value, done := w.probed(c, word, alpha)
+			if done {
+				if value > alpha {
+					w.failHigh(ply, int(c.cell))
+					return value
+				}
+				best = max(best, value)
+				continue
+			}
+		}
+		// Insertion keeps sorted in falling order; equals stay as they came.
+		v := uint32(c.order+1<<22)<<8 | uint32(k)
+		j := left
+		for ; j > 0 && sorted[(j-1)&31]>>8 < v>>8; j-- {
+			sorted[j&31] = sorted[(j-1)&31]
+		}
+		sorted[j&31] = v
+		left++
+	}
+	before := w.nodes
+	move := int(w.table.moveMask)
+	for k := range left {
+		c := &frame[sorted[k&31]&0xff]
+		value, done := 0, false
+		next := int(w.table.moveMask)
+		if word := w.table.probe(c.mixed); word != 0 {
+			value, done = w.probed(c, word, alpha)
+			next = w.table.move(word)
+		}
+		if !done {
+			if c.flip {
+				value = -w.search(c, -alpha-1, ply+1, next)
+			} else {
+				value = w.search(c, alpha, ply+1, next)
+			}
+			if w.stopped {
+				return 0
+			}
+		}
+		best = max(best, value)
+		if value > alpha {
+			w.failHigh(ply, int(c.cell))
+			move = int(c.column)
+			break
+		}
+	}
+	lower, upper := -w.table.bias, w.table.bias
+	if best > alpha {
+		lower = best
+	} else {
+		upper = best
+	}
+	w.table.store(n.mixed, lower, upper, move, w.nodes-before)
+	return best
+}
+
+// failHigh remembers the root's move.
+func (w *worker) failHigh(ply, cell int) {
+	if ply == 0 {
+		w.rootMove = cell
+	}
+}
+
+// probed is what a table word says about c for the parent's mover, and whether that settles the window.
+func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) {
+	lower, upper := w.table.lower(word), w.table.upper(word)
+	if c.flip {
+		lower, upper = -upper, -lower
+	}
+	if lower > alpha {
+		return lower, true
+	}
+	return upper, upper <= alpha
+}
+
+// rank orders moves: more is better.
+func (w *worker) rank(n, c *node, cell int) int32 {
+	mine := c.lose
+	if !c.flip {
+		mine = c.win
+	}
+	return int32(bits.OnesCount64(mine))<<8 + int32(w.centre[cell])
+}
