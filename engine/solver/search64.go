@@ -28,6 +28,7 @@ type worker struct {
 	frames   []node // for each ply, one node a column
 	mirrored bool   // keys are taken of the smaller of a position and its mirror image
 
+	history [2][64]int32
 	rootMove int // cell of the move that failed high at ply 0
 	shared   *progress
 	id       int
@@ -180,6 +181,14 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		if value > alpha {
 			w.failHigh(ply, int(c.cell))
 			move = int(c.column)
+			if k > 0 {
+				h := &w.history[n.stones&1]
+				h[c.cell&63] += 4096 - h[c.cell&63]>>6
+				for j := range k {
+					x := &h[frame[sorted[j&31]&0xff].cell&63]
+					*x -= 4096 + *x>>6
+				}
+			}
 			break
 		}
 	}
@@ -214,9 +223,15 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 
 // rank orders moves: more is better.
 func (w *worker) rank(n, c *node, cell int) int32 {
-	mine := c.lose
+	mine, his := c.lose, c.win
 	if !c.flip {
-		mine = c.win
+		mine, his = his, mine
 	}
-	return int32(bits.OnesCount64(mine))<<8 + int32(w.centre[cell])
+	class := w.top // mover makes threats in class
+	if (w.cells-int(n.stones))&1 == 0 {
+		class = w.low
+	}
+	_ = his
+	h := w.history[n.stones&1][cell&63]
+	return int32(4*(bits.OnesCount64(mine)+bits.OnesCount64(mine&class)))<<6 + int32(w.centre[cell])*12 + h>>12
 }

@@ -92,17 +92,12 @@ func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
 	best := -1
 	for lower < upper {
 		alpha := lower + (upper-lower)/2
-		if upper <= 0 && false {
-			alpha = upper - 1
-		}
-		if alpha <= 0 && lower/2 < alpha {
+		if upper > 0 && upper > -lower {
+			alpha = upper/2
+		} else if lower < 0 {
 			alpha = lower / 2
-		} else if alpha >= 0 && upper/2 > alpha {
-			alpha = upper / 2
 		}
-		if alpha >= upper {
-			alpha = upper - 1
-		}
+		alpha = max(min(alpha, upper-1), lower)
 		v, a := s.prover.prove(p, alpha)
 		if v > alpha {
 			lower, best = v, a
@@ -134,7 +129,7 @@ func newFast(b *game.Board, o Options) *fast {
 	return &fast{board: b, geo: g, table: t, workers: []*worker{w}}
 }
 
-func (f *fast) reset() { f.table.reset() }
+func (f *fast) reset() { f.table.reset(); clear(f.workers[0].history[:]) }
 
 func (f *fast) prove(p game.Position, alpha int) (value, action int) {
 	w := f.workers[0]
