@@ -2,6 +2,7 @@ package solver
 
 import (
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -13,6 +14,7 @@ type node struct {
 	moves        uint64 // moves after which the opponent cannot win at once
 	mixed        uint64 // table key
 	stones       int32
+	mirrored     bool  // the key is of the mirror image
 	flip         bool  // the mover is not the mover of the parent
 	cell         uint8 // the move that led here, and its
 	column       uint8
@@ -25,23 +27,51 @@ type worker struct {
 	*geometry
 	table    *table
 	nodes    uint64
-	frames   []node // for each ply, one node a column
-	mirrored bool   // keys are taken of the smaller of a position and its mirror image
+	frames   []node       // for each ply, one node a column
+	mirrored bool         // keys are taken of the smaller of a position and its mirror image
+	history  [2][64]int32 // [stones&1][cell]: how often the cell refuted rather than failed, within +-historyMax
+	rootMove int          // cell of the move that failed high at ply 0; -1 if none did
 
-	history [2][64]int32
-	rootMove int // cell of the move that failed high at ply 0
-	shared   *progress
-	id       int
-	stopped  bool
+	busy   *busy
+	shared bool // more than one worker
+	leader bool // the one that reports progress
+
+	run     *run
+	fast    *fast
+	done    *atomic.Bool  // another worker has the answer
+	flushed atomic.Uint64 // nodes, as far as others may know
+	stopped bool          // unwinding: values mean nothing any more
 }
 
-// key is the table key before mixing. own+all is unique: in each column, all+1 marks the height and own the stones.
-func (w *worker) key(own, all uint64) uint64 {
+// pollEvery is how many nodes (a power of two) lie between looks at what goes on outside: well under a millisecond.
+const pollEvery = 1024
+
+func (w *worker) poll() {
+	w.flushed.Store(w.nodes)
+	w.stopped = w.run.stop.Load() || w.done.Load()
+	if w.leader {
+		w.run.report(w.fast.nodes())
+	}
+}
+
+// key is the table key, mixed, and whether it is of the mirror image. own+all is unique: in each column the highest
+// bit that differs from the sum of the stones' own bits marks the height.
+func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {
-		k = min(k, w.mirror(k))
+		if m := w.mirror(k); m < k {
+			return w.table.mix(m), true
+		}
 	}
-	return k
+	return w.table.mix(k), false
+}
+
+// stored turns a column for the table, or from it, where the key is of the mirror image.
+func (w *worker) stored(n *node, column int) int {
+	if n.mirrored && column < int(w.columns) {
+		return int(w.columns) - 1 - column
+	}
+	return column
 }
 
 // quiet are the moves of the side to move after which the other side cannot win at once; lose are the other side's
@@ -124,7 +154,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		}
 		c.cell = uint8(i)
 		c.column = uint8(uint(i) / w.stride)
-		c.mixed = w.table.mix(w.key(c.own, c.all))
+		c.mixed, c.mirrored = w.key(c.own, c.all)
 		b, _ := w.table.at(c.mixed)
 		prefetch(unsafe.Pointer(b))
 		c.order = w.rank(n, c, i)
@@ -158,39 +188,16 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		left++
 	}
 	before := w.nodes
-	move := int(w.table.moveMask)
-	for k := range left {
+	move := int(w.table.moveMask) // none
+	best, k := w.try(frame, sorted[:left], alpha, best, ply)
+	if w.stopped {
+		return 0
+	}
+	if best > alpha {
 		c := &frame[sorted[k&31]&0xff]
-		value, done := 0, false
-		next := int(w.table.moveMask)
-		if word := w.table.probe(c.mixed); word != 0 {
-			value, done = w.probed(c, word, alpha)
-			next = w.table.move(word)
-		}
-		if !done {
-			if c.flip {
-				value = -w.search(c, -alpha-1, ply+1, next)
-			} else {
-				value = w.search(c, alpha, ply+1, next)
-			}
-			if w.stopped {
-				return 0
-			}
-		}
-		best = max(best, value)
-		if value > alpha {
-			w.failHigh(ply, int(c.cell))
-			move = int(c.column)
-			if k > 0 {
-				h := &w.history[n.stones&1]
-				h[c.cell&63] += 4096 - h[c.cell&63]>>6
-				for j := range k {
-					x := &h[frame[sorted[j&31]&0xff].cell&63]
-					*x -= 4096 + *x>>6
-				}
-			}
-			break
-		}
+		w.failHigh(ply, int(c.cell))
+		w.learn(n, frame, sorted[:k+1])
+		move = w.stored(n, int(c.column))
 	}
 	lower, upper := -w.table.bias, w.table.bias
 	if best > alpha {
@@ -201,6 +208,78 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 	w.table.store(n.mixed, lower, upper, move, w.nodes-before)
 	return best
 }
+
+// try searches the moves in order until one fails high. It returns the bound, no less than best, and which it was.
+func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value, k int) {
+	deferred := uint32(0)
+	for pass := range 2 {
+		for k, o := range order {
+			if pass == 1 && deferred>>(k&31)&1 == 0 {
+				continue
+			}
+			c := &frame[o&0xff]
+			mark := w.shared && w.cells-int(c.stones) >= busyLeft
+			if mark && pass == 0 && k > 0 && w.busy.has(c.mixed) {
+				deferred |= 1 << (k & 31)
+				continue
+			}
+			value := w.descend(c, alpha, ply, mark)
+			if w.stopped {
+				return 0, 0
+			}
+			best = max(best, value)
+			if value > alpha {
+				return best, k
+			}
+		}
+		if deferred == 0 {
+			break
+		}
+	}
+	return best, 0
+}
+
+// descend is the value of the child c for the parent's mover, by the table if it knows enough by now.
+func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
+	hint := -1
+	if word := w.table.probe(c.mixed); word != 0 {
+		if value, done := w.probed(c, word, alpha); done {
+			return value
+		}
+		hint = w.stored(c, w.table.move(word))
+	}
+	if mark {
+		w.busy.enter(c.mixed)
+		defer w.busy.leave(c.mixed)
+	}
+	if c.flip {
+		return -w.search(c, -alpha-1, ply+1, hint)
+	}
+	return w.search(c, alpha, ply+1, hint)
+}
+
+// learn moves the history of the last of the moves tried, which failed high, up and that of the others down.
+func (w *worker) learn(n *node, frame []node, tried []uint32) {
+	if len(tried) == 1 {
+		return
+	}
+	h := &w.history[n.stones&1]
+	for k, o := range tried {
+		x := &h[frame[o&0xff].cell&63]
+		if k == len(tried)-1 {
+			*x += historyStep - *x>>historyDecay
+		} else {
+			*x -= historyStep + *x>>historyDecay
+		}
+	}
+}
+
+// A history value stays within historyStep << historyDecay either way.
+const (
+	historyStep  = 4096
+	historyDecay = 6
+	historyLeft  = 24 // with more cells empty than this, what refuted leaves misleads
+)
 
 // failHigh remembers the root's move.
 func (w *worker) failHigh(ply, cell int) {
@@ -221,17 +300,22 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 	return upper, upper <= alpha
 }
 
-// rank orders moves: more is better.
+// rank orders moves, more is better: by the lines that the mover is one stone short of, doubly where parity lets it
+// have the cell in the end (the low cells of the pairs if the number of empty cells is even, else the top ones), then by
+// how often the cell has refuted elsewhere, then by the lines through the cell.
 func (w *worker) rank(n, c *node, cell int) int32 {
-	mine, his := c.lose, c.win
+	mine := c.lose
 	if !c.flip {
-		mine, his = his, mine
+		mine = c.win
 	}
-	class := w.top // mover makes threats in class
+	class := w.top
 	if (w.cells-int(n.stones))&1 == 0 {
 		class = w.low
 	}
-	_ = his
-	h := w.history[n.stones&1][cell&63]
-	return int32(4*(bits.OnesCount64(mine)+bits.OnesCount64(mine&class)))<<6 + int32(w.centre[cell])*12 + h>>12
+	threats := bits.OnesCount64(mine) + bits.OnesCount64(mine&class)
+	order := int32(threats)<<8 + int32(w.centre[cell&63])*10
+	if w.cells-int(n.stones) <= historyLeft {
+		order += w.history[n.stones&1][cell&63] >> 12
+	}
+	return order
 }

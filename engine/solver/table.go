@@ -81,6 +81,9 @@ func allocate(n int) []bucket {
 	return unsafe.Slice((*bucket)(unsafe.Pointer(&words[skip])), n)
 }
 
+// fill is the fraction of the words in use.
+func (t *table) fill() float64 { return float64(t.used.Load()) / float64(len(t.buckets)*slots) }
+
 // reset empties the table.
 func (t *table) reset() {
 	t.used.Store(0)
