@@ -1,0 +1,111 @@
+package solver
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// fast is the search for boards with gravity of at most 64 bits: one table, and a worker for each thread.
+type fast struct {
+	board   *game.Board
+	geo     *geometry
+	table   *table
+	busy    *busy
+	workers []*worker
+}
+
+func newFast(b *game.Board, o Options) *fast {
+	g := newGeometry(b)
+	f := &fast{
+		board: b, geo: g, busy: new(busy),
+		table: newTable(o.TableMiB, g.stride*g.columns, int(g.columns), (g.cells+1)/2),
+	}
+	f.table.shared = o.Threads > 1
+	for i := range o.Threads {
+		f.workers = append(f.workers, &worker{
+			geometry: g, table: f.table, busy: f.busy, shared: o.Threads > 1, leader: i == 0,
+			frames: make([]node, (g.cells+1)*int(g.columns)),
+		})
+	}
+	return f
+}
+
+func (f *fast) reset() {
+	f.table.reset()
+	for _, w := range f.workers {
+		clear(w.history[:])
+	}
+}
+
+func (f *fast) nodes() (n uint64) {
+	for _, w := range f.workers {
+		n += w.flushed.Load()
+	}
+	return n
+}
+
+func (f *fast) fill() float64 { return f.table.fill() }
+
+// prove searches with all workers until the first is done: each fills the table for the others, and busy keeps them
+// apart. With one thread the node count is the same every time.
+func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
+	root := f.root(p)
+	canMirror := f.geo.hasMirror() && root.own&f.geo.mirror(root.all^root.own) == 0
+	var done atomic.Bool
+	var once sync.Once
+	answer := func(w *worker) {
+		w.run, w.done, w.fast = r, &done, f
+		w.mirrored, w.stopped, w.rootMove = canMirror, false, -1
+		n := root
+		n.mixed, n.mirrored = w.key(n.own, n.all)
+		v := w.search(&n, alpha, 0, -1)
+		w.flushed.Store(w.nodes)
+		if w.stopped {
+			return
+		}
+		once.Do(func() {
+			value, action = v, -1
+			if w.rootMove >= 0 {
+				action = w.rootMove / int(f.geo.stride)
+			}
+			done.Store(true)
+		})
+	}
+	var helpers sync.WaitGroup
+	for _, w := range f.workers[1:] {
+		helpers.Go(func() { answer(w) })
+	}
+	answer(f.workers[0])
+	helpers.Wait()
+	return value, action
+}
+
+// root is p as a node.
+func (f *fast) root(p game.Position) node {
+	g := f.geo
+	n := node{own: p.Own.Lo, all: p.All.Lo, stones: int32(p.Plies())}
+	empty := g.full &^ n.all
+	n.win, n.lose = g.threats(n.own)&empty, g.threats(n.all^n.own)&empty
+	n.moves = quiet(g.landing(n.all), n.lose)
+	return n
+}
+
+// busy says which positions some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996): another
+// thread leaves them for later and by then often finds them answered. It is only advice; collisions do no harm.
+type busy [1 << busyBits]atomic.Uint64
+
+const (
+	busyBits = 14
+	busyLeft = 10 // positions with fewer empty cells are not worth the trouble
+)
+
+func (b *busy) slot(mixed uint64) *atomic.Uint64 {
+	return &b[bits.RotateLeft64(mixed*0xc2b2ae3d27d4eb4f, busyBits)&(1<<busyBits-1)]
+}
+
+func (b *busy) has(mixed uint64) bool { return b.slot(mixed).Load() == mixed }
+func (b *busy) enter(mixed uint64)    { b.slot(mixed).Store(mixed) }
+func (b *busy) leave(mixed uint64)    { b.slot(mixed).Store(0) }

@@ -1,0 +1,321 @@
+package solver
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+)
+
+// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover
+// cannot win at once, the opponent threatens nothing that has to be blocked, and there are at least two moves.
+type node struct {
+	own, all     uint64
+	win, lose    uint64 // empty cells that complete a line of the mover, of the opponent
+	moves        uint64 // moves after which the opponent cannot win at once
+	mixed        uint64 // table key
+	stones       int32
+	mirrored     bool  // the key is of the mirror image
+	flip         bool  // the mover is not the mover of the parent
+	cell         uint8 // the move that led here, and its
+	column       uint8
+	order        int32
+	lower, upper int32 // proved bounds, for the mover
+}
+
+// worker is one thread's search.
+type worker struct {
+	*geometry
+	table    *table
+	nodes    uint64
+	frames   []node       // for each ply, one node a column
+	mirrored bool         // keys are taken of the smaller of a position and its mirror image
+	history  [2][64]int32 // [stones&1][cell]: how often the cell refuted rather than failed, within +-historyMax
+	rootMove int          // cell of the move that failed high at ply 0; -1 if none did
+
+	busy   *busy
+	shared bool // more than one worker
+	leader bool // the one that reports progress
+
+	run     *run
+	fast    *fast
+	done    *atomic.Bool  // another worker has the answer
+	flushed atomic.Uint64 // nodes, as far as others may know
+	stopped bool          // unwinding: values mean nothing any more
+}
+
+// pollEvery is how many nodes (a power of two) lie between looks at what goes on outside: well under a millisecond.
+const pollEvery = 1024
+
+func (w *worker) poll() {
+	w.flushed.Store(w.nodes)
+	w.stopped = w.run.stop.Load() || w.done.Load()
+	if w.leader {
+		w.run.report(w.fast.nodes())
+	}
+}
+
+// key is the table key, mixed, and whether it is of the mirror image. own+all is unique: in each column the highest
+// bit that differs from the sum of the stones' own bits marks the height.
+func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
+	k := own + all
+	if w.mirrored {
+		if m := w.mirror(k); m < k {
+			return w.table.mix(m), true
+		}
+	}
+	return w.table.mix(k), false
+}
+
+// stored turns a column for the table, or from it, where the key is of the mirror image.
+func (w *worker) stored(n *node, column int) int {
+	if n.mirrored && column < int(w.columns) {
+		return int(w.columns) - 1 - column
+	}
+	return column
+}
+
+// quiet are the moves of the side to move after which the other side cannot win at once; lose are the other side's
+// winning cells. It is empty where every move loses.
+func quiet(landing, lose uint64) uint64 {
+	if forced := landing & lose; forced != 0 {
+		if forced&(forced-1) != 0 {
+			return 0
+		}
+		landing = forced
+	}
+	return landing &^ (lose >> 1)
+}
+
+// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. It reports
+// whether the game's value is known, and then that value for n's mover; otherwise c is the quiet position.
+//
+// Every position on the way has a mover who cannot win at once, so that the one without a good move loses next ply.
+func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
+	own, all := n.own|cell, n.all|cell
+	win, lose := w.threats(own)&^all&w.full, n.lose&^cell
+	stones := int(n.stones) + 1
+	flip := true
+	for {
+		// own has just played; the other side is to move.
+		landing := w.landing(all)
+		moves := quiet(landing, win)
+		if moves&(moves-1) != 0 {
+			c.own, c.all = all^own, all
+			c.win, c.lose = lose, win
+			c.moves = moves
+			c.stones, c.flip = int32(stones), flip
+			return 0, false
+		}
+		if moves == 0 {
+			if stones == w.cells {
+				return 0, true
+			}
+			value = (w.cells - stones) / 2 // own wins at the next move but one: cells+1 - (stones+1)
+			if !flip {
+				value = -value
+			}
+			return value, true
+		}
+		own, all = all^own|moves, all|moves
+		win, lose = w.threats(own)&^all&w.full, win&^moves
+		stones++
+		flip = !flip
+	}
+}
+
+// search looks whether n is worth more than alpha for its mover. It returns a bound on the value from the side of alpha
+// that it found: above alpha a lower bound, else an upper bound.
+//
+// n must be quiet, except that the root may have a single move. ply is the depth of the recursion; hint a column to try
+// first, if it is one.
+func (w *worker) search(n *node, alpha, ply, hint int) int {
+	w.nodes++
+	if w.nodes&(pollEvery-1) == 0 {
+		w.poll()
+	}
+	frame := w.frames[ply*int(w.columns):][:w.columns]
+	count := 0
+	best := -w.cells
+	for moves := n.moves; moves != 0; moves &= moves - 1 {
+		c := &frame[count]
+		cell := moves & -moves
+		i := bits.TrailingZeros64(cell)
+		value, done := w.advance(n, c, cell)
+		if !done {
+			value, done = w.bound(c, alpha)
+		}
+		if done {
+			if value > alpha {
+				w.failHigh(ply, i)
+				return value
+			}
+			best = max(best, value)
+			continue
+		}
+		c.cell = uint8(i)
+		c.column = uint8(uint(i) / w.stride)
+		c.mixed, c.mirrored = w.key(c.own, c.all)
+		b, _ := w.table.at(c.mixed)
+		prefetch(unsafe.Pointer(b))
+		c.order = w.rank(n, c, i)
+		if int(c.column) == hint {
+			c.order += 1 << 20
+		}
+		count++
+	}
+	var sorted [32]uint32
+	left := 0
+	for k := range count {
+		c := &frame[k]
+		if word := w.table.probe(c.mixed); word != 0 {
+			value, done := w.probed(c, word, alpha)
+			if done {
+				if value > alpha {
+					w.failHigh(ply, int(c.cell))
+					return value
+				}
+				best = max(best, value)
+				continue
+			}
+		}
+		// Insertion keeps sorted in falling order; equals stay as they came.
+		v := uint32(c.order+1<<22)<<8 | uint32(k)
+		j := left
+		for ; j > 0 && sorted[(j-1)&31]>>8 < v>>8; j-- {
+			sorted[j&31] = sorted[(j-1)&31]
+		}
+		sorted[j&31] = v
+		left++
+	}
+	before := w.nodes
+	move := int(w.table.moveMask) // none
+	best, k := w.try(frame, sorted[:left], alpha, best, ply)
+	if w.stopped {
+		return 0
+	}
+	if best > alpha {
+		c := &frame[sorted[k&31]&0xff]
+		w.failHigh(ply, int(c.cell))
+		w.learn(n, frame, sorted[:k+1])
+		move = w.stored(n, int(c.column))
+	}
+	lower, upper := -w.table.bias, w.table.bias
+	if best > alpha {
+		lower = best
+	} else {
+		upper = best
+	}
+	w.table.store(n.mixed, lower, upper, move, w.nodes-before)
+	return best
+}
+
+// try searches the moves in order until one fails high. It returns the bound, no less than best, and which it was.
+func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value, k int) {
+	deferred := uint32(0)
+	for pass := range 2 {
+		for k, o := range order {
+			if pass == 1 && deferred>>(k&31)&1 == 0 {
+				continue
+			}
+			c := &frame[o&0xff]
+			mark := w.shared && w.cells-int(c.stones) >= busyLeft
+			if mark && pass == 0 && k > 0 && w.busy.has(c.mixed) {
+				deferred |= 1 << (k & 31)
+				continue
+			}
+			value := w.descend(c, alpha, ply, mark)
+			if w.stopped {
+				return 0, 0
+			}
+			best = max(best, value)
+			if value > alpha {
+				return best, k
+			}
+		}
+		if deferred == 0 {
+			break
+		}
+	}
+	return best, 0
+}
+
+// descend is the value of the child c for the parent's mover, by the table if it knows enough by now.
+func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
+	hint := -1
+	if word := w.table.probe(c.mixed); word != 0 {
+		if value, done := w.probed(c, word, alpha); done {
+			return value
+		}
+		hint = w.stored(c, w.table.move(word))
+	}
+	if mark {
+		w.busy.enter(c.mixed)
+		defer w.busy.leave(c.mixed)
+	}
+	if c.flip {
+		return -w.search(c, -alpha-1, ply+1, hint)
+	}
+	return w.search(c, alpha, ply+1, hint)
+}
+
+// learn moves the history of the last of the moves tried, which failed high, up and that of the others down.
+func (w *worker) learn(n *node, frame []node, tried []uint32) {
+	if len(tried) == 1 {
+		return
+	}
+	h := &w.history[n.stones&1]
+	for k, o := range tried {
+		x := &h[frame[o&0xff].cell&63]
+		if k == len(tried)-1 {
+			*x += historyStep - *x>>historyDecay
+		} else {
+			*x -= historyStep + *x>>historyDecay
+		}
+	}
+}
+
+// A history value stays within historyStep << historyDecay either way.
+const (
+	historyStep  = 4096
+	historyDecay = 6
+	historyLeft  = 24 // with more cells empty than this, what refuted leaves misleads
+)
+
+// failHigh remembers the root's move.
+func (w *worker) failHigh(ply, cell int) {
+	if ply == 0 {
+		w.rootMove = cell
+	}
+}
+
+// probed is what a table word says about c for the parent's mover, and whether that settles the window.
+func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) {
+	lower, upper := w.table.lower(word), w.table.upper(word)
+	if c.flip {
+		lower, upper = -upper, -lower
+	}
+	if lower > alpha {
+		return lower, true
+	}
+	return upper, upper <= alpha
+}
+
+// rank orders moves, more is better: by the lines that the mover is one stone short of, doubly where parity lets it
+// have the cell in the end (the low cells of the pairs if the number of empty cells is even, else the top ones), then by
+// how often the cell has refuted elsewhere, then by the lines through the cell.
+func (w *worker) rank(n, c *node, cell int) int32 {
+	mine := c.lose
+	if !c.flip {
+		mine = c.win
+	}
+	class := w.top
+	if (w.cells-int(n.stones))&1 == 0 {
+		class = w.low
+	}
+	threats := bits.OnesCount64(mine) + bits.OnesCount64(mine&class)
+	order := int32(threats)<<8 + int32(w.centre[cell&63])*10
+	if w.cells-int(n.stones) <= historyLeft {
+		order += w.history[n.stones&1][cell&63] >> 12
+	}
+	return order
+}

@@ -1,0 +1,173 @@
+// Package solver finds the exact value of ConnectX positions by alpha-beta search.
+//
+// # Scores
+//
+// A score is exact and for the side to move. s > 0: it wins, and s = (cells + 1 - stones on the board when the winning
+// stone falls, that one not counted) / 2 rounded down, so that faster wins score more. 0 is a draw. Losses are negative.
+//
+// Boards of at most 64 bits are searched fast (search64.go); wider ones and those without gravity by a general search
+// (general.go). Both only answer whether a position is worth more than some number; windows.go asks them the questions.
+package solver
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// NoMove is the score of an action that cannot be played.
+const NoMove = math.MinInt
+
+// Options of a solver. The zero value is ready for use.
+type Options struct {
+	TableMiB int  // memory of the transposition table; 0 means 256
+	Threads  int  // searching threads of one position; 0 means 1. The general search uses one
+	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0
+
+	// Book, if not nil, is asked before a search.
+	Book Book
+
+	// Progress, if not nil, is called a few times a second by the goroutine that called Solve.
+	Progress func(Progress)
+}
+
+// Book knows some positions' exact scores.
+type Book interface {
+	// Score is the exact score of p for the side to move, if the book has it.
+	Score(p game.Position) (score int, ok bool)
+}
+
+// Progress of a search that runs. Of several positions (Scores), it is about the one being searched.
+type Progress struct {
+	Lower, Upper int           // the score is known to be in this range
+	Window       int           // the search now asks: is it more than this?
+	Plies        int           // stones on the board of the position that is searched
+	Nodes        uint64        // calls of the recursive search since the call began, of all threads
+	Elapsed      time.Duration // since the call began
+	Fill         float64       // fraction of the table in use, 0 to 1
+}
+
+// NodesPerSecond is the mean speed so far.
+func (p Progress) NodesPerSecond() float64 { return float64(p.Nodes) / max(p.Elapsed.Seconds(), 1e-9) }
+
+// Result of a search.
+type Result struct {
+	Score   int           // for the side to move; of WDL only its sign, -1, 0 or 1
+	Best    int           // an action that reaches Score; -1 where the game is over
+	Nodes   uint64        // calls of the recursive search, of all threads
+	Elapsed time.Duration // wall clock
+	Booked  bool          // the book knew the score
+}
+
+// Solver solves positions of one board. It is not safe for concurrent use.
+type Solver struct {
+	board   *game.Board
+	options Options
+	prover  prover
+}
+
+// prover answers whether a position is worth more than a number. The position is not over, nobody wins with the next
+// stone or the one after, and at least one move keeps it so.
+type prover interface {
+	// prove returns a bound on p's score: above alpha a lower bound, and an action that reaches it; else an upper
+	// bound, and -1. After run.stop the answer means nothing.
+	prove(run *run, p game.Position, alpha int) (value, action int)
+	// nodes is the number of calls of the recursive search since the solver was made.
+	nodes() uint64
+	fill() float64
+	reset()
+}
+
+// New prepares a solver and takes all the memory that it will use. The error names an option out of range.
+func New(board *game.Board, o Options) (*Solver, error) {
+	switch {
+	case o.TableMiB < 0:
+		return nil, fmt.Errorf("solver: TableMiB is %d; it must not be negative", o.TableMiB)
+	case o.Threads < 0:
+		return nil, fmt.Errorf("solver: Threads is %d; it must not be negative", o.Threads)
+	}
+	if o.TableMiB == 0 {
+		o.TableMiB = 256
+	}
+	o.Threads = max(o.Threads, 1)
+	s := &Solver{board: board, options: o}
+	if board.Wide() || !board.Rules().Gravity {
+		s.prover = newGeneral(board, o)
+	} else {
+		s.prover = newFast(board, o)
+	}
+	return s, nil
+}
+
+// Board is the board that the solver was made for.
+func (s *Solver) Board() *game.Board { return s.board }
+
+// Reset forgets everything learnt from earlier positions. It costs almost nothing.
+func (s *Solver) Reset() { s.prover.reset() }
+
+// Solve finds the exact score and an action that reaches it. Where ctx ends first the error wraps its cause, and the
+// result holds only nodes and time.
+func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
+	return s.call(ctx, func(r *run) Result { return s.solve(r, p) })
+}
+
+// WDL finds only who wins: Score is the sign of the exact score, and Best keeps it. It is cheaper than Solve.
+func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
+	return s.call(ctx, func(r *run) Result {
+		r.wdl = true
+		res := s.solve(r, p)
+		res.Score = min(max(res.Score, -1), 1)
+		return res
+	})
+}
+
+// Scores finds the exact score of every action for the side to move, NoMove for those that cannot be played, and the
+// best of them. Where the game is over all are NoMove. scores is nil on error.
+func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, result Result, err error) {
+	result, err = s.call(ctx, func(r *run) Result {
+		if s.board.Result(p) != game.Ongoing {
+			scores = make([]int, s.board.Actions())
+			for a := range scores {
+				scores[a] = NoMove
+			}
+			return s.solve(r, p)
+		}
+		best := Result{Score: NoMove, Best: -1, Booked: true}
+		for a := range s.board.Actions() {
+			scores = append(scores, NoMove)
+			if !s.board.CanPlay(p, a) || r.stop.Load() {
+				continue
+			}
+			res := s.solve(r, s.board.Play(p, a))
+			scores[a] = -res.Score
+			best.Booked = best.Booked && res.Booked
+			if scores[a] > best.Score {
+				best.Score, best.Best = scores[a], a
+			}
+		}
+		return best
+	})
+	if err != nil {
+		scores = nil
+	}
+	return scores, result, err
+}
+
+// call runs work under ctx and fills in what it cost.
+func (s *Solver) call(ctx context.Context, work func(*run) Result) (Result, error) {
+	r := &run{solver: s, start: time.Now(), before: s.prover.nodes()}
+	release := context.AfterFunc(ctx, func() { r.stop.Store(true) })
+	defer release()
+	var res Result
+	if ctx.Err() == nil {
+		res = work(r)
+	}
+	res.Nodes, res.Elapsed = s.prover.nodes()-r.before, time.Since(r.start)
+	if ctx.Err() != nil {
+		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: stopped: %w", context.Cause(ctx))
+	}
+	return res, nil
+}

@@ -1,0 +1,175 @@
+package solver
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+)
+
+// table is the transposition table of the fast search: buckets of eight words, one cache line each. It never grows.
+//
+// A key of keyBits bits is mixed by an odd factor, which only permutes the numbers of that many bits. The bucket is
+// the high part of the mixed key times the number of buckets, so that the keys of one bucket are neighbours, no more
+// than 2^tagBits of them, and the low tagBits bits tell them apart: a hit is never another position, by construction.
+//
+// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so that
+// threads share it without a lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of
+// a bucket makes way. Emptying the table is a new generation, and only every few of those touch memory.
+type table struct {
+	buckets []bucket
+	shared  bool // more than one thread writes
+
+	keyBits                uint
+	tagMask, matchMask     uint64
+	genShift               uint
+	gen, genMax            uint64
+	workShift, moveShift   uint
+	lowerShift, upperShift uint
+	moveMask, scoreMask    uint64
+	bias                   int // scores are stored plus this
+	used                   atomic.Int64
+}
+
+const (
+	slots    = 8 // words in a bucket
+	workBits = 4
+	workMask = 1<<workBits - 1
+)
+
+type bucket [slots]uint64
+
+// newTable takes at most mib MiB for keys of keyBits bits, moves below columns and scores of at most maxScore either
+// way. It takes more than mib only where fewer buckets could not tell the keys apart.
+func newTable(mib int, keyBits uint, columns, maxScore int) *table {
+	t := &table{keyBits: keyBits, bias: maxScore}
+	scoreBits := uint(bits.Len(uint(2 * maxScore)))
+	moveBits := uint(bits.Len(uint(columns)))
+	room := 64 - 2*scoreBits - moveBits - workBits
+	n := uint64(mib) << 20 / uint64(unsafe.Sizeof(bucket{}))
+	n = max(n, 1)
+	if keyBits+1 > room { // at least one bit of generation
+		n = max(n, 1<<(keyBits+1-room))
+	}
+	if keyBits < 32 {
+		n = min(n, uint64(1)<<keyBits/4+1)
+	}
+	n = max(n, 2)
+	keys := (^uint64(0)>>(64-keyBits))/n + 1 // in the fullest bucket: 2^keyBits / n, rounded up
+	tagBits := uint(bits.Len64(keys - 1))
+	genBits := min(room-tagBits, 16)
+	t.tagMask = 1<<tagBits - 1
+	t.genShift = tagBits
+	t.genMax = 1<<genBits - 1
+	t.matchMask = 1<<(tagBits+genBits) - 1
+	t.workShift = tagBits + genBits
+	t.moveShift = t.workShift + workBits
+	t.lowerShift = t.moveShift + moveBits
+	t.upperShift = t.lowerShift + scoreBits
+	t.moveMask = 1<<moveBits - 1
+	t.scoreMask = 1<<scoreBits - 1
+	t.gen = 1 << t.genShift
+	t.buckets = allocate(int(n))
+	return t
+}
+
+// allocate makes n buckets that begin on a cache line.
+func allocate(n int) []bucket {
+	raw := make([]bucket, n+1)
+	adviseHuge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(raw))), uintptr(len(raw))*unsafe.Sizeof(bucket{})))
+	words := unsafe.Slice(&raw[0][0], (n+1)*slots)
+	skip := int(-uintptr(unsafe.Pointer(&words[0])) % unsafe.Sizeof(bucket{}) / 8)
+	return unsafe.Slice((*bucket)(unsafe.Pointer(&words[skip])), n)
+}
+
+// fill is the fraction of the words in use.
+func (t *table) fill() float64 { return float64(t.used.Load()) / float64(len(t.buckets)*slots) }
+
+// reset empties the table.
+func (t *table) reset() {
+	t.used.Store(0)
+	if t.gen>>t.genShift < t.genMax {
+		t.gen += 1 << t.genShift
+		return
+	}
+	clear(t.buckets)
+	t.gen = 1 << t.genShift
+}
+
+// mix permutes the keys so that their high bits pick a bucket evenly.
+func (t *table) mix(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 << ((64 - t.keyBits) & 63) }
+
+// at is the bucket of a mixed key, and match the part of the words that says that they hold it.
+func (t *table) at(mixed uint64) (b *bucket, match uint64) {
+	i, _ := bits.Mul64(mixed, uint64(len(t.buckets)))
+	return &t.buckets[i], mixed>>((64-t.keyBits)&63)&t.tagMask | t.gen
+}
+
+func (t *table) load(p *uint64) uint64 {
+	return atomic.LoadUint64(p) // a plain load on the machines that matter
+}
+
+func (t *table) put(p *uint64, v uint64) {
+	if t.shared {
+		atomic.StoreUint64(p, v)
+		return
+	}
+	*p = v
+}
+
+// probe is the word of a mixed key, 0 if there is none.
+func (t *table) probe(mixed uint64) uint64 {
+	b, match := t.at(mixed)
+	for i := range b {
+		if w := t.load(&b[i]); (w^match)&t.matchMask == 0 {
+			return w
+		}
+	}
+	return 0
+}
+
+func (t *table) lower(w uint64) int { return int(w>>(t.lowerShift&63)&t.scoreMask) - t.bias }
+func (t *table) upper(w uint64) int { return int(w>>(t.upperShift&63)&t.scoreMask) - t.bias }
+
+// move is the stored column, or the number of columns or more where none is known.
+func (t *table) move(w uint64) int { return int(w >> (t.moveShift & 63) & t.moveMask) }
+
+// store keeps the bounds of a position, joined with those already there. A move outside the board says that none is
+// known, and an older one is kept.
+func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
+	b, match := t.at(mixed)
+	victim, least := &b[0], uint64(1)<<63
+	for i := range b {
+		w := t.load(&b[i])
+		if (w^match)&t.matchMask == 0 {
+			victim = &b[i]
+			lower, upper = max(lower, t.lower(w)), min(upper, t.upper(w))
+			if uint64(move) == t.moveMask {
+				move = t.move(w)
+			}
+			least = 1
+			break
+		}
+		work := w>>(t.workShift&63)&workMask + 1
+		if (w^match)&t.matchMask&^t.tagMask != 0 {
+			work = 0 // empty, or of an earlier generation
+		}
+		if work < least {
+			victim, least = &b[i], work
+		}
+	}
+	if least == 0 {
+		if !t.shared {
+			t.used.Store(t.used.Load() + 1)
+		} else {
+			t.used.Add(1)
+		}
+	}
+	work := uint64(min(bits.Len64(nodes)*2/3, workMask))
+	t.put(victim, match|work<<(t.workShift&63)|uint64(move)<<(t.moveShift&63)|
+		uint64(lower+t.bias)<<(t.lowerShift&63)|uint64(upper+t.bias)<<(t.upperShift&63))
+}
+
+// alignTo is the part of memory that begins on a multiple of page.
+func alignTo(memory []byte, page uintptr) []byte {
+	return memory[-uintptr(unsafe.Pointer(unsafe.SliceData(memory)))%page:]
+}

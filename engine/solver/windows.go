@@ -1,0 +1,176 @@
+package solver
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// run is one call of the solver: when it began, whether it has to stop, and where it is, for progress.
+type run struct {
+	solver *Solver
+	stop   atomic.Bool
+	wdl    bool // only the sign is asked for
+
+	start, next  time.Time
+	before       uint64 // nodes of the prover when the call began
+	plies        int
+	lower, upper int
+	window       int
+}
+
+// Often enough to look alive, seldom enough to cost nothing.
+const progressEvery = 300 * time.Millisecond
+
+// report calls Progress if it is time to. nodes is the prover's count.
+func (r *run) report(nodes uint64) {
+	progress := r.solver.options.Progress
+	if progress == nil {
+		return
+	}
+	now := time.Now()
+	if r.next.IsZero() {
+		r.next = r.start.Add(progressEvery)
+	}
+	if now.Before(r.next) {
+		return
+	}
+	r.next = now.Add(progressEvery)
+	progress(Progress{
+		Lower: r.lower, Upper: r.upper, Window: r.window, Plies: r.plies,
+		Nodes: nodes - r.before, Elapsed: now.Sub(r.start), Fill: r.solver.prover.fill(),
+	})
+}
+
+// solve finds p's score, or under r.wdl a number of the same sign, and a best action. Nodes and time are the caller's.
+func (s *Solver) solve(r *run, p game.Position) Result {
+	if res, over := s.over(p); over {
+		return res
+	}
+	safe, best, score := s.firstLook(p)
+	if !safe {
+		return Result{Score: score, Best: best}
+	}
+	left := s.board.Cells() - p.Plies()
+	r.plies = p.Plies()
+	r.lower, r.upper = -(left-2)/2, (left-1)/2
+	if r.wdl {
+		r.lower, r.upper = max(r.lower, -1), min(r.upper, 1)
+	}
+	booked := false
+	if s.options.Book != nil {
+		if score, ok := s.options.Book.Score(p); ok {
+			score = min(max(score, r.lower), r.upper)
+			if a := s.bookAction(p, score, r.wdl); a >= 0 {
+				return Result{Score: score, Best: a, Booked: true}
+			}
+			// The score is known but no action: a last window finds one, unless every action does.
+			booked = true
+			r.upper = score
+			r.lower = max(r.lower, score-1)
+		}
+	}
+	guess := 0
+	for r.lower < r.upper && !r.stop.Load() {
+		r.window = s.nextWindow(r, guess)
+		value, action := s.prover.prove(r, p, r.window)
+		if value > r.window {
+			r.lower = min(value, r.upper)
+			if action >= 0 { // else every move does that does not lose at once
+				best = action
+			}
+		} else {
+			r.upper = max(value, r.lower)
+		}
+		guess = value
+	}
+	return Result{Score: r.lower, Best: best, Booked: booked}
+}
+
+// nextWindow is the number that the score is compared with next.
+//
+// Quick wins and losses are found in little time, so the far ends of the range are tried first: half of the larger
+// end, which comes down to the small scores from both sides in turn. MTD(f) instead asks beside the last answer.
+func (s *Solver) nextWindow(r *run, guess int) int {
+	alpha := r.lower / 2
+	switch {
+	case s.options.MTD:
+		alpha = guess
+		if guess == r.lower {
+			return guess // a lower bound so far: is it more?
+		}
+		alpha--
+	case r.upper > -r.lower:
+		alpha = r.upper / 2
+	}
+	return min(max(alpha, r.lower), r.upper-1)
+}
+
+// over is the score of a game that is over. The last stone fell one ply ago, so a lost position has the score of the
+// move that was made, negated.
+func (s *Solver) over(p game.Position) (res Result, over bool) {
+	left := s.board.Cells() - p.Plies()
+	switch s.board.Result(p) {
+	case game.Loss:
+		return Result{Score: -(left + 2) / 2, Best: -1}, true
+	case game.Win: // of an observation in which the wrong side is to move
+		return Result{Score: (left + 2) / 2, Best: -1}, true
+	case game.Draw:
+		return Result{Best: -1}, true
+	}
+	return Result{}, false
+}
+
+// firstLook plays every move and every reply. If the side to move can win at once, or whatever it does loses to the
+// next stone, then safe is false and score and best are final. Else best is some move that does not lose at once.
+func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
+	b := s.board
+	left := b.Cells() - p.Plies()
+	best = -1
+	first := -1
+	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
+		cell := legal.LowBit()
+		action := b.Action(cell.First())
+		if b.Won(p.Own.Or(cell)) {
+			return false, action, (left + 1) / 2
+		}
+		if first < 0 {
+			first = action
+		}
+		if !safe && !winsNow(b, b.PlayCell(p, cell)) {
+			safe, best = true, action
+		}
+	}
+	if safe {
+		return true, best, 0
+	}
+	return false, first, -left / 2
+}
+
+// winsNow reports whether the side to move can complete a line.
+func winsNow(b *game.Board, p game.Position) bool {
+	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
+		if b.Won(p.Own.Or(legal.LowBit())) {
+			return true
+		}
+	}
+	return false
+}
+
+// bookAction is an action whose successor the book knows to be worth score, or -1.
+func (s *Solver) bookAction(p game.Position, score int, wdl bool) int {
+	for a := range s.board.Actions() {
+		if !s.board.CanPlay(p, a) {
+			continue
+		}
+		child, ok := s.options.Book.Score(s.board.Play(p, a))
+		if wdl {
+			child = min(max(child, -1), 1)
+		}
+		if ok && -child == score {
+			return a
+		}
+	}
+	return -1
+}
