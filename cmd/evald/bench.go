@@ -12,7 +12,8 @@ import (
 
 // benchCmd is `evald bench`.
 type benchCmd struct {
-	Eval benchEvalCmd `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
+	Eval  benchEvalCmd  `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
+	Solve benchSolveCmd `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
 }
 
 // benchEvalCmd is `evald bench eval`.
@@ -43,4 +44,55 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 		return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 	}
 	return bench.Table(s.out, figures)
+}
+
+// benchSolveCmd is `evald bench solve`.
+type benchSolveCmd struct {
+	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
+	First    int      `help:"Only so many positions of each file; 0 is all."`
+	TableMiB int      `name:"table-mib" default:"256" help:"Memory of the transposition table in MiB."`
+	JSON     bool     `help:"Write JSON for machines instead of a table."`
+}
+
+// Run solves each set with one thread, no book, and an empty table for each position.
+func (c *benchSolveCmd) Run(ctx context.Context, s streams) error {
+	sets := bench.BuiltInSets()
+	if len(c.Files) > 0 {
+		sets = nil
+		for _, path := range c.Files {
+			set, err := bench.ReadSet(path, c.First)
+			if err != nil {
+				return err
+			}
+			sets = append(sets, set)
+		}
+	}
+	progress := newProgress(s.err, 0)
+	var figures []bench.SolveFigure
+	wrong := 0
+	for _, set := range sets {
+		f, err := bench.Solve(ctx, set, c.TableMiB, func(done int) {
+			progress.text(fmt.Sprintf("%s: %d of %d", set.Name, done, len(set.States)))
+		})
+		if err != nil {
+			progress.clear()
+			return err
+		}
+		figures = append(figures, f)
+		wrong += max(0, f.Wrong)
+	}
+	progress.clear()
+	if c.JSON {
+		e := json.NewEncoder(s.out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "figures": figures}); err != nil {
+			return err
+		}
+	} else if err := bench.SolveTable(s.out, figures); err != nil {
+		return err
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d wrong scores", wrong)
+	}
+	return nil
 }

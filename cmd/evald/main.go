@@ -19,6 +19,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Eval  evalCmd  `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
+	Solve solveCmd `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score scoreCmd `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Bench benchCmd `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }

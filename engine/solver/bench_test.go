@@ -16,8 +16,14 @@ func TestSets(t *testing.T) {
 	for _, set := range []struct {
 		name string
 		n    int
-	}{{"pons/Test_L3_R1", 1000}, {"pons/Test_L2_R1", 1000}, {"pons/Test_L2_R2_first500", 500}, {"pons/Test_L1_R1", 1000},
-		{"pons/Test_L1_R2_first500", 200}, {"pons/Test_L1_R3_first500", 10}} {
+	}{
+		{"pons/Test_L3_R1", 1000},
+		{"pons/Test_L2_R1", 1000},
+		{"pons/Test_L2_R2_first500", 500},
+		{"pons/Test_L1_R1", 1000},
+		{"pons/Test_L1_R2_first500", 200},
+		{"pons/Test_L1_R3_first500", 10},
+	} {
 		want := os.Getenv("SETS")
 		if want != "" && !strings.Contains(want, set.name[10:15]) {
 			continue

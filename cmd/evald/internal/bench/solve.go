@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+)
+
+// SolveSet is positions to solve, each with an empty table.
+type SolveSet struct {
+	Name   string
+	States []game.State
+	Scores []int // the exact scores, or nil where they are not known
+	Public float64
+}
+
+// SolveFigure is the measurement of a set.
+type SolveFigure struct {
+	Set           string  `json:"set"`
+	Positions     int     `json:"positions"`
+	Wrong         int     `json:"wrong"`         // scores that are not the known ones; -1 where none are known
+	MeanSeconds   float64 `json:"mean_seconds"`  // a position
+	MeanNodes     float64 `json:"mean_nodes"`    // calls of the search, a position
+	NodesPerSec   float64 `json:"nodes_per_sec"` // one thread
+	PublicNodes   float64 `json:"public_nodes,omitempty"`
+	MedianSeconds float64 `json:"median_seconds"`
+}
+
+// publicNodes are the fewest mean nodes that public solvers report for Pascal Pons' sets, with his counting.
+var publicNodes = map[string]float64{
+	"Test_L3_R1": 51, "Test_L2_R1": 309, "Test_L2_R2": 9400, "Test_L1_R1": 3300, "Test_L1_R2": 372e3, "Test_L1_R3": 4.4e6,
+}
+
+// BuiltInSets are pseudo-random positions of 7x6x4, late to early, the same each time.
+func BuiltInSets() []SolveSet {
+	board := game.MustBoard(game.Connect4)
+	var sets []SolveSet
+	for _, s := range []struct {
+		name     string
+		plies, n int
+	}{{"late, 30 plies", 30, 300}, {"middle, 22 plies", 22, 200}, {"early, 16 plies", 16, 30}} {
+		set := SolveSet{Name: s.name}
+		for _, p := range randomPositions(board, s.plies, s.n) {
+			set.States = append(set.States, game.State{Board: board, Position: p, Mark: p.Mover()})
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+// randomPositions are n unfinished positions of so many stones from pseudo-random games, the same each time.
+func randomPositions(b *game.Board, plies, n int) []game.Position {
+	var ps []game.Position
+	var p game.Position
+	for x := uint64(plies); len(ps) < n; {
+		x = x*6364136223846793005 + 1442695040888963407
+		a := int(x >> 33 % uint64(b.Actions()))
+		if !b.CanPlay(p, a) {
+			continue
+		}
+		switch p = b.Play(p, a); {
+		case b.Result(p) != game.Ongoing:
+			p = game.Position{}
+		case p.Plies() == plies:
+			ps = append(ps, p)
+			p = game.Position{}
+		}
+	}
+	return ps
+}
+
+// ReadSet reads `moves score` lines, the first ones where most is not 0.
+func ReadSet(path string, most int) (SolveSet, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return SolveSet{}, err
+	}
+	defer f.Close()
+	name := strings.TrimSuffix(filepath.Base(path), "_first500")
+	set := SolveSet{Name: name, Public: publicNodes[name]}
+	var parser game.Parser
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan() && (most == 0 || len(set.States) < most); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		state, err := parser.Parse(words[0])
+		if err != nil {
+			return SolveSet{}, fmt.Errorf("%s line %d: %w", path, n, err)
+		}
+		set.States = append(set.States, state)
+		if len(words) > 1 {
+			score, err := strconv.Atoi(words[1])
+			if err != nil {
+				return SolveSet{}, fmt.Errorf("%s line %d: score %q is not a whole number", path, n, words[1])
+			}
+			set.Scores = append(set.Scores, score)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return SolveSet{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(set.States) == 0 || set.Scores != nil && len(set.Scores) != len(set.States) {
+		return SolveSet{}, fmt.Errorf("%s: %d positions with %d scores; want lines of moves and score", path, len(set.States), len(set.Scores))
+	}
+	return set, nil
+}
+
+// Solve measures a set with one thread and no book. Emptying the table is not in the time.
+func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done int)) (SolveFigure, error) {
+	f := SolveFigure{Set: set.Name, Positions: len(set.States), PublicNodes: set.Public, Wrong: -1}
+	if set.Scores != nil {
+		f.Wrong = 0
+	}
+	var s *solver.Solver
+	var nodes uint64
+	var seconds []float64
+	for i, state := range set.States {
+		var err error
+		if s == nil || s.Board().Rules() != state.Board.Rules() {
+			if s, err = solver.New(state.Board, solver.Options{TableMiB: tableMiB, Threads: 1}); err != nil {
+				return f, err
+			}
+		}
+		s.Reset()
+		start := time.Now()
+		r, err := s.Solve(ctx, state.Position)
+		if err != nil {
+			return f, err
+		}
+		seconds = append(seconds, time.Since(start).Seconds())
+		nodes += r.Nodes
+		if set.Scores != nil && r.Score != set.Scores[i] {
+			f.Wrong++
+		}
+		if progress != nil {
+			progress(i + 1)
+		}
+	}
+	total := 0.0
+	for _, x := range seconds {
+		total += x
+	}
+	slices.Sort(seconds)
+	n := float64(len(set.States))
+	f.MeanSeconds, f.MedianSeconds, f.MeanNodes, f.NodesPerSec = total/n, seconds[len(seconds)/2], float64(nodes)/n, float64(nodes)/total
+	return f, nil
+}
+
+// SolveTable writes figures for people.
+func SolveTable(w io.Writer, figures []SolveFigure) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "set\tpositions\twrong\tmean time\tmean nodes\tbest public\tnodes/s\t")
+	for _, f := range figures {
+		wrong, public := "-", "-"
+		if f.Wrong >= 0 {
+			wrong = strconv.Itoa(f.Wrong)
+		}
+		if f.PublicNodes > 0 {
+			public = si(f.PublicNodes)
+		}
+		took := time.Duration(f.MeanSeconds * float64(time.Second))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%v\t%s\t%s\t%s\t\n", f.Set, f.Positions, wrong, took.Round(max(took/1000, 1)), si(f.MeanNodes), public, si(f.NodesPerSec))
+	}
+	return t.Flush()
+}

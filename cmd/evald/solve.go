@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// solveCmd is `evald solve`.
+type solveCmd struct {
+	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	Scores   bool   `help:"Also the exact score of each move."`
+	Threads  int    `default:"0" help:"Processors to use: for one position together, for several one each. 0 is all."`
+	TableMiB int    `name:"table-mib" default:"256" help:"Memory of the transposition tables in MiB."`
+	Book     string `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book first."`
+	Format   string `enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
+
+	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
+	Plies     int    `default:"6" help:"Stones up to which the book to build has positions."`
+	Rules     string `default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
+}
+
+// Run solves each line, or builds a book.
+func (c *solveCmd) Run(ctx context.Context, s streams) error {
+	if c.Threads < 0 || c.TableMiB < 1 {
+		return fmt.Errorf("--threads %d, --table-mib %d: threads cannot be negative, a table has 1 MiB or more", c.Threads, c.TableMiB)
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	if c.BuildBook != "" {
+		return c.build(ctx, s, progress)
+	}
+	r := &solveRun{solveCmd: c, ctx: ctx, out: bufio.NewWriter(s.out), progress: progress}
+	if c.Book != "" {
+		b, err := book.Load(c.Book)
+		if err != nil {
+			return err
+		}
+		r.book = b
+	}
+	in, err := openFile(c.File, s.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r.workers = make([]solvers, c.Threads)
+	if err := r.lines(stream.NewReader(ctx, in)); err != nil {
+		return err
+	}
+	if r.bad > 0 {
+		fmt.Fprintf(s.err, "evald: %d of %d lines refused; their answers say why\n", r.bad, r.total)
+		return errBadLines
+	}
+	return nil
+}
+
+// solveRun is one run over lines.
+type solveRun struct {
+	*solveCmd
+	ctx      context.Context
+	book     *book.Book
+	out      *bufio.Writer
+	progress *progress
+
+	together   solvers   // all threads on one position
+	workers    []solvers // a position each
+	total, bad int
+}
+
+// solvers keeps the solver of the last game, whose table helps with its next positions.
+type solvers struct{ last *solver.Solver }
+
+// lines answers all lines. Those that wait together are solved one a thread, a single one by all threads.
+func (r *solveRun) lines(in *stream.Reader) error {
+	const waiting = 16
+	var lines []stream.Line
+	for more := true; more; {
+		var err error
+		lines, more, err = in.Next(lines[:0], waiting*r.Threads)
+		if err := errors.Join(r.chunk(lines), r.out.Flush()); err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *solveRun) chunk(lines []stream.Line) error {
+	if len(lines) == 1 {
+		return r.write(r.answer(&lines[0], &r.together, r.Threads))
+	}
+	answers, ready := make([]solved, len(lines)), make([]chan struct{}, len(lines))
+	for i := range ready {
+		ready[i] = make(chan struct{})
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for w := range min(len(r.workers), len(lines)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(lines) {
+					return
+				}
+				answers[i] = r.answer(&lines[i], &r.workers[w], 1)
+				close(ready[i])
+			}
+		})
+	}
+	for i := range lines {
+		<-ready[i]
+		if err := r.write(answers[i]); err != nil {
+			return err
+		}
+		r.progress.text(fmt.Sprintf("%d positions", r.total))
+	}
+	return nil
+}
+
+// solved is the answer to one line, as JSON.
+type solved struct {
+	Line     int     `json:"line"`
+	Position string  `json:"position"`
+	Score    int     `json:"score"`
+	Best     *int    `json:"best"`             // from 1; null where the game is over
+	Scores   []*int  `json:"scores,omitempty"` // null for a move that cannot be played
+	Nodes    uint64  `json:"nodes"`
+	Seconds  float64 `json:"seconds"`
+	Book     bool    `json:"book"` // a book gave the score
+
+	err error
+}
+
+// answer solves one line with the solver kept in keep, with so many threads.
+func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
+	a := solved{Line: l.Number, Position: l.Text}
+	var parser game.Parser
+	state, err := l.Parse(&parser)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	s, err := r.solver(keep, state.Board, threads)
+	if err != nil {
+		a.err = fmt.Errorf("line %d: %w", l.Number, err)
+		return a
+	}
+	start := time.Now()
+	var result solver.Result
+	if r.Scores {
+		var scores []int
+		scores, result, err = s.Scores(r.ctx, state.Position)
+		a.Scores = make([]*int, len(scores))
+		for i := range scores {
+			if scores[i] != solver.NoMove {
+				a.Scores[i] = &scores[i]
+			}
+		}
+	} else {
+		result, err = s.Solve(r.ctx, state.Position)
+	}
+	if err != nil {
+		a.err = fmt.Errorf("line %d: not solved: %w", l.Number, err)
+		return a
+	}
+	a.Score, a.Nodes, a.Seconds, a.Book = result.Score, result.Nodes, time.Since(start).Seconds(), result.Booked
+	if result.Best >= 0 {
+		best := result.Best + 1
+		a.Best = &best
+	}
+	return a
+}
+
+func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solver.Solver, error) {
+	if keep.last != nil && keep.last.Board().Rules() == board.Rules() {
+		return keep.last, nil
+	}
+	o := solver.Options{TableMiB: max(1, r.TableMiB*threads/r.Threads), Threads: threads}
+	if r.book != nil && r.book.Rules() == board.Rules() {
+		o.Book = r.book
+	}
+	if threads == r.Threads {
+		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
+	}
+	keep.last = nil // its memory can go before the next takes some
+	s, err := solver.New(board, o)
+	keep.last = s
+	return s, err
+}
+
+// describe is the progress of one long search in a line.
+func describe(p solver.Progress) string {
+	return fmt.Sprintf("score %+d to %+d, asking for more than %+d; %.1f M nodes, %.1f M/s, table %.0f%% full",
+		p.Lower, p.Upper, p.Window, float64(p.Nodes)/1e6, float64(p.Nodes)/1e6/p.Elapsed.Seconds(), 100*p.Fill)
+}
+
+func (r *solveRun) write(a solved) error {
+	r.total++
+	if a.err != nil {
+		r.bad++
+	}
+	var text []byte
+	switch {
+	case r.Format == "text":
+		text = a.text()
+	case a.err != nil:
+		text = marshalLine(struct {
+			Line  int    `json:"line"`
+			Error string `json:"error"`
+		}{a.Line, a.err.Error()})
+	default:
+		text = marshalLine(a)
+	}
+	if _, err := r.out.Write(text); err != nil {
+		return err
+	}
+	return r.out.Flush()
+}
+
+func marshalLine(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers and strings always marshal
+	}
+	return append(text, '\n')
+}
+
+// text is the answer as `moves score` or `moves s1 s2 ..`.
+func (a solved) text() []byte {
+	if a.err != nil {
+		return fmt.Appendf(nil, "# %s\n", strings.ReplaceAll(a.err.Error(), "\n", " "))
+	}
+	if a.Scores == nil {
+		return fmt.Appendf(nil, "%s %d\n", a.Position, a.Score)
+	}
+	line := []byte(a.Position)
+	for _, s := range a.Scores {
+		v := score.Illegal
+		if s != nil {
+			v = *s
+		}
+		line = fmt.Appendf(line, " %d", v)
+	}
+	return append(line, '\n')
+}
+
+// build solves the first plies of a game and writes them as a book.
+func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) error {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	board, err := game.NewBoard(rules)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	workers := make([]book.Solve, c.Threads)
+	for i := range workers {
+		one, err := solver.New(board, solver.Options{TableMiB: max(1, c.TableMiB/c.Threads), Threads: 1})
+		if err != nil {
+			return err
+		}
+		workers[i] = func(ctx context.Context, p game.Position) (int, error) {
+			r, err := one.Solve(ctx, p)
+			return r.Score, err
+		}
+	}
+	start, first := time.Now(), -1
+	b, err := book.Build(ctx, c.BuildBook, board, c.Plies, workers, func(done, total int) {
+		if first < 0 {
+			first = done
+		}
+		text := fmt.Sprintf("%d of %d positions", done, total)
+		if done > first {
+			left := time.Duration(float64(time.Since(start)) / float64(done-first) * float64(total-done))
+			text += fmt.Sprintf(", %v left", left.Round(time.Second))
+		}
+		progress.text(text)
+	})
+	if err != nil {
+		return err
+	}
+	progress.clear()
+	_, err = fmt.Fprintf(s.out, "%s: %d positions of up to %d plies of %v, in %v\n",
+		c.BuildBook, b.Positions(), b.Plies(), b.Rules(), time.Since(start).Round(time.Millisecond))
+	return err
+}

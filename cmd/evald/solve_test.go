@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var timing = regexp.MustCompile(`"nodes":\d+,"seconds":[0-9.e-]+`)
+
+// Positions that every solver solves at once: won, drawn and lost ones, other boards, finished games.
+const solvable = `2252576253462244111563365343671351441
+7422341735647741166133573473242566
+23163416124767223154467471272416755633
+9x5x4:6862261646278997351243442483357
+3x3x3free:51
+3x3x3free:519
+1212121
+448
+4x4x3:-
+`
+
+func TestSolve(t *testing.T) {
+	for _, threads := range []string{"1", "2"} {
+		status, out, stderr := evald(t, solvable, "solve", "--scores", "--threads", threads, "--table-mib", "8")
+		if status != exitBadInput || !strings.Contains(stderr, "1 of 9 lines refused") {
+			t.Errorf("status %d, errors %q", status, stderr)
+		}
+		golden(t, "solve.jsonl", timing.ReplaceAllString(out, `"nodes":0,"seconds":0`))
+	}
+	status, out, _ := evald(t, "1212121\n448\n4x4x3:-\n", "solve", "--scores", "--format", "text")
+	if want := "1212121 -1000 -1000 -1000 -1000 -1000 -1000 -1000\n# line 2: moves \"448\": move 3 is \"8\", not one of 1 to 7\n"; status != exitBadInput || !strings.HasPrefix(out, want) {
+		t.Errorf("status %d, %s; want %s", status, out, want)
+	}
+}
+
+// What solve writes, score reads.
+func TestSolveThenScore(t *testing.T) {
+	dir := t.TempDir()
+	for _, format := range []string{"text", "jsonl"} {
+		_, out, stderr := evald(t, "2252576253462244111563365343671351441\n23163416124767223154467471272416755633\n", "solve", "--scores", "--format", format)
+		if stderr != "" {
+			t.Fatal(stderr)
+		}
+		path, svg := filepath.Join(dir, "scores."+format), filepath.Join(dir, format+".svg")
+		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, table, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--plot", svg)
+		if status != exitOK || stderr != "" {
+			t.Fatalf("status %d, errors %q", status, stderr)
+		}
+		golden(t, "score.txt", table)
+		if picture, err := os.ReadFile(svg); err != nil || !bytes.Contains(picture, []byte("<svg")) || !bytes.Contains(picture, []byte("perfect move")) {
+			t.Errorf("plot: %v, %d bytes", err, len(picture))
+		}
+	}
+	status, out, _ := evald(t, "", "score", filepath.Join(dir, "scores.text"), "--backend", "uniform", "--json")
+	var report struct {
+		Model string
+		All   struct{ Positions int }
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK || report.Model != "uniform" || report.All.Positions != 2 {
+		t.Errorf("status %d, %+v, %v", status, report, err)
+	}
+}
+
+func TestBook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "book")
+	args := []string{"solve", "--build-book", path, "--rules", "5x4x4", "--plies", "4", "--threads", "2", "--table-mib", "8"}
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.Contains(out, "positions of up to 4 plies of 5x4x4") || stderr != "" {
+		t.Fatalf("status %d, %q, errors %q", status, out, stderr)
+	}
+	const in = "5x4x4:-\n5x4x4:1122\n5x4x4:11223\n4x4x4:-\n"
+	_, with, _ := evald(t, in, "solve", "--book", path)
+	_, without, _ := evald(t, in, "solve")
+	if got := strings.Count(with, `"book":true`); got != 2 || strings.Contains(without, `"book":true`) {
+		t.Errorf("%d answers by the book, want 2:\n%s", got, with)
+	}
+	score := regexp.MustCompile(`"score":-?\d+`)
+	if a, b := score.FindAllString(with, -1), score.FindAllString(without, -1); strings.Join(a, " ") != strings.Join(b, " ") || len(a) != 4 {
+		t.Errorf("scores with a book %v, without %v", a, b)
+	}
+	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := evald(t, in, "solve", "--book", path); status != exitBadInput || !strings.Contains(stderr, "is not a book of exact scores") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+}
+
+// A long search ends when it is interrupted, and says which line was not solved.
+func TestSolveInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in := &cancelAfterRead{text: strings.NewReader("12x9x5:-\n"), cancel: cancel}
+	var out, stderr bytes.Buffer
+	status := run(ctx, []string{"solve", "--table-mib", "8"}, streams{in, &out, &stderr})
+	if status != exitInterrupted {
+		t.Errorf("status %d, output %q, errors %q", status, out.String(), stderr.String())
+	}
+	path := filepath.Join(t.TempDir(), "book")
+	status = run(ctx, []string{"solve", "--build-book", path, "--plies", "1"}, streams{in, &out, &stderr})
+	if _, err := os.Stat(path); status != exitInterrupted || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("build: status %d, %v, errors %q", status, err, stderr.String())
+	}
+}
+
+// cancelAfterRead interrupts the program when it has read everything.
+type cancelAfterRead struct {
+	text   *strings.Reader
+	cancel func()
+}
+
+func (r *cancelAfterRead) Read(p []byte) (int, error) {
+	if r.text.Len() == 0 {
+		r.cancel()
+	}
+	return r.text.Read(p)
+}
+
+func TestBenchSolve(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "set")
+	if err := os.WriteFile(path, []byte("2252576253462244111563365343671351441 -1\n7422341735647741166133573473242566 1\n23163416124767223154467471272416755633 5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, stderr := evald(t, "", "bench", "solve", path, "--first", "2", "--table-mib", "8")
+	if status != exitOK || !strings.Contains(out, "nodes/s") {
+		t.Errorf("status %d, %s, errors %q", status, out, stderr)
+	}
+	status, out, stderr = evald(t, "", "bench", "solve", path, "--json", "--table-mib", "8")
+	if status != exitBadInput || !strings.Contains(out, `"wrong": 1`) || !strings.Contains(stderr, "1 wrong scores") {
+		t.Errorf("status %d, %s, errors %q", status, out, stderr)
+	}
+}
