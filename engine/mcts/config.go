@@ -1,0 +1,84 @@
+// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many of
+// them through one batched evaluator.
+//
+// A Tree has no goroutine, clock or global random source. It is driven from outside: Descend finds a leaf that wants
+// an evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit.
+package mcts
+
+import (
+	"fmt"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Selection is the rule by which a visit chooses among the moves of a node.
+type Selection uint8
+
+// The selection rules; n is the visits of a move, N those of its node, q the move's mean value in -1..1, p its prior.
+const (
+	// PUCT takes the move with the most q + C * p * sqrt(N) / (1+n) (Silver et al., AlphaGo Zero, 2017).
+	PUCT Selection = iota
+	// UCT takes the move with the most q + C * sqrt(ln N / n), untried moves first (Kocsis and Szepesvari, 2006).
+	UCT
+	// Gumbel halves a sample of the root's moves again and again, drawn by prior and Gumbel noise, with as many visits
+	// for each that is left; below the root visits follow the policy that the values improve (Danihelka et al., Policy
+	// improvement by planning with Gumbel, 2022).
+	Gumbel
+)
+
+func (s Selection) String() string { return [...]string{"puct", "uct", "gumbel"}[s] }
+
+// Config of a Tree. DefaultConfig is a start.
+type Config struct {
+	Selection Selection
+	C         float64 // exploration constant of PUCT and UCT
+
+	// FPU is what an untried move's value falls behind its node's: q = (the node's value) - FPU * sqrt(the priors of
+	// the moves tried). At the root nothing is taken off. PUCT only.
+	FPU float64
+
+	// Noise mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
+	Noise, Alpha float64
+
+	// ForcedPlayouts gives each root move that was tried at least sqrt(ForcedPlayouts * p * N) visits (Wu, Accelerating
+	// self-play learning in Go, 2019). 0 forces none.
+	ForcedPlayouts float64
+
+	// Moves is how many root moves Gumbel considers; Visits how many visits it shares out.
+	Moves, Visits int
+
+	// MaxNodes bounds the memory, 32 bytes each; a node has one for each of its moves. When they are used up, leaves
+	// are still evaluated and count, but get no children.
+	MaxNodes int
+
+	Seed uint64
+}
+
+// DefaultConfig searches with PUCT, without noise.
+func DefaultConfig() Config {
+	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
+}
+
+func (c Config) validate(b *game.Board) error {
+	for _, f := range []struct {
+		name     string
+		value    float64
+		min, max float64
+	}{
+		{"C", c.C, 0, 1e6},
+		{"FPU", c.FPU, -2, 2},
+		{"Noise", c.Noise, 0, 1},
+		{"Alpha", c.Alpha, 1e-6, 1e6},
+		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
+		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
+		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), 1 << 31},
+	} {
+		if !(f.value >= f.min && f.value <= f.max) {
+			return fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)
+		}
+	}
+	if c.Selection == Gumbel && (c.Moves < 1 || c.Visits < 1) {
+		return fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package mcts
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// The scale of values against logits: (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
+const gumbelVisits = 50
+
+// gumbel is the state of the root's sequential halving.
+type gumbel struct {
+	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf for those not considered
+	sequence []uint32              // how many visits the moves considered at each visit have had
+	visits   int                   // of the root since it began
+}
+
+func (g *gumbel) reset() { g.visits, g.sequence = 0, g.sequence[:0] }
+
+// startGumbel samples the moves to consider: the most of noise + log prior, without replacement.
+func (t *Tree) startGumbel(n *node) {
+	g := &t.gumbel
+	g.reset()
+	count := int(n.count)
+	for i := range count {
+		g.noise[i] = -math.Log(-math.Log(1 - t.random.Float64()))
+	}
+	considered := min(t.config.Moves, count)
+	for out := count - considered; out > 0; out-- {
+		least := -1
+		for i := range count {
+			if !math.IsInf(g.noise[i], -1) && (least < 0 || t.sampled(n, i) < t.sampled(n, least)) {
+				least = i
+			}
+		}
+		g.noise[least] = math.Inf(-1)
+	}
+	g.sequence = halving(g.sequence, considered, t.config.Visits)
+}
+
+func (t *Tree) sampled(n *node, i int) float64 {
+	return t.gumbel.noise[i] + logit(&t.nodes[n.first+uint32(i)])
+}
+
+func logit(c *node) float64 { return math.Log(max(float64(c.prior), 1e-9)) }
+
+// halving lists, for each of n visits, how many visits the moves then considered have had: all m moves get as many in
+// the first round, the better half of them in the second, and so on down to two.
+func halving(sequence []uint32, m, n int) []uint32 {
+	rounds := max(1, bits.Len(uint(m-1)))
+	var visits [game.MaxBits]uint32
+	for considered := m; len(sequence) < n; considered = max(min(2, m), considered/2) {
+		for range max(1, n/(rounds*considered)) {
+			for i := range considered {
+				sequence = append(sequence, visits[i])
+				visits[i]++
+			}
+		}
+	}
+	return sequence[:n]
+}
+
+// chooseGumbelRoot takes, among the moves with the visits that are due, the best by noise, prior and value.
+func (t *Tree) chooseGumbelRoot(n *node) uint32 {
+	g := &t.gumbel
+	if g.visits >= len(g.sequence) {
+		return t.chooseGumbel(n)
+	}
+	var values [game.MaxBits]float64
+	t.completed(n, &values)
+	best, most := uint32(0), math.Inf(-1)
+	for i := range int(n.count) {
+		c := &t.nodes[n.first+uint32(i)]
+		if c.proof == lost || c.blocked() || c.visits+uint32(c.pending) != g.sequence[g.visits] {
+			continue
+		}
+		if x := t.sampled(n, i) + values[i]; x > most {
+			best, most = n.first+uint32(i), x
+		}
+	}
+	if best == 0 {
+		return t.chooseGumbel(n)
+	}
+	g.visits++
+	return best
+}
+
+// completed writes the scaled value of each move of n; untried ones get the mean that the tried ones and the node's
+// own evaluation suggest.
+func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
+	most, visits, weight, sum := uint32(0), 0.0, 0.0, 0.0
+	for i := range uint32(n.count) {
+		c := &t.nodes[n.first+i]
+		most = max(most, c.visits)
+		visits += float64(c.visits)
+		if c.visits > 0 {
+			weight += float64(c.prior)
+			sum += float64(c.prior) * c.mean()
+		}
+	}
+	mixed := -float64(n.raw)
+	if weight > 0 {
+		mixed = (mixed + visits*sum/weight) / (1 + visits)
+	}
+	for i := range uint32(n.count) {
+		c := &t.nodes[n.first+i]
+		q := mixed
+		if c.visits > 0 || c.proof != open {
+			q = c.mean()
+		}
+		values[i] = (gumbelVisits + float64(most)) * (q + 1) / 2
+	}
+}
+
+// improved writes the policy of n's moves that the values improve: softmax of log prior + scaled value.
+func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
+	t.completed(n, policy)
+	most := math.Inf(-1)
+	for i := range int(n.count) {
+		policy[i] += logit(&t.nodes[n.first+uint32(i)])
+		most = max(most, policy[i])
+	}
+	total := 0.0
+	for i := range int(n.count) {
+		policy[i] = math.Exp(policy[i] - most)
+		total += policy[i]
+	}
+	for i := range int(n.count) {
+		policy[i] /= total
+	}
+}
+
+// chooseGumbel follows the improved policy: the move that lags most behind its share of the visits.
+func (t *Tree) chooseGumbel(n *node) uint32 {
+	var policy [game.MaxBits]float64
+	t.improved(n, &policy)
+	total := 1.0
+	for i := range uint32(n.count) {
+		total += float64(t.nodes[n.first+i].visits) + float64(t.nodes[n.first+i].pending)
+	}
+	best, most := uint32(0), math.Inf(-1)
+	for i := range uint32(n.count) {
+		c := &t.nodes[n.first+i]
+		if c.proof == lost || c.blocked() {
+			continue
+		}
+		if x := policy[i] - (float64(c.visits)+float64(c.pending))/total; x > most {
+			best, most = n.first+i, x
+		}
+	}
+	return best
+}

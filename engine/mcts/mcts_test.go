@@ -1,0 +1,431 @@
+package mcts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+var selections = []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel}
+
+func config(s mcts.Selection) mcts.Config {
+	c := mcts.DefaultConfig()
+	c.Selection = s
+	return c
+}
+
+func tree(t testing.TB, b *game.Board, c mcts.Config, p game.Position) *mcts.Tree {
+	t.Helper()
+	tr, err := mcts.New(b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Reset(p)
+	return tr
+}
+
+func evaluator(t testing.TB, s eval.Source) eval.Evaluator {
+	t.Helper()
+	e, err := heuristic.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func position(t testing.TB, moves string) (*game.Board, game.Position) {
+	t.Helper()
+	var p game.Parser
+	s, err := p.Parse(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Board, s.Position
+}
+
+func search(t testing.TB, e eval.Evaluator, tr *mcts.Tree, visits int) {
+	t.Helper()
+	if err := mcts.Search(t.Context(), e, []*mcts.Tree{tr}, mcts.Limits{Visits: visits, Batch: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What any search must see, with an evaluator that knows nothing.
+func TestTactics(t *testing.T) {
+	for _, c := range []struct {
+		name, moves string
+		want        []int // columns from 1
+	}{
+		{"win in one", "121212", []int{1}},
+		{"block in one", "12121", []int{1}},
+		{"make a double attack", "3343", []int{2, 5}},
+		{"foil a double attack", "334", []int{2, 5}},
+	} {
+		for _, s := range selections {
+			b, p := position(t, c.moves)
+			conf := config(s)
+			conf.Visits = 2000
+			tr := tree(t, b, conf, p)
+			search(t, evaluator(t, eval.Uniform), tr, 2000)
+			if best := tr.Best() + 1; !slices.Contains(c.want, best) {
+				t.Errorf("%s by %v: column %d, want one of %v\n%+v", c.name, s, best, c.want, tr.Moves(nil))
+			}
+		}
+	}
+}
+
+// minimax is the result of a position for its side to move.
+type minimax struct {
+	b    *game.Board
+	seen map[game.Position]game.Result
+}
+
+func (m *minimax) result(p game.Position) game.Result {
+	if r := m.b.Result(p); r != game.Ongoing {
+		return r
+	}
+	if r, ok := m.seen[p]; ok {
+		return r
+	}
+	best := game.Loss
+	for a := range m.b.Actions() {
+		if m.b.CanPlay(p, a) {
+			switch m.result(m.b.Play(p, a)) {
+			case game.Loss:
+				best = game.Win
+			case game.Draw:
+				best = min(best, game.Draw) // Win < Draw < Loss
+			}
+		}
+	}
+	m.seen[p] = best
+	return best
+}
+
+// A proof is always right, and on small boards there usually is one.
+func TestProofs(t *testing.T) {
+	searches, proofs := 0, 0
+	for _, b := range []*game.Board{
+		game.MustBoard(game.Rules{Rows: 3, Columns: 4, InARow: 3, Gravity: true}),
+		game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true}),
+		game.MustBoard(game.TicTacToe),
+	} {
+		m := &minimax{b, map[game.Position]game.Result{}}
+		r := gametest.Rand(1)
+		for i := range 60 {
+			p := gametest.Position(r, b, 1+i%b.Cells(), true)
+			for _, s := range selections {
+				tr := tree(t, b, config(s), p)
+				search(t, evaluator(t, eval.Uniform), tr, 5000)
+				got, want := tr.Result(), m.result(p)
+				searches++
+				if got == game.Ongoing {
+					continue // visits go where the values are, and need not settle every move
+				}
+				proofs++
+				if got != want {
+					t.Fatalf("%v, %v by %v after %d visits: %v, minimax says %v", b.Rules(), p, s, tr.Visits(), got, want)
+				}
+				if after := m.result(b.Play(p, tr.Best())); after != 4-want {
+					t.Fatalf("%v, %v by %v: a %v, but the move %d leads to %v for the other", b.Rules(), p, s, want, tr.Best(), after)
+				}
+				for _, move := range tr.Moves(nil) {
+					if after := m.result(b.Play(p, move.Action)); move.Result != game.Ongoing && after != 4-move.Result {
+						t.Fatalf("%v, %v by %v: move %+v leads to %v for the other", b.Rules(), p, s, move, after)
+					}
+				}
+			}
+		}
+	}
+	if proofs < searches*3/4 {
+		t.Errorf("%d of %d searches ended with a proof", proofs, searches)
+	}
+}
+
+// A draw is worth nothing to either side: the last move before a full board is no win for who makes it.
+func TestDrawCredit(t *testing.T) {
+	b, p := position(t, "3x3x3free:12354687") // one cell left, nobody can win
+	if b.Result(b.Play(p, 8)) != game.Draw {
+		t.Fatal("the last move should draw")
+	}
+	for _, s := range selections {
+		tr := tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 10)
+		if tr.Result() != game.Draw || tr.Value() != 0 || tr.Best() != 8 {
+			t.Errorf("%v: %v, value %v, best %d; want a draw by move 8", s, tr.Result(), tr.Value(), tr.Best())
+		}
+	}
+}
+
+// A lost position is worth -1 whichever way it is lost, and a won one +1, from the first visit on.
+func TestWinAndLossCredit(t *testing.T) {
+	for _, s := range selections {
+		b, p := position(t, "121212")
+		tr := tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 1)
+		if tr.Result() != game.Win || tr.Value() != 1 || tr.Best() != 0 {
+			t.Errorf("%v: a win in one is %v, value %v, best %d", s, tr.Result(), tr.Value(), tr.Best())
+		}
+		b, p = position(t, "2233") // 1 and 4 both complete .22 33.: the other side has lost
+		p = b.Play(p, 3)
+		tr = tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 500)
+		if tr.Result() != game.Loss || tr.Value() != -1 {
+			t.Errorf("%v: a lost position is %v, value %v", s, tr.Result(), tr.Value())
+		}
+	}
+}
+
+func trees(t testing.TB, b *game.Board, c mcts.Config, n int) []*mcts.Tree {
+	t.Helper()
+	ps := gametest.Positions(gametest.Rand(7), b, n, true)
+	all := make([]*mcts.Tree, n)
+	for i := range all {
+		c.Seed = uint64(i)
+		all[i] = tree(t, b, c, ps[i])
+	}
+	return all
+}
+
+// The same seeds give the same trees, bit for bit, whatever the batch.
+func TestBatchIndependence(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		c := config(s)
+		c.Noise, c.Alpha, c.ForcedPlayouts = 0.25, 0.3, 2
+		var want [][]mcts.Move
+		for _, batch := range []int{1, 3, 16, 1000} {
+			all := trees(t, b, c, 40)
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), all, mcts.Limits{Visits: 150, Batch: batch}); err != nil {
+				t.Fatal(err)
+			}
+			var got [][]mcts.Move
+			for _, tr := range all {
+				got = append(got, tr.Moves(nil))
+			}
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%v: batches of %d give other trees:\n%s", s, batch, diff)
+			}
+		}
+	}
+}
+
+// Visits add up, stop at the limit, and batches are full while there is enough to do.
+func TestCounts(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	stub := &evaltest.Stub{Source: eval.CPU}
+	all := make([]*mcts.Tree, 64)
+	for i := range all {
+		all[i] = tree(t, b, config(mcts.PUCT), gametest.Position(gametest.Rand(uint64(i)), b, i%6, true))
+	}
+	if err := mcts.Search(t.Context(), stub, all, mcts.Limits{Visits: 100, Batch: 16}); err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range all {
+		sum := 0
+		for _, m := range tr.Moves(nil) {
+			sum += m.Visits
+		}
+		if tr.Result() == game.Ongoing && (tr.Visits() != 100 || sum != 99) {
+			t.Errorf("tree %d: %d visits, its moves %d; want 100 and 99", i, tr.Visits(), sum)
+		}
+	}
+	full := 0
+	for _, n := range stub.Sizes() {
+		if n == 16 {
+			full++
+		}
+	}
+	if share := float64(full) / float64(len(stub.Sizes())); share < 0.9 {
+		t.Errorf("%.0f%% of batches were full: %v", 100*share, stub.Sizes())
+	}
+}
+
+// One tree with many leaves under way makes all its visits, and finds what it finds alone.
+func TestVirtualLoss(t *testing.T) {
+	for _, s := range selections {
+		b, p := position(t, "334")
+		tr := tree(t, b, config(s), p)
+		stub := evaluator(t, eval.Bitsquares)
+		if err := mcts.Search(t.Context(), stub, []*mcts.Tree{tr}, mcts.Limits{Visits: 3000, Batch: 32}); err != nil {
+			t.Fatal(err)
+		}
+		if best := tr.Best() + 1; best != 2 && best != 5 {
+			t.Errorf("%v: column %d, want 2 or 5", s, best)
+		}
+		if tr.Result() == game.Ongoing && tr.Visits() != 3000 {
+			t.Errorf("%v: %d visits, want 3000", s, tr.Visits())
+		}
+	}
+}
+
+func TestMemoryFull(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		c := config(s)
+		c.MaxNodes = 100
+		tr := tree(t, b, c, game.Position{})
+		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
+		if tr.Nodes() > 100 || tr.Visits() != 5000 {
+			t.Errorf("%v: %d nodes, %d visits; want at most 100 and 5000", s, tr.Nodes(), tr.Visits())
+		}
+	}
+}
+
+// After a move the tree keeps what it knows of the new position.
+func TestAdvance(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	tr := tree(t, b, config(mcts.PUCT), game.Position{})
+	search(t, evaluator(t, eval.Bitsquares), tr, 2000)
+	before := tr.Moves(nil)
+	best := tr.Best()
+	tr.Advance(best)
+	if tr.Root() != b.Play(game.Position{}, best) || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
+		t.Errorf("after move %d: %d visits, value %v; want %d and %v", best, tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
+	}
+	nodes := tr.Nodes()
+	search(t, evaluator(t, eval.Bitsquares), tr, 3000)
+	if tr.Visits() != 3000 || tr.Nodes() <= nodes {
+		t.Errorf("%d visits and %d nodes after going on from %d", tr.Visits(), tr.Nodes(), nodes)
+	}
+	tr.Advance(0) // perhaps never visited: a fresh start
+	tr.Advance(0)
+	if tr.Root().Plies() != 3 {
+		t.Errorf("%d plies at the root, want 3", tr.Root().Plies())
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	ctx, cancel := context.WithCancel(t.Context())
+	stub := &evaltest.Stub{Source: eval.CPU, After: func(*eval.Batch) { cancel() }}
+	all := trees(t, b, config(mcts.PUCT), 8)
+	err := mcts.Search(ctx, stub, all, mcts.Limits{Visits: 100, Batch: 4})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	// The trees are whole: they can go on.
+	if err := mcts.Search(t.Context(), &evaltest.Stub{Source: eval.CPU}, all, mcts.Limits{Visits: 100, Batch: 4}); err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range all {
+		if tr.Result() == game.Ongoing && tr.Visits() != 100 {
+			t.Errorf("tree %d: %d visits, want 100", i, tr.Visits())
+		}
+	}
+	broken := errors.New("device lost")
+	stub = &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
+	if err := mcts.Search(t.Context(), stub, trees(t, b, config(mcts.PUCT), 8), mcts.Limits{Visits: 10, Batch: 4}); !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for name, damage := range map[string]func(*mcts.Config){
+		"C": func(c *mcts.Config) { c.C = math.NaN() }, "Noise": func(c *mcts.Config) { c.Noise = 2 },
+		"MaxNodes": func(c *mcts.Config) { c.MaxNodes = 7 }, "Alpha": func(c *mcts.Config) { c.Alpha = 0 },
+		"Gumbel": func(c *mcts.Config) { c.Selection, c.Visits = mcts.Gumbel, 0 },
+	} {
+		c := mcts.DefaultConfig()
+		damage(&c)
+		if _, err := mcts.New(b, c); err == nil || len(fmt.Sprint(err)) < 10 {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		tr := tree(t, b, config(s), game.Position{})
+		search(t, evaluator(t, eval.Bitsquares), tr, 300)
+		policy := make([]float32, 7)
+		for _, temperature := range []float64{0, 0.5, 1} {
+			tr.Policy(policy, temperature)
+			sum := float32(0)
+			for _, p := range policy {
+				sum += p
+			}
+			if math.Abs(float64(sum)-1) > 1e-5 || temperature == 0 && policy[tr.Best()] != 1 {
+				t.Errorf("%v at temperature %v: %v", s, temperature, policy)
+			}
+		}
+		if line := tr.Line(nil); len(line) < 2 || line[0] != tr.Best() {
+			t.Errorf("%v: principal variation %v, best %d", s, line, tr.Best())
+		}
+	}
+}
+
+// A visit costs no allocation once the arena is large enough.
+func TestAllocations(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	tr := tree(t, b, config(mcts.PUCT), game.Position{})
+	leaf := new(mcts.Leaf)
+	batch := eval.NewBatch(b, 1)
+	e := evaluator(t, eval.Bitsquares)
+	visit := func() {
+		wants, _ := tr.Descend(leaf)
+		if !wants {
+			return
+		}
+		batch.Pos[0] = leaf.Position
+		if err := e.Evaluate(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		tr.Expand(leaf, batch.WDL, batch.Policy)
+	}
+	for range 50_000 {
+		visit()
+	}
+	tr.Reset(game.Position{})
+	if n := testing.AllocsPerRun(20_000, visit); n != 0 && !gametest.Race {
+		t.Errorf("%v allocations a visit, want none", n)
+	}
+}
+
+func BenchmarkVisit(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {
+		for _, s := range selections {
+			b.Run(source.String()+"/"+s.String(), func(b *testing.B) {
+				all := make([]*mcts.Tree, 64)
+				for i := range all {
+					c := config(s)
+					c.Seed, c.Visits = uint64(i), 800
+					all[i] = tree(b, board, c, gametest.Position(gametest.Rand(uint64(i)), board, i%12, true))
+				}
+				e := evaluator(b, source)
+				b.ReportAllocs()
+				visits := 0
+				for b.Loop() {
+					for _, tr := range all {
+						tr.Reset(tr.Root())
+					}
+					if err := mcts.Search(b.Context(), e, all, mcts.Limits{Visits: 800, Batch: 64}); err != nil {
+						b.Fatal(err)
+					}
+					for _, tr := range all {
+						visits += tr.Visits()
+					}
+				}
+				b.ReportMetric(float64(visits)/b.Elapsed().Seconds(), "visits/s")
+			})
+		}
+	}
+}

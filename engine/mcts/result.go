@@ -1,0 +1,214 @@
+package mcts
+
+import (
+	"math"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Move is what the search found of one move of the root. Its values are for the side to move.
+type Move struct {
+	Action int
+	Visits int
+	Q      float64 // mean value in -1..1; 0 where it has no visits and no proof
+	Prior  float64
+	Result game.Result // what is proved: Win, Draw or Loss; else Ongoing
+}
+
+// Moves appends the root's moves in the order of their actions; none before the root was expanded.
+func (t *Tree) Moves(moves []Move) []Move {
+	for _, c := range t.rootMoves() {
+		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior), Result: c.proof.result()}
+		if c.visits > 0 || c.proof != open {
+			m.Q = c.mean()
+		}
+		moves = append(moves, m)
+	}
+	return moves
+}
+
+func (t *Tree) rootMoves() []node {
+	n := &t.nodes[rootNode]
+	return t.nodes[n.first : n.first+uint32(n.count)]
+}
+
+func (p proof) result() game.Result {
+	return [...]game.Result{open: game.Ongoing, lost: game.Loss, drawn: game.Draw, won: game.Win}[p]
+}
+
+// Result is what is proved of the root for its side to move, or Ongoing.
+func (t *Tree) Result() game.Result {
+	n := &t.nodes[rootNode]
+	if n.proof == open {
+		return game.Ongoing
+	}
+	return n.proof.flip().result()
+}
+
+// Value is the root's mean value in -1..1 for the side to move, or what is proved.
+func (t *Tree) Value() float64 {
+	n := &t.nodes[rootNode]
+	if n.visits == 0 && n.proof == open {
+		return 0
+	}
+	return -n.mean()
+}
+
+// Best is the action to play: one that wins for certain, else the one with the most visits that is not certain to
+// lose; Gumbel takes the best of those with the most visits. -1 before the root was visited.
+func (t *Tree) Best() int {
+	moves := t.rootMoves()
+	if len(moves) == 0 {
+		return t.winningAction()
+	}
+	var values [game.MaxBits]float64
+	if t.config.Selection == Gumbel {
+		t.completed(&t.nodes[rootNode], &values)
+	}
+	best := 0
+	for i := range moves {
+		if t.better(moves, values[:], i, best) {
+			best = i
+		}
+	}
+	return int(moves[best].action)
+}
+
+// better compares two moves of the root: by proof, visits, value, prior.
+func (t *Tree) better(moves []node, values []float64, i, k int) bool {
+	a, b := &moves[i], &moves[k]
+	rank := func(n *node) int { // won, then anything that is not lost
+		switch n.proof {
+		case won:
+			return 2
+		case lost:
+			return 0
+		}
+		return 1
+	}
+	switch {
+	case rank(a) != rank(b):
+		return rank(a) > rank(b)
+	case a.visits != b.visits:
+		return a.visits > b.visits
+	case t.config.Selection == Gumbel && len(t.gumbel.sequence) > 0:
+		return t.gumbel.noise[i]+logit(a)+values[i] > t.gumbel.noise[k]+logit(b)+values[k]
+	case a.visits > 0 && a.mean() != b.mean():
+		return a.mean() > b.mean()
+	}
+	return a.prior > b.prior
+}
+
+// winningAction is a move that wins at once, or -1.
+func (t *Tree) winningAction() int {
+	for l := t.board.Legal(t.root); !l.IsZero(); l = l.WithoutFirst() {
+		if t.board.Won(t.root.Own.Or(l.LowBit())) {
+			return t.board.Action(l.First())
+		}
+	}
+	return -1
+}
+
+// Policy writes the root's policy into policy [A]. A temperature of 1 gives each move its share of the visits, less
+// sharpens, 0 takes the best alone. Gumbel gives its improved policy, whatever the temperature above 0. Certain losses
+// get nothing, unless there is nothing else, and a certain win all.
+func (t *Tree) Policy(policy []float32, temperature float64) {
+	clear(policy)
+	moves := t.rootMoves()
+	if best := t.Best(); best >= 0 && (temperature == 0 || len(moves) == 0 || t.Result() == game.Win) {
+		policy[best] = 1
+		return
+	}
+	var weight [game.MaxBits]float64
+	if t.config.Selection == Gumbel {
+		t.improved(&t.nodes[rootNode], &weight)
+	} else {
+		most := uint32(1)
+		for i := range moves {
+			most = max(most, moves[i].visits)
+		}
+		for i := range moves {
+			weight[i] = math.Pow(float64(moves[i].visits)/float64(most), 1/temperature)
+		}
+	}
+	total := 0.0
+	for i := range moves {
+		if moves[i].proof == lost && t.Result() != game.Loss {
+			weight[i] = 0
+		}
+		total += weight[i]
+	}
+	for i := range moves {
+		if total > 0 {
+			policy[moves[i].action] = float32(weight[i] / total)
+		} else {
+			policy[moves[i].action] = 1 / float32(len(moves))
+		}
+	}
+}
+
+// Line appends the principal variation: from the root the best move, then the most visited ones.
+func (t *Tree) Line(actions []int) []int {
+	best := t.Best()
+	if best < 0 {
+		return actions
+	}
+	actions = append(actions, best)
+	p := t.board.Play(t.root, best)
+	at := uint32(0)
+	for i, c := range t.rootMoves() {
+		if int(c.action) == best {
+			at = t.nodes[rootNode].first + uint32(i)
+		}
+	}
+	for at != 0 && t.nodes[at].first != 0 {
+		n := &t.nodes[at]
+		at = 0
+		for i := range uint32(n.count) {
+			c := &t.nodes[n.first+i]
+			switch {
+			case c.visits == 0 && c.proof != won:
+			case at == 0, c.proof == won, c.proof != lost && c.visits > t.nodes[at].visits && t.nodes[at].proof != won:
+				at = n.first + i
+			}
+		}
+		if at != 0 {
+			actions = append(actions, int(t.nodes[at].action))
+			p = t.board.Play(p, int(t.nodes[at].action))
+		}
+	}
+	for l := t.board.Legal(p); !l.IsZero() && t.board.Result(p) == game.Ongoing; l = l.WithoutFirst() {
+		if t.board.Won(p.Own.Or(l.LowBit())) {
+			return append(actions, t.board.Action(l.First()))
+		}
+	}
+	return actions
+}
+
+// Advance plays an action at the root and keeps what the search knows of the position after it. The action must be
+// legal and must not end the game; no leaf may be under way.
+func (t *Tree) Advance(action int) {
+	root := t.board.Play(t.root, action)
+	for i, c := range t.rootMoves() {
+		if int(c.action) == action && c.first != 0 {
+			t.keep(t.nodes[rootNode].first + uint32(i))
+			t.root = root
+			t.gumbel.reset()
+			t.startRoot()
+			return
+		}
+	}
+	t.Reset(root)
+}
+
+// keep copies the nodes below top, which becomes the root, to the front, level by level.
+func (t *Tree) keep(top uint32) {
+	to := append(t.spare[:0], node{}, t.nodes[top])
+	for i := rootNode; i < len(to); i++ {
+		if from := to[i].first; from != 0 {
+			to[i].first = uint32(len(to))
+			to = append(to, t.nodes[from:from+uint32(to[i].count)]...)
+		}
+	}
+	t.nodes, t.spare = to, t.nodes
+}

@@ -1,0 +1,361 @@
+package mcts
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// node is a move and the position after it. All of its values are for the side that made the move.
+type node struct {
+	sum     float64 // of the values of its visits
+	visits  uint32
+	first   uint32 // its moves are nodes[first : first+count]; 0 while it has none
+	prior   float32
+	raw     float32 // what the evaluator said of it
+	count   uint8
+	action  uint8
+	proof   proof
+	pending uint8 // visits under way: each counts as a loss until it is answered
+}
+
+// proof is what is known for certain, for the side that made the move.
+type proof int8
+
+const (
+	open proof = iota
+	lost
+	drawn
+	won
+)
+
+// value of a proof in -1..1.
+func (p proof) value() float64 { return float64(p - drawn) }
+
+// flip is the proof for the other side.
+func (p proof) flip() proof { return 2*drawn - p }
+
+// Tree is a search from one position. It is not safe for concurrent use.
+type Tree struct {
+	board  *game.Board
+	config Config
+	root   game.Position
+	nodes  []node // nodes[0] is unused, nodes[1] the root
+	spare  []node // where Advance copies to
+	random *rand.Rand
+	pcg    *rand.PCG
+	gumbel gumbel
+
+	path [game.MaxBits + 1]uint32 // of the visit being made
+}
+
+const rootNode = 1
+
+// New is a tree whose root is the empty board; see Reset.
+func New(board *game.Board, c Config) (*Tree, error) {
+	if err := c.validate(board); err != nil {
+		return nil, err
+	}
+	t := &Tree{board: board, config: c, pcg: rand.NewPCG(c.Seed, 0)}
+	t.random = rand.New(t.pcg)
+	t.Reset(game.Position{})
+	return t, nil
+}
+
+// Reset forgets everything and starts at p, whose game must not be over. The random source starts anew.
+func (t *Tree) Reset(p game.Position) {
+	t.root = p
+	t.nodes = append(t.nodes[:0], node{}, node{})
+	t.pcg.Seed(t.config.Seed, p.Hash())
+	t.gumbel.reset()
+}
+
+// Board and Root are the game and the position that the tree searches.
+func (t *Tree) Board() *game.Board  { return t.board }
+func (t *Tree) Root() game.Position { return t.root }
+
+// Visits is how many visits the root has had.
+func (t *Tree) Visits() int { return int(t.nodes[rootNode].visits) }
+
+// Nodes is how many nodes are in use.
+func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
+
+// Leaf is a visit that waits for an evaluation.
+type Leaf struct {
+	Position game.Position // its game is not over, and no move wins at once
+	path     [game.MaxBits + 1]uint32
+	depth    int // path[:depth+1] leads from the root to the leaf
+}
+
+// Descend makes one visit. Where the visit ends at a result that is known by the rules, it is counted at once and
+// wants is false; otherwise the leaf must go to Expand (or Abandon). free is false where nothing could be visited:
+// every line leads to a leaf under way.
+func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
+	p := t.root
+	at, depth := uint32(rootNode), 0
+	t.path[0] = at
+	for t.nodes[at].first != 0 && t.nodes[at].proof == open {
+		child := t.choose(at, depth)
+		if child == 0 {
+			return false, false
+		}
+		at = child
+		depth++
+		t.path[depth] = at
+		p = t.board.Play(p, int(t.nodes[at].action))
+	}
+	n := &t.nodes[at]
+	if n.proof == open && n.pending > 0 {
+		return false, false // a leaf under way has no moves to go on with
+	}
+	if n.proof == open && t.winsAtOnce(p) {
+		n.proof = lost
+		t.prove(depth)
+	}
+	if n.proof != open {
+		t.backUp(t.path[:depth+1], n.proof.value())
+		return false, true
+	}
+	for _, i := range t.path[:depth+1] {
+		t.nodes[i].pending++
+	}
+	leaf.Position, leaf.depth = p, depth
+	copy(leaf.path[:depth+1], t.path[:depth+1])
+	return true, true
+}
+
+func (t *Tree) winsAtOnce(p game.Position) bool {
+	for l := t.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		if t.board.Won(p.Own.Or(l.LowBit())) {
+			return true
+		}
+	}
+	return false
+}
+
+// Expand answers a leaf: wdl and policy are for the side to move there, as an Evaluator gives them.
+func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
+	path := leaf.path[:leaf.depth+1]
+	for _, i := range path {
+		t.nodes[i].pending--
+	}
+	at := path[leaf.depth]
+	t.grow(at, leaf.Position, policy)
+	if at == rootNode {
+		t.startRoot()
+	}
+	copy(t.path[:], path)
+	if t.nodes[at].first != 0 {
+		t.prove(leaf.depth + 1)
+	}
+	t.nodes[at].raw = wdl[2] - wdl[0]
+	t.backUp(path, float64(wdl[2]-wdl[0]))
+}
+
+// Abandon takes a leaf back that will not be answered.
+func (t *Tree) Abandon(leaf *Leaf) {
+	for _, i := range leaf.path[:leaf.depth+1] {
+		t.nodes[i].pending--
+	}
+}
+
+// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once.
+func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
+	legal := t.board.Legal(p)
+	count := legal.OnesCount()
+	if t.nodes[at].first != 0 || len(t.nodes)+count > t.config.MaxNodes+1 {
+		return
+	}
+	first := uint32(len(t.nodes))
+	for ; !legal.IsZero(); legal = legal.WithoutFirst() {
+		a := t.board.Action(legal.First())
+		n := node{action: uint8(a), prior: policy[a]}
+		if p.All.Or(legal.LowBit()) == t.board.Full() {
+			n.proof = drawn
+		}
+		t.nodes = append(t.nodes, n)
+	}
+	t.nodes[at].first, t.nodes[at].count = first, uint8(count)
+}
+
+// prove draws conclusions from the end of t.path[:depth+1] towards the root, as far as there are any (Winands et al.,
+// Monte-Carlo tree search solver, 2008): a move that the other side can refute is lost, and one whose replies are all
+// proved is worth their best.
+func (t *Tree) prove(depth int) {
+	for d := depth - 1; d >= 0; d-- {
+		n := &t.nodes[t.path[d]]
+		best := lost
+		for i := range uint32(n.count) {
+			p := t.nodes[n.first+i].proof
+			if p == open {
+				if best != won {
+					best = open
+				}
+				continue
+			}
+			if p == won || best != open {
+				best = max(best, p)
+			}
+		}
+		if best == open || n.count == 0 {
+			return
+		}
+		n.proof = best.flip()
+	}
+}
+
+// backUp counts a visit along a path; value is for the side that moved to its end.
+func (t *Tree) backUp(path []uint32, value float64) {
+	for i := len(path) - 1; i >= 0; i-- {
+		n := &t.nodes[path[i]]
+		n.visits++
+		n.sum += value
+		value = -value
+	}
+}
+
+// mean is a node's value; n must have visits or a proof.
+func (n *node) mean() float64 {
+	if n.proof != open {
+		return n.proof.value()
+	}
+	return n.sum / float64(n.visits)
+}
+
+// choose is the move that the next visit takes from node at: never one that is certain to lose. 0 where all others are
+// leaves under way.
+func (t *Tree) choose(at uint32, depth int) uint32 {
+	n := &t.nodes[at]
+	switch {
+	case t.config.Selection == UCT:
+		return t.chooseUCT(n)
+	case t.config.Selection == Gumbel && depth == 0:
+		return t.chooseGumbelRoot(n)
+	case t.config.Selection == Gumbel:
+		return t.chooseGumbel(n)
+	}
+	return t.choosePUCT(n, depth)
+}
+
+func (t *Tree) choosePUCT(n *node, depth int) uint32 {
+	// The node's own value is its mover's loss.
+	untried := -n.sum / float64(max(n.visits, 1))
+	if depth > 0 && t.config.FPU != 0 {
+		tried := 0.0
+		for i := range uint32(n.count) {
+			if c := &t.nodes[n.first+i]; c.visits > 0 {
+				tried += float64(c.prior)
+			}
+		}
+		untried -= t.config.FPU * math.Sqrt(tried)
+	}
+	total := float64(n.visits) + float64(n.pending)
+	scale := t.config.C * math.Sqrt(max(total, 1))
+	best, most := uint32(0), math.Inf(-1)
+	for i := range uint32(n.count) {
+		c := &t.nodes[n.first+i]
+		if c.proof == lost || c.blocked() {
+			continue
+		}
+		visits := float64(c.visits) + float64(c.pending)
+		q := untried
+		switch {
+		case c.proof != open:
+			q = c.proof.value()
+		case visits > 0:
+			q = (c.sum - float64(c.pending)) / visits
+		}
+		if depth == 0 && t.config.ForcedPlayouts > 0 && visits > 0 &&
+			visits*visits < t.config.ForcedPlayouts*float64(c.prior)*total {
+			return n.first + i
+		}
+		if u := q + scale*float64(c.prior)/(1+visits); u > most {
+			best, most = n.first+i, u
+		}
+	}
+	return best
+}
+
+// blocked reports whether the node is a leaf under way.
+func (n *node) blocked() bool { return n.pending > 0 && n.first == 0 && n.proof == open }
+
+func (t *Tree) chooseUCT(n *node) uint32 {
+	best, most, untried := uint32(0), math.Inf(-1), 0
+	log := math.Log(float64(max(n.visits, 1)) + float64(n.pending))
+	for i := range uint32(n.count) {
+		c := &t.nodes[n.first+i]
+		if c.proof == lost || c.blocked() {
+			continue
+		}
+		visits := float64(c.visits) + float64(c.pending)
+		if visits == 0 {
+			// One of the untried moves, each as likely as the others.
+			untried++
+			if t.random.IntN(untried) == 0 {
+				best = n.first + i
+			}
+			continue
+		}
+		if untried > 0 {
+			continue
+		}
+		q := c.proof.value()
+		if c.proof == open {
+			q = (c.sum - float64(c.pending)) / visits
+		}
+		if u := q + t.config.C*math.Sqrt(log/visits); u > most {
+			best, most = n.first+i, u
+		}
+	}
+	return best
+}
+
+// startRoot prepares the root's moves once it has them.
+func (t *Tree) startRoot() {
+	n := &t.nodes[rootNode]
+	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
+		t.addNoise(t.nodes[n.first : n.first+uint32(n.count)])
+	}
+	if t.config.Selection == Gumbel {
+		t.startGumbel(n)
+	}
+}
+
+// addNoise mixes Dirichlet noise into priors: gamma variates over their sum.
+func (t *Tree) addNoise(moves []node) {
+	var noise [game.MaxBits]float64
+	total := 0.0
+	for i := range moves {
+		noise[i] = gamma(t.random, t.config.Alpha)
+		total += noise[i]
+	}
+	if total == 0 {
+		return // every variate underflowed: so small an Alpha is no noise to speak of
+	}
+	for i := range moves {
+		p := &moves[i].prior
+		*p = float32((1-t.config.Noise)*float64(*p) + t.config.Noise*noise[i]/total)
+	}
+}
+
+// gamma draws from the gamma distribution of a shape, scale 1 (Marsaglia and Tsang, A simple method for generating
+// gamma variables, 2000).
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape < 1 {
+		return gamma(r, shape+1) * math.Pow(1-r.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if u := 1 - r.Float64(); math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
