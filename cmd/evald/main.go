@@ -18,10 +18,11 @@ import (
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Eval  evalCmd  `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
-	Solve solveCmd `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
-	Score scoreCmd `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
-	Bench benchCmd `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+	Eval   evalCmd   `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
+	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
+	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
+	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
 // streams are the program's files, so that tests can pass their own.

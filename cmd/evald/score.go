@@ -11,15 +11,19 @@ import (
 	"text/tabwriter"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 )
 
 // scoreCmd is `evald score`.
 type scoreCmd struct {
 	backend
-	File string `arg:"" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input."`
-	JSON bool   `help:"Write JSON for machines instead of a table."`
-	Plot string `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
+	File      string `arg:"" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input."`
+	Visits    []int  `default:"0" help:"Measure searches of so many visits; 0 is the policy itself. Several give a table each: 0,100,800."`
+	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	JSON      bool   `help:"Write JSON for machines instead of a table."`
+	Plot      string `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
 
 // Run measures an evaluator's likeliest moves and its values against exact scores.
@@ -40,28 +44,59 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if len(positions) == 0 {
 		return fmt.Errorf("%s: no positions", c.File)
 	}
-	progress := newProgress(s.err, 0)
-	r, err := score.Measure(ctx, e, positions, func(done int) {
-		progress.text(fmt.Sprintf("%d of %d positions", done, len(positions)))
-	})
-	progress.clear()
-	if err != nil {
-		return err
+	var reports []namedReport
+	for _, visits := range c.Visits {
+		r, err := c.measure(ctx, s, e, model, visits, positions)
+		if err != nil {
+			return err
+		}
+		reports = append(reports, r)
 	}
 	if c.Plot != "" {
-		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Accuracy(w, model, r) }); err != nil {
+		last := reports[len(reports)-1]
+		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Accuracy(w, last.Model, last.Report) }); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
 		e := json.NewEncoder(s.out)
 		e.SetIndent("", "  ")
-		return e.Encode(struct {
-			Model string `json:"model"`
-			score.Report
-		}{model, r})
+		return e.Encode(reports)
 	}
-	return scoreTable(s.out, model, r)
+	for _, r := range reports {
+		if err := scoreTable(s.out, r.Model, r.Report); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprint(s.out, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
+result: the likeliest of win, draw and loss is the true one; critical: positions where a move can worsen the result.
+Intervals are of 95%.
+`)
+	return err
+}
+
+// namedReport is the accuracy of one evaluator.
+type namedReport struct {
+	Model string `json:"model"`
+	score.Report
+}
+
+// measure scores the policy of e, or searches of so many visits with it.
+func (c *scoreCmd) measure(ctx context.Context, s streams, e eval.Evaluator, model string, visits int, positions []score.Position) (namedReport, error) {
+	if visits != 0 {
+		flags := searching{Visits: visits, Selection: c.Selection}
+		search, err := mcts.NewEvaluator(e, flags.config(), mcts.Limits{Visits: visits, Batch: 256})
+		if err != nil {
+			return namedReport{}, fmt.Errorf("--visits %d: %w", visits, err)
+		}
+		e, model = search, fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
+	}
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	r, err := score.Measure(ctx, e, positions, func(done int) {
+		progress.text(fmt.Sprintf("%s: %d of %d positions", model, done, len(positions)))
+	})
+	return namedReport{model, r}, err
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {
@@ -72,14 +107,7 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 			plain(b.Regret), percent(b.ValueSign), plain(b.Brier), b.Critical, percent(b.CriticalPerfect), percent(b.CriticalGood))
 	}
 	fmt.Fprintln(t)
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(w, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
-result: the likeliest of win, draw and loss is the true one; critical: positions where a move can worsen the result.
-Intervals are of 95%.
-`)
-	return err
+	return t.Flush()
 }
 
 // percent is a rate with the larger half of its interval.

@@ -223,10 +223,7 @@ func (r *solveRun) write(a solved) error {
 	case r.Format == "text":
 		text = a.text()
 	case a.err != nil:
-		text = marshalLine(struct {
-			Line  int    `json:"line"`
-			Error string `json:"error"`
-		}{a.Line, a.err.Error()})
+		text = marshalLine(refused{a.Line, a.err.Error()})
 	default:
 		text = marshalLine(a)
 	}

@@ -63,11 +63,11 @@ func TestSolveThenScore(t *testing.T) {
 		}
 	}
 	status, out, _ := evald(t, "", "score", filepath.Join(dir, "scores.text"), "--backend", "uniform", "--json")
-	var report struct {
+	var report []struct {
 		Model string
 		All   struct{ Positions int }
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK || report.Model != "uniform" || report.All.Positions != 2 {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK || len(report) != 1 || report[0].Model != "uniform" || report[0].All.Positions != 2 {
 		t.Errorf("status %d, %+v, %v", status, report, err)
 	}
 }
@@ -138,5 +138,36 @@ func TestBenchSolve(t *testing.T) {
 	status, out, stderr = evald(t, "", "bench", "solve", path, "--json", "--table-mib", "8")
 	if status != exitBadInput || !strings.Contains(out, `"wrong": 1`) || !strings.Contains(stderr, "1 wrong scores") {
 		t.Errorf("status %d, %s, errors %q", status, out, stderr)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	const in = "121212\n448\n334\n1212121\n3x3x3free:12354687\n"
+	for _, selection := range []string{"puct", "uct", "gumbel"} {
+		status, out, stderr := evald(t, in, "search", "--backend", "bitsquares", "--visits", "300", "--selection", selection)
+		if status != exitBadInput || !strings.Contains(stderr, "1 of 5 lines refused") {
+			t.Errorf("%s: status %d, errors %q", selection, status, stderr)
+		}
+		golden(t, "search_"+selection+".jsonl", out)
+	}
+	if status, _, stderr := evald(t, in, "search", "--visits", "0"); status != exitBadInput || !strings.Contains(stderr, "0 visits") {
+		t.Errorf("no visits: status %d, errors %q", status, stderr)
+	}
+}
+
+// More visits find better moves: both puzzles have one good move that the heuristic alone does not see.
+func TestScoreVisits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scores")
+	_, out, _ := evald(t, "334\n3343\n", "solve", "--scores", "--format", "text")
+	if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, table, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "0,3000")
+	if status != exitOK || stderr != "" {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	golden(t, "score_visits.txt", table)
+	if status, _, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "1"); status != exitBadInput || !strings.Contains(stderr, "--visits 1") {
+		t.Errorf("one visit: status %d, errors %q", status, stderr)
 	}
 }

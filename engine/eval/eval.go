@@ -27,10 +27,11 @@ const (
 	OddEven
 	Rollout
 	Uniform
+	Searched // a tree search on one of the others
 )
 
 var sourceNames = [...]string{
-	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform",
+	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search",
 }
 
 func (s Source) String() string {

@@ -399,6 +399,30 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// A search is an evaluator like any other.
+func TestConformance(t *testing.T) {
+	for _, s := range selections {
+		t.Run(s.String(), func(t *testing.T) {
+			evaltest.Run(t, evaltest.Config{
+				New: func(t testing.TB) eval.Evaluator {
+					c := config(s)
+					c.Visits = 20
+					e, err := mcts.NewEvaluator(evaluator(t, eval.Bitsquares), c, mcts.Limits{Visits: 20, Batch: 16})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return e
+				},
+				Boards:  gametest.Boards()[:5],
+				Sources: []eval.Source{eval.Searched},
+			})
+		})
+	}
+	if _, err := mcts.NewEvaluator(nil, mcts.DefaultConfig(), mcts.Limits{Visits: 1, Batch: 1}); err == nil {
+		t.Error("a policy by one visit: no error")
+	}
+}
+
 func BenchmarkVisit(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {

@@ -51,7 +51,18 @@ func (t *Tree) Value() float64 {
 	if n.visits == 0 && n.proof == open {
 		return 0
 	}
-	return -n.mean()
+	return 0 - n.mean() // not -mean: a draw is 0, never -0
+}
+
+// WDL writes the mean probabilities of win, draw and loss for the side to move, or what is proved.
+func (t *Tree) WDL(wdl []float32) {
+	n := &t.nodes[rootNode]
+	draw := n.draw
+	if n.proof != open {
+		draw = n.proof.draw()
+	}
+	value := float32(t.Value())
+	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
 // Best is the action to play: one that wins for certain, else the one with the most visits that is not certain to

@@ -22,13 +22,22 @@ type Limits struct {
 // Two batches take turns: while the one is evaluated the other is filled. Where ctx ends, the trees keep what they have
 // and the error wraps ctx.Err(). An evaluator's error ends the search too.
 func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
-	if len(trees) == 0 {
-		return nil
-	}
 	if limits.Visits < 1 || limits.Batch < 1 {
 		return fmt.Errorf("mcts: %d visits in batches of %d: must be 1 or more", limits.Visits, limits.Batch)
 	}
-	s := &search{evaluator: e, limits: limits, single: len(trees) == 1}
+	return start(ctx, e, trees, limits, len(trees) == 1)
+}
+
+// searchMany is Search with one leaf under way a tree, even of a single one.
+func searchMany(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
+	return start(ctx, e, trees, limits, false)
+}
+
+func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, single bool) error {
+	if len(trees) == 0 {
+		return nil
+	}
+	s := &search{evaluator: e, limits: limits, single: single}
 	for _, t := range trees {
 		if t.board.Rules() != trees[0].board.Rules() {
 			return fmt.Errorf("mcts: trees of %v and %v in one search", trees[0].board.Rules(), t.board.Rules())

@@ -14,6 +14,7 @@ type node struct {
 	first   uint32 // its moves are nodes[first : first+count]; 0 while it has none
 	prior   float32
 	raw     float32 // what the evaluator said of it
+	draw    float32 // mean probability of a draw over its visits
 	count   uint8
 	action  uint8
 	proof   proof
@@ -32,6 +33,14 @@ const (
 
 // value of a proof in -1..1.
 func (p proof) value() float64 { return float64(p - drawn) }
+
+// draw is the probability of a draw that a proof leaves.
+func (p proof) draw() float32 {
+	if p == drawn {
+		return 1
+	}
+	return 0
+}
 
 // flip is the proof for the other side.
 func (p proof) flip() proof { return 2*drawn - p }
@@ -114,7 +123,7 @@ func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
 		t.prove(depth)
 	}
 	if n.proof != open {
-		t.backUp(t.path[:depth+1], n.proof.value())
+		t.backUp(t.path[:depth+1], n.proof.value(), n.proof.draw())
 		return false, true
 	}
 	for _, i := range t.path[:depth+1] {
@@ -150,7 +159,7 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
 		t.prove(leaf.depth + 1)
 	}
 	t.nodes[at].raw = wdl[2] - wdl[0]
-	t.backUp(path, float64(wdl[2]-wdl[0]))
+	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
 }
 
 // Abandon takes a leaf back that will not be answered.
@@ -205,12 +214,13 @@ func (t *Tree) prove(depth int) {
 	}
 }
 
-// backUp counts a visit along a path; value is for the side that moved to its end.
-func (t *Tree) backUp(path []uint32, value float64) {
+// backUp counts a visit along a path; value is for the side that moved to its end, draw the probability of a draw.
+func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	for i := len(path) - 1; i >= 0; i-- {
 		n := &t.nodes[path[i]]
 		n.visits++
 		n.sum += value
+		n.draw += (draw - n.draw) / float32(n.visits)
 		value = -value
 	}
 }

@@ -29,6 +29,7 @@ type SolveSet struct {
 type SolveFigure struct {
 	Set           string  `json:"set"`
 	Positions     int     `json:"positions"`
+	Nodes         uint64  `json:"nodes"`         // of all positions: it changes with the search, and with nothing else
 	Wrong         int     `json:"wrong"`         // scores that are not the known ones; -1 where none are known
 	MeanSeconds   float64 `json:"mean_seconds"`  // a position
 	MeanNodes     float64 `json:"mean_nodes"`    // calls of the search, a position
@@ -155,6 +156,7 @@ func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done i
 	}
 	slices.Sort(seconds)
 	n := float64(len(set.States))
+	f.Nodes = nodes
 	f.MeanSeconds, f.MedianSeconds, f.MeanNodes, f.NodesPerSec = total/n, seconds[len(seconds)/2], float64(nodes)/n, float64(nodes)/total
 	return f, nil
 }
@@ -174,5 +176,19 @@ func SolveTable(w io.Writer, figures []SolveFigure) error {
 		took := time.Duration(f.MeanSeconds * float64(time.Second))
 		fmt.Fprintf(t, "%s\t%d\t%s\t%v\t%s\t%s\t%s\t\n", f.Set, f.Positions, wrong, took.Round(max(took/1000, 1)), si(f.MeanNodes), public, si(f.NodesPerSec))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "signature: %d nodes\n", Signature(figures))
+	return err
+}
+
+// Signature is the sum of all nodes. With one thread it is the same on every machine, so that it tells whether a search
+// is still the same search.
+func Signature(figures []SolveFigure) uint64 {
+	var nodes uint64
+	for _, f := range figures {
+		nodes += f.Nodes
+	}
+	return nodes
 }

@@ -1,0 +1,91 @@
+package mcts
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Evaluator answers each position by a search of its own: the policy is the share of visits, WDL the mean over the
+// visits. The searches of a batch fill the batches of the evaluator behind it together.
+type Evaluator struct {
+	next   eval.Evaluator
+	config Config
+	limits Limits
+	forest sync.Pool // []*Tree
+}
+
+// NewEvaluator searches with next. The error names what is out of range.
+func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, error) {
+	if limits.Visits < 2 || limits.Batch < 1 {
+		return nil, fmt.Errorf("mcts: %d visits in batches of %d: a policy needs 2 visits or more, a batch 1 row", limits.Visits, limits.Batch)
+	}
+	return &Evaluator{next: next, config: c, limits: limits}, nil
+}
+
+// forestSize is how many trees are searched at once; it bounds the memory.
+const forestSize = 256
+
+// Evaluate implements eval.Evaluator with Source Searched.
+func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	for from := 0; from < len(b.Pos); from += forestSize {
+		part := b.Slice(from, min(from+forestSize, len(b.Pos)))
+		if err := e.part(ctx, &part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
+	forest, _ := e.forest.Get().(*[]*Tree)
+	if forest == nil {
+		forest = new([]*Tree)
+	}
+	defer e.forest.Put(forest)
+	var trees []*Tree
+	var rows []int
+	for i, p := range b.Pos {
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		t, err := e.tree(forest, len(trees), b)
+		if err != nil {
+			return err
+		}
+		t.Reset(p)
+		trees, rows = append(trees, t), append(rows, i)
+	}
+	// One leaf at a time, also of a single tree: an answer must not depend on the batch.
+	if err := searchMany(ctx, e.next, trees, e.limits); err != nil {
+		return err
+	}
+	for k, i := range rows {
+		trees[k].WDL(b.WDLRow(i))
+		trees[k].Policy(b.PolicyRow(i), 1)
+		b.Source[i] = eval.Searched
+	}
+	return nil
+}
+
+// tree is tree k of the forest, for the batch's board.
+func (e *Evaluator) tree(forest *[]*Tree, k int, b *eval.Batch) (*Tree, error) {
+	if k < len(*forest) && (*forest)[k].board.Rules() == b.Board.Rules() {
+		return (*forest)[k], nil
+	}
+	t, err := New(b.Board, e.config)
+	if err != nil {
+		return nil, err
+	}
+	if k < len(*forest) {
+		(*forest)[k] = t
+	} else {
+		*forest = append(*forest, t)
+	}
+	return t, nil
+}
