@@ -61,7 +61,7 @@ func NewBoard(r Rules) (*Board, error) {
 		stride: uint(h),
 		shifts: [4]uint{1, uint(h), uint(r.Rows), uint(h + 1)},
 	}
-	b.four = !b.wide && r.InARow == 4
+	b.four = !b.wide && r.InARow == 4 && 2*(h+1) < 64 // won4 masks its shifts to 6 bits
 	for c := range r.Columns {
 		b.bottom = b.bottom.Or(bit(c * h))
 		for row := range r.Rows {

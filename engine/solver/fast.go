@@ -99,7 +99,7 @@ type busy [1 << busyBits]atomic.Uint64
 
 const (
 	busyBits = 14
-	busyLeft = 10 // positions with fewer empty cells are not worth the trouble
+	busyLeft = 14 // positions with fewer empty cells are not worth the trouble
 )
 
 func (b *busy) slot(mixed uint64) *atomic.Uint64 {

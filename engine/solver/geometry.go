@@ -15,6 +15,7 @@ type geometry struct {
 	rows, columns, inARow uint
 	stride                uint // rows + 1: the distance between columns in bits
 	cells                 int
+	four                  bool // four in a row, and every shift that needs is below 64
 
 	full, bottom uint64
 	top, low     uint64
@@ -39,6 +40,7 @@ func newGeometry(b *game.Board) *geometry {
 		rows: uint(b.Rows()), columns: uint(b.Columns()), inARow: uint(b.InARow()),
 		stride: uint(b.Rows() + 1), cells: b.Cells(), full: b.Full().Lo,
 	}
+	g.four = g.inARow == 4 && 3*(g.stride+1) < 64
 	for c := range b.Columns() {
 		g.bottom |= 1 << b.Index(c, 0)
 		var below uint64
@@ -109,7 +111,7 @@ func (g *geometry) landing(all uint64) uint64 { return (all + g.bottom) & g.full
 // threats are the cells, taken or not, that together with stones already there complete a line for s. The caller masks
 // the taken ones out.
 func (g *geometry) threats(s uint64) uint64 {
-	if g.inARow != 4 {
+	if !g.four {
 		return g.threatsAny(s)
 	}
 	// Constant distances let the compiler shift by immediates, which is what most of the search's time goes into.
@@ -176,7 +178,7 @@ func (g *geometry) threatsAny(s uint64) uint64 {
 
 // won reports whether the set holds a line.
 func (g *geometry) won(s uint64) bool {
-	if g.inARow != 4 {
+	if !g.four {
 		return g.wonAny(s)
 	}
 	d := g.stride

@@ -9,17 +9,16 @@ import (
 // node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover
 // cannot win at once, the opponent threatens nothing that has to be blocked, and there are at least two moves.
 type node struct {
-	own, all     uint64
-	win, lose    uint64 // empty cells that complete a line of the mover, of the opponent
-	moves        uint64 // moves after which the opponent cannot win at once
-	mixed        uint64 // table key
-	stones       int32
-	mirrored     bool  // the key is of the mirror image
-	flip         bool  // the mover is not the mover of the parent
-	cell         uint8 // the move that led here, and its
-	column       uint8
-	order        int32
-	lower, upper int32 // proved bounds, for the mover
+	own, all  uint64
+	win, lose uint64 // empty cells that complete a line of the mover, of the opponent
+	moves     uint64 // moves after which the opponent cannot win at once
+	mixed     uint64 // table key
+	stones    int32
+	mirrored  bool  // the key is of the mirror image
+	flip      bool  // the mover is not the mover of the parent
+	cell      uint8 // the move that led here, and its
+	column    uint8
+	order     int32 // see rank
 }
 
 // worker is one thread's search.

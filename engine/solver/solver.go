@@ -23,7 +23,7 @@ const NoMove = math.MinInt
 
 // Options of a solver. The zero value is ready for use.
 type Options struct {
-	TableMiB int  // memory of the transposition table; 0 means 256
+	TableMiB int  // memory of the transposition table; 0 means 64
 	Threads  int  // searching threads of one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0
 
@@ -90,7 +90,7 @@ func New(board *game.Board, o Options) (*Solver, error) {
 		return nil, fmt.Errorf("solver: Threads is %d; it must not be negative", o.Threads)
 	}
 	if o.TableMiB == 0 {
-		o.TableMiB = 256
+		o.TableMiB = 64
 	}
 	o.Threads = max(o.Threads, 1)
 	s := &Solver{board: board, options: o}

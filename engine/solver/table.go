@@ -82,7 +82,9 @@ func allocate(n int) []bucket {
 }
 
 // fill is the fraction of the words in use.
-func (t *table) fill() float64 { return float64(t.used.Load()) / float64(len(t.buckets)*slots) }
+func (t *table) fill() float64 {
+	return min(1, float64(t.used.Load())/float64(len(t.buckets)*slots)) // threads may count a word twice
+}
 
 // reset empties the table.
 func (t *table) reset() {

@@ -4,7 +4,7 @@ import "testing"
 
 // signature is the node count of the built-in sets. A change of the search that is meant to change it writes it anew;
 // `evald bench solve` prints it.
-const signature = 0
+const signature = 373937
 
 func TestSolveSignature(t *testing.T) {
 	var figures []SolveFigure

@@ -1,0 +1,257 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+func mustNew(t testing.TB, b *game.Board, o Options) *Solver {
+	t.Helper()
+	s, err := New(b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// nearEnd is a random position with at most left empty cells that is not over, if careful play finds one; it plays no
+// winning move while there is another.
+func nearEnd(seed uint64, b *game.Board, left int) game.Position {
+	r := gametest.Rand(seed)
+	goal := b.Cells() - 1 - r.IntN(left)
+	var p game.Position
+	for range 50 {
+		p = game.Position{}
+		for p.Plies() < goal {
+			before := p
+			for range 30 {
+				legal := b.Legal(p)
+				for range r.IntN(legal.OnesCount()) {
+					legal = legal.WithoutFirst()
+				}
+				if cell := legal.LowBit(); !b.Won(p.Own.Or(cell)) {
+					p = b.PlayCell(p, cell)
+					break
+				}
+			}
+			if p == before {
+				break
+			}
+		}
+		if p.Plies() == goal {
+			return p
+		}
+	}
+	return p
+}
+
+// TestMinimax compares every board of the family with plain search.
+func TestMinimax(t *testing.T) {
+	boards := gametest.Boards()
+	for _, r := range []game.Rules{
+		{Rows: 3, Columns: 3, InARow: 3, Gravity: true}, {Rows: 3, Columns: 4, InARow: 3, Gravity: true},
+		{Rows: 4, Columns: 3, InARow: 2, Gravity: true}, {Rows: 5, Columns: 4, InARow: 3, Gravity: true},
+		{Rows: 4, Columns: 4, InARow: 5, Gravity: true}, {Rows: 3, Columns: 5, InARow: 4, Gravity: true},
+		{Rows: 1, Columns: 9, InARow: 3, Gravity: true}, {Rows: 9, Columns: 1, InARow: 4, Gravity: true},
+		{Rows: 6, Columns: 9, InARow: 5, Gravity: true}, {Rows: 7, Columns: 16, InARow: 4, Gravity: true},
+		{Rows: 1, Columns: 32, InARow: 3, Gravity: true}, {Rows: 63, Columns: 1, InARow: 4, Gravity: true},
+	} {
+		boards = append(boards, game.MustBoard(r))
+	}
+	const left = 8
+	for _, b := range boards {
+		t.Run(b.Rules().String(), func(t *testing.T) {
+			plain := mustNew(t, b, Options{TableMiB: 1})
+			others := map[string]*Solver{
+				"MTD":     mustNew(t, b, Options{TableMiB: 1, MTD: true}),
+				"threads": mustNew(t, b, Options{TableMiB: 1, Threads: 2}),
+			}
+			compared := 0
+			for i := range uint64(250) {
+				p := nearEnd(i, b, left)
+				if b.Cells()-p.Plies() > left+1 {
+					continue
+				}
+				compared++
+				compareMinimax(t, plain, p)
+				if i%5 == 0 {
+					want := Minimax(b, p)
+					for name, s := range others {
+						if r, err := s.Solve(t.Context(), p); err != nil || r.Score != want {
+							t.Fatalf("%s: %+v scores %d (%v), want %d", name, p, r.Score, err, want)
+						}
+					}
+				}
+			}
+			if compared < 100 {
+				t.Errorf("only %d positions were near enough to the end", compared)
+			}
+		})
+	}
+}
+
+// compareMinimax checks score, best action, sign and every action of p.
+func compareMinimax(t *testing.T, s *Solver, p game.Position) {
+	t.Helper()
+	b := s.Board()
+	want := Minimax(b, p)
+	r, err := s.Solve(t.Context(), p)
+	if err != nil || r.Score != want {
+		t.Fatalf("%+v scores %d (%v), want %d", p, r.Score, err, want)
+	}
+	if ab := AlphaBeta(b, p, -b.Cells(), b.Cells()); ab != want {
+		t.Fatalf("%+v by alpha-beta %d, want %d", p, ab, want)
+	}
+	w, err := s.WDL(t.Context(), p)
+	if err != nil || w.Score != min(max(want, -1), 1) {
+		t.Fatalf("%+v: sign %d (%v) of %d", p, w.Score, err, want)
+	}
+	over := b.Result(p) != game.Ongoing
+	if over != (r.Best < 0) || over != (w.Best < 0) {
+		t.Fatalf("%+v: over %v, best %d, %d", p, over, r.Best, w.Best)
+	}
+	scores, best, err := s.Scores(t.Context(), p)
+	if err != nil || !over && best.Score != want {
+		t.Fatalf("%+v: best of scores %d (%v), want %d", p, best.Score, err, want)
+	}
+	for a, score := range scores {
+		switch {
+		case over || !b.CanPlay(p, a):
+			if score != NoMove {
+				t.Fatalf("%+v: action %d scores %d, want none", p, a, score)
+			}
+		case score != -Minimax(b, b.Play(p, a)):
+			t.Fatalf("%+v: action %d scores %d, want %d", p, a, score, -Minimax(b, b.Play(p, a)))
+		}
+	}
+	if !over && (scores[r.Best] != want || min(max(scores[w.Best], -1), 1) != w.Score) {
+		t.Fatalf("%+v: best %d and %d of %v", p, r.Best, w.Best, scores)
+	}
+}
+
+// TestOneStone: with one in a row the first move wins.
+func TestOneStone(t *testing.T) {
+	s := mustNew(t, game.MustBoard(game.Rules{Rows: 2, Columns: 5, InARow: 1, Gravity: true}), Options{TableMiB: 1})
+	compareMinimax(t, s, game.Position{})
+	compareMinimax(t, s, s.Board().Play(game.Position{}, 3))
+}
+
+func TestTicTacToe(t *testing.T) {
+	s := mustNew(t, game.MustBoard(game.TicTacToe), Options{TableMiB: 1})
+	r, err := s.Solve(t.Context(), game.Position{})
+	if err != nil || r.Score != 0 || r.Best < 0 {
+		t.Fatalf("%+v, %v; tic-tac-toe is a draw", r, err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, o := range []Options{{TableMiB: -1}, {Threads: -2}} {
+		if _, err := New(b, o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// mapBook is a Book for tests.
+type mapBook map[game.Position]int
+
+func (m mapBook) Score(p game.Position) (int, bool) {
+	s, ok := m[p]
+	return s, ok
+}
+
+func TestBook(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	p := nearEnd(3, b, 12)
+	want := AlphaBeta(b, p, -50, 50)
+	book := mapBook{p: want}
+	for range 2 { // first without the children, then with
+		s := mustNew(t, b, Options{TableMiB: 1, Book: book})
+		r, err := s.Solve(t.Context(), p)
+		if err != nil || r.Score != want || AlphaBeta(b, b.Play(p, r.Best), -50, 50) != -want {
+			t.Fatalf("%+v, %v; want %d", r, err, want)
+		}
+		for a := range b.Actions() {
+			if b.CanPlay(p, a) {
+				q := b.Play(p, a)
+				book[q] = AlphaBeta(b, q, -50, 50)
+			}
+		}
+	}
+}
+
+// TestCancel stops long searches from inside their progress, so that nothing waits for a clock.
+func TestCancel(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, r := range []game.Rules{game.Connect4, {Rows: 10, Columns: 10, InARow: 4, Gravity: true}} {
+		for _, threads := range []int{1, 2} {
+			ctx, cancel := context.WithCancel(t.Context())
+			seen := 0
+			s := mustNew(t, game.MustBoard(r), Options{TableMiB: 1, Threads: threads, Progress: func(p Progress) {
+				seen++
+				if p.Nodes == 0 || p.Lower > p.Window || p.Window >= p.Upper || p.Fill < 0 || p.Fill > 1 || p.NodesPerSecond() <= 0 {
+					t.Errorf("progress %+v", p)
+				}
+				cancel()
+			}})
+			res, err := s.Solve(ctx, game.Position{})
+			if !errors.Is(err, context.Canceled) || seen == 0 || res.Best != -1 {
+				t.Errorf("%v: %+v, %v after %d reports", r, res, err, seen)
+			}
+			if _, err := s.Solve(ctx, game.Position{}); err == nil {
+				t.Error("a cancelled context is searched under")
+			}
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+// TestNoAllocation: what a call allocates does not grow with its nodes.
+func TestNoAllocation(t *testing.T) {
+	if gametest.Race {
+		t.Skip("the race detector allocates")
+	}
+	b := game.MustBoard(game.Connect4)
+	s := mustNew(t, b, Options{TableMiB: 1})
+	p, _, _ := b.ParseMoves("274552224131661")
+	var nodes uint64
+	n := testing.AllocsPerRun(3, func() {
+		s.Reset()
+		r, _ := s.Solve(context.Background(), p)
+		nodes = r.Nodes
+	})
+	if nodes < 1000 || n > 40 {
+		t.Errorf("%v allocations for %d nodes", n, nodes)
+	}
+}
+
+// TestSignature pins the number of nodes: whoever changes the search sees by how much, and updates it on purpose.
+func TestSignature(t *testing.T) {
+	const want = 369498
+	b := game.MustBoard(game.Connect4)
+	s := mustNew(t, b, Options{TableMiB: 4})
+	r := gametest.Rand(42)
+	var nodes uint64
+	for range 100 {
+		s.Reset()
+		res, err := s.Solve(t.Context(), gametest.Position(r, b, 12+r.IntN(16), true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes += res.Nodes
+	}
+	if nodes != want {
+		t.Errorf("%d nodes, want %d", nodes, want)
+	}
+}
