@@ -52,6 +52,10 @@ func boards() []*game.Board {
 		{Rows: 5, Columns: 6, InARow: 4, Gravity: true},
 		{Rows: 2, Columns: 9, InARow: 4, Gravity: true},
 		{Rows: 13, Columns: 9, InARow: 9, Gravity: true},
+		{Rows: 62, Columns: 1, InARow: 4, Gravity: true},
+		{Rows: 31, Columns: 2, InARow: 4, Gravity: true},
+		{Rows: 20, Columns: 3, InARow: 4, Gravity: true},
+		{Rows: 15, Columns: 4, InARow: 4, Gravity: true},
 		{Rows: 6, Columns: 7, InARow: 4, Gravity: false},
 	} {
 		more = append(more, game.MustBoard(r))

@@ -124,5 +124,6 @@ func eachCount(b *game.Board, own, open game.Bits, f func(n, lines int)) {
 	}
 }
 
-// fast reports whether the 64-bit forms for four in a row apply.
-func fast(b *game.Board) bool { return !b.Wide() && b.InARow() == 4 }
+// fast reports whether the 64-bit forms for four in a row apply; their shifts, of up to three steps, are masked to 6
+// bits.
+func fast(b *game.Board) bool { return !b.Wide() && b.InARow() == 4 && 3*(b.Rows()+2) < 64 }
