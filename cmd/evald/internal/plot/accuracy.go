@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -33,9 +34,10 @@ type point struct {
 // Accuracy draws the rates of a report over the plies, with their 95% intervals.
 func Accuracy(w io.Writer, title string, r score.Report) error {
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s: %d positions, %.1f%% perfect moves, %.1f%% good moves",
-		title, r.All.Positions, 100*r.All.Perfect.Value, 100*r.All.Good.Value)
-	p.X.Label.Text = "plies"
+	p.Title.Text = fmt.Sprintf("%s\n%d positions: %.1f%% good moves, %.1f%% perfect",
+		title, r.All.Positions, 100*r.All.Good.Value, 100*r.All.Perfect.Value)
+	p.Title.Padding = 3 * vg.Millimeter
+	p.X.Label.Text = "plies (positions)"
 	p.Y.Label.Text = "% of positions"
 	p.Y.Min, p.Y.Max = 0, 100
 	p.Add(plotter.NewGrid())
@@ -62,9 +64,10 @@ func Accuracy(w io.Writer, title string, r score.Report) error {
 	}
 	var names []string
 	for _, b := range r.Bands {
-		names = append(names, fmt.Sprintf("%s (%d)", b.Name[len("plies "):], b.Positions))
+		names = append(names, fmt.Sprintf("%s\n(%d)", strings.TrimPrefix(b.Name, "plies "), b.Positions))
 	}
 	p.NominalX(names...)
+	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5 // room for the names at both ends
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.New(canvas))
 	_, err := canvas.WriteTo(w)
