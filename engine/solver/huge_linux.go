@@ -1,6 +1,9 @@
 package solver
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+)
 
 // adviseHuge asks for large pages, so that a probe into a big table does not also miss the processor's page cache.
 // A refusal costs only speed.
@@ -11,4 +14,9 @@ func adviseHuge(memory []byte) {
 		return
 	}
 	_ = syscall.Madvise(alignTo(memory, page), hugePage)
+}
+
+// alignTo is the part of memory that begins on a multiple of page.
+func alignTo(memory []byte, page uintptr) []byte {
+	return memory[-uintptr(unsafe.Pointer(unsafe.SliceData(memory)))%page:]
 }

@@ -16,7 +16,7 @@ type node struct {
 	stones    int32
 	mirrored  bool  // the key is of the mirror image
 	flip      bool  // the mover is not the mover of the parent
-	cell      uint8 // the move that led here, and its
+	cell      uint8 // the move that led here, and its column
 	column    uint8
 	order     int32 // see rank
 }
@@ -28,7 +28,7 @@ type worker struct {
 	nodes    uint64
 	frames   []node       // for each ply, one node a column
 	mirrored bool         // keys are taken of the smaller of a position and its mirror image
-	history  [2][64]int32 // [stones&1][cell]: how often the cell refuted rather than failed, within +-historyMax
+	history  [2][64]int32 // [stones&1][cell]: how often the cell refuted a position rather than failed to
 	rootMove int          // cell of the move that failed high at ply 0; -1 if none did
 
 	busy   *busy
@@ -53,8 +53,8 @@ func (w *worker) poll() {
 	}
 }
 
-// key is the table key, mixed, and whether it is of the mirror image. own+all is unique: in each column the highest
-// bit that differs from the sum of the stones' own bits marks the height.
+// key is the table key, mixed, and whether it is of the mirror image. own+all is unique: in a column of n stones it is
+// from 2^n-1 to 2^(n+1)-2, so that it tells n, and then which of them are own (compare Tromp's and Pons' keys).
 func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {

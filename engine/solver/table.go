@@ -170,8 +170,3 @@ func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 	t.put(victim, match|work<<(t.workShift&63)|uint64(move)<<(t.moveShift&63)|
 		uint64(lower+t.bias)<<(t.lowerShift&63)|uint64(upper+t.bias)<<(t.upperShift&63))
 }
-
-// alignTo is the part of memory that begins on a multiple of page.
-func alignTo(memory []byte, page uintptr) []byte {
-	return memory[-uintptr(unsafe.Pointer(unsafe.SliceData(memory)))%page:]
-}
