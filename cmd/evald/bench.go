@@ -50,7 +50,7 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 type benchSolveCmd struct {
 	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
 	First    int      `help:"Only so many positions of each file; 0 is all."`
-	TableMiB int      `name:"table-mib" default:"256" help:"Memory of the transposition table in MiB."`
+	TableMiB int      `name:"table-mib" default:"0" help:"Memory of the transposition table in MiB; 0 is 16 for boards of up to 42 cells, 256 for larger ones."`
 	JSON     bool     `help:"Write JSON for machines instead of a table."`
 }
 

@@ -24,7 +24,7 @@ type solveCmd struct {
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Scores   bool   `help:"Also the exact score of each move."`
 	Threads  int    `default:"0" help:"Processors to use: for one position together, for several one each. 0 is all."`
-	TableMiB int    `name:"table-mib" default:"256" help:"Memory of the transposition tables in MiB."`
+	TableMiB int    `name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
 	Book     string `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book first."`
 	Format   string `enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
@@ -35,8 +35,8 @@ type solveCmd struct {
 
 // Run solves each line, or builds a book.
 func (c *solveCmd) Run(ctx context.Context, s streams) error {
-	if c.Threads < 0 || c.TableMiB < 1 {
-		return fmt.Errorf("--threads %d, --table-mib %d: threads cannot be negative, a table has 1 MiB or more", c.Threads, c.TableMiB)
+	if c.Threads < 0 || c.TableMiB < 0 {
+		return fmt.Errorf("--threads %d, --table-mib %d: must not be negative", c.Threads, c.TableMiB)
 	}
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
@@ -194,7 +194,7 @@ func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solve
 	if keep.last != nil && keep.last.Board().Rules() == board.Rules() {
 		return keep.last, nil
 	}
-	o := solver.Options{TableMiB: max(1, r.TableMiB*threads/r.Threads), Threads: threads}
+	o := solver.Options{TableMiB: r.share(threads), Threads: threads}
 	if r.book != nil && r.book.Rules() == board.Rules() {
 		o.Book = r.book
 	}
@@ -205,6 +205,14 @@ func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solve
 	s, err := solver.New(board, o)
 	keep.last = s
 	return s, err
+}
+
+// share is the table of a solver of so many threads; 0 leaves it to the solver.
+func (c *solveCmd) share(threads int) int {
+	if c.TableMiB == 0 {
+		return 0
+	}
+	return max(1, c.TableMiB*threads/c.Threads)
 }
 
 // describe is the progress of one long search in a line.
@@ -272,7 +280,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 	}
 	workers := make([]book.Solve, c.Threads)
 	for i := range workers {
-		one, err := solver.New(board, solver.Options{TableMiB: max(1, c.TableMiB/c.Threads), Threads: 1})
+		one, err := solver.New(board, solver.Options{TableMiB: c.share(1), Threads: 1})
 		if err != nil {
 			return err
 		}
