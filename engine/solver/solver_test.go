@@ -55,12 +55,18 @@ func nearEnd(seed uint64, b *game.Board, left int) game.Position {
 func TestMinimax(t *testing.T) {
 	boards := gametest.Boards()
 	for _, r := range []game.Rules{
-		{Rows: 3, Columns: 3, InARow: 3, Gravity: true}, {Rows: 3, Columns: 4, InARow: 3, Gravity: true},
-		{Rows: 4, Columns: 3, InARow: 2, Gravity: true}, {Rows: 5, Columns: 4, InARow: 3, Gravity: true},
-		{Rows: 4, Columns: 4, InARow: 5, Gravity: true}, {Rows: 3, Columns: 5, InARow: 4, Gravity: true},
-		{Rows: 1, Columns: 9, InARow: 3, Gravity: true}, {Rows: 9, Columns: 1, InARow: 4, Gravity: true},
-		{Rows: 6, Columns: 9, InARow: 5, Gravity: true}, {Rows: 7, Columns: 16, InARow: 4, Gravity: true},
-		{Rows: 1, Columns: 32, InARow: 3, Gravity: true}, {Rows: 63, Columns: 1, InARow: 4, Gravity: true},
+		{Rows: 3, Columns: 3, InARow: 3, Gravity: true},
+		{Rows: 3, Columns: 4, InARow: 3, Gravity: true},
+		{Rows: 4, Columns: 3, InARow: 2, Gravity: true},
+		{Rows: 5, Columns: 4, InARow: 3, Gravity: true},
+		{Rows: 4, Columns: 4, InARow: 5, Gravity: true},
+		{Rows: 3, Columns: 5, InARow: 4, Gravity: true},
+		{Rows: 1, Columns: 9, InARow: 3, Gravity: true},
+		{Rows: 9, Columns: 1, InARow: 4, Gravity: true},
+		{Rows: 6, Columns: 9, InARow: 5, Gravity: true},
+		{Rows: 7, Columns: 16, InARow: 4, Gravity: true},
+		{Rows: 1, Columns: 32, InARow: 3, Gravity: true},
+		{Rows: 63, Columns: 1, InARow: 4, Gravity: true},
 	} {
 		boards = append(boards, game.MustBoard(r))
 	}
