@@ -87,7 +87,7 @@ func TestMinimax(t *testing.T) {
 				compared++
 				compareMinimax(t, plain, p)
 				if i%5 == 0 {
-					want := Minimax(b, p)
+					want := minimax(b, p)
 					for name, s := range others {
 						if r, err := s.Solve(t.Context(), p); err != nil || r.Score != want {
 							t.Fatalf("%s: %+v scores %d (%v), want %d", name, p, r.Score, err, want)
@@ -106,12 +106,12 @@ func TestMinimax(t *testing.T) {
 func compareMinimax(t *testing.T, s *Solver, p game.Position) {
 	t.Helper()
 	b := s.Board()
-	want := Minimax(b, p)
+	want := minimax(b, p)
 	r, err := s.Solve(t.Context(), p)
 	if err != nil || r.Score != want {
 		t.Fatalf("%+v scores %d (%v), want %d", p, r.Score, err, want)
 	}
-	if ab := AlphaBeta(b, p, -b.Cells(), b.Cells()); ab != want {
+	if ab := alphaBeta(b, p, -b.Cells(), b.Cells()); ab != want {
 		t.Fatalf("%+v by alpha-beta %d, want %d", p, ab, want)
 	}
 	w, err := s.WDL(t.Context(), p)
@@ -132,8 +132,8 @@ func compareMinimax(t *testing.T, s *Solver, p game.Position) {
 			if score != NoMove {
 				t.Fatalf("%+v: action %d scores %d, want none", p, a, score)
 			}
-		case score != -Minimax(b, b.Play(p, a)):
-			t.Fatalf("%+v: action %d scores %d, want %d", p, a, score, -Minimax(b, b.Play(p, a)))
+		case score != -minimax(b, b.Play(p, a)):
+			t.Fatalf("%+v: action %d scores %d, want %d", p, a, score, -minimax(b, b.Play(p, a)))
 		}
 	}
 	if !over && (scores[r.Best] != want || min(max(scores[w.Best], -1), 1) != w.Score) {
@@ -176,18 +176,18 @@ func (m mapBook) Score(p game.Position) (int, bool) {
 func TestBook(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	p := nearEnd(3, b, 12)
-	want := AlphaBeta(b, p, -50, 50)
+	want := alphaBeta(b, p, -50, 50)
 	book := mapBook{p: want}
 	for range 2 { // first without the children, then with
 		s := mustNew(t, b, Options{TableMiB: 1, Book: book})
 		r, err := s.Solve(t.Context(), p)
-		if err != nil || r.Score != want || AlphaBeta(b, b.Play(p, r.Best), -50, 50) != -want {
+		if err != nil || r.Score != want || alphaBeta(b, b.Play(p, r.Best), -50, 50) != -want {
 			t.Fatalf("%+v, %v; want %d", r, err, want)
 		}
 		for a := range b.Actions() {
 			if b.CanPlay(p, a) {
 				q := b.Play(p, a)
-				book[q] = AlphaBeta(b, q, -50, 50)
+				book[q] = alphaBeta(b, q, -50, 50)
 			}
 		}
 	}

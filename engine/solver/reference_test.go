@@ -2,9 +2,9 @@ package solver
 
 import "github.com/evald/evald/engine/game"
 
-// Minimax is the definition of the score (see the package comment) and nothing else: every game to its end. It is what
+// minimax is the definition of the score (see the package comment) and nothing else: every game to its end. It is what
 // the solver is tested against, and good for a dozen empty cells.
-func Minimax(b *game.Board, p game.Position) int {
+func minimax(b *game.Board, p game.Position) int {
 	left := b.Cells() - p.Plies()
 	switch b.Result(p) {
 	case game.Loss:
@@ -16,20 +16,20 @@ func Minimax(b *game.Board, p game.Position) int {
 	}
 	best := -b.Cells()
 	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		best = max(best, -Minimax(b, b.PlayCell(p, legal.LowBit())))
+		best = max(best, -minimax(b, b.PlayCell(p, legal.LowBit())))
 	}
 	return best
 }
 
-// AlphaBeta is Minimax that leaves out what cannot matter: exact within (alpha, beta), a bound outside
+// alphaBeta is minimax that leaves out what cannot matter: exact within (alpha, beta), a bound outside
 // (Knuth and Moore, 1975).
-func AlphaBeta(b *game.Board, p game.Position, alpha, beta int) int {
+func alphaBeta(b *game.Board, p game.Position, alpha, beta int) int {
 	if b.Result(p) != game.Ongoing {
-		return Minimax(b, p)
+		return minimax(b, p)
 	}
 	best := -b.Cells()
 	for legal := b.Legal(p); !legal.IsZero() && best < beta; legal = legal.WithoutFirst() {
-		best = max(best, -AlphaBeta(b, b.PlayCell(p, legal.LowBit()), -beta, -max(alpha, best)))
+		best = max(best, -alphaBeta(b, b.PlayCell(p, legal.LowBit()), -beta, -max(alpha, best)))
 	}
 	return best
 }
