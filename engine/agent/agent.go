@@ -1,0 +1,195 @@
+// Package agent holds the players: from random to the exact solver, all behind one interface and one grammar.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
+type Agent interface {
+	// Move is a legal action for the side to move; the game must not be over. The agent answers by itself within its
+	// time; a ctx that ends earlier is an error that wraps ctx.Err().
+	Move(ctx context.Context, b *game.Board, p game.Position) (action int, err error)
+}
+
+// Models gives the evaluator of a network by its name or path, for the agents that have one.
+type Models func(name string) (eval.Evaluator, error)
+
+// Spec is an agent in text: a name, and what differs from its defaults.
+type Spec struct {
+	Name   string
+	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
+	Games  int           // flat: random games for each legal move
+	Time   time.Duration // a move; 0 leaves it to Visits
+	Model  string        // mcts and policy
+	Seed   uint64
+}
+
+// kind is what a name stands for.
+type kind struct {
+	defaults Spec
+	keys     []string
+	make     func(Spec, Models) (Agent, error)
+	about    string
+}
+
+// The defaults of searching agents.
+const (
+	defaultTime   = 2 * time.Second // Kaggle's act timeout
+	defaultGames  = 500
+	defaultVisits = 800
+)
+
+var kinds = map[string]kind{
+	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
+	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
+	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "seed"}, newFlat, "random games after each move"},
+	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
+	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
+	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
+	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
+	"policy":               {Spec{Model: "bitsquares"}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic"},
+	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "seed"}, newMCTS, "PUCT with a network or heuristic"},
+	"solver":               {Spec{}, nil, newSolver, "the exact best move, however long it takes"},
+}
+
+// Names lists the agents.
+func Names() []string {
+	var names []string
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Describe is a line for people on each agent, with its parameters and their defaults.
+func Describe() string {
+	var s strings.Builder
+	for _, name := range Names() {
+		k := kinds[name]
+		spec := k.defaults
+		spec.Name = name
+		fmt.Fprintf(&s, "%-22s %s (%s)\n", name, k.about, spec)
+	}
+	return s.String()
+}
+
+// Parse reads name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". A key of visits unsets the
+// default time, and one of time the default visits.
+func Parse(text string) (Spec, error) {
+	name, list, found := strings.Cut(text, ":")
+	k, known := kinds[name]
+	if !known {
+		return Spec{}, fmt.Errorf("agent %q: there are %s", text, strings.Join(Names(), ", "))
+	}
+	s := k.defaults
+	s.Name = name
+	if !found {
+		return s, nil
+	}
+	seen := map[string]bool{}
+	for _, item := range strings.Split(list, ",") {
+		key, value, _ := strings.Cut(item, "=")
+		if !slices.Contains(k.keys, key) {
+			return Spec{}, fmt.Errorf("agent %q: %s has no %q, but %s", text, name, key, strings.Join(k.keys, ", "))
+		}
+		if seen[key] {
+			return Spec{}, fmt.Errorf("agent %q: %s is given twice", text, key)
+		}
+		seen[key] = true
+		if err := s.set(key, value); err != nil {
+			return Spec{}, fmt.Errorf("agent %q: %s is %q, %w", text, key, value, err)
+		}
+	}
+	counted := seen["visits"] || seen["sims"] && k.defaults.Games == 0
+	switch {
+	case counted && !seen["time"]:
+		s.Time = 0
+	case seen["time"] && !counted:
+		s.Visits = 0
+	}
+	return s, nil
+}
+
+// maxCount bounds what one move may ask for.
+const maxCount = 1 << 30
+
+func (s *Spec) set(key, value string) (err error) {
+	switch key {
+	case "time":
+		s.Time, err = time.ParseDuration(value)
+		if err != nil || s.Time <= 0 {
+			return errors.New("want a duration such as 200ms")
+		}
+	case "seed":
+		if s.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
+			return errors.New("want a whole number")
+		}
+	case "model":
+		if s.Model = value; value == "" {
+			return errors.New("want a name or a path")
+		}
+	default:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > maxCount {
+			return fmt.Errorf("want a whole number from 1 to %d", maxCount)
+		}
+		if s.Name == "flat" {
+			s.Games = n
+		} else {
+			s.Visits = n
+		}
+	}
+	return nil
+}
+
+// String is the spec as Parse reads it, with every parameter.
+func (s Spec) String() string {
+	var items []string
+	for _, key := range kinds[s.Name].keys {
+		value := ""
+		switch key {
+		case "time":
+			if s.Time > 0 {
+				value = s.Time.String()
+			}
+		case "seed":
+			if s.Seed > 0 {
+				value = strconv.FormatUint(s.Seed, 10)
+			}
+		case "model":
+			value = s.Model
+		default:
+			if n := s.Visits + s.Games; n > 0 {
+				value = strconv.Itoa(n)
+			}
+		}
+		if value != "" {
+			items = append(items, key+"="+value)
+		}
+	}
+	if len(items) == 0 {
+		return s.Name
+	}
+	return s.Name + ":" + strings.Join(items, ",")
+}
+
+// New makes the agent. models may be nil where the spec names a heuristic or nothing.
+func New(s Spec, models Models) (Agent, error) {
+	k, known := kinds[s.Name]
+	if !known {
+		return nil, fmt.Errorf("agent %q: there are %s", s.Name, strings.Join(Names(), ", "))
+	}
+	return k.make(s, models)
+}

@@ -1,0 +1,266 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+func stubModels(name string) (eval.Evaluator, error) {
+	if name == "stub" {
+		return &evaltest.Stub{Source: eval.CPU}, nil
+	}
+	return nil, errors.New("no such model")
+}
+
+func make1(t testing.TB, text string) agent.Agent {
+	t.Helper()
+	s, err := agent.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New(s, stubModels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func move(t testing.TB, a agent.Agent, b *game.Board, p game.Position) int {
+	t.Helper()
+	action, err := a.Move(t.Context(), b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.CanPlay(p, action) {
+		t.Fatalf("%T played %d, which is not legal in %+v", a, action, p)
+	}
+	return action
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"random":                          "random",
+		"random:seed=7":                   "random:seed=7",
+		"flat":                            "flat:sims=500",
+		"flat:sims=20":                    "flat:sims=20",
+		"uct":                             "uct:sims=5000",
+		"uct:time=1s":                     "uct:time=1s",
+		"uct-bitsquares":                  "uct-bitsquares:time=2s",
+		"uct-bitsquares:sims=100":         "uct-bitsquares:sims=100",
+		"uct-bitsquares:time=1s,sims=9":   "uct-bitsquares:sims=9,time=1s",
+		"mcts:model=stub,visits=80":       "mcts:model=stub,visits=80",
+		"mcts:model=stub,time=50ms":       "mcts:model=stub,time=50ms",
+		"policy:model=stub":               "policy:model=stub",
+		"solver":                          "solver",
+		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
+	} {
+		s, err := agent.Parse(text)
+		if err != nil || s.String() != want {
+			t.Errorf("Parse(%q) = %v, %v; want %s", text, s, err, want)
+			continue
+		}
+		if again, err := agent.Parse(s.String()); err != nil || again != s {
+			t.Errorf("%q read again is %+v, %v; want %+v", s, again, err, s)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                    "there are alphabeta-bitsquares, flat,",
+		"robot":               `agent "robot": there are`,
+		"uct:visits=5":        `uct has no "visits", but sims, time, seed`,
+		"uct:sims=0":          `sims is "0", want a whole number from 1 to 1073741824`,
+		"uct:sims=1,sims=2":   "sims is given twice",
+		"uct:time=5":          `time is "5", want a duration such as 200ms`,
+		"uct:time=-1s":        "want a duration",
+		"random:seed=-1":      "want a whole number",
+		"mcts:model=":         "want a name or a path",
+		"solver:x=1":          `solver has no "x"`,
+		"uct-bitsquares:time": "want a duration",
+	} {
+		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
+		}
+	}
+	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stubModels); err == nil {
+		t.Error("an unknown model: no error")
+	}
+	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, nil); err == nil {
+		t.Error("a model where there are none: no error")
+	}
+	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
+		t.Errorf("descriptions of %d agents:\n%s", len(agent.Names()), text)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range agent.Names() {
+		f.Add(name + ":time=1s,sims=5,visits=7,seed=3,model=x")
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := agent.Parse(text)
+		if err != nil {
+			return
+		}
+		if again, err := agent.Parse(s.String()); err != nil || again != s {
+			t.Fatalf("Parse(%q) = %+v, written %q and read again %+v, %v", text, s, s.String(), again, err)
+		}
+	})
+}
+
+// quick are all agents, fast enough for tests.
+var quick = []string{
+	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
+	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
+	"mcts:time=20ms",
+}
+
+// Every agent plays whole legal games, on boards of all kinds.
+func TestLegal(t *testing.T) {
+	boards := gametest.Boards()
+	if testing.Short() {
+		boards = boards[:3]
+	}
+	for _, text := range quick {
+		for _, b := range boards {
+			if b.Rules() != game.Connect4 && strings.Contains(text, "negamax") && !b.Rules().Gravity {
+				continue // minutes: its depth is fixed and the moves are many
+			}
+			if b.Wide() && (strings.HasPrefix(text, "negamax") || strings.HasPrefix(text, "uct:") || strings.HasPrefix(text, "flat")) {
+				continue
+			}
+			a, other := make1(t, text), make1(t, "random")
+			var p game.Position
+			for b.Result(p) == game.Ongoing && p.Plies() < 30 {
+				p = b.Play(p, move(t, a, b, p))
+				if b.Result(p) == game.Ongoing {
+					p = b.Play(p, move(t, other, b, p))
+				}
+			}
+		}
+	}
+}
+
+// The seeds' test boards: a move with the best exact score, from every agent that searches.
+func TestPuzzles(t *testing.T) {
+	var puzzles []struct {
+		Name    string
+		Mark    int
+		Board   []int
+		Optimal []int `json:"solver_optimal"`
+	}
+	text, err := os.ReadFile(gametest.Data(t, "seeds/puzzles.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &puzzles); err != nil {
+		t.Fatal(err)
+	}
+	b := game.MustBoard(game.Connect4)
+	for _, name := range []string{"solver", "uct-bitsquares:sims=20000", "uct-gameovers:sims=20000", "uct-oddeven:sims=20000", "mcts:visits=5000", "alphabeta-bitsquares:time=300ms"} {
+		for _, z := range puzzles {
+			s, err := b.FromKaggle(z.Board, z.Mark)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := move(t, make1(t, name), b, s.Position); !slices.Contains(z.Optimal, got) {
+				t.Errorf("%s by %s: column %d, want one of %v", z.Name, name, got, z.Optimal)
+			}
+		}
+	}
+}
+
+// Kaggle's agent by hand.
+func TestNegamax(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for moves, want := range map[string][]int{
+		"121212": {0},    // wins
+		"12121":  {0},    // blocks
+		"334":    {1, 4}, // sees the double attack three plies ahead
+		"112233": {3},
+	} {
+		p, _, err := b.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(5) {
+			a, err := agent.New(agent.Spec{Name: "negamax", Seed: seed}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := move(t, a, b, p); !slices.Contains(want, got) {
+				t.Errorf("%s: column %d, want one of %v", moves, got, want)
+			}
+		}
+	}
+}
+
+// play is a game between two agents, the first of them to move; 1, 0 or -1 for it.
+func play(t testing.TB, b *game.Board, first, second agent.Agent) int {
+	var p game.Position
+	for players := []agent.Agent{first, second}; ; players[0], players[1] = players[1], players[0] {
+		switch b.Result(p) {
+		case game.Draw:
+			return 0
+		case game.Loss:
+			if p.Plies()%2 == 1 {
+				return 1
+			}
+			return -1
+		}
+		p = b.Play(p, move(t, players[0], b, p))
+	}
+}
+
+// Those who search beat those who do not.
+func TestStrength(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, c := range []struct {
+		strong, weak string
+		games, least int // points of the strong in games with each colour: 2 for a win, 1 for a draw
+	}{
+		{"uct-bitsquares:sims=2000", "random", 10, 40},
+		{"mcts:visits=500", "random", 10, 40},
+		{"alphabeta-bitsquares:time=20ms", "random", 5, 20},
+		{"flat:sims=100", "random", 5, 19},
+		{"uct-bitsquares:sims=5000", "negamax", 5, 18},
+	} {
+		points := 0
+		for i := range c.games {
+			weak := make1(t, c.weak)
+			if c.weak == "random" {
+				weak = make1(t, "random:seed="+strconv.Itoa(i+1))
+			}
+			points += 1 + play(t, b, make1(t, c.strong), weak)
+			points += 1 - play(t, b, weak, make1(t, c.strong))
+		}
+		if points < c.least {
+			t.Errorf("%s against %s: %d points of %d, want %d", c.strong, c.weak, points, 4*c.games, c.least)
+		}
+	}
+}
+
+// An agent with a time comes back, and one whose context ends says so.
+func TestTime(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, text := range []string{"uct-bitsquares:time=100ms", "mcts:model=stub,time=100ms", "alphabeta-bitsquares:time=100ms"} {
+		move(t, make1(t, text), b, game.Position{})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, text := range append(quick, "solver") {
+		if _, err := make1(t, text).Move(ctx, b, game.Position{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v, want context.Canceled", text, err)
+		}
+	}
+}

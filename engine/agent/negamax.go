@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// negamax is the agent that Kaggle's connectx environment ships, with its scores and its quirks: it sees wins up to
+// four plies ahead, values a leaf by the time left and the own stones beside the cell it plays, and tosses a coin
+// between moves of equal score.
+type negamax struct{ *rand.Rand }
+
+func newNegamax(s Spec, _ Models) (Agent, error) { return negamax{source(s.Seed)}, nil }
+
+const negamaxDepth = 4
+
+func (n negamax) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("negamax: %w", err)
+	}
+	_, best := n.search(b, p, negamaxDepth)
+	return best, nil
+}
+
+// search is the score of p for its side to move, doubled so that it is whole, and the move that has it; -1 where there
+// is none.
+func (n negamax) search(b *game.Board, p game.Position, depth int) (score, action int) {
+	cells, stones := b.Cells(), p.Plies()
+	if stones == cells {
+		return 0, -1
+	}
+	soon := cells + 1 - stones // twice the score of a win with the next stone
+	legal := b.Legal(p)
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		if b.Won(p.Own.Or(l.LowBit())) {
+			return soon, b.Action(l.First())
+		}
+	}
+	best, action := -2*cells, -1
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		s := 0
+		if depth <= 0 {
+			s = soon + 2*neighbours(b, p, l.First())
+		} else {
+			s, _ = n.search(b, b.PlayCell(p, l.LowBit()), depth-1)
+			s = -s
+		}
+		if s > best || s == best && n.IntN(2) == 0 {
+			best, action = s, b.Action(l.First())
+		}
+	}
+	return best, action
+}
+
+// neighbours counts the own stones left, right, above and below a cell; the one below counts only where the cell is
+// not in the two lowest rows, as in the original.
+func neighbours(b *game.Board, p game.Position, cell int) (n int) {
+	column, row := cell/(b.Rows()+1), cell%(b.Rows()+1)
+	has := func(column, row int) int {
+		if column >= 0 && column < b.Columns() && row >= 0 && row < b.Rows() && p.Own.Has(b.Index(column, row)) {
+			return 1
+		}
+		return 0
+	}
+	n = has(column-1, row) + has(column+1, row) + has(column, row+1)
+	if row > 1 {
+		n += has(column, row-1)
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// searcher plays by tree search. It keeps its tree between the moves of a game.
+type searcher struct {
+	name      string
+	evaluator eval.Evaluator
+	config    mcts.Config
+	visits    int // 0: as many as time allows
+	time      time.Duration
+	batch     int
+	tree      *mcts.Tree
+}
+
+// Leaves that one tree has under way at once.
+const treeBatch = 16
+
+// reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
+func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
+
+func uctOn(source eval.Source) func(Spec, Models) (Agent, error) {
+	return func(s Spec, _ Models) (Agent, error) {
+		e, err := heuristic.New(source)
+		if source == eval.Rollout {
+			e = heuristic.Rollout{Games: 1, Seed: s.Seed}
+		}
+		c := mcts.DefaultConfig()
+		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
+		return newSearcher(s, e, c), err
+	}
+}
+
+func newMCTS(s Spec, models Models) (Agent, error) {
+	e, err := evaluator(s.Model, models)
+	if err != nil {
+		return nil, err
+	}
+	c := mcts.DefaultConfig()
+	c.Seed = s.Seed
+	return newSearcher(s, e, c), nil
+}
+
+func newSearcher(s Spec, e eval.Evaluator, c mcts.Config) *searcher {
+	c.MaxNodes = 1 << 23 // 256 MiB
+	return &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch}
+}
+
+func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if err := s.root(b, p); err != nil {
+		return 0, err
+	}
+	inner := ctx
+	if s.time > 0 {
+		var cancel context.CancelFunc
+		inner, cancel = context.WithTimeout(ctx, s.time-reserve(s.time))
+		defer cancel()
+	}
+	limits := mcts.Limits{Visits: s.visits, Batch: s.batch}
+	if s.visits == 0 {
+		limits.Visits = math.MaxInt32
+	}
+	err := mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
+	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return 0, fmt.Errorf("%s: %w", s.name, err)
+	}
+	if best := s.tree.Best(); best >= 0 {
+		return best, nil
+	}
+	// Not one visit in time: any legal move is better than none.
+	return b.Action(b.Legal(p).First()), nil
+}
+
+// root makes p the tree's root: two moves on from the last one, or anew.
+func (s *searcher) root(b *game.Board, p game.Position) error {
+	if s.tree == nil || s.tree.Board().Rules() != b.Rules() {
+		t, err := mcts.New(b, s.config)
+		if err != nil {
+			return err
+		}
+		s.tree = t
+		t.Reset(p)
+		return nil
+	}
+	if s.advance(b, p) {
+		return nil
+	}
+	s.tree.Reset(p)
+	return nil
+}
+
+// advance follows the own move and the reply from the tree's root to p, if that is how p came about.
+func (s *searcher) advance(b *game.Board, p game.Position) bool {
+	root := s.tree.Root()
+	if root == p {
+		return true
+	}
+	for _, first := range actions(b, root) {
+		middle := b.Play(root, first)
+		if b.Result(middle) != game.Ongoing {
+			continue
+		}
+		for _, second := range actions(b, middle) {
+			if b.Play(middle, second) == p {
+				s.tree.Advance(first)
+				s.tree.Advance(second)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// actions are the legal ones.
+func actions(b *game.Board, p game.Position) (all []int) {
+	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		all = append(all, b.Action(l.First()))
+	}
+	return all
+}
