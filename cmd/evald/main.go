@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/evald/evald/engine/agent"
 )
 
 // cli is the command line. Its names are stable: scripts rely on them.
@@ -22,6 +25,7 @@ type cli struct {
 	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
 	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Play   playCmd   `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
@@ -54,7 +58,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	parser, err := kong.New(&c, kong.Name("evald"),
 		kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+		kong.Vars{"version": version(), "agents": strings.Join(agent.Names(), ", ")}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	if err != nil {
 		panic(err) // the structs above are wrong
 	}
