@@ -29,33 +29,47 @@ type Report struct {
 // Limits of a background search: how far it goes, and how often it tells.
 const (
 	searchVisits = 1 << 22
-	searchNodes  = 1 << 22 // 128 MiB
+	searchNodes  = 1 << 21 // 64 MiB
 	searchEvery  = time.Second / 5
 	searchBatch  = 16
 	firstVisits  = 32
 )
 
+// analyst searches positions of one board. It keeps the tree's memory from one to the next.
+type analyst struct {
+	board     *game.Board
+	evaluator eval.Evaluator
+
+	mu   sync.Mutex // one position at a time
+	tree *mcts.Tree
+}
+
 // search looks at p, whose game is not over, until it is proved, has had so many visits, or ctx ends. It reports about
 // once in searchEvery, and more often in the beginning; the last report is Finished unless ctx ended the search.
-func search(ctx context.Context, e eval.Evaluator, b *game.Board, p game.Position, visits int, report func(Report)) {
-	c := mcts.DefaultConfig()
-	c.MaxNodes = searchNodes
-	tree, err := mcts.New(b, c)
-	if err != nil {
-		report(Report{Best: -1, Moves: make([]mcts.Move, b.Actions()), Finished: true, Err: err})
-		return
+func (s *analyst) search(ctx context.Context, p game.Position, visits int, report func(Report)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tree == nil {
+		c := mcts.DefaultConfig()
+		c.MaxNodes = searchNodes
+		t, err := mcts.New(s.board, c)
+		if err != nil {
+			report(Report{Best: -1, Moves: make([]mcts.Move, s.board.Actions()), Finished: true, Err: err})
+			return
+		}
+		s.tree = t
 	}
-	tree.Reset(p)
+	s.tree.Reset(p)
 	for step := firstVisits; ; {
 		start := time.Now()
-		to := min(tree.Visits()+step, visits)
-		err := mcts.Search(ctx, e, []*mcts.Tree{tree}, mcts.Limits{Visits: to, Batch: searchBatch})
+		to := min(s.tree.Visits()+step, visits)
+		err := mcts.Search(ctx, s.evaluator, []*mcts.Tree{s.tree}, mcts.Limits{Visits: to, Batch: searchBatch})
 		if ctx.Err() != nil {
 			return
 		}
-		r := describe(tree)
+		r := describe(s.tree)
 		r.Err = err
-		r.Finished = err != nil || r.Result != game.Ongoing || tree.Visits() >= visits || tree.Nodes() > searchNodes-b.Actions()
+		r.Finished = err != nil || r.Result != game.Ongoing || s.tree.Visits() >= visits || s.tree.Nodes() > searchNodes-s.board.Actions()
 		report(r)
 		if r.Finished {
 			return

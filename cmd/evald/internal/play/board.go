@@ -11,7 +11,7 @@ import (
 // cell is one cell of the drawn board, or a note under a column. What its colour says is in the text as well.
 type cell struct {
 	text   string // at most 4 characters
-	short  string // one character that stands for it where the text has no room
+	short  string // one character that stands for it in a cell of one or two, or where the text has no room
 	style  lipgloss.Style
 	cursor bool
 }
@@ -29,7 +29,8 @@ var (
 // letters are the stones of the sides.
 const letters = "XO"
 
-// cells is the board, the highest row first: " X ", "(X)" the last move, "[X]" a stone of a winning line.
+// cells is the board, the highest row first: " X ", "(X)" the last move, "[X]" a stone of a winning line,
+// and for want of room "x" either.
 func (s *Session) cells() [][]cell {
 	won, last := winning(s.board, s.now), s.lastCell()
 	rows := make([][]cell, s.board.Rows())
@@ -54,9 +55,9 @@ func stone(p game.Position, i int, won, last bool) cell {
 	c := cell{short: letters[side : side+1], style: discs[side]}
 	switch {
 	case won:
-		c.text, c.style = "["+c.short+"]", winner
+		c.text, c.short, c.style = "["+c.short+"]", strings.ToLower(c.short), winner
 	case last:
-		c.text = "(" + c.short + ")"
+		c.text, c.short = "("+c.short+")", strings.ToLower(c.short)
 	default:
 		c.text = " " + c.short + " "
 	}
@@ -99,10 +100,10 @@ func (c cell) render(width int) string {
 		}
 	}
 	n := len([]rune(c.text))
-	if n > width {
+	if n > width || width < 3 {
 		c.text, n = c.short, len([]rune(c.short))
 	}
-	left := (width - n) / 2
+	left := (width - n + 1) / 2 // a sign stands out to the left
 	return strings.Repeat(" ", left) + c.style.Render(c.text) + strings.Repeat(" ", width-n-left)
 }
 

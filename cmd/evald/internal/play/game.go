@@ -157,5 +157,8 @@ func (s *Session) legal() string {
 			names = append(names, Name(s.board, a))
 		}
 	}
+	if s.Result() != game.Ongoing {
+		return "the game is over"
+	}
 	return "legal moves are " + strings.Join(names, " ")
 }

@@ -54,6 +54,7 @@ type Model struct {
 	thinking, searching, solving *task
 	report                       *Report // of searching
 	exact                        *Exact  // of solving
+	analyst                      analyst
 	oracle                       oracle
 }
 
@@ -81,7 +82,8 @@ func NewModel(ctx context.Context, c Config) *Model {
 		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
 		tasks: tasks{ctx: ctx}, cancel: cancel,
-		oracle: oracle{board: c.Board, threads: max(1, runtime.GOMAXPROCS(0)-1)},
+		analyst: analyst{board: c.Board, evaluator: c.Evaluator},
+		oracle:  oracle{board: c.Board, threads: max(1, runtime.GOMAXPROCS(0)-1)},
 	}
 	return m
 }
@@ -273,7 +275,7 @@ func (m *Model) follow() tea.Cmd {
 	}
 	if wanted && m.searching == nil {
 		m.searching = m.tasks.start(p, func(ctx context.Context, k *task) {
-			search(ctx, m.config.Evaluator, m.config.Board, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
+			m.analyst.search(ctx, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
 		})
 		commands = append(commands, m.searching.next)
 	}

@@ -29,6 +29,7 @@ type plain struct {
 	Config
 	Lines
 	session *Session
+	analyst analyst
 	oracle  oracle
 	out     *bufio.Writer
 }
@@ -46,7 +47,10 @@ const plainHelp = `a move (%s), or
 func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &plain{Config: c, Lines: l, session: c.session(), oracle: oracle{board: c.Board, threads: 1}, out: bufio.NewWriter(out)}
+	p := &plain{
+		Config: c, Lines: l, session: c.session(), out: bufio.NewWriter(out),
+		analyst: analyst{board: c.Board, evaluator: c.Evaluator}, oracle: oracle{board: c.Board, threads: 1},
+	}
 	p.print("%v: X %s, O %s; \"help\" lists the commands\n", c.Board.Rules(), c.Players[0].Name, c.Players[1].Name)
 	p.changed()
 	lines := stream.NewReader(ctx, in)
@@ -224,7 +228,7 @@ func (p *plain) search(ctx context.Context, show func(Report)) {
 	ctx, cancel := context.WithTimeout(ctx, p.Wait)
 	defer cancel()
 	last := Report{Best: -1}
-	search(ctx, p.Evaluator, p.Board, p.session.Position(), p.Visits, func(r Report) { last = r })
+	p.analyst.search(ctx, p.session.Position(), p.Visits, func(r Report) { last = r })
 	switch {
 	case last.Err != nil:
 		p.print("search: %v\n", last.Err)
@@ -240,7 +244,7 @@ func (p *plain) values(r Report) {
 	p.print("%s visits of %s, for %c %s\n", count(r.Visits), p.Search, letters[p.session.Side()], r.valueText())
 	for _, a := range p.legalActions() {
 		m := r.Moves[a]
-		p.print("%s: %s, %d visits\n", Name(p.Board, a), or(valueCell(m).text, "not tried"), m.Visits)
+		p.print("%s: %s, %d visits\n", Name(p.Board, a), or(strings.TrimSpace(valueCell(m).text), "not tried"), m.Visits)
 	}
 }
 

@@ -91,7 +91,7 @@ func (m *Model) solverText() string {
 	case e.Err != nil:
 		return "exact   " + e.Err.Error()
 	case e.Finished:
-		return fmt.Sprintf("exact   %d moves solved, the best %+d for %c", e.Solved, e.best(), letters[m.session.Side()])
+		return fmt.Sprintf("exact   %d moves solved, the best %s for %c", e.Solved, scoreCell(e.best()).text, letters[m.session.Side()])
 	default:
 		text := fmt.Sprintf("exact   %d of %d moves", e.Solved, e.Legal)
 		if p := e.Progress; p.Nodes > 0 {
@@ -153,7 +153,7 @@ value    for the side to move: +100 wins, -100 loses;
          win, draw and loss are proved
 visits   how often the search tried the move
 exact    0 draws; a win scores more the sooner it comes
-(X) [X]  the last move; a winning line
+(X) [X]  the last move; a winning line; x where there is no room
 
 any key goes back`, drop)
 }

@@ -64,8 +64,7 @@ func height(parts []part) (n int) {
 }
 
 func (m *Model) tooSmall(width, height int) string {
-	return fmt.Sprintf("%v needs %d x %d\ncharacters; here are\n%d x %d. q quits;\n--plain has no bounds",
-		m.config.Board.Rules(), width, height, m.width, m.height)
+	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
 }
 
 // layout is how many characters a cell gets, and how many stand to the left of the board; 0 where nothing fits.
@@ -228,7 +227,7 @@ func (m *Model) evaluations() (values, bars []cell) {
 func valueCell(move mcts.Move) cell {
 	switch move.Result {
 	case game.Win:
-		return cell{text: "win", short: "W"}
+		return cell{text: "win ", short: "W"} // as long as the others, so that all are cut or none
 	case game.Draw:
 		return cell{text: "draw", short: "D"}
 	case game.Loss:
