@@ -68,18 +68,18 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 
 // game is the board and the moves to begin after.
 func (c *playCmd) game() (*game.Board, []int, error) {
-	rules, moves := c.Rules, c.Position
+	rules, moves, flag := c.Rules, c.Position, "--rules"
 	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
 		if rules != "" && rules != prefix {
 			return nil, nil, fmt.Errorf("--rules %s, --position %s: two different games", c.Rules, c.Position)
 		}
-		rules, moves = prefix, rest
+		rules, moves, flag = prefix, rest, "--position"
 	}
 	r := game.Connect4
 	if rules != "" {
 		var err error
 		if r, err = game.ParseRules(rules); err != nil {
-			return nil, nil, fmt.Errorf("--rules: %w", err)
+			return nil, nil, fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	board, err := game.NewBoard(r)

@@ -3,7 +3,6 @@ package play
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -168,11 +167,13 @@ func (o *oracle) solve(ctx context.Context, p game.Position, report func(Exact))
 	report(e)
 }
 
-// best is the highest score that is known; NoMove where none is.
+// best is the move with the highest score that is known, the leftmost of several; -1 where none is.
 func (e *Exact) best() int {
-	best := math.MinInt
-	for _, s := range e.Scores {
-		best = max(best, s)
+	best := -1
+	for a, s := range e.Scores {
+		if s != solver.NoMove && (best < 0 || s > e.Scores[best]) {
+			best = a
+		}
 	}
 	return best
 }

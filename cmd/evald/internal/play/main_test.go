@@ -114,4 +114,3 @@ func config(t *testing.T, position string, opponent *Player) Config {
 	}
 	return c
 }
-

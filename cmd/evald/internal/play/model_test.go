@@ -292,7 +292,7 @@ func TestSolver(t *testing.T) {
 	if !slices.Equal(d.exact.Scores, want) {
 		t.Errorf("scores %v, want %v", d.exact.Scores, want)
 	}
-	d.shows("moves solved, the best " + scoreCell(d.exact.best()).text + " for X")
+	d.shows("exact   6 moves solved, the best 4: -2 for X")
 	d.press("s")
 	if d.solving != nil || d.exact != nil {
 		t.Error("s again does not take the scores away")

@@ -34,7 +34,7 @@ type plain struct {
 	out     *bufio.Writer
 }
 
-const plainHelp = `a move (%s), or
+const plainHelp = `a move (%s), or one of these; what follows on the line is not read
   undo   take back your move and the reply    redo   make it again
   hint   the best move by the search          eval   the search's value of each move
   solve  the exact score of each move         board  show the board and the moves

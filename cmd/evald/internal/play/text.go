@@ -91,7 +91,8 @@ func (m *Model) solverText() string {
 	case e.Err != nil:
 		return "exact   " + e.Err.Error()
 	case e.Finished:
-		return fmt.Sprintf("exact   %d moves solved, the best %s for %c", e.Solved, scoreCell(e.best()).text, letters[m.session.Side()])
+		return fmt.Sprintf("exact   %d moves solved, the best %s: %s for %c",
+			e.Solved, Name(m.config.Board, e.best()), scoreCell(e.Scores[e.best()]).text, letters[m.session.Side()])
 	default:
 		text := fmt.Sprintf("exact   %d of %d moves", e.Solved, e.Legal)
 		if p := e.Progress; p.Nodes > 0 {

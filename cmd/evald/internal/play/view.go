@@ -274,7 +274,7 @@ func (m *Model) scores() []cell {
 		switch {
 		case score != solver.NoMove:
 			cells[a] = scoreCell(score)
-			if score == m.exact.best() && m.exact.Finished {
+			if m.exact.Finished && score == m.exact.Scores[m.exact.best()] {
 				cells[a].style = bold
 			}
 		case !m.exact.Finished && a == m.exact.Action:
