@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -87,7 +90,7 @@ func (d *driver) until(what string, done func() bool) {
 		select {
 		case msg := <-d.messages:
 			d.take(msg)
-		case <-d.t.Context().Done():
+		case <-time.After(time.Minute):
 			d.t.Fatalf("%s: never", what)
 		}
 	}
@@ -170,6 +173,80 @@ func TestThinkingStops(t *testing.T) {
 		}
 	default:
 		t.Error("Close came back while the agent was thinking")
+	}
+}
+
+// A new game and a swap of agents stop the old thought, although an agent is still to move.
+func TestThinkingRestarts(t *testing.T) {
+	one, two := newThinker(), newThinker()
+	c := config(t, "-", nil)
+	c.Players = [2]Player{{"one", one}, {"two", two}}
+	d := drive(t, c)
+	within(t, one.began)
+	d.press("x")
+	within(t, one.stopped)
+	within(t, two.began)
+	d.shows("X thinks: two")
+
+	// Each makes a move; then the first thinks, as it does when the new game begins.
+	c.Players = [2]Player{{"one", &opening{script{[]int{3}}, one}}, {"two", &script{[]int{3}}}}
+	d = drive(t, c)
+	d.until("two moves", func() bool { return len(d.session.Moves()) == 2 })
+	before := within(t, one.began)
+	d.press("n")
+	if stopped := within(t, one.stopped); stopped != before {
+		t.Errorf("stopped thinking about %+v, want %+v", stopped, before)
+	}
+	if now := within(t, one.began); now != (game.Position{}) {
+		t.Errorf("thinks about %+v in a new game", now)
+	}
+}
+
+// opening is an agent that makes the moves of a script and then thinks until it is stopped.
+type opening struct {
+	script
+	*thinker
+}
+
+func (o *opening) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if len(o.script.moves) > 0 {
+		return o.script.Move(ctx, b, p)
+	}
+	return o.thinker.Move(ctx, b, p)
+}
+
+// deaf is an agent that does not look at its context, and counts how often it is asked while it thinks.
+type deaf struct {
+	began, release chan struct{}
+	thinking, both atomic.Int32
+}
+
+func (a *deaf) Move(context.Context, *game.Board, game.Position) (int, error) {
+	if a.thinking.Add(1) > 1 {
+		a.both.Add(1)
+	}
+	a.began <- struct{}{}
+	<-a.release
+	a.thinking.Add(-1)
+	return 0, nil
+}
+
+// An agent is asked one thing at a time, however slowly it stops.
+func TestOneThoughtAtATime(t *testing.T) {
+	a := &deaf{began: make(chan struct{}, 100), release: make(chan struct{})}
+	d := drive(t, config(t, "-", &Player{"deaf", a}))
+	d.press("4")
+	within(t, a.began)
+	for range 5 {
+		d.press("u", "4")
+		for range 1000 {
+			runtime.Gosched() // it would begin now
+		}
+	}
+	close(a.release)
+	d.until("the move", func() bool { return len(d.session.Moves()) == 2 })
+	if n := a.both.Load(); n > 0 || d.moves() != "41" {
+		t.Errorf("asked %d times while it was thinking; moves %s, want 41", n, d.moves())
 	}
 }
 
@@ -330,9 +407,9 @@ func TestLetters(t *testing.T) {
 
 // Whatever is pressed on whatever terminal, nothing panics and the screen fits.
 func TestAnyKeys(t *testing.T) {
-	rounds := 40
+	rounds := 15
 	if testing.Short() {
-		rounds = 8
+		rounds = 5
 	}
 	keys := strings.Split("1 2 3 4 5 6 7 8 9 a e h u r n x ? space enter left right up down E H", " ")
 	for seed := range rounds {
