@@ -74,17 +74,14 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	if a.over {
 		return 0
 	}
-	legal := a.board.Legal(p)
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		if a.board.Won(p.Own.Or(l.LowBit())) {
-			value := float64(wonScore - ply)
-			move := a.board.Action(l.First())
-			a.keep(p, abEntry{127, int8(move), value, value})
-			if ply == 0 {
-				a.root = move
-			}
-			return value
+	if wins := a.board.Wins(p); !wins.IsZero() {
+		value := float64(wonScore - ply)
+		move := a.board.Action(wins.First())
+		a.keep(p, abEntry{127, int8(move), value, value})
+		if ply == 0 {
+			a.root = move
 		}
+		return value
 	}
 	if depth == 0 {
 		return a.score.Score(a.board, p)
@@ -103,7 +100,7 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 		first = int(entry.move)
 	}
 	best, move := math.Inf(-1), -1
-	for _, action := range a.ordered(legal, first) {
+	for _, action := range a.ordered(a.board.Legal(p), first) {
 		child := a.board.Play(p, action)
 		value := 0.0
 		if child.All != a.board.Full() {
