@@ -30,11 +30,22 @@ const treeBatch = 16
 // reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
 
+// within ends ctx when a move's time, less the reserve, is over; 0 is no limit.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d-reserve(d))
+}
+
 func uctOn(source eval.Source) func(Spec, Models) (Agent, error) {
 	return func(s Spec, _ Models) (Agent, error) {
 		e, err := heuristic.New(source)
-		if source == eval.Rollout {
+		switch source {
+		case eval.Rollout:
 			e = heuristic.Rollout{Games: 1, Seed: s.Seed}
+		case eval.Bitsquares:
+			e = heuristic.WithPower(s.Power)
 		}
 		c := mcts.DefaultConfig()
 		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
@@ -61,13 +72,12 @@ func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (in
 	if err := s.root(b, p); err != nil {
 		return 0, err
 	}
-	inner := ctx
-	if s.time > 0 {
-		var cancel context.CancelFunc
-		inner, cancel = context.WithTimeout(ctx, s.time-reserve(s.time))
-		defer cancel()
+	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
+		return b.Action(legal.First()), nil
 	}
-	limits := mcts.Limits{Visits: s.visits, Batch: s.batch}
+	inner, cancel := within(ctx, s.time)
+	defer cancel()
+	limits := mcts.Limits{Visits: s.visits, Batch: s.batch, Decide: true}
 	if s.visits == 0 {
 		limits.Visits = math.MaxInt32
 	}

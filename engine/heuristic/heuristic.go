@@ -42,7 +42,7 @@ type Evaluator struct {
 func New(source eval.Source) (eval.Evaluator, error) {
 	switch source {
 	case eval.Bitsquares:
-		return &Evaluator{NewBitsquares(DefaultPower), 7, 7, source}, nil
+		return WithPower(DefaultPower), nil
 	case eval.Gameovers:
 		return &Evaluator{Gameovers{}, 6, 6, source}, nil
 	case eval.OddEven:
@@ -53,6 +53,11 @@ func New(source eval.Source) (eval.Evaluator, error) {
 		return Uniform{}, nil
 	}
 	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+}
+
+// WithPower is bitsquares with another power than the published one.
+func WithPower(power float64) eval.Evaluator {
+	return &Evaluator{NewBitsquares(power), 7, 7, eval.Bitsquares}
 }
 
 // rowsPerCheck is how many rows are answered between two looks at the context.

@@ -274,6 +274,41 @@ func TestVirtualLoss(t *testing.T) {
 	}
 }
 
+// Deciding early takes the move that the whole search takes, unless that proves it lost later on.
+func TestDecide(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	const visits = 2000
+	early, saved := 0, 0
+	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
+		for i := range 60 {
+			p := gametest.Position(gametest.Rand(uint64(i)), b, i%36, true)
+			limits := mcts.Limits{Visits: visits, Batch: 4}
+			whole, decided := tree(t, b, config(s), p), tree(t, b, config(s), p)
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{whole}, limits); err != nil {
+				t.Fatal(err)
+			}
+			limits.Decide = true
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{decided}, limits); err != nil {
+				t.Fatal(err)
+			}
+			if decided.Result() == game.Ongoing && decided.Visits() < visits {
+				early++
+				saved += visits - decided.Visits()
+			}
+			if got, want := decided.Best(), whole.Best(); got != want {
+				for _, m := range whole.Moves(nil) {
+					if m.Action == got && m.Result != game.Loss {
+						t.Errorf("%v, %+v: %d after %d visits, %d after all:\n%+v\n%+v", s, p, got, decided.Visits(), want, decided.Moves(nil), whole.Moves(nil))
+					}
+				}
+			}
+		}
+	}
+	if early < 40 {
+		t.Errorf("%d of 120 searches were decided early, %d visits saved", early, saved)
+	}
+}
+
 func TestMemoryFull(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, s := range selections {

@@ -16,6 +16,10 @@ import (
 type Limits struct {
 	Visits int // of a tree's root, those it had before included; from 1
 	Batch  int // rows of a batch at most, from 1
+
+	// Decide ends the search of a single tree once no other move can become the one with the most visits, in the visits
+	// that are left, or in those that the time until ctx's deadline allows at the rate so far.
+	Decide bool
 }
 
 // Search drives trees of one board through an evaluator until each has its visits, or its root is proved, or ctx ends.
@@ -50,6 +54,9 @@ func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, 
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &search{evaluator: e, limits: limits, single: single, todo: slices.Clone(trees)}
+	if limits.Decide && single {
+		s.clock = newClock(ctx, trees[0])
+	}
 	failed := make([]error, workers)
 	var wait sync.WaitGroup
 	for k := range workers {
@@ -71,6 +78,7 @@ type search struct {
 	evaluator eval.Evaluator
 	limits    Limits
 	single    bool
+	clock     *clock // nil where the search goes on to its limits whatever it finds
 
 	mu   sync.Mutex
 	todo []*Tree // first come, first served; a tree with a leaf under way is not here, but a single tree stays
@@ -190,6 +198,9 @@ func (w *wave) add(t *Tree, leaf *Leaf) {
 // visitOne makes visits in a single tree until the batch is full, or nothing is left to visit.
 func (s *search) visitOne(w *wave) {
 	t := s.todo[0]
+	if s.clock != nil && s.clock.decided(t, s.limits.Visits) {
+		return
+	}
 	for len(w.trees) < s.limits.Batch && !s.finished(t) {
 		leaf := w.spare()
 		wants, free := t.Descend(leaf)
