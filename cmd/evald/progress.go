@@ -26,13 +26,15 @@ func newProgress(stderr io.Writer, size int64) *progress {
 
 const progressEvery = 200 * time.Millisecond
 
+// due reports whether text would write: for lines that cost something to make.
+func (p *progress) due() bool { return p.w != nil && time.Since(p.last) >= progressEvery }
+
 // text writes a line over the last one, unless that is too new.
 func (p *progress) text(s string) {
-	now := time.Now()
-	if p.w == nil || now.Sub(p.last) < progressEvery {
+	if !p.due() {
 		return
 	}
-	p.last = now
+	p.last = time.Now()
 	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
 }
 
