@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
@@ -21,15 +22,17 @@ import (
 
 // matchCmd is `evald match`.
 type matchCmd struct {
-	Agents       []string `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
-	Games        int      `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
-	Rules        string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Openings     string   `type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
-	OpeningPlies *int     `placeholder:"N" help:"Length of the random openings: distinct ones where nobody wins soon. A tenth of the cells by default: 4 on 7x6."`
-	Seed         uint64   `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
-	Concurrency  int      `default:"0" help:"Games at once. 0 is one for each processor and no more, so that agents with a time limit have one each."`
-	Out          string   `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
-	JSON         bool     `help:"Write JSON for machines instead of tables."`
+	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
+	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
+	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Openings     string    `type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
+	OpeningPlies *int      `placeholder:"N" help:"Length of the random openings: distinct ones where nobody wins soon. A tenth of the cells by default: 4 on 7x6."`
+	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
+	Concurrency  int       `default:"0" help:"Games at once. 0 is one for each processor and no more, so that agents with a time limit have one each."`
+	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
+	SPRT         []float64 `name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
+	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
+	JSON         bool      `help:"Write JSON for machines instead of tables."`
 }
 
 // Help lists the agents.
@@ -59,20 +62,22 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	}
 	c.describe(s.err, m, source, len(run.games))
 	run.start, run.before = time.Now(), len(run.games)
-	err = m.Run(ctx, run.games, run.add)
+	if run.verdict() == arena.Undecided {
+		err = m.Run(ctx, run.games, run.add)
+	}
 	run.progress.clear()
 	if run.record != nil {
 		if err := run.record.Close(); err != nil {
 			return err
 		}
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errDecided) {
 		return err
 	}
 	if err := run.show(s.out); err != nil {
 		return err
 	}
-	if err != nil {
+	if ctx.Err() != nil && err != nil {
 		fmt.Fprintf(s.err, "evald: interrupted after %d of %d games%s\n", len(run.games), m.Games(), c.howToGoOn())
 		return errInterrupted
 	}
@@ -93,11 +98,18 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("a match has 2 agents or more, not only %s", c.Agents[0])
 	case c.Games < 2 || c.Games%2 == 1:
 		return nil, "", fmt.Errorf("--games %d: want an even number, as each opening is played twice: %d", c.Games, max(2, c.Games+1))
+	case len(c.SPRT) > 0 && (len(c.SPRT) != 2 || len(c.Agents) != 2):
+		return nil, "", fmt.Errorf("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
 	case c.Concurrency < 0:
 		return nil, "", fmt.Errorf("--concurrency %d: must not be negative", c.Concurrency)
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = runtime.GOMAXPROCS(0)
+	}
+	if c.SPRT != nil {
+		if err := c.test().Validate(); err != nil {
+			return nil, "", fmt.Errorf("--sprt: %w", err)
+		}
 	}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -120,6 +132,15 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 	m.Players = arena.Players(specs, shared.evaluator)
 	source, err = c.openings(ctx, m, notes)
 	return m, source, err
+}
+
+// errDecided ends a match whose sequential test has its verdict.
+var errDecided = errors.New("the test is decided")
+
+// test is the sequential test of --sprt.
+func (c *matchCmd) test() arena.SPRT {
+	const wrong = 0.05
+	return arena.SPRT{Elo0: c.SPRT[0], Elo1: c.SPRT[1], Alpha: wrong, Beta: wrong}
 }
 
 // openings gives the match its openings and says where they come from.
@@ -214,12 +235,19 @@ func (r *matchRun) add(g arena.Game) error {
 	} else {
 		r.games = append(r.games, g)
 	}
+	if r.verdict() != arena.Undecided {
+		return errDecided
+	}
 	if !r.progress.due() {
 		return nil
 	}
 	played, all := len(r.games)-r.before, r.match.Games()
 	left := time.Duration(float64(time.Since(r.start)) / float64(played) * float64(all-len(r.games)))
 	text := fmt.Sprintf("%d of %d games, %v left", len(r.games), all, left.Round(time.Second))
+	if r.SPRT != nil {
+		lower, upper := r.test().Bounds()
+		text += fmt.Sprintf("; LLR %.2f (%.2f, %.2f)", r.ratio(), lower, upper)
+	}
 	for _, p := range arena.NewTable(r.match.Names(), r.games).Standings {
 		text += fmt.Sprintf("; %s %+.0f %s", p.Player, p.Elo, plusMinus(p.EloError))
 	}
@@ -227,15 +255,39 @@ func (r *matchRun) add(g arena.Game) error {
 	return nil
 }
 
+// ratio is the log likelihood ratio of --sprt.
+func (r *matchRun) ratio() float64 {
+	return r.test().LogRatio(arena.CountPairs(r.games, r.match.Players[0].Name))
+}
+
+// verdict of --sprt; undecided without it.
+func (r *matchRun) verdict() arena.Verdict {
+	if r.SPRT == nil {
+		return arena.Undecided
+	}
+	return r.test().Verdict(r.ratio())
+}
+
 // show writes how the match stands.
 func (r *matchRun) show(w io.Writer) error {
-	t := arena.NewTable(r.match.Names(), r.games)
+	report := matchReport{Rules: r.match.Board.Rules().String(), Seed: r.Seed, Table: arena.NewTable(r.match.Names(), r.games)}
+	if r.SPRT != nil {
+		t := r.test()
+		lower, upper := t.Bounds()
+		report.SPRT = &sprtReport{t.Elo0, t.Elo1, r.ratio(), lower, upper, r.verdict()}
+	}
+	if r.Plot != "" {
+		title := fmt.Sprintf("%s, %d games", report.Rules, report.Games)
+		if err := writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) }); err != nil {
+			return err
+		}
+	}
 	if r.JSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(t)
+		return e.Encode(report)
 	}
-	return matchTable(w, t)
+	return report.write(w)
 }
 
 // sharedModels loads each network once. All games ask through one batcher, so that their leaves fill its batches.

@@ -9,8 +9,27 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// matchTable writes a match for people: the standings, then who scored what against whom.
-func matchTable(w io.Writer, t arena.Table) error {
+// matchReport is how a match stands, as --json writes it.
+type matchReport struct {
+	Rules string `json:"rules"`
+	Seed  uint64 `json:"seed"`
+	arena.Table
+	SPRT *sprtReport `json:"sprt,omitempty"`
+}
+
+// sprtReport is the state of a sequential test.
+type sprtReport struct {
+	Elo0    float64       `json:"elo0"`
+	Elo1    float64       `json:"elo1"`
+	LLR     float64       `json:"llr"` // logarithm of the likelihood ratio
+	Lower   float64       `json:"lower"`
+	Upper   float64       `json:"upper"`
+	Verdict arena.Verdict `json:"verdict"`
+}
+
+// write is the report for people: the standings, then who scored what against whom.
+func (r *matchReport) write(w io.Writer) error {
+	t := r.Table
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "\tplayer\tgames\twins\tdraws\tlosses\tscore %\tElo\t95%\ta move\tlongest\tlate\tforfeits\t")
 	for _, p := range t.Standings {
@@ -29,9 +48,22 @@ func matchTable(w io.Writer, t arena.Table) error {
 		m := t.Meetings[0]
 		_, err := fmt.Fprintf(w, "\n%s is %+.0f %s Elo against %s, the better one with probability %.1f%%; pairs of games with 0, ½, 1, 1½, 2 points: %v\n",
 			m.A, m.Elo, plusMinus(m.EloError), m.B, 100*m.Superior, m.Pairs)
+		if s := r.SPRT; s != nil && err == nil {
+			_, err = fmt.Fprintf(w, "SPRT of %+v against %+v Elo for the first agent: %s, LLR %.2f (%.2f, %.2f)\n", s.Elo0, s.Elo1, s.words(), s.LLR, s.Lower, s.Upper)
+		}
 		return err
 	}
 	return crossTable(w, t)
+}
+
+func (s *sprtReport) words() string {
+	switch s.Verdict {
+	case arena.Accept0:
+		return fmt.Sprintf("%+v accepted", s.Elo0)
+	case arena.Accept1:
+		return fmt.Sprintf("%+v accepted", s.Elo1)
+	}
+	return "undecided"
 }
 
 // crossTable writes the score of each row's player against each column's, in percent.

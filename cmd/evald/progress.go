@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
@@ -35,7 +38,20 @@ func (p *progress) text(s string) {
 		return
 	}
 	p.last = time.Now()
-	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
+	fmt.Fprintf(p.w, "\r\x1b[K%s", p.cut(s))
+}
+
+// cut shortens a line to the width of the terminal, since one that is wrapped cannot be written over.
+func (p *progress) cut(s string) string {
+	f, ok := p.w.(*os.File)
+	if !ok {
+		return s
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if runes := []rune(s); err == nil && width > 1 && len(runes) >= width {
+		return string(runes[:width-1])
+	}
+	return s
 }
 
 // show is text for a stream of lines.

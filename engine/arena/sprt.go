@@ -75,6 +75,25 @@ func (s SPRT) LogRatio(pairs [5]int) float64 {
 	return sum
 }
 
+// CountPairs counts pairs of games on one opening, both with the player, by its points: 0, 0.5, 1, 1.5, 2. Openings with
+// one game yet are left out.
+func CountPairs(games []Game, player string) (pairs [5]int) {
+	halves := map[int32]int{} // twice the points and one more of the first game of a pair, by opening; 0 where there is none
+	for i := range games {
+		g := &games[i]
+		points := int(2 * g.Points)
+		if g.First != player {
+			points = 2 - points
+		}
+		if before := halves[g.Opening]; before > 0 {
+			pairs[before-1+points]++
+		} else {
+			halves[g.Opening] = points + 1
+		}
+	}
+	return pairs
+}
+
 // pairScore is the score, 0 to 1, of the i-th count of pairs.
 func pairScore(i int) float64 { return float64(i) / 4 }
 
