@@ -22,6 +22,7 @@ type cli struct {
 	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
 	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Match  matchCmd  `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
@@ -41,6 +42,9 @@ const (
 
 // errBadLines ends a command that answered all it could.
 var errBadLines = errors.New("some lines were refused")
+
+// errInterrupted ends a command that was interrupted and has said so.
+var errInterrupted = errors.New("interrupted")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -70,6 +74,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(s.err, "evald: interrupted; what was read has been answered")
 		return exitInterrupted
