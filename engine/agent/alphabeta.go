@@ -70,7 +70,7 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 
 // search is the value of p for its side to move, exact within (alpha, beta), a bound outside. p is not over.
 func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64) float64 {
-	if a.nodes++; a.nodes%256 == 0 && a.ctx.Err() != nil {
+	if a.nodes++; a.nodes%256 == 0 && over(a.ctx) {
 		a.over = true
 	}
 	if a.over {

@@ -67,7 +67,7 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 			}
 		}
 		// All moves have had as many games here.
-		if done += round; inner.Err() != nil {
+		if done += round; over(inner) {
 			break
 		}
 	}
@@ -143,8 +143,7 @@ type exact struct {
 }
 
 func newSolver(s Spec, models Models) (Agent, error) {
-	half := Spec{Name: s.Name, Time: s.Time / 2, Power: heuristic.DefaultPower}
-	instead, err := uctOn(eval.Bitsquares)(half, models)
+	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, models)
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +158,16 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 		}
 		e.solver = s
 	}
-	inner, cancel := within(ctx, e.time/2)
+	whole, cancel := within(ctx, e.time)
 	defer cancel()
-	r, err := e.solver.Solve(inner, p)
-	if err == nil {
+	half, cancelHalf := within(whole, e.time/2)
+	defer cancelHalf()
+	r, err := e.solver.Solve(half, p)
+	switch {
+	case err == nil:
 		return r.Best, nil
+	case ctx.Err() != nil || half.Err() == nil:
+		return 0, err
 	}
-	if ctx.Err() == nil && inner.Err() != nil {
-		return e.instead.Move(ctx, b, p)
-	}
-	return 0, err
+	return e.instead.move(ctx, whole, b, p)
 }

@@ -13,6 +13,13 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
+// over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
+// all cores compute.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Now().After(deadline)
+}
+
 // searcher plays by tree search. It keeps its tree between the moves of a game.
 type searcher struct {
 	name      string
@@ -69,14 +76,19 @@ func newSearcher(s Spec, e eval.Evaluator, c mcts.Config) *searcher {
 }
 
 func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	inner, cancel := within(ctx, s.time)
+	defer cancel()
+	return s.move(ctx, inner, b, p)
+}
+
+// move searches until inner ends, which is an answer, or ctx, which is an error.
+func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
 	if err := s.root(b, p); err != nil {
 		return 0, err
 	}
 	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
 		return b.Action(legal.First()), nil
 	}
-	inner, cancel := within(ctx, s.time)
-	defer cancel()
 	limits := mcts.Limits{Visits: s.visits, Batch: s.batch, Decide: true}
 	if s.visits == 0 {
 		limits.Visits = math.MaxInt32

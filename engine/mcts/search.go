@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -54,6 +55,7 @@ func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, 
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &search{evaluator: e, limits: limits, single: single, todo: slices.Clone(trees)}
+	s.deadline, _ = ctx.Deadline()
 	if limits.Decide && single {
 		s.clock = newClock(ctx, trees[0])
 	}
@@ -70,15 +72,25 @@ func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, 
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("mcts: %w", err)
 	}
+	if s.late() {
+		return fmt.Errorf("mcts: %w", context.DeadlineExceeded)
+	}
 	return errors.Join(failed...)
 }
+
+// over reports whether no more visits should begin.
+func (s *search) over(ctx context.Context) bool { return ctx.Err() != nil || s.late() }
+
+// late looks at the clock: the runtime may find out milliseconds after a deadline, while all cores compute.
+func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s.deadline) }
 
 // search is what the workers share.
 type search struct {
 	evaluator eval.Evaluator
 	limits    Limits
 	single    bool
-	clock     *clock // nil where the search goes on to its limits whatever it finds
+	deadline  time.Time // zero where there is none
+	clock     *clock    // nil where the search goes on to its limits whatever it finds
 
 	mu   sync.Mutex
 	todo []*Tree // first come, first served; a tree with a leaf under way is not here, but a single tree stays
@@ -143,7 +155,7 @@ func (s *search) run(ctx context.Context, board *game.Board) error {
 	var failed error
 	// Waves fly and land in turn; flying is how many are under way.
 	for turn, flying := 0, 0; ; {
-		if flying < 2 && failed == nil && ctx.Err() == nil {
+		if flying < 2 && failed == nil && !s.over(ctx) {
 			w := waves[turn%2]
 			s.fill(w, board)
 			if len(w.trees) > 0 {
