@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -306,6 +307,29 @@ func TestDecide(t *testing.T) {
 	}
 	if early < 40 {
 		t.Errorf("%d of 120 searches were decided early, %d visits saved", early, saved)
+	}
+}
+
+// Where a proved draw beats all else, visits want no evaluation; time ends the search all the same.
+func TestEndlessDraw(t *testing.T) {
+	// Tic-tac-toe from the corner: draws all over, which a tree proves before it has proved the root.
+	b, p := position(t, "3x3x3free:15")
+	for _, s := range selections {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		tr := tree(t, b, config(s), p)
+		done := make(chan error, 1)
+		go func() {
+			done <- mcts.Search(ctx, evaluator(t, eval.Uniform), []*mcts.Tree{tr}, mcts.Limits{Visits: math.MaxInt32, Batch: 16})
+		}()
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v: the search goes on after its time", s)
+		}
+		cancel()
 	}
 }
 

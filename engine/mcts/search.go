@@ -157,7 +157,7 @@ func (s *search) run(ctx context.Context, board *game.Board) error {
 	for turn, flying := 0, 0; ; {
 		if flying < 2 && failed == nil && !s.over(ctx) {
 			w := waves[turn%2]
-			s.fill(w, board)
+			s.fill(ctx, w, board)
 			if len(w.trees) > 0 {
 				w.start <- struct{}{}
 				runtime.Gosched() // a device should have it before this core is busy again
@@ -176,12 +176,12 @@ func (s *search) run(ctx context.Context, board *game.Board) error {
 }
 
 // fill makes visits until the batch is full or no tree can make one.
-func (s *search) fill(w *wave, board *game.Board) {
+func (s *search) fill(ctx context.Context, w *wave, board *game.Board) {
 	w.free = append(w.free, w.leaves...)
 	w.trees, w.leaves = w.trees[:0], w.leaves[:0]
 	w.memory.Reset(board, s.limits.Batch)
 	if s.single {
-		s.visitOne(w)
+		s.visitOne(ctx, w)
 	} else {
 		for free := s.limits.Batch; free > 0; free = s.limits.Batch - len(w.trees) {
 			if w.taken = s.take(w.taken[:0], free); len(w.taken) == 0 {
@@ -207,13 +207,17 @@ func (w *wave) add(t *Tree, leaf *Leaf) {
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
 }
 
-// visitOne makes visits in a single tree until the batch is full, or nothing is left to visit.
-func (s *search) visitOne(w *wave) {
+// freeVisits is how many visits that want no evaluation are made between two looks at the clock.
+const freeVisits = 256
+
+// visitOne makes visits in a single tree until the batch is full, or nothing is left to visit, or the search is over: a
+// tree can have endless visits that want no evaluation, such as those of a draw that is proved and beats all else.
+func (s *search) visitOne(ctx context.Context, w *wave) {
 	t := s.todo[0]
-	if s.clock != nil && s.clock.decided(t, s.limits.Visits) {
-		return
-	}
-	for len(w.trees) < s.limits.Batch && !s.finished(t) {
+	for visits := 0; len(w.trees) < s.limits.Batch && !s.finished(t); visits++ {
+		if visits%freeVisits == 0 && (s.over(ctx) || s.clock != nil && s.clock.decided(t, s.limits.Visits)) {
+			return
+		}
 		leaf := w.spare()
 		wants, free := t.Descend(leaf)
 		if wants {
