@@ -9,12 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/evald/evald/engine/agent"
 )
 
 // cli is the command line. Its names are stable: scripts rely on them.
@@ -26,6 +23,7 @@ type cli struct {
 	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play   playCmd   `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
+	Match  matchCmd  `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
@@ -46,6 +44,9 @@ const (
 // errBadLines ends a command that answered all it could.
 var errBadLines = errors.New("some lines were refused")
 
+// errInterrupted ends a command that was interrupted and has said so.
+var errInterrupted = errors.New("interrupted")
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	parser, err := kong.New(&c, kong.Name("evald"),
 		kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": version(), "agents": strings.Join(agent.Names(), ", ")}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	if err != nil {
 		panic(err) // the structs above are wrong
 	}
@@ -74,6 +75,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(s.err, "evald: interrupted; what was read has been answered")
 		return exitInterrupted

@@ -15,7 +15,7 @@ import (
 
 // playCmd is `evald play`.
 type playCmd struct {
-	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: uct-bitsquares:time=1s. Agents: ${agents}."`
+	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: uct-bitsquares:time=1s."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
@@ -24,6 +24,9 @@ type playCmd struct {
 	Seed     uint64   `help:"Of agents that are given none."`
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
 }
+
+// Help lists the agents.
+func (*playCmd) Help() string { return new(matchCmd).Help() }
 
 // defaultOpponent answers fast enough for people.
 const defaultOpponent = "uct-bitsquares:time=1s"

@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
@@ -26,14 +29,29 @@ func newProgress(stderr io.Writer, size int64) *progress {
 
 const progressEvery = 200 * time.Millisecond
 
+// due reports whether text would write: for lines that cost something to make.
+func (p *progress) due() bool { return p.w != nil && time.Since(p.last) >= progressEvery }
+
 // text writes a line over the last one, unless that is too new.
 func (p *progress) text(s string) {
-	now := time.Now()
-	if p.w == nil || now.Sub(p.last) < progressEvery {
+	if !p.due() {
 		return
 	}
-	p.last = now
-	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
+	p.last = time.Now()
+	fmt.Fprintf(p.w, "\r\x1b[K%s", p.cut(s))
+}
+
+// cut shortens a line to the width of the terminal, since one that is wrapped cannot be written over.
+func (p *progress) cut(s string) string {
+	f, ok := p.w.(*os.File)
+	if !ok {
+		return s
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if runes := []rune(s); err == nil && width > 1 && len(runes) >= width {
+		return string(runes[:width-1])
+	}
+	return s
 }
 
 // show is text for a stream of lines.

@@ -1,0 +1,102 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"image/color"
+	"io"
+	"unicode/utf8"
+
+	"github.com/evald/evald/engine/arena"
+)
+
+// Sizes in pixels.
+const (
+	cellWidth, cellHeight = 74, 44
+	charWidth             = 7.4 // of a name, at its font size, on the safe side
+	margin                = 20
+	headHeight            = 74 // title and column heads
+	footHeight            = 46
+	eloWidth              = 110
+)
+
+// CrossTable draws the score of each player against each other one, sorted by rating, as a table of colours: blue
+// where the row's player won more, orange where it lost more.
+func CrossTable(w io.Writer, title string, t arena.Table) error {
+	type pairing struct{ row, column string }
+	met := map[pairing]arena.Meeting{}
+	for _, m := range t.Meetings {
+		met[pairing{m.A, m.B}] = m
+		met[pairing{m.B, m.A}] = arena.Meeting{Games: m.Games, Wins: m.Losses, Draws: m.Draws, Losses: m.Wins, Score: 1 - m.Score}
+	}
+	longest := 0
+	for _, p := range t.Standings {
+		longest = max(longest, utf8.RuneCountInString(p.Player))
+	}
+	n := len(t.Standings)
+	left := margin + 44 + int(charWidth*float64(longest))
+	note := "% of the row's points against the column's player; below, wins – draws – losses. Elo with its 95% interval."
+	width := max(left+n*cellWidth+eloWidth+margin, 2*margin+int(6.2*float64(len(note))))
+	height := headHeight + n*cellHeight + footHeight
+
+	var s picture
+	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Liberation Sans, Arial, Helvetica, sans-serif" font-size="13" fill="#222">`, width, height, width, height)
+	s.printf(`<rect width="%d" height="%d" fill="white"/>`, width, height)
+	s.text(margin, 30, `font-size="16" font-weight="bold"`, title)
+	for i, p := range t.Standings {
+		s.text(left+i*cellWidth+cellWidth/2, headHeight-10, `text-anchor="middle" fill="#555"`, fmt.Sprint(p.Rank))
+		y := headHeight + i*cellHeight
+		s.text(margin+20, y+cellHeight/2+5, `text-anchor="end" fill="#555"`, fmt.Sprint(p.Rank))
+		s.text(margin+30, y+cellHeight/2+5, ``, p.Player)
+		interval := "±?"
+		if p.EloError >= 0 {
+			interval = fmt.Sprintf("±%.0f", p.EloError)
+		}
+		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, fmt.Sprintf("%+.0f %s", p.Elo, interval))
+		for j, q := range t.Standings {
+			m := met[pairing{p.Player, q.Player}]
+			s.cell(left+j*cellWidth, y, m)
+		}
+	}
+	s.text(left+n*cellWidth+eloWidth-8, headHeight-10, `text-anchor="end" fill="#555"`, "Elo")
+	s.text(margin, height-18, `font-size="12" fill="#555"`, note)
+	s.printf("</svg>\n")
+	_, err := w.Write(s.Bytes())
+	return err
+}
+
+// picture is an SVG in the making.
+type picture struct{ bytes.Buffer }
+
+func (s *picture) printf(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }
+
+// text writes what with these attributes.
+func (s *picture) text(x, y int, attributes, what string) {
+	var escaped bytes.Buffer
+	_ = xml.EscapeText(&escaped, []byte(what)) // a buffer takes everything
+	s.printf(`<text x="%d" y="%d" %s>%s</text>`, x, y, attributes, escaped.String())
+}
+
+func (s *picture) cell(x, y int, m arena.Meeting) {
+	fill := color.RGBA{236, 236, 236, 255}
+	if m.Games > 0 {
+		fill = shade(m.Score)
+	}
+	s.printf(`<rect x="%d" y="%d" width="%d" height="%d" fill="#%02x%02x%02x" stroke="white"/>`, x, y, cellWidth, cellHeight, fill.R, fill.G, fill.B)
+	if m.Games > 0 {
+		s.text(x+cellWidth/2, y+20, `text-anchor="middle" font-weight="bold"`, fmt.Sprintf("%.1f", 100*m.Score))
+		s.text(x+cellWidth/2, y+36, `text-anchor="middle" font-size="11" fill="#333"`, fmt.Sprintf("%d–%d–%d", m.Wins, m.Draws, m.Losses))
+	}
+}
+
+// shade is white at an even score and takes on a curve's colour towards the ends, light enough for dark numbers.
+func shade(score float64) color.RGBA {
+	end, strength := colours[0], 2*score-1
+	if strength < 0 {
+		end, strength = colours[1], -strength
+	}
+	const strongest = 0.7
+	mix := func(c uint8) uint8 { return uint8(255 + strongest*strength*(float64(c)-255)) }
+	return color.RGBA{mix(end.R), mix(end.G), mix(end.B), 255}
+}

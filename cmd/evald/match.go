@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// matchCmd is `evald match`.
+type matchCmd struct {
+	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
+	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
+	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Openings     string    `type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
+	OpeningPlies *int      `placeholder:"N" help:"Length of the random openings: distinct ones where nobody wins soon. A tenth of the cells by default: 4 on 7x6."`
+	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
+	Concurrency  int       `default:"0" help:"Games at once. 0 is one for each processor and no more, so that agents with a time limit have one each."`
+	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
+	SPRT         []float64 `name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
+	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
+	JSON         bool      `help:"Write JSON for machines instead of tables."`
+}
+
+// Help lists the agents.
+func (*matchCmd) Help() string {
+	return "Agents, with their defaults:\n\n" + indent(agent.Describe()) +
+		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)."
+}
+
+// indent keeps the lines of a text as they are in a help text.
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}
+
+// Run plays the games that are missing and shows how the match stands.
+func (c *matchCmd) Run(ctx context.Context, s streams) error {
+	m, source, err := c.match(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	run := &matchRun{matchCmd: c, match: m, progress: newProgress(s.err, 0)}
+	if c.Out != "" {
+		record, err := arena.OpenRecord(c.Out, m, source)
+		if err != nil {
+			return err
+		}
+		run.record, run.games = record, record.Games()
+	}
+	c.describe(s.err, m, source, len(run.games))
+	run.start, run.before = time.Now(), len(run.games)
+	if run.verdict() == arena.Undecided {
+		err = m.Run(ctx, run.games, run.add)
+	}
+	run.progress.clear()
+	if run.record != nil {
+		if err := run.record.Close(); err != nil {
+			return err
+		}
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errDecided) {
+		return err
+	}
+	if err := run.show(s.out); err != nil {
+		return err
+	}
+	if ctx.Err() != nil && err != nil {
+		fmt.Fprintf(s.err, "evald: interrupted after %d of %d games%s\n", len(run.games), m.Games(), c.howToGoOn())
+		return errInterrupted
+	}
+	return nil
+}
+
+func (c *matchCmd) howToGoOn() string {
+	if c.Out == "" {
+		return "; with -o FILE they would have been kept"
+	}
+	return "; the same command goes on"
+}
+
+// match is what the flags ask for; source says in words where its openings come from.
+func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, source string, err error) {
+	switch {
+	case len(c.Agents) < 2:
+		return nil, "", fmt.Errorf("a match has 2 agents or more, not only %s", c.Agents[0])
+	case c.Games < 2 || c.Games%2 == 1:
+		return nil, "", fmt.Errorf("--games %d: want an even number, as each opening is played twice: %d", c.Games, max(2, c.Games+1))
+	case len(c.SPRT) > 0 && (len(c.SPRT) != 2 || len(c.Agents) != 2):
+		return nil, "", fmt.Errorf("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
+	case c.Concurrency < 0:
+		return nil, "", fmt.Errorf("--concurrency %d: must not be negative", c.Concurrency)
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = runtime.GOMAXPROCS(0)
+	}
+	if c.SPRT != nil {
+		if err := c.test().Validate(); err != nil {
+			return nil, "", fmt.Errorf("--sprt: %w", err)
+		}
+	}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return nil, "", fmt.Errorf("--rules: %w", err)
+	}
+	m = &arena.Match{Seed: c.Seed, Concurrency: c.Concurrency}
+	if m.Board, err = game.NewBoard(rules); err != nil {
+		return nil, "", fmt.Errorf("--rules: %w", err)
+	}
+	specs := make([]agent.Spec, len(c.Agents))
+	shared := &sharedModels{notes: notes, known: map[string]eval.Evaluator{}}
+	for i, text := range c.Agents {
+		if specs[i], err = agent.Parse(text); err != nil {
+			return nil, "", err
+		}
+		if _, err := agent.New(specs[i], shared.evaluator); err != nil { // now rather than in the middle of a match
+			return nil, "", fmt.Errorf("agent %q: %w", text, err)
+		}
+	}
+	m.Players = arena.Players(specs, shared.evaluator)
+	source, err = c.openings(ctx, m, notes)
+	return m, source, err
+}
+
+// errDecided ends a match whose sequential test has its verdict.
+var errDecided = errors.New("the test is decided")
+
+// test is the sequential test of --sprt.
+func (c *matchCmd) test() arena.SPRT {
+	const wrong = 0.05
+	return arena.SPRT{Elo0: c.SPRT[0], Elo1: c.SPRT[1], Alpha: wrong, Beta: wrong}
+}
+
+// openings gives the match its openings and says where they come from.
+func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
+	want, distinct := c.Games/2, 0
+	if c.Openings != "" {
+		if c.OpeningPlies != nil {
+			return "", errors.New("--openings and --opening-plies: the openings are either the file's or random")
+		}
+		all, err := c.readOpenings(ctx, m.Board)
+		if err != nil {
+			return "", fmt.Errorf("--openings %s: %w", c.Openings, err)
+		}
+		distinct = len(all)
+		for i := range want {
+			m.Openings = append(m.Openings, all[i%distinct])
+		}
+		source = "a file's"
+	} else {
+		plies := arena.DefaultPlies(m.Board)
+		if c.OpeningPlies != nil {
+			plies = *c.OpeningPlies
+		}
+		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
+			return "", fmt.Errorf("--opening-plies: %w", err)
+		}
+		source = fmt.Sprintf("random of %d plies", plies)
+	}
+	if distinct < want {
+		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and agents without chance repeat their games\n", distinct, want)
+	}
+	return source, nil
+}
+
+func (c *matchCmd) readOpenings(ctx context.Context, b *game.Board) (all [][]int, err error) {
+	in, err := openFile(c.Openings, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	reader := stream.NewReader(ctx, in)
+	var lines []stream.Line
+	for more := true; more; {
+		if lines, more, err = reader.Next(lines[:0], 1024); err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			moves, err := arena.ParseOpening(b, l.Text)
+			if err = errors.Join(l.Err, err); err != nil {
+				return nil, fmt.Errorf("line %d: %w", l.Number, err)
+			}
+			all = append(all, moves)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no positions")
+	}
+	return all, nil
+}
+
+// describe shows the effective configuration.
+func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int) {
+	kept := "games are not kept (-o FILE keeps them)"
+	if c.Out != "" {
+		kept = "games in " + c.Out
+		if have > 0 {
+			kept += fmt.Sprintf(", %d there", have)
+		}
+	}
+	fmt.Fprintf(w, "evald match: %v, %d games of %d players, %d a pair; openings %s, seed %d; %d at once; %s\n",
+		m.Board.Rules(), m.Games(), len(m.Players), c.Games, source, c.Seed, c.Concurrency, kept)
+}
+
+// matchRun is one run of a match.
+type matchRun struct {
+	*matchCmd
+	match    *arena.Match
+	record   *arena.Record // nil without --out
+	games    []arena.Game
+	before   int // games that were there at the start
+	start    time.Time
+	progress *progress
+}
+
+// add keeps a finished game.
+func (r *matchRun) add(g arena.Game) error {
+	if r.record != nil {
+		if err := r.record.Add(g); err != nil {
+			return err
+		}
+		r.games = r.record.Games()
+	} else {
+		r.games = append(r.games, g)
+	}
+	if r.verdict() != arena.Undecided {
+		return errDecided
+	}
+	if !r.progress.due() {
+		return nil
+	}
+	played, all := len(r.games)-r.before, r.match.Games()
+	left := time.Duration(float64(time.Since(r.start)) / float64(played) * float64(all-len(r.games)))
+	text := fmt.Sprintf("%d of %d games, %v left", len(r.games), all, left.Round(time.Second))
+	if r.SPRT != nil {
+		lower, upper := r.test().Bounds()
+		text += fmt.Sprintf("; LLR %.2f (%.2f, %.2f)", r.ratio(), lower, upper)
+	}
+	for _, p := range arena.NewTable(r.match.Names(), r.games).Standings {
+		text += fmt.Sprintf("; %s %+.0f %s", p.Player, p.Elo, plusMinus(p.EloError))
+	}
+	r.progress.text(text)
+	return nil
+}
+
+// ratio is the log likelihood ratio of --sprt.
+func (r *matchRun) ratio() float64 {
+	return r.test().LogRatio(arena.CountPairs(r.games, r.match.Players[0].Name))
+}
+
+// verdict of --sprt; undecided without it.
+func (r *matchRun) verdict() arena.Verdict {
+	if r.SPRT == nil {
+		return arena.Undecided
+	}
+	return r.test().Verdict(r.ratio())
+}
+
+// show writes how the match stands.
+func (r *matchRun) show(w io.Writer) error {
+	report := matchReport{Rules: r.match.Board.Rules().String(), Seed: r.Seed, Table: arena.NewTable(r.match.Names(), r.games)}
+	if r.SPRT != nil {
+		t := r.test()
+		lower, upper := t.Bounds()
+		report.SPRT = &sprtReport{t.Elo0, t.Elo1, r.ratio(), lower, upper, r.verdict()}
+	}
+	if r.Plot != "" {
+		title := fmt.Sprintf("%s, %d games", report.Rules, report.Games)
+		if err := writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) }); err != nil {
+			return err
+		}
+	}
+	if r.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(report)
+	}
+	return report.write(w)
+}
+
+// sharedModels loads each network once. All games ask through one batcher, so that their leaves fill its batches.
+type sharedModels struct {
+	notes io.Writer
+	mu    sync.Mutex
+	known map[string]eval.Evaluator
+}
+
+func (s *sharedModels) evaluator(name string) (eval.Evaluator, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.known[name]; e != nil {
+		return e, nil
+	}
+	network, _, err := loadModel(name, s.notes)
+	if err != nil {
+		return nil, err
+	}
+	e := eval.NewBatcher(net.NewEvaluator(network), eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+	s.known[name] = e
+	return e, nil
+}

@@ -1,0 +1,142 @@
+// Package arena plays matches: every player against every other, each opening twice with colours exchanged.
+//
+// A Match says who plays and from where, and plays the games that are missing. A Record keeps them in a file. Rate
+// turns them into ratings, Table into a table, and SPRT tells when two players have played enough.
+package arena
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+)
+
+// Player takes part in a match.
+type Player struct {
+	Name  string
+	Limit time.Duration // of a move, for counting those that took longer; 0 is none
+
+	// New makes the player's agent for one game. The seed is the game's: another game, another seed; the same match
+	// again, the same seeds. It is called concurrently.
+	New func(seed uint64) (agent.Agent, error)
+}
+
+// Players are those of the specs, in their order, named by them; a spec that is there again is named with "#2" behind
+// it. What a game's seed is, a spec's own is added to.
+func Players(specs []agent.Spec, models agent.Models) []Player {
+	players, count := make([]Player, len(specs)), map[string]int{}
+	for i, spec := range specs {
+		name := spec.String()
+		count[name]++
+		if n := count[name]; n > 1 {
+			name = fmt.Sprintf("%s#%d", name, n)
+		}
+		players[i] = Player{Name: name, Limit: spec.Time, New: func(seed uint64) (agent.Agent, error) {
+			s := spec
+			s.Seed += seed
+			return agent.New(s, models)
+		}}
+	}
+	return players
+}
+
+// Match is a tournament. Its games are numbered from 1, opening by opening, so that those of the same match with more
+// openings begin with them.
+type Match struct {
+	Board       *game.Board
+	Players     []Player // from 2
+	Openings    [][]int  // the actions of each, as from RandomOpenings; each pair plays each twice
+	Seed        uint64
+	Concurrency int // games at once, from 1
+}
+
+// Names are the players' names.
+func (m *Match) Names() []string {
+	names := make([]string, len(m.Players))
+	for i, p := range m.Players {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// Games is the number of games of the match.
+func (m *Match) Games() int { return 2 * len(m.Openings) * pairs(len(m.Players)) }
+
+// pairs is how many pairs there are among so many players.
+func pairs(players int) int { return players * (players - 1) / 2 }
+
+// pairing is what a game's number stands for.
+type pairing struct {
+	pair, opening int // from 0
+	first, second int // players; first has the first move of the game, the opening's included
+}
+
+// pairing of game number n, from 1. Pairs go through an opening together, with the one colours before the other, so
+// that whenever a match ends all have played about as much.
+func (m *Match) pairing(n int) pairing {
+	all := pairs(len(m.Players))
+	n--
+	p := pairing{pair: n % all, opening: n / (2 * all)}
+	left := p.pair
+	for p.first = 0; left >= len(m.Players)-1-p.first; p.first++ {
+		left -= len(m.Players) - 1 - p.first
+	}
+	p.second = p.first + 1 + left
+	if n/all%2 == 1 {
+		p.first, p.second = p.second, p.first
+	}
+	return p
+}
+
+// seed is that of one side (0 moves first) of game n.
+func (m *Match) seed(n, side int) uint64 { return rand.NewPCG(m.Seed, uint64(2*n+side)).Uint64() }
+
+// Run plays the games that are not in have, in order but several at once, and calls done with each that is finished;
+// its calls do not overlap. An error of done ends the match; games under way are abandoned then, as they are when ctx
+// ends, which is an error that wraps ctx.Err(). An agent that cannot be made ends the match too.
+func (m *Match) Run(ctx context.Context, have []Game, done func(Game) error) error {
+	played := make(map[int]bool, len(have))
+	for _, g := range have {
+		played[int(g.Number)] = true
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex // guards next, ended and the calls of done
+	next, ended := 1, false
+	take := func() (n int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for next <= m.Games() && played[next] {
+			next++
+		}
+		next++
+		return next - 1, next-1 <= m.Games() && inner.Err() == nil
+	}
+	work := func() {
+		for n, ok := take(); ok; n, ok = take() {
+			g, err := m.play(inner, n)
+			mu.Lock()
+			if err == nil && !ended { // a game that is finished counts, also after an interrupt
+				err = done(g)
+			}
+			ended = ended || err != nil
+			mu.Unlock()
+			if err != nil {
+				cancel(err) // the first cause stays
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range m.Concurrency {
+		wg.Go(work)
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return fmt.Errorf("match: %w", ctx.Err())
+	}
+	return context.Cause(inner)
+}

@@ -1,0 +1,129 @@
+package arena
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+)
+
+// Game is one finished game: a line of a journal, a row of a Parquet file. First is who makes the game's first move,
+// the opening's included.
+type Game struct {
+	Number  int32 `json:"game" parquet:"game"`       // from 1, in the match
+	Pair    int32 `json:"pair" parquet:"pair"`       // from 1, of players
+	Opening int32 `json:"opening" parquet:"opening"` // from 1
+
+	First  string  `json:"first" parquet:"first,dict"`
+	Second string  `json:"second" parquet:"second,dict"`
+	Points float64 `json:"points" parquet:"points"` // of the first: 1, 0.5 or 0
+	Reason string  `json:"reason" parquet:"reason"` // "4 in a row", "draw" or "forfeit: " and why
+	Plies  int32   `json:"plies" parquet:"plies"`   // of the whole game
+
+	OpeningMoves string `json:"opening_moves" parquet:"opening_moves"` // as in Moves
+	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, the rules before them unless they are 7x6x4
+
+	// By the clock, a move's time from being asked to having answered.
+	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves
+	SecondSeconds float64 `json:"second_seconds" parquet:"second_seconds"` //
+	FirstLongest  float64 `json:"first_longest" parquet:"first_longest"`   // seconds of the longest move
+	SecondLongest float64 `json:"second_longest" parquet:"second_longest"` //
+	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // asked for, those of the opening not included
+	SecondMoves   int32   `json:"second_moves" parquet:"second_moves"`     //
+	FirstLate     int32   `json:"first_late" parquet:"first_late"`         // moves that took longer than the player's limit
+	SecondLate    int32   `json:"second_late" parquet:"second_late"`       //
+}
+
+const (
+	drawReason    = "draw"
+	forfeitReason = "forfeit: "
+)
+
+// Forfeit reports whether the loser lost by an error or an illegal move.
+func (g *Game) Forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
+
+// side is one player's part in a game.
+type side struct {
+	agent   agent.Agent
+	limit   time.Duration
+	sum     time.Duration
+	longest time.Duration
+	moves   int32
+	late    int32
+}
+
+// move asks for a move and takes the time. reason says why there is none; the error is one that ends the match.
+func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action int, reason string, err error) {
+	start := time.Now()
+	action, err = s.agent.Move(ctx, b, p)
+	took := time.Since(start)
+	if ctx.Err() != nil {
+		return 0, "", ctx.Err()
+	}
+	s.moves++
+	s.sum += took
+	s.longest = max(s.longest, took)
+	if s.limit > 0 && took > s.limit {
+		s.late++
+	}
+	switch {
+	case err != nil:
+		return 0, forfeitReason + strings.ReplaceAll(err.Error(), "\n", " "), nil
+	case !b.CanPlay(p, action):
+		return 0, fmt.Sprintf("%splayed %d, which is no legal move", forfeitReason, action+1), nil
+	}
+	return action, "", nil
+}
+
+// play is game number n.
+func (m *Match) play(ctx context.Context, n int) (Game, error) {
+	at := m.pairing(n)
+	players := [2]Player{m.Players[at.first], m.Players[at.second]}
+	var sides [2]side
+	for i, p := range players {
+		a, err := p.New(m.seed(n, i))
+		if err != nil {
+			return Game{}, fmt.Errorf("player %s: %w", p.Name, err)
+		}
+		sides[i] = side{agent: a, limit: p.Limit}
+	}
+	g := Game{
+		Number: int32(n), Pair: int32(at.pair + 1), Opening: int32(at.opening + 1),
+		First: players[0].Name, Second: players[1].Name, OpeningMoves: m.opening(at.opening),
+	}
+	b, rules := m.Board, m.Board.Rules()
+	var p game.Position
+	moves := append([]int(nil), m.Openings[at.opening]...)
+	for _, a := range moves {
+		p = b.Play(p, a)
+	}
+	for g.Reason == "" {
+		mover := len(moves) % 2
+		action, reason, err := sides[mover].move(ctx, b, p)
+		switch {
+		case err != nil:
+			return Game{}, err
+		case reason != "":
+			g.Reason, g.Points = reason, float64(mover)
+			continue
+		}
+		moves = append(moves, action)
+		p = b.Play(p, action)
+		switch b.Result(p) {
+		case game.Draw:
+			g.Reason, g.Points = drawReason, 0.5
+		case game.Loss:
+			g.Reason, g.Points = fmt.Sprintf("%d in a row", rules.InARow), float64(1-mover)
+		}
+	}
+	g.Plies, g.Moves = int32(len(moves)), game.FormatNotation(rules, moves)
+	g.FirstSeconds, g.FirstLongest, g.FirstMoves, g.FirstLate = sides[0].sum.Seconds(), sides[0].longest.Seconds(), sides[0].moves, sides[0].late
+	g.SecondSeconds, g.SecondLongest, g.SecondMoves, g.SecondLate = sides[1].sum.Seconds(), sides[1].longest.Seconds(), sides[1].moves, sides[1].late
+	return g, nil
+}
+
+// opening is an opening (from 0) as text.
+func (m *Match) opening(i int) string { return game.FormatNotation(m.Board.Rules(), m.Openings[i]) }

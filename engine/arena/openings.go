@@ -1,0 +1,123 @@
+package arena
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// DefaultPlies is a sensible length of random openings: 4 on 7x6, none on the smallest boards.
+func DefaultPlies(b *game.Board) int { return min(8, b.Cells()/10) }
+
+// RandomOpenings draws n openings of random legal moves. In each the game goes on, neither side has a move that wins
+// at once, and no side wins by force in a few plies. They are distinct, also up to mirror images, as far as there are
+// enough; then they repeat from the first on, and distinct says how many there are. The first openings of a longer
+// list are those of a shorter one.
+func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int, distinct int, err error) {
+	if plies < 0 || plies >= b.Cells() {
+		return nil, 0, fmt.Errorf("openings of %d plies: want 0 to %d on %v", plies, b.Cells()-1, b.Rules())
+	}
+	r := rand.New(rand.NewPCG(seed, 0x6f70656e696e67))
+	seen := map[game.Position]bool{}
+	const enough = 10000 // draws in a row without a new opening: there are no more, or they are very rare
+	for misses := 0; len(openings) < n && misses < enough; misses++ {
+		p, moves := randomMoves(r, b, plies)
+		key, _ := b.Canonical(p)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if plies == 0 || len(moves) == plies && quiet(b, p) {
+			openings = append(openings, moves)
+			misses = 0
+		}
+	}
+	distinct = len(openings)
+	if distinct == 0 && n > 0 {
+		return nil, 0, fmt.Errorf("openings of %d plies: none on %v leaves the game open; ask for fewer plies, or 0", plies, b.Rules())
+	}
+	for i := distinct; i < n; i++ {
+		openings = append(openings, openings[i%distinct])
+	}
+	return openings, distinct, nil
+}
+
+// randomMoves plays random moves, fewer where the game ends.
+func randomMoves(r *rand.Rand, b *game.Board, plies int) (p game.Position, moves []int) {
+	for len(moves) < plies && b.Result(p) == game.Ongoing {
+		legal := b.Legal(p)
+		for range r.IntN(legal.OnesCount()) {
+			legal = legal.WithoutFirst()
+		}
+		moves = append(moves, b.Action(legal.First()))
+		p = b.PlayCell(p, legal.LowBit())
+	}
+	return p, moves
+}
+
+// quiet reports whether the game goes on, neither side could win with the next stone, and neither wins by force soon.
+func quiet(b *game.Board, p game.Position) bool {
+	if b.Result(p) != game.Ongoing {
+		return false
+	}
+	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		if b.Won(p.Own.Or(l.LowBit())) || b.Won(p.Other().Or(l.LowBit())) {
+			return false
+		}
+	}
+	// As deep as some 100 000 positions without any pruning: 6 plies on 7 columns.
+	depth := 1
+	for size := 1; size*b.Actions() <= 150_000 && depth < b.Cells(); depth++ {
+		size *= max(2, b.Actions())
+	}
+	return forced(b, p, depth-1) == 0
+}
+
+// forced is 1 where the side to move wins within so many plies whatever the other does, -1 where it loses, else 0.
+// The game is not over.
+func forced(b *game.Board, p game.Position, plies int) int {
+	if plies == 0 {
+		return 0
+	}
+	legal := b.Legal(p)
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		if b.Won(p.Own.Or(l.LowBit())) {
+			return 1
+		}
+	}
+	best := -1
+	for l := legal; !l.IsZero() && best < 1; l = l.WithoutFirst() {
+		value := 0
+		if child := b.PlayCell(p, l.LowBit()); child.All != b.Full() {
+			value = -forced(b, child, plies-1)
+		}
+		best = max(best, value)
+	}
+	return best
+}
+
+// ParseOpening reads an opening: moves from the empty board, behind the rules unless they are 7x6x4. The game must go
+// on after it.
+func ParseOpening(b *game.Board, text string) ([]int, error) {
+	rules, moves := game.Connect4, text
+	if prefix, rest, found := strings.Cut(text, ":"); found && !strings.HasPrefix(text, "{") {
+		r, err := game.ParseRules(prefix)
+		if err != nil {
+			return nil, err
+		}
+		rules, moves = r, rest
+	}
+	if rules != b.Rules() {
+		return nil, fmt.Errorf("opening %s is of %v, the match of %v", text, rules, b.Rules())
+	}
+	p, actions, err := b.ParseMoves(moves)
+	if err != nil {
+		return nil, err
+	}
+	if b.Result(p) != game.Ongoing {
+		return nil, fmt.Errorf("opening %s: the game is over", text)
+	}
+	return actions, nil
+}

@@ -1,0 +1,257 @@
+package arena
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+)
+
+// Settings are what all games of a record have in common. Games of other settings are other games.
+type Settings struct {
+	Rules    string   `json:"rules"`
+	Players  []string `json:"players"` // in their order
+	Seed     uint64   `json:"seed"`
+	Openings string   `json:"openings"` // where they come from, in words; each game has its own beside it
+}
+
+// Record is the file of a match. While the match runs finished games are appended to a journal beside it, FILE.part:
+// a line of JSON with the settings, then one for each game. Each is written at once with its newline, so that only
+// the last can be torn when the program is killed. Close writes them all to FILE as Parquet, with the settings as
+// metadata under "evald.match", and removes the journal. The games of a record are those of FILE and of its journal.
+type Record struct {
+	path     string
+	settings Settings
+	games    []Game
+
+	journal   *os.File
+	journaled int // games in it when it was opened
+}
+
+const settingsKey = "evald.match"
+
+// OpenRecord opens the record of a match or begins it. The games there are checked against the match: where it is
+// another one, the error says what differs.
+func OpenRecord(path string, m *Match, openings string) (*Record, error) {
+	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
+	if err := r.readParquet(); err != nil {
+		return nil, fmt.Errorf("record %s: %w", path, err)
+	}
+	if err := r.openJournal(); err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.part(), err)
+	}
+	slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
+	r.games = slices.CompactFunc(r.games, func(a, b Game) bool { return a.Number == b.Number })
+	if err := m.checkAll(r.games); err != nil {
+		return nil, errors.Join(fmt.Errorf("record %s: %w", path, err), r.abandon())
+	}
+	return r, nil
+}
+
+// abandon closes a record to which nothing was added, and leaves the files as they were.
+func (r *Record) abandon() error {
+	if r.journaled > 0 {
+		return r.journal.Close()
+	}
+	return errors.Join(r.journal.Close(), os.Remove(r.part()))
+}
+
+// Games are those finished so far, in no certain order. The slice must not be changed.
+func (r *Record) Games() []Game { return r.games }
+
+// Add appends a finished game. It is safe once Add has returned, unless the machine itself goes down.
+func (r *Record) Add(g Game) error {
+	r.games = append(r.games, g)
+	return r.writeLine(g)
+}
+
+// Close writes the file, if there are games, and removes the journal.
+func (r *Record) Close() error {
+	if len(r.games) > 0 {
+		slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
+		if err := r.writeParquet(); err != nil {
+			return errors.Join(fmt.Errorf("record %s: %w; the games are in %s", r.path, err, r.part()), r.journal.Close())
+		}
+	}
+	return errors.Join(r.journal.Close(), os.Remove(r.part()))
+}
+
+func (r *Record) part() string { return r.path + ".part" }
+
+func (r *Record) writeLine(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = r.journal.Write(append(line, '\n'))
+	return err
+}
+
+func (r *Record) readParquet() error {
+	f, err := os.Open(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	const foreign = "is there already and is no record of a match: name another file"
+	if !info.Mode().IsRegular() {
+		return errors.New(foreign)
+	}
+	file, err := parquet.OpenFile(f, info.Size())
+	if err != nil {
+		return errors.New(foreign)
+	}
+	text, ok := file.Lookup(settingsKey)
+	if !ok {
+		return errors.New(foreign)
+	}
+	var there Settings
+	if err := json.Unmarshal([]byte(text), &there); err != nil {
+		return fmt.Errorf("its settings: %w", err)
+	}
+	if err := r.same(there); err != nil {
+		return err
+	}
+	r.games, err = parquet.Read[Game](f, info.Size())
+	return err
+}
+
+func (r *Record) writeParquet() error {
+	settings, err := json.Marshal(r.settings)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[Game](&b, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("evald", "", ""),
+		parquet.KeyValueMetadata(settingsKey, string(settings)))
+	_, err = w.Write(r.games)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return renameio.WriteFile(r.path, b.Bytes(), 0o644)
+}
+
+// openJournal reads the journal's whole lines, cuts off what comes behind them, and leaves it open for more. An empty
+// or torn first line is that of a program killed before its first game.
+func (r *Record) openJournal() error {
+	f, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	r.journal = f
+	if err := r.readJournal(); err != nil {
+		f.Close()
+		return err
+	}
+	return nil
+}
+
+func (r *Record) readJournal() error {
+	in := bufio.NewReader(r.journal)
+	var end int64 // of the last whole line
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if number == 1 {
+			var there Settings
+			if err := json.Unmarshal(line, &there); err != nil || len(there.Players) == 0 {
+				return errors.New("is there already and is no journal of a match: name another file with --out, or remove it")
+			}
+			if err := r.same(there); err != nil {
+				return err
+			}
+		} else {
+			var g Game
+			if err := json.Unmarshal(line, &g); err != nil {
+				return fmt.Errorf("line %d: %w; remove that line, and its game is played again", number, err)
+			}
+			r.games = append(r.games, g)
+			r.journaled++
+		}
+		end += int64(len(line))
+	}
+	if err := r.journal.Truncate(end); err != nil {
+		return err
+	}
+	if _, err := r.journal.Seek(end, io.SeekStart); err != nil {
+		return err
+	}
+	if end == 0 {
+		return r.writeLine(r.settings)
+	}
+	return nil
+}
+
+// same says what differs between the settings of the record and those of the match.
+func (r *Record) same(there Settings) error {
+	var differ []string
+	differs := func(what, there, here string) {
+		if there != here {
+			differ = append(differ, fmt.Sprintf("%s %s there, %s here", what, there, here))
+		}
+	}
+	here := r.settings
+	differs("rules are", there.Rules, here.Rules)
+	differs("players are", strings.Join(there.Players, " "), strings.Join(here.Players, " "))
+	differs("seed is", fmt.Sprint(there.Seed), fmt.Sprint(here.Seed))
+	differs("openings are", there.Openings, here.Openings)
+	if differ == nil {
+		return nil
+	}
+	return fmt.Errorf("has games of another match (%s): go on with its settings, or name another file", strings.Join(differ, "; "))
+}
+
+// checkAll says why the games, in the order of their numbers, are not those of the match, or nil.
+func (m *Match) checkAll(games []Game) error {
+	for i := range games {
+		if err := m.check(&games[i]); err != nil {
+			return err
+		}
+	}
+	if len(games) > 0 {
+		if last := m.pairing(int(games[len(games)-1].Number)); last.opening >= len(m.Openings) {
+			return fmt.Errorf("has %d games a pair: ask for as many or more, or name another file", 2*(last.opening+1))
+		}
+	}
+	return nil
+}
+
+// check says why a game read from a record is not one of the match, or nil.
+func (m *Match) check(g *Game) error {
+	if g.Number < 1 {
+		return fmt.Errorf("game %d: games are numbered from 1", g.Number)
+	}
+	at := m.pairing(int(g.Number))
+	switch {
+	case g.First != m.Players[at.first].Name || g.Second != m.Players[at.second].Name:
+		return fmt.Errorf("game %d is %s against %s there, %s against %s here", g.Number, g.First, g.Second, m.Players[at.first].Name, m.Players[at.second].Name)
+	case at.opening < len(m.Openings) && g.OpeningMoves != m.opening(at.opening):
+		return fmt.Errorf("game %d begins with %s there, with %s here: go on with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
+	case g.Points != 0 && g.Points != 0.5 && g.Points != 1:
+		return fmt.Errorf("game %d: %v points, want 0, 0.5 or 1", g.Number, g.Points)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package arena
+
+import (
+	"fmt"
+	"math"
+)
+
+// SPRT is a sequential test between two hypotheses: the first player is Elo0, or it is Elo1, better than the second.
+// It ends as soon as the logarithm of the likelihood ratio leaves the bounds log(Beta/(1-Alpha)) and
+// log((1-Beta)/Alpha) (A. Wald, Sequential tests of statistical hypotheses, 1945).
+type SPRT struct {
+	Elo0, Elo1  float64
+	Alpha, Beta float64 // the probability of accepting Elo1 where Elo0 is true, and Elo0 where Elo1 is
+}
+
+// Verdict is what a test says so far.
+type Verdict string
+
+// The verdicts.
+const (
+	Undecided Verdict = "undecided"
+	Accept0   Verdict = "elo0"
+	Accept1   Verdict = "elo1"
+)
+
+// Validate names what is out of range, or is nil.
+func (s SPRT) Validate() error {
+	switch {
+	case !(s.Elo0 < s.Elo1) || math.Abs(s.Elo0) > 2000 || math.Abs(s.Elo1) > 2000:
+		return fmt.Errorf("elo0 %v, elo1 %v: want elo0 less than elo1, both within ±2000", s.Elo0, s.Elo1)
+	case !(s.Alpha > 0 && s.Alpha < 0.5 && s.Beta > 0 && s.Beta < 0.5):
+		return fmt.Errorf("alpha %v, beta %v: want more than 0 and less than 0.5", s.Alpha, s.Beta)
+	}
+	return nil
+}
+
+// Bounds are those of the log likelihood ratio.
+func (s SPRT) Bounds() (lower, upper float64) {
+	return math.Log(s.Beta / (1 - s.Alpha)), math.Log((1 - s.Beta) / s.Alpha)
+}
+
+// Verdict of a log likelihood ratio.
+func (s SPRT) Verdict(ratio float64) Verdict {
+	lower, upper := s.Bounds()
+	switch {
+	case ratio <= lower:
+		return Accept0
+	case ratio >= upper:
+		return Accept1
+	}
+	return Undecided
+}
+
+// LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0: that of the likeliest distributions of
+// pair scores that have the expected score of the one and of the other. pairs counts the pairs of games by the first
+// player's points, 0, 0.5, 1, 1.5, 2. The test is that of fishtest, Stockfish's testing framework, with logistic Elo
+// (M. Van den Bergh, The generalized maximum likelihood ratio for the expectation value of a distribution); as there,
+// a count of 0 is taken for 0.001.
+func (s SPRT) LogRatio(pairs [5]int) float64 {
+	var n [5]float64
+	any := false
+	for i, count := range pairs {
+		n[i] = max(float64(count), 1e-3)
+		any = any || count > 0
+	}
+	if !any {
+		return 0
+	}
+	mean0, mean1 := logistic(s.Elo0/elo), logistic(s.Elo1/elo)
+	t0, t1 := tilt(n, mean0), tilt(n, mean1)
+	sum := 0.0
+	for i := range n {
+		sum += n[i] * math.Log((1+t0*(pairScore(i)-mean0))/(1+t1*(pairScore(i)-mean1)))
+	}
+	return sum
+}
+
+// CountPairs counts pairs of games on one opening, both with the player, by its points: 0, 0.5, 1, 1.5, 2. Openings with
+// one game yet are left out.
+func CountPairs(games []Game, player string) (pairs [5]int) {
+	halves := map[int32]int{} // twice the points and one more of the first game of a pair, by opening; 0 where there is none
+	for i := range games {
+		g := &games[i]
+		points := int(2 * g.Points)
+		if g.First != player {
+			points = 2 - points
+		}
+		if before := halves[g.Opening]; before > 0 {
+			pairs[before-1+points]++
+		} else {
+			halves[g.Opening] = points + 1
+		}
+	}
+	return pairs
+}
+
+// pairScore is the score, 0 to 1, of the i-th count of pairs.
+func pairScore(i int) float64 { return float64(i) / 4 }
+
+// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the mean asked for: those are the likeliest
+// distribution with that mean, up to a factor. The weighted sum of a_i - mean falls as t rises.
+func tilt(n [5]float64, mean float64) float64 {
+	low, high := -1/(1-mean), 1/mean // where a weight of the extreme scores becomes infinite
+	for range 200 {
+		t := (low + high) / 2
+		sum := 0.0
+		for i := range n {
+			d := pairScore(i) - mean
+			sum += n[i] * d / (1 + t*d)
+		}
+		if sum > 0 {
+			low = t
+		} else {
+			high = t
+		}
+	}
+	return (low + high) / 2
+}
