@@ -21,13 +21,16 @@ func (n negamax) Move(ctx context.Context, b *game.Board, p game.Position) (int,
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("negamax: %w", err)
 	}
-	_, best := n.search(b, p, negamaxDepth)
+	_, best := n.search(ctx, b, p, negamaxDepth)
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("negamax: %w", err)
+	}
 	return best, nil
 }
 
 // search is the score of p for its side to move, doubled so that it is whole, and the move that has it; -1 where there
-// is none.
-func (n negamax) search(b *game.Board, p game.Position, depth int) (score, action int) {
+// is none. Once ctx has ended both mean nothing.
+func (n negamax) search(ctx context.Context, b *game.Board, p game.Position, depth int) (score, action int) {
 	cells, stones := b.Cells(), p.Plies()
 	if stones == cells {
 		return 0, -1
@@ -37,12 +40,12 @@ func (n negamax) search(b *game.Board, p game.Position, depth int) (score, actio
 		return soon, b.Action(wins.First())
 	}
 	best, action := -2*cells, -1
-	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+	for l := b.Legal(p); !l.IsZero() && (depth < 2 || ctx.Err() == nil); l = l.WithoutFirst() {
 		s := 0
 		if depth <= 0 {
 			s = soon + 2*neighbours(b, p, l.First())
 		} else {
-			s, _ = n.search(b, b.PlayCell(p, l.LowBit()), depth-1)
+			s, _ = n.search(ctx, b, b.PlayCell(p, l.LowBit()), depth-1)
 			s = -s
 		}
 		if s > best || s == best && n.IntN(2) == 0 {

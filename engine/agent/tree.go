@@ -31,6 +31,12 @@ type searcher struct {
 	tree      *mcts.Tree
 }
 
+// What a search is likely to need.
+const (
+	nodesPerVisit  = 7
+	nodesPerSecond = 5e6
+)
+
 // Leaves that one tree has under way at once.
 const treeBatch = 16
 
@@ -72,6 +78,10 @@ func newMCTS(s Spec, models Models) (Agent, error) {
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config) *searcher {
 	c.MaxNodes = 1 << 23 // 256 MiB
+	c.Reserve = s.Visits * nodesPerVisit
+	if s.Visits == 0 {
+		c.Reserve = int(s.Time.Seconds() * nodesPerSecond)
+	}
 	return &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch}
 }
 

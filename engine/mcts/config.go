@@ -48,8 +48,11 @@ type Config struct {
 	Moves, Visits int
 
 	// MaxNodes bounds the memory, 32 bytes each; a node has one for each of its moves. When they are used up, leaves
-	// are still evaluated and count, but get no children.
+	// are still evaluated and count, but get no children. Advance keeps at most a keptPart of them.
 	MaxNodes int
+
+	// Reserve is for how many nodes there is memory from the start, so that no visit waits for it to grow.
+	Reserve int
 
 	Seed uint64
 }
@@ -71,6 +74,7 @@ func (c Config) validate(b *game.Board) error {
 		{"Alpha", c.Alpha, 1e-6, 1e6},
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
 		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
+		{"Reserve", float64(c.Reserve), 0, 1 << 31},
 		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), 1 << 31},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {

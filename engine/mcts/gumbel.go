@@ -100,7 +100,7 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 			sum += float64(c.prior) * c.mean()
 		}
 	}
-	mixed := -float64(n.raw)
+	mixed := -float64(n.raw) / rawUnit
 	if weight > 0 {
 		mixed = (mixed + visits*sum/weight) / (1 + visits)
 	}

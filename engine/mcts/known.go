@@ -42,7 +42,7 @@ func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 
 func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
 	n := &t.nodes[at]
-	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), -k.Value, k.Draw
+	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
 	switch k.Result {
 	case game.Win:
 		n.proof = lost

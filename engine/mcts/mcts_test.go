@@ -310,6 +310,48 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// With memory used up, many leaves under way at once find what one at a time finds.
+func TestMemoryFullManyLeaves(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
+		c := config(s)
+		c.MaxNodes = 3000
+		var best, share [2]int
+		for k, batch := range []int{1, 32} {
+			tr := tree(t, b, c, game.Position{})
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 40_000, Batch: batch}); err != nil {
+				t.Fatal(err)
+			}
+			best[k] = tr.Best()
+			share[k] = tr.Moves(nil)[tr.Best()].Visits * 100 / tr.Visits()
+		}
+		if best[0] != best[1] || max(share[0]-share[1], share[1]-share[0]) > 10 {
+			t.Errorf("%v: column %d with %d%% of the visits, one leaf at a time; column %d with %d%%, 64 under way", s, best[0]+1, share[0], best[1]+1, share[1])
+		}
+	}
+}
+
+// Advance keeps what the visits found, and no more nodes than it may.
+func TestAdvanceKeepsPart(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		c := config(s)
+		c.MaxNodes = 8000
+		tr := tree(t, b, c, game.Position{})
+		search(t, evaluator(t, eval.Bitsquares), tr, 3000)
+		before := tr.Moves(nil)
+		best := tr.Best()
+		tr.Advance(best)
+		if tr.Nodes() > 1001 || tr.Nodes() < 500 || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
+			t.Errorf("%v: %d nodes, %d visits, value %v; want at most 1001, %d, %v", s, tr.Nodes(), tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
+		}
+		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
+		if tr.Result() == game.Ongoing && tr.Visits() != 5000 {
+			t.Errorf("%v: %d visits after going on to 5000", s, tr.Visits())
+		}
+	}
+}
+
 // Where a proved draw beats all else, visits want no evaluation; time ends the search all the same.
 func TestEndlessDraw(t *testing.T) {
 	// Tic-tac-toe from the corner: draws all over, which a tree proves before it has proved the root.

@@ -208,14 +208,26 @@ func (t *Tree) Advance(action int) {
 	t.Reset(root)
 }
 
-// keep copies the nodes below top, which becomes the root, to the front, level by level.
+// keptPart of MaxNodes is kept by Advance at most: copying more would take a good part of a move's time.
+const keptPart = 8
+
+// keep copies the nodes below top, which becomes the root, to the front, level by level. Where they are too many the
+// deepest lose their moves, but not what their visits found.
 func (t *Tree) keep(top uint32) {
+	most := max(t.config.MaxNodes/keptPart, game.MaxBits+1)
 	to := append(t.spare[:0], node{}, t.nodes[top])
 	for i := rootNode; i < len(to); i++ {
-		if from := to[i].first; from != 0 {
-			to[i].first = uint32(len(to))
-			to = append(to, t.nodes[from:from+uint32(to[i].count)]...)
+		n := &to[i]
+		if n.first == 0 {
+			continue
 		}
+		moves := t.nodes[n.first : n.first+uint32(n.count)]
+		if len(to)+len(moves) > most {
+			n.first, n.count = 0, 0
+			continue
+		}
+		n.first = uint32(len(to))
+		to = append(to, moves...)
 	}
-	t.nodes, t.spare = to, t.nodes
+	t.nodes, t.spare = append(t.nodes[:0], to...), to
 }

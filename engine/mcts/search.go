@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,7 +17,7 @@ import (
 // Limits end a search: each tree gets Visits visits in all, and no visit begins once ctx has ended.
 type Limits struct {
 	Visits int // of a tree's root, those it had before included; from 1
-	Batch  int // rows of a batch at most, from 1
+	Batch  int // rows of a batch at most, from 1; of a single tree at most maxPending/2
 
 	// Decide ends the search of a single tree once no other move can become the one with the most visits, in the visits
 	// that are left, or in those that the time until ctx's deadline allows at the rate so far.
@@ -33,8 +34,14 @@ func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits)
 	if limits.Visits < 1 || limits.Batch < 1 {
 		return fmt.Errorf("mcts: %d visits in batches of %d: must be 1 or more", limits.Visits, limits.Batch)
 	}
+	if len(trees) == 1 && limits.Batch > maxPending/2 {
+		return fmt.Errorf("mcts: batches of %d leaves of one tree: at most %d", limits.Batch, maxPending/2)
+	}
 	return start(ctx, e, trees, limits, len(trees) == 1)
 }
+
+// maxPending is how many leaves a tree can have under way.
+const maxPending = math.MaxUint16
 
 // searchMany is Search with one leaf under way a tree, even of a single one.
 func searchMany(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {

@@ -13,13 +13,16 @@ type node struct {
 	visits  uint32
 	first   uint32 // its moves are nodes[first : first+count]; 0 while it has none
 	prior   float32
-	raw     float32 // what the evaluator said of it
 	draw    float32 // mean probability of a draw over its visits
+	raw     int16   // what the evaluator said of it, -1..1 in units of 1/rawUnit
+	pending uint16  // visits under way: each counts as a loss until it is answered
 	count   uint8
 	action  uint8
 	proof   proof
-	pending uint8 // visits under way: each counts as a loss until it is answered
 }
+
+// rawUnit is the int16 that stands for 1.
+const rawUnit = math.MaxInt16
 
 // proof is what is known for certain, for the side that made the move.
 type proof int8
@@ -64,7 +67,7 @@ func New(board *game.Board, c Config) (*Tree, error) {
 	if err := c.validate(board); err != nil {
 		return nil, err
 	}
-	t := &Tree{board: board, config: c, pcg: rand.NewPCG(c.Seed, 0)}
+	t := &Tree{board: board, config: c, pcg: rand.NewPCG(c.Seed, 0), nodes: make([]node, 0, min(c.Reserve, c.MaxNodes)+2)}
 	t.random = rand.New(t.pcg)
 	t.Reset(game.Position{})
 	return t, nil
@@ -113,7 +116,7 @@ func (t *Tree) begin(leaf *Leaf) {
 // step goes on by one move, if there is one to go on with.
 func (t *Tree) step(leaf *Leaf) (more bool) {
 	at := leaf.path[leaf.depth]
-	if n := &t.nodes[at]; n.first == 0 || n.proof != open {
+	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.growLate(n, leaf) {
 		return false
 	}
 	child := t.choose(at, leaf.depth)
@@ -127,6 +130,21 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 	return true
 }
 
+// growLate gives a node its moves at its second visit, and reports whether there is one to go on with. UCT can wait so
+// long, since it has no use for priors; most nodes never see a second visit.
+func (t *Tree) growLate(n *node, leaf *Leaf) bool {
+	if n.visits == 0 || t.config.Selection != UCT {
+		return false
+	}
+	at := leaf.path[leaf.depth]
+	t.grow(at, leaf.Position, nil)
+	if t.nodes[at].first == 0 {
+		return false
+	}
+	t.prove(leaf.path[:leaf.depth+1])
+	return t.nodes[at].proof == open
+}
+
 // arrive ends a visit where step left it; see Descend.
 func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	if leaf.depth < 0 {
@@ -134,8 +152,8 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	}
 	path := leaf.path[:leaf.depth+1]
 	n := &t.nodes[path[leaf.depth]]
-	if n.proof == open && n.pending > 0 {
-		return false, false // a leaf under way has no moves to go on with
+	if n.blocked() {
+		return false, false
 	}
 	if n.proof == open && !t.board.Wins(leaf.Position).IsZero() {
 		n.proof = lost
@@ -158,14 +176,16 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
 		t.nodes[i].pending--
 	}
 	at := path[leaf.depth]
-	t.grow(at, leaf.Position, policy)
+	if at == rootNode || t.config.Selection != UCT {
+		t.grow(at, leaf.Position, policy)
+	}
 	if at == rootNode {
 		t.startRoot()
 	}
 	if t.nodes[at].first != 0 {
 		t.prove(path)
 	}
-	t.nodes[at].raw = wdl[2] - wdl[0]
+	t.nodes[at].raw = int16(rawUnit * (wdl[2] - wdl[0]))
 	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
 }
 
@@ -176,7 +196,8 @@ func (t *Tree) Abandon(leaf *Leaf) {
 	}
 }
 
-// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once.
+// grow gives node at its moves, if there is room and they are not there yet; all are alike where policy is nil. No move
+// of p wins at once.
 func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
@@ -186,7 +207,10 @@ func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
 	first := uint32(len(t.nodes))
 	for ; !legal.IsZero(); legal = legal.WithoutFirst() {
 		a := t.board.Action(legal.First())
-		n := node{action: uint8(a), prior: policy[a]}
+		n := node{action: uint8(a), prior: 1 / float32(count)}
+		if policy != nil {
+			n.prior = policy[a]
+		}
 		if p.All.Or(legal.LowBit()) == t.board.Full() {
 			n.proof = drawn
 		}
@@ -306,8 +330,11 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node is a leaf under way.
-func (n *node) blocked() bool { return n.pending > 0 && n.first == 0 && n.proof == open }
+// blocked reports whether the node is a leaf under way for the first time: nothing is known of it, and it has no moves
+// to go on with. (A leaf that got no moves, as memory is full, may be under way any number of times.)
+func (n *node) blocked() bool {
+	return n.pending > 0 && n.visits == 0 && n.first == 0 && n.proof == open
+}
 
 func (t *Tree) chooseUCT(n *node) uint32 {
 	best, most, untried := uint32(0), math.Inf(-1), 0
