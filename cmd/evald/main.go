@@ -22,6 +22,7 @@ type cli struct {
 	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
 	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Kaggle kaggleCmd `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
