@@ -102,7 +102,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	if p.Linked != "" {
 		fmt.Fprintf(s.err, "evald: the program is linked with %s; one built with CGO_ENABLED=0 runs everywhere\n", p.Linked)
 	}
-	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s, plays column %d first, after %v\n",
-		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.First, p.Time.Round(time.Millisecond))
+	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
+		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))
 	return nil
 }

@@ -3,6 +3,7 @@ package kaggle
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	_ "embed"
@@ -28,6 +29,8 @@ type Submission struct {
 	Agent   agent.Spec
 	Model   string // file of the agent's network; empty where it has none, or one that ships in the program
 	Program string // file of the program, for linux/amd64
+
+	limit int64 // in bytes, where it is not MaxSize: for tests
 }
 
 // Names in the archive. main.py and the agent's spec know them.
@@ -47,8 +50,7 @@ const MaxSize = 100 << 20
 type Packed struct {
 	Bytes  int64
 	Agent  agent.Spec    // as main.py starts it
-	First  int           // its first move, a column from 0
-	Time   time.Duration // that it took, with the program's start
+	Time   time.Duration // that its first move took, with the program's start
 	Linked string        // libraries that the program needs; empty where it is static
 }
 
@@ -74,12 +76,12 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	if p.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
 		return Packed{}, err
 	}
-	if p.Bytes > MaxSize {
+	if limit := cmp.Or(s.limit, MaxSize); p.Bytes > limit {
 		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have; "+
-			"a program built with -ldflags=\"-s -w\" is smaller", name, float64(p.Bytes)/(1<<20), MaxSize>>20)
+			"a program built with -ldflags=\"-s -w\" is smaller", name, float64(p.Bytes)/(1<<20), limit>>20)
 	}
 	begin := time.Now()
-	if p.First, err = tryArchive(ctx, file.Name(), p.Agent); err != nil {
+	if err := tryArchive(ctx, file.Name(), p.Agent); err != nil {
 		return Packed{}, fmt.Errorf("pack %s: the first move of a game: %w", name, err)
 	}
 	p.Time = time.Since(begin)
@@ -129,14 +131,14 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 }
 
 // tryArchive unpacks an archive and lets its program play the first move.
-func tryArchive(ctx context.Context, name string, spec agent.Spec) (first int, err error) {
+func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
 	dir, err := os.MkdirTemp("", "evald-pack-")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	if err := unpack(name, dir); err != nil {
-		return 0, err
+		return err
 	}
 	const act, overage = 2, 60 // seconds, as Kaggle gives them
 	ctx, cancel := context.WithTimeout(ctx, (act+overage+10)*time.Second)
@@ -149,7 +151,7 @@ func tryArchive(ctx context.Context, name string, spec agent.Spec) (first int, e
 	c.Stderr = &stderr
 	out, failed := c.Output()
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 	var reply struct {
 		Action *int
@@ -157,13 +159,13 @@ func tryArchive(ctx context.Context, name string, spec agent.Spec) (first int, e
 	}
 	switch err := json.Unmarshal(out, &reply); {
 	case err == nil && reply.Error != "":
-		return 0, errors.New(reply.Error)
+		return errors.New(reply.Error)
 	case failed != nil:
-		return 0, fmt.Errorf("%s: %w: %s", programFile, failed, strings.TrimSpace(stderr.String()))
+		return fmt.Errorf("%s: %w: %s", programFile, failed, strings.TrimSpace(stderr.String()))
 	case err != nil || reply.Action == nil || *reply.Action < 0 || *reply.Action >= game.Connect4.Columns:
-		return 0, fmt.Errorf("%s has answered %.100q, not a move", programFile, out)
+		return fmt.Errorf("%s has answered %.100q, not a move", programFile, out)
 	}
-	return *reply.Action, nil
+	return nil
 }
 
 // unpack extracts one of our archives.
