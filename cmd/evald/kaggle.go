@@ -91,11 +91,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	submission := kaggle.Submission{Agent: spec, Program: c.Binary}
-	if _, heuristic := heuristics[spec.Model]; spec.Model != "" && !heuristic && !slices.Contains(models.Names(), spec.Model) {
-		submission.Model = spec.Model
-	}
-	p, err := kaggle.Pack(ctx, submission, c.Output)
+	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Program: c.Binary}, c.Output)
 	if err != nil {
 		return err
 	}
@@ -105,4 +101,12 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
 		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))
 	return nil
+}
+
+// modelFile is the file of an agent's model; empty where it has none outside of the program.
+func modelFile(model string) string {
+	if _, heuristic := heuristics[model]; heuristic || slices.Contains(models.Names(), model) {
+		return ""
+	}
+	return model
 }
