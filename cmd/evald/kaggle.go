@@ -39,7 +39,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	Games  int    `default:"8" help:"Agents, each with a tree of up to 256 MiB: so many moves are thought about at once, others wait."`
+	Games  int    `default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 1 GiB."`
 }
 
 // Run serves until it is interrupted.

@@ -1,6 +1,7 @@
 package kaggle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -24,6 +26,8 @@ const (
 type Handler struct {
 	Players *Players
 	Log     *log.Logger
+
+	patience time.Duration // for a body, where it is not bodyTime: for tests
 }
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,9 +58,12 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 		w.Header().Set("Allow", http.MethodPost)
 		return 0, http.StatusMethodNotAllowed, fmt.Errorf("method %q: must be POST", r.Method)
 	}
-	body, err := read(w, r)
+	body, err := h.read(w, r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("body: is longer than %d bytes", maxBody)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, http.StatusRequestTimeout, errors.New("body: has not come to its end in time")
 	}
 	if err != nil {
 		return 0, http.StatusBadRequest, fmt.Errorf("body: %w", err)
@@ -77,14 +84,18 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	return action, http.StatusOK, nil
 }
 
-// read is the request's body, which must be here soon. The server's own ReadTimeout would also end the move.
-func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// read is the request's body, which must be here soon. The server's own ReadTimeout would also end the move. Where the
+// body is late the deadline stays, so that the server does not wait for the rest of it before it answers.
+func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
-	if err := connection.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
+	if err := connection.SetReadDeadline(time.Now().Add(cmp.Or(h.patience, bodyTime))); err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	return body, errors.Join(err, connection.SetReadDeadline(time.Time{}))
+	if err != nil {
+		return nil, err
+	}
+	return body, connection.SetReadDeadline(time.Time{})
 }
 
 // Serve answers on l until ctx ends. Then it takes no more requests, and returns when those under way are answered.

@@ -73,7 +73,7 @@ func transcript(t *testing.T, path string, ask func(line string) string) {
 // Requests and their replies; bitsquares' policy answers.
 func TestServeTranscript(t *testing.T) {
 	var notes bytes.Buffer
-	h := Handler{newPlayers(t, "policy", 1, nil), log.New(&notes, "", 0)}
+	h := Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(&notes, "", 0)}
 	server := httptest.NewServer(h)
 	defer server.Close()
 	refused := 0
@@ -227,7 +227,7 @@ func serve(t *testing.T, p *Players) (url string, stop func() error) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, l, Handler{p, log.New(io.Discard, "", 0)}) }()
+	go func() { ended <- Serve(ctx, l, Handler{Players: p, Log: log.New(io.Discard, "", 0)}) }()
 	return "http://" + l.Addr().String() + "/", func() error { cancel(); return <-ended }
 }
 
@@ -282,7 +282,7 @@ func TestManyGames(t *testing.T) {
 
 // A body that is too long is refused before it is read to its end.
 func TestLongBody(t *testing.T) {
-	server := httptest.NewServer(Handler{newPlayers(t, "policy", 1, nil), log.New(io.Discard, "", 0)})
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0)})
 	defer server.Close()
 	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
 	padded := strings.Repeat(" ", maxBody-len(body(s, 2))) + body(s, 2)
@@ -291,6 +291,24 @@ func TestLongBody(t *testing.T) {
 	}
 	if status, reply := post(t, server.Client(), server.URL, " "+padded); status != http.StatusRequestEntityTooLarge || !strings.Contains(reply.Error, "longer than 1048576 bytes") {
 		t.Errorf("one byte more: status %d, %+v", status, reply)
+	}
+}
+
+// A body that never ends is refused in time, and its connection closed.
+func TestLateBody(t *testing.T) {
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: has not come to its end in time"}`+"\n") {
+		t.Errorf("%q, %v; want status 408 and its reason", reply, err)
 	}
 }
 
