@@ -1,0 +1,52 @@
+package kaggle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/game"
+)
+
+// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column}, or {"error": text}
+// where there is no answer; bad counts those. Blank lines are skipped. It ends with the input, or when ctx ends, with
+// an error that wraps ctx.Err(); a move under way is finished first.
+func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players) (bad int, err error) {
+	reader := stream.NewReader(ctx, in)
+	encoder := json.NewEncoder(out)
+	var lines []stream.Line
+	for more := true; more; {
+		lines, more, err = reader.Next(lines[:0], 1)
+		for i := range lines {
+			action, failed := answerLine(context.WithoutCancel(ctx), &lines[i], players)
+			var reply any = actionReply{action}
+			if failed != nil {
+				bad++
+				reply = errorReply{failed.Error()}
+			}
+			if err := encoder.Encode(reply); err != nil {
+				return bad, err
+			}
+		}
+		if err != nil {
+			return bad, err
+		}
+	}
+	return bad, nil
+}
+
+func answerLine(ctx context.Context, l *stream.Line, players *Players) (action int, err error) {
+	if l.Err != nil {
+		return 0, l.Err
+	}
+	t, err := parseLine([]byte(l.Text))
+	if err != nil {
+		if bad, ok := errors.AsType[*game.ParseError](err); ok {
+			bad.Line = l.Number
+		}
+		return 0, err
+	}
+	return players.Move(ctx, t)
+}

@@ -1,0 +1,87 @@
+"""A ConnectX agent: asks the program beside this file for every move.
+
+Kaggle runs this file and takes its last callable, so agent() stays at the end. There is no second, weaker player in
+here: where the program cannot be started, or does not answer, agent() raises an error that says why.
+"""
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+
+AGENT = "@AGENT@"
+
+child = None
+log = None
+
+
+def folder(configuration):
+    """The folder of this file. Some releases run it without a name, so that it has to be looked for."""
+    places = [os.path.dirname(os.path.abspath(name)) for name in (
+        globals().get("__file__"), configuration.get("__raw_path__"), folder.__code__.co_filename) if name]
+    places.append("/kaggle_simulations/agent")
+    for place in places:
+        if os.path.isfile(os.path.join(place, "evald")):
+            return place
+    raise FileNotFoundError("the program evald is in none of " + ", ".join(places))
+
+
+def start(configuration):
+    global child, log
+    here = folder(configuration)
+    program = os.path.join(here, "evald")
+    if not os.access(program, os.X_OK):
+        os.chmod(program, 0o755)
+    log = tempfile.TemporaryFile()
+    try:
+        child = subprocess.Popen([program, "kaggle", "act", "--agent", AGENT], cwd=here,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+    except OSError as error:
+        raise RuntimeError("cannot start %s: %s" % (program, error)) from error
+
+
+def stop():
+    """Ends the child and says how it ended and what it complained of last."""
+    global child
+    dead, child = child, None
+    dead.kill()
+    dead.stdout.close()
+    try:
+        dead.stdin.close()
+    except OSError:
+        pass
+    status = dead.wait()
+    log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
+    return "status %d; %s" % (status, log.read().decode(errors="replace").strip() or "no message")
+
+
+def ask(line, seconds):
+    """The child's answer to a line; what does not end in a newline is none."""
+    try:
+        child.stdin.write(line)
+        child.stdin.flush()
+    except OSError:
+        return b""
+    if not select.select([child.stdout], [], [], seconds)[0]:
+        raise TimeoutError("evald has not answered within %g s: %s" % (seconds, stop()))
+    return child.stdout.readline()
+
+
+def agent(observation, configuration):
+    line = json.dumps({"observation": observation, "configuration": configuration}).encode() + b"\n"
+    # After this time the game is lost.
+    seconds = configuration.get("actTimeout", 2) + max(0, observation.get("remainingOverageTime", 0)) + 1
+    for attempt in "first", "second":
+        if child is None:
+            start(configuration)
+        reply = ask(line, seconds)
+        if reply.endswith(b"\n"):
+            break
+        end = stop()
+    else:
+        raise RuntimeError("evald ended twice without an answer: " + end)
+    answer = json.loads(reply)
+    if "error" in answer:
+        raise RuntimeError("evald: " + answer["error"])
+    return answer["action"]

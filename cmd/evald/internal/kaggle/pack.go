@@ -1,0 +1,200 @@
+package kaggle
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+)
+
+// Submission is what Pack puts into an archive.
+type Submission struct {
+	Agent   agent.Spec
+	Model   string // file of the agent's network; empty where it has none, or one that ships in the program
+	Program string // file of the program, for linux/amd64
+
+	limit int64 // in bytes, where it is not MaxSize: for tests
+}
+
+// Names in the archive. main.py and the agent's spec know them.
+const (
+	mainFile    = "main.py"
+	programFile = "evald"
+	modelFile   = "model.safetensors"
+)
+
+//go:embed main.py
+var mainSource string
+
+// MaxSize bounds an archive. It is our own limit, well below what Kaggle is known to have taken.
+const MaxSize = 100 << 20
+
+// Packed describes an archive.
+type Packed struct {
+	Bytes  int64
+	Agent  agent.Spec    // as main.py starts it
+	Time   time.Duration // that its first move took, with the program's start
+	Linked string        // libraries that the program needs; empty where it is static
+}
+
+// Pack writes a submission as a gzipped tar archive, the same bytes for the same input. Before the file gets its name
+// it is unpacked and the program in it plays the first move of a game, with Kaggle's times.
+func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
+	linked, err := checkProgram(s.Program)
+	if err != nil {
+		return Packed{}, err
+	}
+	p := Packed{Agent: s.Agent, Linked: linked}
+	if s.Model != "" {
+		p.Agent.Model = modelFile
+	}
+	file, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
+	if err != nil {
+		return Packed{}, err
+	}
+	defer func() { _ = file.Cleanup() }() // of what was not committed
+	if err := s.write(file, p.Agent); err != nil {
+		return Packed{}, fmt.Errorf("pack %s: %w", name, err)
+	}
+	if p.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
+		return Packed{}, err
+	}
+	if limit := cmp.Or(s.limit, MaxSize); p.Bytes > limit {
+		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have; "+
+			"a program built with -ldflags=\"-s -w\" is smaller", name, float64(p.Bytes)/(1<<20), limit>>20)
+	}
+	begin := time.Now()
+	if err := tryArchive(ctx, file.Name(), p.Agent); err != nil {
+		return Packed{}, fmt.Errorf("pack %s: the first move of a game: %w", name, err)
+	}
+	p.Time = time.Since(begin)
+	return p, file.CloseAtomicallyReplace()
+}
+
+// write writes the archive. Nothing of the files but their bytes goes into it: no times, no owners.
+func (s Submission) write(w io.Writer, spec agent.Spec) error {
+	zipped := gzip.NewWriter(w)
+	archive := tar.NewWriter(zipped)
+	add := func(name string, mode, size int64, from io.Reader) error {
+		h := &tar.Header{Name: name, Mode: mode, Size: size, Format: tar.FormatUSTAR}
+		if err := archive.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := io.Copy(archive, from)
+		return err
+	}
+	addFile := func(name string, mode int64, path string) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if info.Size() > 4*MaxSize {
+			return fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
+		}
+		return add(name, mode, info.Size(), f)
+	}
+	source := strings.Replace(mainSource, `"@AGENT@"`, strconv.QuoteToASCII(spec.String()), 1)
+	if err := add(mainFile, 0o644, int64(len(source)), strings.NewReader(source)); err != nil {
+		return err
+	}
+	if err := addFile(programFile, 0o755, s.Program); err != nil {
+		return err
+	}
+	if s.Model != "" {
+		if err := addFile(modelFile, 0o644, s.Model); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), zipped.Close())
+}
+
+// tryArchive unpacks an archive and lets its program play the first move.
+func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
+	dir, err := os.MkdirTemp("", "evald-pack-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := unpack(name, dir); err != nil {
+		return err
+	}
+	const act, overage = 2, 60 // seconds, as Kaggle gives them
+	ctx, cancel := context.WithTimeout(ctx, (act+overage+10)*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(dir, programFile), "kaggle", "act", "--agent", spec.String())
+	c.Dir = dir
+	c.Stdin = strings.NewReader(fmt.Sprintf(`{"observation":{"board":[0%s],"mark":1,"step":0,"remainingOverageTime":%d},"configuration":{"actTimeout":%d}}`+"\n",
+		strings.Repeat(",0", game.Connect4.Cells()-1), overage, act))
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, failed := c.Output()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var reply struct {
+		Action *int
+		Error  string
+	}
+	switch err := json.Unmarshal(out, &reply); {
+	case err == nil && reply.Error != "":
+		return errors.New(reply.Error)
+	case failed != nil:
+		return fmt.Errorf("%s: %w: %s", programFile, failed, strings.TrimSpace(stderr.String()))
+	case err != nil || reply.Action == nil || *reply.Action < 0 || *reply.Action >= game.Connect4.Columns:
+		return fmt.Errorf("%s has answered %.100q, not a move", programFile, out)
+	}
+	return nil
+}
+
+// unpack extracts one of our archives.
+func unpack(name, dir string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	zipped, err := gzip.NewReader(f)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewReader(zipped)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to, err := os.OpenFile(filepath.Join(dir, filepath.Base(h.Name)), os.O_CREATE|os.O_WRONLY|os.O_EXCL, h.FileInfo().Mode())
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(to, archive)
+		if err := errors.Join(err, to.Close()); err != nil {
+			return err
+		}
+	}
+}

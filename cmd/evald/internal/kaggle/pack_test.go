@@ -1,0 +1,261 @@
+package kaggle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/agent"
+)
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// program is evald itself, built once for all tests.
+func program(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "evald-kaggle-"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", built.dir, "github.com/evald/evald/cmd/evald").CombinedOutput(); err != nil {
+			built.err = errors.New(string(out))
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "evald")
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+func spec(t testing.TB, text string) agent.Spec {
+	t.Helper()
+	s, err := agent.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func read1(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// An archive has the program, what starts it and the model, and the same input gives the same bytes.
+func TestPack(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "a, strange: name")
+	if err := os.WriteFile(model, read1(t, "../../../../models/seeded-2x16.safetensors"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Program: program(t)}
+	s.Agent.Model = model
+	one, two := filepath.Join(dir, "one.tar.gz"), filepath.Join(dir, "two.tar.gz")
+	p, err := Pack(t.Context(), s, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "mcts:model=model.safetensors,visits=5"; p.Agent.String() != want || p.Time <= 0 || p.Bytes != int64(len(read1(t, one))) {
+		t.Errorf("packed %+v, want agent %s and its file's %d bytes", p, want, len(read1(t, one)))
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(model, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Pack(t.Context(), s, two); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read1(t, one), read1(t, two)) {
+		t.Error("the same submission gave two different archives")
+	}
+	f, err := os.Open(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes, contents := map[string]int64{}, map[string][]byte{}
+	for archive := tar.NewReader(zipped); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes[h.Name] = h.Mode
+		if contents[h.Name], err = io.ReadAll(archive); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]int64{"main.py": 0o644, "evald": 0o755, "model.safetensors": 0o644}, modes); diff != "" {
+		t.Errorf("files and modes (-want +got):\n%s", diff)
+	}
+	if !bytes.Equal(contents["evald"], read1(t, s.Program)) || !bytes.Equal(contents["model.safetensors"], read1(t, model)) {
+		t.Error("the program or the model has changed on its way")
+	}
+	if line := `AGENT = "mcts:model=model.safetensors,visits=5"`; strings.Count(string(contents["main.py"]), line) != 1 || bytes.Contains(contents["main.py"], []byte("@AGENT@")) {
+		t.Errorf("no line %s in main.py", line)
+	}
+}
+
+// What would fail at Kaggle's fails here, by name, and leaves no file.
+func TestPackRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	real := read1(t, program(t))
+	changed := func(name string, at int, to byte) string {
+		text := bytes.Clone(real)
+		text[at] = to
+		return write(name, text)
+	}
+	good := spec(t, "policy")
+	model := spec(t, "policy:model=x")
+	for _, c := range []struct {
+		what string
+		s    Submission
+		says string
+	}{
+		{"no program", Submission{Agent: good, Program: filepath.Join(dir, "nowhere")}, "nowhere: no such file or directory"},
+		{"a script", Submission{Agent: good, Program: write("script", []byte("#!/bin/sh\necho '{\"action\":3}'\n"))}, "script: is not for linux/amd64: bad magic number"},
+		{"a folder", Submission{Agent: good, Program: dir}, "is not for linux/amd64"},
+		{"another processor", Submission{Agent: good, Program: changed("arm", 18, 183)}, "arm: is for EM_AARCH64 (ELFOSABI_NONE), not for linux/amd64"},
+		{"another system", Submission{Agent: good, Program: changed("bsd", 7, 9)}, "bsd: is for EM_X86_64 (ELFOSABI_FREEBSD), not for linux/amd64"},
+		{"an object file", Submission{Agent: good, Program: changed("object", 16, 1)}, "object: is no program, but ET_REL"},
+		{"half a program", Submission{Agent: good, Program: write("half", real[:len(real)/2])}, "half"},
+		{"one that fails", Submission{Agent: good, Program: "/bin/false"}, "evald: exit status 1"},
+		{"one that says nothing", Submission{Agent: good, Program: "/bin/true"}, `evald has answered "", not a move`},
+		{"too large", Submission{Agent: good, Program: program(t), limit: 1 << 20}, "more than the 1 MiB that a submission may have"},
+		{"no model", Submission{Agent: model, Program: program(t), Model: filepath.Join(dir, "model")}, "model: no such file or directory"},
+		{"no network", Submission{Agent: model, Program: program(t), Model: write("text", []byte("no network"))}, "the first move of a game: evald: exit status 1: evald: model.safetensors: parse network"},
+	} {
+		name := filepath.Join(dir, "out.tar.gz")
+		if _, err := Pack(t.Context(), c.s, name); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %s", c.what, err, c.says)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "*out.tar.gz*")); err != nil || len(left) != 0 {
+			t.Errorf("%s: left %v, %v", c.what, left, err)
+		}
+	}
+}
+
+// python is the one of EVALD_PYTHON, or any.
+func python(t *testing.T) string {
+	t.Helper()
+	if p := os.Getenv("EVALD_PYTHON"); p != "" {
+		return p
+	}
+	p, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 here; main.py needs one")
+	}
+	return p
+}
+
+// unpacked is the folder of a packed agent.
+func unpacked(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "submission.tar.gz")
+	if _, err := Pack(t.Context(), Submission{Agent: spec(t, text), Program: program(t)}, name); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := unpack(name, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// main.py plays, survives the death of its child, and says why where it cannot play.
+func TestMainPy(t *testing.T) {
+	dir, py := unpacked(t, "policy"), python(t)
+	drive := func(scenario string) []string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), py, "testdata/drive.py", dir, scenario).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", scenario, err, out)
+		}
+		return strings.Split(strings.TrimSpace(string(out)), "\n")
+	}
+	const wins = `{"action": 0}` // in the first column; one stone earlier, it is where the other side would
+	for scenario, want := range map[string][]string{
+		"plays":    {wins},
+		"nameless": {wins},
+		"killed":   {wins, wins},
+		"finished": {wins, `{"error": "RuntimeError: evald: line 2: observation.board \"loss\": is how the game has ended for the side to move: there is no move"}`, wins},
+		"stopped":  {wins, `{"error": "TimeoutError: evald has not answered within 1.1 s: status -9; no message"}`, wins},
+	} {
+		if diff := cmp.Diff(want, drive(scenario)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", scenario, diff)
+		}
+	}
+
+	evald := filepath.Join(dir, "evald")
+	if err := os.Chmod(evald, 0o644); err != nil { // as a careless unpacker leaves it
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{wins}, drive("plays")); diff != "" {
+		t.Errorf("not executable (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct {
+		what string
+		text string // of the program; none removes it
+		says string
+	}{
+		{"fails", "#!/bin/sh\necho out of order >&2\nexit 7\n", "RuntimeError: evald ended twice without an answer: status 7; out of order"},
+		{"half an answer", "#!/bin/sh\nread line\nprintf '{\"act'\n", "RuntimeError: evald ended twice without an answer: status"},
+		{"no program", "\x7fELF nonsense", "RuntimeError: cannot start " + evald + ": [Errno 8] Exec format error"},
+		{"none", "", "FileNotFoundError: the program evald is in none of " + dir},
+	} {
+		if err := os.Remove(evald); err != nil {
+			t.Fatal(err)
+		}
+		if c.text != "" {
+			if err := os.WriteFile(evald, []byte(c.text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := drive("plays"); len(got) != 1 || !strings.HasPrefix(got[0], `{"error": "`+c.says) {
+			t.Errorf("%s: %q, want %s", c.what, got, c.says)
+		}
+	}
+}

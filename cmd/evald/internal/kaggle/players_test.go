@@ -1,0 +1,215 @@
+package kaggle
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+func after(t *testing.T, moves string) game.State {
+	t.Helper()
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return game.State{Board: b, Position: p, Mark: p.Mover()}
+}
+
+// Two games that take turns find their own agents again; a third one replaces the agent that waited longest.
+func TestGamesApart(t *testing.T) {
+	players := newPlayers(t, "uct-bitsquares:sims=50", 2, nil)
+	taken := func(moves string) *player {
+		q, err := players.take(Turn{State: after(t, moves), Act: defaultAct})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	leaves := func(q *player, moves string) {
+		q.left = after(t, moves)
+		players.giveBack(q, true)
+	}
+	first := taken("-")
+	leaves(first, "4")
+	second := taken("1")
+	leaves(second, "17")
+	if second == first {
+		t.Fatal("a second game got the agent of the first though there was room for two")
+	}
+	if got := taken("44"); got != first {
+		t.Error("the first game did not find its agent")
+	} else {
+		leaves(got, "445")
+	}
+	if got := taken("177"); got != second {
+		t.Error("the second game did not find its agent")
+	} else {
+		leaves(got, "1776")
+	}
+	if got := taken("22"); got != first {
+		t.Error("the third game did not get the agent that waited longest")
+	} else {
+		leaves(got, "223")
+	}
+	if len(players.idle) != 2 || players.busy != 0 {
+		t.Errorf("%d agents wait and %d think, want 2 and 0", len(players.idle), players.busy)
+	}
+}
+
+func TestFollows(t *testing.T) {
+	for _, c := range []struct {
+		left, now string
+		want      bool
+	}{
+		{"4", "44", true},
+		{"4", "41", true},
+		{"4451", "44512", true},
+		{"4", "4", false},
+		{"4", "441", false},
+		{"4", "34", false},
+		{"41", "14", false},
+		{"445", "5445", false},
+		{"445", "6445", false},
+		{"12", "211", false},
+	} {
+		if got := follows(after(t, c.left), after(t, c.now)); got != c.want {
+			t.Errorf("%s after %s: %v, want %v", c.now, c.left, got, c.want)
+		}
+	}
+	other := game.State{Board: game.MustBoard(game.Rules{Rows: 7, Columns: 7, InARow: 4, Gravity: true}), Mark: 1}
+	if follows(game.State{}, after(t, "-")) || follows(after(t, "4"), other) {
+		t.Error("a position follows nothing, or one of another game")
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	for _, c := range []struct{ act, own, want time.Duration }{
+		{2 * time.Second, 0, 1850 * time.Millisecond},
+		{2 * time.Second, 2 * time.Second, 1850 * time.Millisecond},
+		{2 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond},
+		{100 * time.Millisecond, 2 * time.Second, 50 * time.Millisecond},
+		{10 * time.Second, 0, 9450 * time.Millisecond},
+		{0, 2 * time.Second, least},
+		{0, time.Millisecond, time.Millisecond},
+	} {
+		if got := allowed(c.act, c.own); got != c.want {
+			t.Errorf("a game that gives %v, an agent that takes %v: %v, want %v", c.act, c.own, got, c.want)
+		}
+	}
+	players := newPlayers(t, "uct-bitsquares", 2, nil)
+	for act, want := range map[time.Duration]time.Duration{2 * time.Second: 1850 * time.Millisecond, time.Second: 900 * time.Millisecond, time.Minute: 2 * time.Second} {
+		q, err := players.take(Turn{State: after(t, "-"), Act: act})
+		if err != nil || q.time != want {
+			t.Fatalf("a game that gives %v: an agent of %v, %v; want %v", act, q.time, err, want)
+		}
+		players.giveBack(q, true)
+	}
+	if len(players.idle) > 2 {
+		t.Errorf("%d agents wait, want at most 2", len(players.idle))
+	}
+}
+
+// An agent without a sense of time is stopped, one that fails is not used again, and where all think a turn is told so.
+func TestLost(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, hurry := t.Context(), Turn{State: after(t, "-"), Act: 40 * time.Millisecond}
+	players := newPlayers(t, "solver", 1, nil)
+	if _, err := players.Move(ctx, hurry); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
+		t.Errorf("solver: error %v, want context.DeadlineExceeded alone", err)
+	}
+	if len(players.idle) != 0 || players.busy != 0 {
+		t.Errorf("%d agents wait and %d think, want none: the only one has failed", len(players.idle), players.busy)
+	}
+	if action, err := players.Move(ctx, Turn{State: after(t, "121212"), Act: time.Second}); err != nil || action != 0 {
+		t.Errorf("the next move: column %d, %v; want 0", action, err)
+	}
+
+	g := newGate()
+	players = newPlayers(t, "policy:model=gate", 1, g.models)
+	first := make(chan error, 1)
+	go func() {
+		_, err := players.Move(ctx, Turn{State: after(t, "-"), Act: time.Minute})
+		first <- err
+	}()
+	<-g.entered
+	if _, err := players.Move(ctx, hurry); !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second move: error %v, want ErrBusy", err)
+	}
+	g.open <- struct{}{}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+// The client that goes away takes its move with it.
+func TestClientGone(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	g := newGate()
+	players := newPlayers(t, "policy:model=gate", 1, g.models)
+	url, stop := serve(t, players)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body(after(t, "-"), 600)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	go func() {
+		<-g.entered
+		cancel()
+	}()
+	if reply, err := client.Do(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("reply %v, error %v; want context.Canceled", reply, err)
+	}
+	if err := stop(); err != nil { // returns only when the move has ended
+		t.Error(err)
+	}
+	if players.busy != 0 || len(players.slots) != 0 {
+		t.Errorf("%d busy agents, %d slots taken; want none", players.busy, len(players.slots))
+	}
+}
+
+// moody is an evaluator that fails, or panics.
+type moody struct{ panics bool }
+
+func (m moody) Evaluate(context.Context, *eval.Batch) error {
+	if m.panics {
+		panic("moody")
+	}
+	return errors.New("not today")
+}
+
+func TestFailures(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		players := newPlayers(t, "policy:model=moody", 1, func(string) (eval.Evaluator, error) { return moody{panics}, nil })
+		func() {
+			defer func() {
+				if got := recover() != nil; got != panics {
+					t.Errorf("panic %v, want %v", got, panics)
+				}
+			}()
+			if _, err := players.Move(t.Context(), Turn{State: after(t, "-"), Act: time.Second}); err == nil || !strings.Contains(err.Error(), "not today") {
+				t.Errorf("error %v", err)
+			}
+		}()
+		if players.busy != 0 || len(players.idle) != 0 || len(players.slots) != 0 {
+			t.Errorf("panic %v: %d busy and %d idle agents, %d slots taken; want none", panics, players.busy, len(players.idle), len(players.slots))
+		}
+	}
+	if _, err := NewPlayers(agent.Spec{Name: "policy", Model: "nope"}, nil, 1); err == nil || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("a model that is not there: error %v", err)
+	}
+	if _, err := NewPlayers(agent.Spec{Name: "random"}, nil, 0); err == nil || !strings.Contains(err.Error(), "0 games") {
+		t.Errorf("no games: error %v", err)
+	}
+}

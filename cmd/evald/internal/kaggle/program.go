@@ -1,0 +1,64 @@
+package kaggle
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// common are the libraries of glibc, which is wherever Python is.
+var common = []string{"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "libresolv.so.2", "librt.so.1"}
+
+// checkProgram refuses a file that does not run on linux/amd64 with glibc alone. linked says what a dynamic program
+// needs; it is empty where the program is static.
+func checkProgram(path string) (linked string, err error) {
+	f, err := elf.Open(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", fmt.Errorf("program: %w", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("program %s: is not for linux/amd64: %w", path, err)
+	}
+	defer f.Close()
+	native := f.OSABI == elf.ELFOSABI_NONE || f.OSABI == elf.ELFOSABI_LINUX
+	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || !native {
+		return "", fmt.Errorf("program %s: is for %v (%v), not for linux/amd64: build it with GOOS=linux GOARCH=amd64", path, f.Machine, f.OSABI)
+	}
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return "", fmt.Errorf("program %s: is no program, but %v", path, f.Type)
+	}
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		return "", fmt.Errorf("program %s: %w", path, err)
+	}
+	for _, l := range libraries {
+		if !slices.Contains(common, l) {
+			return "", fmt.Errorf("program %s: needs %s, which Kaggle may not have: build it with CGO_ENABLED=0", path, l)
+		}
+	}
+	if len(libraries) == 0 {
+		return "", nil
+	}
+	versions, err := f.DynamicVersionNeeds()
+	if err != nil {
+		return "", fmt.Errorf("program %s: %w", path, err)
+	}
+	newest := ""
+	for _, library := range versions {
+		for _, v := range library.Needs {
+			if strings.HasPrefix(v.Dep, "GLIBC_2.") && (newest == "" || compareVersions(v.Dep, newest) > 0) {
+				newest = v.Dep
+			}
+		}
+	}
+	return strings.TrimSpace(strings.Join(libraries, ", ") + " " + newest), nil
+}
+
+// compareVersions orders names such as GLIBC_2.9 and GLIBC_2.34; a shorter number is a smaller one.
+func compareVersions(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}

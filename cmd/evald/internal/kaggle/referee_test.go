@@ -1,0 +1,151 @@
+package kaggle
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// refereed is the agent that is judged, and games how many times with each colour against each opponent; half of the
+// games are played by the packed agent, half by the one behind a URL.
+const (
+	refereed      = "uct-bitsquares:time=200ms"
+	refereedGames = 50
+)
+
+// verdict is a line of referee.py.
+type verdict struct {
+	Opponent string
+	Status   []string // the agent's and the opponent's
+	Reward   *float64 // 1, 0 or -1 for the agent
+	Moves    string
+	Slowest  float64  // the agent's slowest move in seconds
+	Left     float64  // of its overage time, in seconds
+	Said     []string // what it wrote, or the trace of its error
+}
+
+// Kaggle's own package plays the games, keeps the time and says who won.
+func TestReferee(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" || testing.Short() {
+		t.Skip("EVALD_PYTHON names no Python with kaggle-environments (see .ci/kaggle.txt), or -short is set")
+	}
+	if out, err := exec.Command(python, "-c", "import kaggle_environments").CombinedOutput(); err != nil {
+		text := fmt.Sprintf("%s -m pip install --no-deps -r .ci/kaggle.txt would install the referee: %s", python, out)
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			t.Fatal("EVALD_REQUIRE_DATA=1, but " + text)
+		}
+		t.Skip(text)
+	}
+	games := refereedGames
+	if text := os.Getenv("EVALD_KAGGLE_GAMES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 2 {
+			t.Fatalf("EVALD_KAGGLE_GAMES=%q: want a number from 2", text)
+		}
+		games = n
+	}
+	url := serveProgram(t)
+	var verdicts [2][]verdict
+	var routes sync.WaitGroup
+	for i, agent := range []string{filepath.Join(unpacked(t, refereed), mainFile), url} {
+		routes.Go(func() { verdicts[i] = referee(t, python, agent, games/2) })
+	}
+	routes.Wait()
+	for i, route := range []string{"packed", "behind a URL"} {
+		judge(t, route, verdicts[i], games/2)
+	}
+	all := append(verdicts[0], verdicts[1]...)
+	for opponent, want := range map[string]float64{"random": 0.98, "negamax": 0.95} {
+		points, n := 0.0, 0
+		for _, v := range all {
+			if v.Opponent == opponent && v.Reward != nil {
+				points += (1 + *v.Reward) / 2
+			}
+			if v.Opponent == opponent {
+				n++
+			}
+		}
+		t.Logf("%g of %d points against %s", points, n, opponent)
+		if points < want*float64(n) || n == 0 {
+			t.Errorf("%g of %d points against %s, want %g%%", points, n, opponent, 100*want)
+		}
+	}
+}
+
+// referee lets the package play.
+func referee(t *testing.T, python, agent string, games int) (all []verdict) {
+	var failed strings.Builder
+	c := exec.CommandContext(t.Context(), python, "testdata/referee.py", agent, strconv.Itoa(games))
+	c.Stderr = &failed
+	out, err := c.Output()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", agent, err, failed.String())
+	}
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "{") {
+			continue // the package names what it could not load
+		}
+		var v verdict
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// judge wants all games, each played to its end in time.
+func judge(t *testing.T, route string, all []verdict, games int) {
+	if len(all) != 4*games {
+		t.Errorf("%s: %d games, want %d", route, len(all), 4*games)
+	}
+	slowest := 0.0
+	for _, v := range all {
+		slowest = max(slowest, v.Slowest)
+		if diff := cmp.Diff([]string{"DONE", "DONE"}, v.Status); diff != "" || v.Reward == nil || len(v.Said) > 0 {
+			t.Errorf("%s against %s: %+v", route, v.Opponent, v)
+		}
+	}
+	t.Logf("%s: slowest move %.3f s", route, slowest)
+}
+
+// serveProgram starts the agent behind a URL. When the test is over it is interrupted, which must be no error.
+func serveProgram(t *testing.T) (url string) {
+	c := exec.Command(program(t), "kaggle", "serve", "--agent", refereed, "--listen", "127.0.0.1:0")
+	notes, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(notes)
+	first, err := lines.ReadString('\n')
+	t.Cleanup(func() {
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		for line, err := lines.ReadString('\n'); err == nil; line, err = lines.ReadString('\n') {
+			t.Errorf("the server says: %s", line)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("evald kaggle serve: %v", err)
+		}
+	})
+	_, url, found := strings.Cut(strings.TrimSpace(first), " plays at ")
+	if err != nil || !found {
+		t.Fatalf("evald kaggle serve says %q, %v", first, err)
+	}
+	return url
+}

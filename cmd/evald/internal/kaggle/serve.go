@@ -1,0 +1,123 @@
+package kaggle
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Bounds of a request's body; Kaggle's have about a kilobyte and come at once.
+const (
+	maxBody  = 1 << 20
+	bodyTime = 5 * time.Second
+)
+
+// Handler answers Kaggle's requests to an agent behind a URL: POST / with the action "act" and an observation gets
+// {"action": column}, anything else {"error": text} with a status from 400. Errors go to the log too, since Kaggle's
+// side shows the status alone.
+type Handler struct {
+	Players *Players
+	Log     *log.Logger
+
+	patience time.Duration // for a body, where it is not bodyTime: for tests
+}
+
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	action, status, err := h.answer(w, r)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	var reply any = actionReply{action}
+	if err != nil {
+		h.Log.Printf("%s %s from %s: %v", r.Method, r.URL.Path, r.RemoteAddr, err)
+		reply = errorReply{err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(reply) // the other side may be gone
+}
+
+type actionReply struct {
+	Action int `json:"action"`
+}
+
+type errorReply struct {
+	Error string `json:"error"`
+}
+
+func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status int, err error) {
+	if r.URL.Path != "/" {
+		return 0, http.StatusNotFound, fmt.Errorf("path %q: the agent is at /", r.URL.Path)
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return 0, http.StatusMethodNotAllowed, fmt.Errorf("method %q: must be POST", r.Method)
+	}
+	body, err := h.read(w, r)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("body: is longer than %d bytes", maxBody)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, http.StatusRequestTimeout, errors.New("body: has not come to its end in time")
+	}
+	if err != nil {
+		return 0, http.StatusBadRequest, fmt.Errorf("body: %w", err)
+	}
+	turn, err := parseAct(body)
+	if err != nil {
+		return 0, http.StatusBadRequest, err
+	}
+	action, err = h.Players.Move(r.Context(), turn)
+	switch {
+	case errors.Is(err, ErrBusy):
+		return 0, http.StatusServiceUnavailable, err
+	case errors.Is(err, context.DeadlineExceeded):
+		return 0, http.StatusGatewayTimeout, err
+	case err != nil:
+		return 0, http.StatusInternalServerError, err
+	}
+	return action, http.StatusOK, nil
+}
+
+// read is the request's body, which must be here soon. The server's own ReadTimeout would also end the move. Where the
+// body is late the deadline stays, so that the server does not wait for the rest of it before it answers.
+func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	connection := http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(cmp.Or(h.patience, bodyTime))); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, err
+	}
+	return body, connection.SetReadDeadline(time.Time{})
+}
+
+// Serve answers on l until ctx ends. Then it takes no more requests, and returns when those under way are answered.
+func Serve(ctx context.Context, l net.Listener, h Handler) error {
+	server := &http.Server{
+		Handler: h,
+		// Requests outlive ctx: they are answered.
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          h.Log,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("kaggle: serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	// Each move ends by its own time, so that there is nothing to wait for without end.
+	err := server.Shutdown(context.WithoutCancel(ctx))
+	<-failed
+	return err
+}

@@ -1,0 +1,363 @@
+package kaggle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+var update = flag.Bool("update", false, "write the transcripts anew")
+
+func newPlayers(t testing.TB, spec string, most int, models agent.Models) *Players {
+	t.Helper()
+	s, err := agent.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlayers(s, models, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// transcript compares a file with itself: lines that begin with > are asked, and those with < are what was answered.
+func transcript(t *testing.T, path string, ask func(line string) string) {
+	t.Helper()
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(string(want)) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "< ") {
+			continue
+		}
+		fmt.Fprintln(&got, line)
+		if question, ok := strings.CutPrefix(line, "> "); ok {
+			fmt.Fprintln(&got, "< "+strings.TrimSuffix(ask(question), "\n"))
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" && !*update {
+		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
+	}
+}
+
+// Requests and their replies; bitsquares' policy answers.
+func TestServeTranscript(t *testing.T) {
+	var notes bytes.Buffer
+	h := Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(&notes, "", 0)}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	refused := 0
+	transcript(t, "testdata/serve.txt", func(question string) string {
+		method, rest, _ := strings.Cut(question, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply.StatusCode != http.StatusOK {
+			refused++
+		}
+		if got := reply.Header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: content type %q", question, got)
+		}
+		return fmt.Sprintf("%d %s", reply.StatusCode, text)
+	})
+	if got := strings.Count(notes.String(), "\n"); got != refused || refused == 0 {
+		t.Errorf("%d lines in the log, want one for each of %d refused requests:\n%s", got, refused, notes.String())
+	}
+}
+
+// Lines and their answers, asked all at once and one by one.
+func TestActTranscript(t *testing.T) {
+	var asked []string
+	transcript(t, "testdata/act.txt", func(question string) string {
+		asked = append(asked, question)
+		in := strings.Repeat("\n", len(asked)-1) + question + "\n" // so that its number is that of the whole
+		var out bytes.Buffer
+		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, nil)); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	})
+	text, err := os.ReadFile("testdata/act.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if answer, ok := strings.CutPrefix(line, "< "); ok {
+			want.WriteString(answer)
+		}
+	}
+	var out bytes.Buffer
+	bad, err := Act(t.Context(), strings.NewReader(strings.Join(asked, "\n")), &out, newPlayers(t, "policy", 1, nil))
+	if diff := cmp.Diff(want.String(), out.String()); diff != "" || err != nil || bad != strings.Count(want.String(), `"error"`) {
+		t.Errorf("all at once: %d bad lines, %v (-want +got):\n%s", bad, err, diff)
+	}
+}
+
+// An interrupt ends Act though its input has nothing to say.
+func TestActInterrupted(t *testing.T) {
+	in, quiet := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	go fmt.Fprintln(quiet, `{"observation":{"board":[0],"mark":1},"configuration":{"rows":1,"columns":1}}`)
+	if _, err := Act(ctx, in, answered, newPlayers(t, "policy", 1, nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	quiet.Close()
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// What is read is a legal turn or an error, and both ways of asking read the same.
+func FuzzTurn(f *testing.F) {
+	text, err := os.ReadFile("testdata/serve.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if body, ok := strings.CutPrefix(line, "> POST / "); ok {
+			f.Add([]byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		turn, err := parseAct(text)
+		if err != nil {
+			if _, ok := errors.AsType[*game.ParseError](err); !ok {
+				t.Fatalf("error %T: %v", err, err)
+			}
+			return
+		}
+		if turn.Board.Result(turn.Position) != game.Ongoing || turn.Board.Legal(turn.Position).IsZero() {
+			t.Fatalf("there is no move in %+v", turn)
+		}
+		if turn.Act < 0 || turn.Act > longest || turn.Overage < 0 || turn.Overage > longest {
+			t.Fatalf("times %v and %v", turn.Act, turn.Overage)
+		}
+		r := turn.Board.Rules()
+		line, err := json.Marshal(map[string]any{
+			"observation":   map[string]any{"board": turn.Kaggle(), "mark": turn.Mark, "remainingOverageTime": turn.Overage.Seconds()},
+			"configuration": map[string]any{"rows": r.Rows, "columns": r.Columns, "inarow": r.InARow, "actTimeout": turn.Act.Seconds()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseLine(line)
+		if err != nil || again.Position != turn.Position || again.Mark != turn.Mark || again.Board.Rules() != r ||
+			(again.Act-turn.Act).Abs() > time.Microsecond || (again.Overage-turn.Overage).Abs() > time.Microsecond {
+			t.Fatalf("%s\nread again by %s: %+v, %v", text, line, again, err)
+		}
+	})
+}
+
+// body is a request for a state.
+func body(s game.State, act float64) string {
+	r := s.Board.Rules()
+	cells, _ := json.Marshal(s.Kaggle())
+	return fmt.Sprintf(`{"action":"act","environment":"connectx","configuration":{"rows":%d,"columns":%d,"inarow":%d,"actTimeout":%g},"state":{"observation":{"board":%s,"mark":%d,"remainingOverageTime":60}}}`,
+		r.Rows, r.Columns, r.InARow, act, cells, s.Mark)
+}
+
+func post(t testing.TB, client *http.Client, url, text string) (status int, reply struct {
+	Action int
+	Error  string
+},
+) {
+	t.Helper()
+	r, err := client.Post(url, "application/json", strings.NewReader(text))
+	if err != nil {
+		t.Error(err)
+		return 0, reply
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&reply); err != nil {
+		t.Error(err)
+	}
+	return r.StatusCode, reply
+}
+
+// serve runs a server; stop interrupts it, waits for its end and gives its error.
+func serve(t *testing.T, p *Players) (url string, stop func() error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, Handler{Players: p, Log: log.New(io.Discard, "", 0)}) }()
+	return "http://" + l.Addr().String() + "/", func() error { cancel(); return <-ended }
+}
+
+// Many games at once, of several kinds, each against a random player: all moves are legal, the games end, and there are
+// no more agents than there may be.
+func TestManyGames(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	const most = 3
+	players := newPlayers(t, "uct-bitsquares:sims=60", most, nil)
+	url, stop := serve(t, players)
+	client := &http.Client{Transport: &http.Transport{}}
+	var games sync.WaitGroup
+	for i, rules := range []game.Rules{
+		game.Connect4, game.Connect4, game.Connect4, game.Connect4,
+		{Rows: 4, Columns: 5, InARow: 3, Gravity: true},
+		{Rows: 9, Columns: 12, InARow: 4, Gravity: true},
+		{Rows: 1, Columns: 7, InARow: 2, Gravity: true},
+		{Rows: 7, Columns: 2, InARow: 9, Gravity: true},
+	} {
+		games.Go(func() {
+			b, r := game.MustBoard(rules), gametest.Rand(uint64(i))
+			s := game.State{Board: b, Mark: 1}
+			for ours := i%2 == 0; b.Result(s.Position) == game.Ongoing; ours = !ours {
+				var action int
+				if ours {
+					status, reply := post(t, client, url, body(s, 2))
+					if status != http.StatusOK || !b.CanPlay(s.Position, reply.Action) {
+						t.Errorf("%v: status %d, %+v", rules, status, reply)
+						return
+					}
+					action = reply.Action
+				} else {
+					legal := b.Legal(s.Position)
+					for range r.IntN(legal.OnesCount()) {
+						legal = legal.WithoutFirst()
+					}
+					action = b.Action(legal.First())
+				}
+				s = game.State{Board: b, Position: b.Play(s.Position, action), Mark: 3 - s.Mark}
+			}
+		})
+	}
+	games.Wait()
+	client.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if players.busy != 0 || len(players.idle) < 1 || len(players.idle) > most || len(players.slots) != 0 {
+		t.Errorf("%d busy and %d idle agents, %d slots taken; want 0, 1 to %d, 0", players.busy, len(players.idle), len(players.slots), most)
+	}
+}
+
+// A body that is too long is refused before it is read to its end.
+func TestLongBody(t *testing.T) {
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0)})
+	defer server.Close()
+	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
+	padded := strings.Repeat(" ", maxBody-len(body(s, 2))) + body(s, 2)
+	if status, reply := post(t, server.Client(), server.URL, padded); status != http.StatusOK {
+		t.Errorf("a body of %d bytes: status %d, %+v", len(padded), status, reply)
+	}
+	if status, reply := post(t, server.Client(), server.URL, " "+padded); status != http.StatusRequestEntityTooLarge || !strings.Contains(reply.Error, "longer than 1048576 bytes") {
+		t.Errorf("one byte more: status %d, %+v", status, reply)
+	}
+}
+
+// A body that never ends is refused in time, and its connection closed.
+func TestLateBody(t *testing.T) {
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: has not come to its end in time"}`+"\n") {
+		t.Errorf("%q, %v; want status 408 and its reason", reply, err)
+	}
+}
+
+// gate is an evaluator that waits until it is let through.
+type gate struct{ entered, open chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
+
+func (g gate) models(string) (eval.Evaluator, error) { return g, nil }
+
+func (g gate) Evaluate(ctx context.Context, b *eval.Batch) error {
+	g.entered <- struct{}{}
+	select {
+	case <-g.open:
+		b.Policy[0] = 1
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A request under way when the server is interrupted is answered; then the server is gone.
+func TestShutdown(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	g := newGate()
+	url, stop := serve(t, newPlayers(t, "policy:model=gate", 1, g.models))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
+	answered := make(chan int, 1)
+	go func() {
+		status, _ := post(t, client, url, body(s, 600))
+		answered <- status
+	}()
+	<-g.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	select {
+	case err := <-stopped:
+		t.Fatalf("the server has ended with a request under way: %v", err)
+	case g.open <- struct{}{}:
+	}
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("status %d, want 200", status)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get(url); err == nil {
+		t.Error("the server still answers")
+	}
+}

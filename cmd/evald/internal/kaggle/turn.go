@@ -1,0 +1,158 @@
+// Package kaggle plays Kaggle's ConnectX: as an agent behind a URL, as a child process that answers line by line, and
+// packed into an archive that can be submitted.
+//
+// The shapes are those of the kaggle-environments package, release 1.33.2: an observation has board, mark, step and
+// remainingOverageTime, a configuration rows, columns, inarow and actTimeout.
+package kaggle
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Turn is what an agent is asked: a position of an unfinished game and the time for its move.
+type Turn struct {
+	game.State
+	Act     time.Duration // for this move, from 0
+	Overage time.Duration // what is left, from 0, for all moves together that take longer than Act
+}
+
+// defaultAct is the time of a move where the configuration does not name it, as in Kaggle's own.
+const defaultAct = 2 * time.Second
+
+// longest bounds the times of a configuration.
+const longest = time.Hour
+
+type observation struct {
+	Board   *[]int   `json:"board"` // row by row from the top left: 0 empty, 1 and 2 the players
+	Mark    *int     `json:"mark"`  // the player to move, who is asked
+	Overage *float64 `json:"remainingOverageTime"`
+}
+
+type configuration struct {
+	Rows    *int     `json:"rows"`
+	Columns *int     `json:"columns"`
+	InARow  *int     `json:"inarow"`
+	Act     *float64 `json:"actTimeout"`
+}
+
+// parseAct reads the request that an agent behind a URL gets. Its errors are of type *game.ParseError.
+func parseAct(text []byte) (Turn, error) {
+	var r struct {
+		Action        *string       `json:"action"`
+		Environment   *string       `json:"environment"`
+		Configuration configuration `json:"configuration"`
+		State         struct {
+			Observation observation `json:"observation"`
+		} `json:"state"`
+	}
+	if err := unmarshal(text, &r); err != nil {
+		return Turn{}, err
+	}
+	if r.Action == nil || *r.Action != "act" {
+		return Turn{}, wrong("action", value(r.Action), `must be "act"`)
+	}
+	if r.Environment != nil && *r.Environment != "connectx" {
+		return Turn{}, wrong("environment", *r.Environment, `must be "connectx"`)
+	}
+	return turn("state.observation.", r.State.Observation, r.Configuration)
+}
+
+// parseLine reads a line of the child process: an observation and a configuration. Its errors are of type
+// *game.ParseError.
+func parseLine(text []byte) (Turn, error) {
+	var l struct {
+		Observation   observation   `json:"observation"`
+		Configuration configuration `json:"configuration"`
+	}
+	if err := unmarshal(text, &l); err != nil {
+		return Turn{}, err
+	}
+	return turn("observation.", l.Observation, l.Configuration)
+}
+
+func unmarshal(text []byte, to any) error {
+	err := json.Unmarshal(text, to)
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := bad.Type.String()
+		if bad.Type.Kind() == reflect.Struct {
+			want = "object"
+		}
+		return wrong(cmp.Or(bad.Field, "json"), bad.Value, "is not of type "+want)
+	}
+	if err != nil {
+		return wrong("json", string(text), err.Error())
+	}
+	return nil
+}
+
+// turn checks what was read. prefix is where the observation's fields are.
+func turn(prefix string, o observation, c configuration) (Turn, error) {
+	r := game.Connect4
+	for _, f := range []struct{ to, from *int }{{&r.Rows, c.Rows}, {&r.Columns, c.Columns}, {&r.InARow, c.InARow}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	b, err := game.NewBoard(r)
+	if err != nil {
+		return Turn{}, within("configuration.", err)
+	}
+	switch {
+	case o.Board == nil:
+		return Turn{}, wrong(prefix+"board", "", "is missing")
+	case o.Mark == nil:
+		return Turn{}, wrong(prefix+"mark", "", "is missing; it says who is to move, 1 or 2")
+	}
+	t := Turn{}
+	if t.State, err = b.FromKaggle(*o.Board, *o.Mark); err != nil {
+		return Turn{}, within(prefix, err)
+	}
+	if result := b.Result(t.Position); result != game.Ongoing {
+		return Turn{}, wrong(prefix+"board", result.String(), "is how the game has ended for the side to move: there is no move")
+	}
+	if t.Act, err = duration("configuration.actTimeout", c.Act, defaultAct); err != nil {
+		return Turn{}, err
+	}
+	// An account that is overdrawn is as good as empty.
+	if o.Overage != nil && *o.Overage > 0 {
+		t.Overage, err = duration(prefix+"remainingOverageTime", o.Overage, 0)
+	}
+	return t, err
+}
+
+// duration is seconds as a Duration of at most longest.
+func duration(field string, seconds *float64, missing time.Duration) (time.Duration, error) {
+	switch {
+	case seconds == nil:
+		return missing, nil
+	case *seconds < 0:
+		return 0, wrong(field, strconv.FormatFloat(*seconds, 'g', -1, 64), "must not be negative")
+	}
+	return time.Duration(min(*seconds, longest.Seconds()) * float64(time.Second)), nil
+}
+
+func wrong(field, value, reason string) error {
+	return &game.ParseError{Field: field, Value: value, Reason: reason}
+}
+
+// within says where the field of a *game.ParseError is.
+func within(prefix string, err error) error {
+	if bad, ok := errors.AsType[*game.ParseError](err); ok {
+		bad.Field = prefix + bad.Field
+	}
+	return err
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

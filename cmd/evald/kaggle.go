@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/kaggle"
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/models"
+)
+
+// kaggleCmd is `evald kaggle`.
+type kaggleCmd struct {
+	Serve kaggleServeCmd `cmd:"" help:"Be an agent behind a URL, for any number of games."`
+	Act   kaggleActCmd   `cmd:"" help:"Answer observations, one JSON object a line, as the child process of a submission does."`
+	Pack  kagglePackCmd  `cmd:"" help:"Pack this program and an agent into an archive to submit."`
+}
+
+// kaggleAgent says who plays.
+type kaggleAgent struct {
+	Agent string `placeholder:"SPEC" default:"uct-bitsquares" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
+}
+
+func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
+	spec, err := agent.Parse(c.Agent)
+	if err != nil {
+		return nil, spec, err
+	}
+	players, err := kaggle.NewPlayers(spec, agentModels(s.err), games)
+	return players, spec, err
+}
+
+// kaggleServeCmd is `evald kaggle serve`.
+type kaggleServeCmd struct {
+	kaggleAgent
+	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
+	Games  int    `default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 1 GiB."`
+}
+
+// Run serves until it is interrupted.
+func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
+	players, spec, err := c.players(s, c.Games)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", c.Listen, err)
+	}
+	notes := log.New(s.err, "evald: ", 0)
+	notes.Printf("%s plays at http://%s/", spec, l.Addr())
+	return kaggle.Serve(ctx, l, kaggle.Handler{Players: players, Log: notes})
+}
+
+// kaggleActCmd is `evald kaggle act`.
+type kaggleActCmd struct{ kaggleAgent }
+
+// Run answers the lines of the standard input.
+func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
+	players, _, err := c.players(s, 1)
+	if err != nil {
+		return err
+	}
+	bad, err := kaggle.Act(ctx, s.in, s.out, players)
+	if err == nil && bad > 0 {
+		return errBadLines
+	}
+	return err
+}
+
+// kagglePackCmd is `evald kaggle pack`.
+type kagglePackCmd struct {
+	kaggleAgent
+	Output string `short:"o" type:"path" placeholder:"FILE" default:"submission.tar.gz" help:"The archive (${default})."`
+	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64; this one where it is missing."`
+}
+
+// Run writes the archive, after the program in it has played a move.
+func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
+	spec, err := agent.Parse(c.Agent)
+	if err != nil {
+		return err
+	}
+	if c.Binary == "" {
+		if c.Binary, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Program: c.Binary}, c.Output)
+	if err != nil {
+		return err
+	}
+	if p.Linked != "" {
+		fmt.Fprintf(s.err, "evald: the program is linked with %s; one built with CGO_ENABLED=0 runs everywhere\n", p.Linked)
+	}
+	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
+		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))
+	return nil
+}
+
+// modelFile is the file of an agent's model; empty where it has none outside of the program.
+func modelFile(model string) string {
+	if _, heuristic := heuristics[model]; heuristic || slices.Contains(models.Names(), model) {
+		return ""
+	}
+	return model
+}
