@@ -43,14 +43,14 @@ func readGames(t *testing.T, path string) []arena.Game {
 func TestMatch(t *testing.T) {
 	dir := t.TempDir()
 	path, svg := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "cross.svg")
-	args := strings.Fields("match uct:sims=30 random policy random --games 6 --seed 1 --concurrency 3 --plot " + svg + " -o " + path)
+	args := strings.Fields("match negamax random policy random --games 6 --seed 1 --concurrency 3 --plot " + svg + " -o " + path)
 	status, out, stderr := evald(t, "", args...)
 	if status != exitOK || !strings.HasPrefix(stderr, "evald match: 7x6x4, 36 games of 4 players, 6 a pair; openings random of 4 plies, seed 1; 3 at once; games in ") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 	golden(t, "match.txt", timeless(out))
 	games := readGames(t, path)
-	if len(games) != 36 || games[0].First != "uct:sims=30" || games[35].Number != 36 {
+	if len(games) != 36 || games[0].First != "negamax" || games[35].Number != 36 {
 		t.Errorf("%d games: %+v", len(games), games)
 	}
 	picture, err := os.ReadFile(svg)

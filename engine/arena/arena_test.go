@@ -394,3 +394,21 @@ func TestParseOpening(t *testing.T) {
 		}
 	}
 }
+
+// What is read as an opening can be played, and is read again from what it is written as.
+func FuzzParseOpening(f *testing.F) {
+	for _, seed := range []string{"44554", "-", "7x6x4:44", "9x5x4:4455", "1212121", "x:"} {
+		f.Add(seed)
+	}
+	b := game.MustBoard(game.Connect4)
+	f.Fuzz(func(t *testing.T, text string) {
+		moves, err := arena.ParseOpening(b, text)
+		if err != nil {
+			return
+		}
+		again, err := arena.ParseOpening(b, game.FormatNotation(b.Rules(), moves))
+		if err != nil || !slices.Equal(moves, again) {
+			t.Errorf("%q is %v, and read again %v (%v)", text, moves, again, err)
+		}
+	})
+}
