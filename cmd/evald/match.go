@@ -148,7 +148,7 @@ func (c *matchCmd) test() arena.SPRT {
 
 // openings gives the match its openings and says where they come from.
 func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
-	want, distinct := c.Games/2, 0
+	want, distinct, more := c.Games/2, 0, ""
 	if c.Openings != "" {
 		if c.OpeningPlies != nil {
 			return "", errors.New("--openings and --opening-plies: the openings are either the file's or random")
@@ -170,10 +170,10 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
 			return "", fmt.Errorf("--opening-plies: %w", err)
 		}
-		source = fmt.Sprintf("random of %d plies", plies)
+		source, more = fmt.Sprintf("random of %d plies", plies), "; there are more of more --opening-plies"
 	}
 	if distinct < want {
-		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and agents without chance repeat their games\n", distinct, want)
+		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without chance%s\n", distinct, want, more)
 	}
 	return source, nil
 }

@@ -147,7 +147,7 @@ func TestMatchOpenings(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book, "--games", "6", "-o", path)
-	if status != exitOK || !strings.Contains(stderr, "only 2 different openings for 3 pairs of games") {
+	if status != exitOK || !strings.Contains(stderr, "only 2 different openings for 3 pairs of games: they repeat") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 	var openings []string

@@ -265,7 +265,11 @@ func TestEnd(t *testing.T) {
 
 // Openings leave the game open, are distinct up to mirror images, and a longer list begins with the shorter one.
 func TestRandomOpenings(t *testing.T) {
-	for _, b := range gametest.Boards() {
+	boards := gametest.Boards()
+	if testing.Short() {
+		boards = boards[:3]
+	}
+	for _, b := range boards {
 		plies := arena.DefaultPlies(b)
 		openings, distinct, err := arena.RandomOpenings(b, plies, 40, 1)
 		if err != nil || len(openings) != 40 {
@@ -315,6 +319,9 @@ func TestRandomOpenings(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
 	const plies, ahead = 6, 7
+	if testing.Short() {
+		t.Skip("seconds under the race detector, and one goroutine")
+	}
 	exact, err := solver.New(b, solver.Options{TableMiB: 8})
 	if err != nil {
 		t.Fatal(err)
