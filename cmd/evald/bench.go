@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 
 // benchCmd is `evald bench`.
 type benchCmd struct {
-	Eval  benchEvalCmd  `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
-	Solve benchSolveCmd `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
+	Eval   benchEvalCmd   `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
+	Search benchSearchCmd `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
+	Solve  benchSolveCmd  `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
 }
 
 // benchEvalCmd is `evald bench eval`.
@@ -29,21 +31,49 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	var progress func(string)
-	if isTerminal(s.err) {
-		progress = func(figure string) { fmt.Fprintf(s.err, "\r\x1b[K%s", figure) }
-		defer fmt.Fprint(s.err, "\r\x1b[K")
-	}
+	progress, clear := figureProgress(s.err)
+	defer clear()
 	figures, err := bench.Eval(ctx, c.Round, network, name, progress)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+	clear()
+	return writeFigures(s.out, figures, c.JSON)
+}
+
+// figureProgress shows the name of the figure that is being measured, where stderr is a terminal.
+func figureProgress(stderr io.Writer) (show func(string), clear func()) {
+	if !isTerminal(stderr) {
+		return nil, func() {}
 	}
-	return bench.Table(s.out, figures)
+	return func(figure string) { fmt.Fprintf(stderr, "\r\x1b[K%s", figure) }, func() { fmt.Fprint(stderr, "\r\x1b[K") }
+}
+
+func writeFigures(w io.Writer, figures []bench.Figure, asJSON bool) error {
+	if !asJSON {
+		return bench.Table(w, figures)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+}
+
+// benchSearchCmd is `evald bench search`.
+type benchSearchCmd struct {
+	Round time.Duration `default:"500ms" help:"Time of one round; a figure is the median of five."`
+	JSON  bool          `help:"Write JSON for machines instead of a table."`
+}
+
+// Run measures and prints.
+func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	figures, err := bench.Search(ctx, c.Round, progress)
+	if err != nil {
+		return err
+	}
+	clear()
+	return writeFigures(s.out, figures, c.JSON)
 }
 
 // benchSolveCmd is `evald bench solve`.

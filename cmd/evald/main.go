@@ -22,6 +22,7 @@ type cli struct {
 	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
 	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Play   playCmd   `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Match  matchCmd  `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/nn/net"
 )
 
 // matchCmd is `evald match`.
@@ -123,7 +122,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("--rules: %w", err)
 	}
 	specs := make([]agent.Spec, len(c.Agents))
-	shared := &sharedModels{notes: notes, known: map[string]eval.Evaluator{}}
+	shared := &sharedModels{load: agentModels(notes), known: map[string]eval.Evaluator{}}
 	for i, text := range c.Agents {
 		if specs[i], err = agent.Parse(text); err != nil {
 			return nil, "", err
@@ -296,7 +295,7 @@ func (r *matchRun) show(w io.Writer) error {
 
 // sharedModels loads each network once. All games ask through one batcher, so that their leaves fill its batches.
 type sharedModels struct {
-	notes io.Writer
+	load  agent.Models
 	mu    sync.Mutex
 	known map[string]eval.Evaluator
 }
@@ -307,11 +306,10 @@ func (s *sharedModels) evaluator(name string) (eval.Evaluator, error) {
 	if e := s.known[name]; e != nil {
 		return e, nil
 	}
-	network, _, err := loadModel(name, s.notes)
+	e, err := s.load(name)
 	if err != nil {
 		return nil, err
 	}
-	e := eval.NewBatcher(net.NewEvaluator(network), eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
-	s.known[name] = e
-	return e, nil
+	s.known[name] = eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+	return s.known[name], nil
 }

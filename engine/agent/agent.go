@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 // Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
@@ -29,8 +30,9 @@ type Spec struct {
 	Name   string
 	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
 	Games  int           // flat: random games for each legal move
-	Time   time.Duration // a move; 0 leaves it to Visits
+	Time   time.Duration // a move; 0 leaves it to Visits or Games
 	Model  string        // mcts and policy
+	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Seed   uint64
 }
 
@@ -52,15 +54,15 @@ const (
 var kinds = map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
-	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "seed"}, newFlat, "random games after each move"},
+	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
 	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "power", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
 	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
 	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{Model: "bitsquares"}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic"},
 	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "seed"}, newMCTS, "PUCT with a network or heuristic"},
-	"solver":               {Spec{}, nil, newSolver, "the exact best move, however long it takes"},
+	"solver":               {Spec{}, []string{"time"}, newSolver, "the exact best move; where half of its time is not enough, uct-bitsquares with the rest"},
 }
 
 // Names lists the agents.
@@ -112,18 +114,21 @@ func Parse(text string) (Spec, error) {
 			return Spec{}, fmt.Errorf("agent %q: %s is %q, %w", text, key, value, err)
 		}
 	}
-	counted := seen["visits"] || seen["sims"] && k.defaults.Games == 0
+	counted := seen["visits"] || seen["sims"]
 	switch {
 	case counted && !seen["time"]:
 		s.Time = 0
 	case seen["time"] && !counted:
-		s.Visits = 0
+		s.Visits, s.Games = 0, 0
 	}
 	return s, nil
 }
 
-// maxCount bounds what one move may ask for.
-const maxCount = 1 << 30
+// maxCount bounds what one move may ask for, maxPower what a line of stones may weigh.
+const (
+	maxCount = 1 << 30
+	maxPower = 8
+)
 
 func (s *Spec) set(key, value string) (err error) {
 	switch key {
@@ -139,6 +144,10 @@ func (s *Spec) set(key, value string) (err error) {
 	case "model":
 		if s.Model = value; value == "" {
 			return errors.New("want a name or a path")
+		}
+	case "power":
+		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
+			return fmt.Errorf("want a number from 0 to %d", maxPower)
 		}
 	default:
 		n, err := strconv.Atoi(value)
@@ -170,6 +179,10 @@ func (s Spec) String() string {
 			}
 		case "model":
 			value = s.Model
+		case "power":
+			if s.Power != kinds[s.Name].defaults.Power {
+				value = strconv.FormatFloat(s.Power, 'g', -1, 64)
+			}
 		default:
 			if n := s.Visits + s.Games; n > 0 {
 				value = strconv.Itoa(n)

@@ -64,6 +64,10 @@ func TestParse(t *testing.T) {
 		"mcts:model=stub,time=50ms":       "mcts:model=stub,time=50ms",
 		"policy:model=stub":               "policy:model=stub",
 		"solver":                          "solver",
+		"solver:time=100ms":               "solver:time=100ms",
+		"flat:time=100ms":                 "flat:time=100ms",
+		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
+		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
 		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
 	} {
 		s, err := agent.Parse(text)
@@ -76,17 +80,19 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                    "there are alphabeta-bitsquares, flat,",
-		"robot":               `agent "robot": there are`,
-		"uct:visits=5":        `uct has no "visits", but sims, time, seed`,
-		"uct:sims=0":          `sims is "0", want a whole number from 1 to 1073741824`,
-		"uct:sims=1,sims=2":   "sims is given twice",
-		"uct:time=5":          `time is "5", want a duration such as 200ms`,
-		"uct:time=-1s":        "want a duration",
-		"random:seed=-1":      "want a whole number",
-		"mcts:model=":         "want a name or a path",
-		"solver:x=1":          `solver has no "x"`,
-		"uct-bitsquares:time": "want a duration",
+		"":                         "there are alphabeta-bitsquares, flat,",
+		"robot":                    `agent "robot": there are`,
+		"uct:visits=5":             `uct has no "visits", but sims, time, seed`,
+		"uct:sims=0":               `sims is "0", want a whole number from 1 to 1073741824`,
+		"uct:sims=1,sims=2":        "sims is given twice",
+		"uct:time=5":               `time is "5", want a duration such as 200ms`,
+		"uct:time=-1s":             "want a duration",
+		"random:seed=-1":           "want a whole number",
+		"mcts:model=":              "want a name or a path",
+		"solver:x=1":               `solver has no "x"`,
+		"uct-bitsquares:power=9":   `power is "9", want a number from 0 to 8`,
+		"uct-bitsquares:power=NaN": `power is "NaN", want a number from 0 to 8`,
+		"uct-bitsquares:time":      "want a duration",
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
@@ -122,7 +128,7 @@ func FuzzParse(f *testing.F) {
 var quick = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
 	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
-	"mcts:time=20ms",
+	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "uct-bitsquares:sims=300,power=2",
 }
 
 // Every agent plays whole legal games, on boards of all kinds.

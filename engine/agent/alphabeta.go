@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,40 +16,43 @@ import (
 type alphaBeta struct {
 	time  time.Duration
 	score *heuristic.Bitsquares
-	table map[game.Position]abEntry
+	table []abEntry // by the position's hash; a newer entry takes an older one's place
 
 	ctx   context.Context
 	board *game.Board
+	order []int // actions from the centre outwards
 	nodes int
 	root  int // the best move of the search that runs
 	over  bool
 }
 
 type abEntry struct {
+	position     game.Position // meaningless where depth is 0
+	lower, upper float64
 	depth        int8
 	move         int8
-	lower, upper float64
 }
 
 // wonScore is more than any heuristic; sooner wins score more.
 const wonScore = 1e6
 
-// abTable bounds the table's entries.
-const abTable = 1 << 20
+const abTable = 1 << 18 // entries, 64 bytes each
 
 func newAlphaBeta(s Spec, _ Models) (Agent, error) {
-	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(heuristic.DefaultPower), table: map[game.Position]abEntry{}}, nil
+	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(heuristic.DefaultPower), table: make([]abEntry, abTable)}, nil
 }
 
 func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	inner, cancel := context.WithTimeout(ctx, a.time-reserve(a.time))
+	inner, cancel := within(ctx, a.time)
 	defer cancel()
-	if a.board == nil || a.board.Rules() != b.Rules() || len(a.table) >= abTable {
+	if a.board == nil || a.board.Rules() != b.Rules() {
 		clear(a.table)
+		a.order = fromCentre(b)
 	}
 	a.ctx, a.board, a.over = inner, b, false
-	best := b.Action(b.Legal(p).First())
-	for depth := 1; depth <= b.Cells()-p.Plies(); depth++ {
+	legal := b.Legal(p)
+	best := b.Action(legal.First())
+	for depth := 1; depth <= b.Cells()-p.Plies() && legal.OnesCount() > 1; depth++ {
 		value := a.search(p, depth, 0, math.Inf(-1), math.Inf(1))
 		if a.over {
 			break
@@ -68,42 +70,46 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 
 // search is the value of p for its side to move, exact within (alpha, beta), a bound outside. p is not over.
 func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64) float64 {
-	if a.nodes++; a.nodes%256 == 0 && a.ctx.Err() != nil {
+	if a.nodes++; a.nodes%256 == 0 && over(a.ctx) {
 		a.over = true
 	}
 	if a.over {
 		return 0
 	}
-	legal := a.board.Legal(p)
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		if a.board.Won(p.Own.Or(l.LowBit())) {
-			value := float64(wonScore - ply)
-			move := a.board.Action(l.First())
-			a.keep(p, abEntry{127, int8(move), value, value})
-			if ply == 0 {
-				a.root = move
-			}
-			return value
+	if wins := a.board.Wins(p); !wins.IsZero() {
+		if ply == 0 {
+			a.root = a.board.Action(wins.First())
 		}
+		return float64(wonScore - ply)
 	}
 	if depth == 0 {
 		return a.score.Score(a.board, p)
 	}
-	entry, known := a.table[p]
-	if known && int(entry.depth) >= depth && ply > 0 {
-		if entry.lower >= beta || entry.lower == entry.upper {
-			return entry.lower
-		}
-		if entry.upper <= alpha {
-			return entry.upper
-		}
-	}
+	entry := &a.table[p.Hash()%abTable]
 	first := -1
-	if known {
+	if entry.position == p && entry.depth > 0 {
 		first = int(entry.move)
+		// A win's distance is told from the root, so bounds of one ply are not those of another.
+		if int(entry.depth) >= depth && ply > 0 && !decided(entry.lower) && !decided(entry.upper) {
+			if entry.lower >= beta || entry.lower == entry.upper {
+				return entry.lower
+			}
+			if entry.upper <= alpha {
+				return entry.upper
+			}
+		}
 	}
 	best, move := math.Inf(-1), -1
-	for _, action := range a.ordered(legal, first) {
+	for k := -1; k < len(a.order) && best < beta; k++ {
+		action := first
+		if k >= 0 {
+			if action = a.order[k]; action == first {
+				continue
+			}
+		}
+		if !a.board.CanPlay(p, action) {
+			continue
+		}
 		child := a.board.Play(p, action)
 		value := 0.0
 		if child.All != a.board.Full() {
@@ -115,44 +121,33 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 		if value > best {
 			best, move = value, action
 		}
-		if best >= beta {
-			break
-		}
 	}
 	if ply == 0 {
 		a.root = move
 	}
-	e := abEntry{int8(min(depth, 126)), int8(move), math.Inf(-1), math.Inf(1)}
+	*entry = abEntry{p, math.Inf(-1), math.Inf(1), int8(depth), int8(move)}
 	if best > alpha {
-		e.lower = best
+		entry.lower = best
 	}
 	if best < beta {
-		e.upper = best
+		entry.upper = best
 	}
-	a.keep(p, e)
 	return best
 }
 
-func (a *alphaBeta) keep(p game.Position, e abEntry) {
-	if _, known := a.table[p]; known || len(a.table) < abTable {
-		a.table[p] = e
-	}
-}
+// decided reports whether a value is a win or a loss, not a heuristic. An infinite bound is neither.
+func decided(value float64) bool { return math.Abs(value) > wonScore/2 && !math.IsInf(value, 0) }
 
-// ordered are the legal actions: the one that was best before, then from the centre outwards.
-func (a *alphaBeta) ordered(legal game.Bits, first int) []int {
-	all := make([]int, 0, legal.OnesCount())
-	for ; !legal.IsZero(); legal = legal.WithoutFirst() {
-		all = append(all, a.board.Action(legal.First()))
+// fromCentre are all actions, those of the middle columns first.
+func fromCentre(b *game.Board) []int {
+	all := make([]int, b.Actions())
+	for i := range all {
+		all[i] = i
 	}
-	centre := a.board.Columns() - 1
 	far := func(action int) int {
-		if action == first {
-			return -1
-		}
-		d := 2*(action%a.board.Columns()) - centre
+		d := 2*(action%b.Columns()) - (b.Columns() - 1)
 		return max(d, -d)
 	}
-	slices.SortStableFunc(all, func(x, y int) int { return cmp.Compare(far(x), far(y)) })
+	slices.SortStableFunc(all, func(x, y int) int { return far(x) - far(y) })
 	return all
 }

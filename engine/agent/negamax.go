@@ -33,14 +33,11 @@ func (n negamax) search(b *game.Board, p game.Position, depth int) (score, actio
 		return 0, -1
 	}
 	soon := cells + 1 - stones // twice the score of a win with the next stone
-	legal := b.Legal(p)
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		if b.Won(p.Own.Or(l.LowBit())) {
-			return soon, b.Action(l.First())
-		}
+	if wins := b.Wins(p); !wins.IsZero() {
+		return soon, b.Action(wins.First())
 	}
 	best, action := -2*cells, -1
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
 		s := 0
 		if depth <= 0 {
 			s = soon + 2*neighbours(b, p, l.First())

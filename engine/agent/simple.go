@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -31,32 +32,52 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 
 // flat plays random games after each legal move, unless one wins at once, and takes the best mean result.
 type flat struct {
-	games int
+	games int           // for each move; 0: as many as time allows
+	time  time.Duration // 0: as long as the games take
 	*rand.Rand
 }
 
-func newFlat(s Spec, _ Models) (Agent, error) { return &flat{s.Games, source(s.Seed)}, nil }
+func newFlat(s Spec, _ Models) (Agent, error) { return &flat{s.Games, s.Time, source(s.Seed)}, nil }
+
+// flatRound is how many games each move gets before the clock is looked at.
+const flatRound = 10
 
 func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	best, most := -1, -f.games-1
-	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		if err := ctx.Err(); err != nil {
-			return 0, fmt.Errorf("flat: %w", err)
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("flat: %w", err)
+	}
+	if wins := b.Wins(p); !wins.IsZero() {
+		return b.Action(wins.First()), nil
+	}
+	inner, cancel := within(ctx, f.time)
+	defer cancel()
+	all := actions(b, p)
+	sums := make([]int, len(all))
+	for done := 0; f.games == 0 || done < f.games; {
+		round := flatRound
+		if f.games > 0 {
+			round = min(round, f.games-done)
 		}
-		a := b.Action(legal.First())
-		child := b.PlayCell(p, legal.LowBit())
-		if b.Won(child.Other()) {
-			return a, nil
+		for i, a := range all {
+			for range round {
+				sums[i] -= f.playOut(b, b.Play(p, a))
+			}
+			if ctx.Err() != nil {
+				return 0, fmt.Errorf("flat: %w", ctx.Err())
+			}
 		}
-		sum := 0
-		for range f.games {
-			sum -= f.playOut(b, child)
-		}
-		if sum > most {
-			best, most = a, sum
+		// All moves have had as many games here.
+		if done += round; over(inner) {
+			break
 		}
 	}
-	return best, nil
+	best := 0
+	for i := range sums {
+		if sums[i] > sums[best] {
+			best = i
+		}
+	}
+	return all[best], nil
 }
 
 // playOut is the result of a random game for the side to move at p: 1, 0 or -1.
@@ -113,19 +134,40 @@ func (a policy) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return best, nil
 }
 
-// exact plays the solver's best move.
-type exact struct{ last *solver.Solver }
+// exact plays the solver's best move. With a time, half of it is the solver's; where that is not enough, a tree search
+// with bitsquares has the rest.
+type exact struct {
+	solver  *solver.Solver
+	time    time.Duration // 0: as long as it takes
+	instead *searcher
+}
 
-func newSolver(Spec, Models) (Agent, error) { return &exact{}, nil }
+func newSolver(s Spec, models Models) (Agent, error) {
+	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, models)
+	if err != nil {
+		return nil, err
+	}
+	return &exact{time: s.Time, instead: instead.(*searcher)}, nil
+}
 
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	if e.last == nil || e.last.Board().Rules() != b.Rules() {
+	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		s, err := solver.New(b, solver.Options{})
 		if err != nil {
 			return 0, err
 		}
-		e.last = s
+		e.solver = s
 	}
-	r, err := e.last.Solve(ctx, p)
-	return r.Best, err
+	whole, cancel := within(ctx, e.time)
+	defer cancel()
+	half, cancelHalf := within(whole, e.time/2)
+	defer cancelHalf()
+	r, err := e.solver.Solve(half, p)
+	switch {
+	case err == nil:
+		return r.Best, nil
+	case ctx.Err() != nil || half.Err() == nil:
+		return 0, err
+	}
+	return e.instead.move(ctx, whole, b, p)
 }

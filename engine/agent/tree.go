@@ -13,6 +13,13 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
+// over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
+// all cores compute.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Now().After(deadline)
+}
+
 // searcher plays by tree search. It keeps its tree between the moves of a game.
 type searcher struct {
 	name      string
@@ -30,11 +37,22 @@ const treeBatch = 16
 // reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
 
+// within ends ctx when a move's time, less the reserve, is over; 0 is no limit.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d-reserve(d))
+}
+
 func uctOn(source eval.Source) func(Spec, Models) (Agent, error) {
 	return func(s Spec, _ Models) (Agent, error) {
 		e, err := heuristic.New(source)
-		if source == eval.Rollout {
+		switch source {
+		case eval.Rollout:
 			e = heuristic.Rollout{Games: 1, Seed: s.Seed}
+		case eval.Bitsquares:
+			e = heuristic.WithPower(s.Power)
 		}
 		c := mcts.DefaultConfig()
 		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
@@ -58,16 +76,20 @@ func newSearcher(s Spec, e eval.Evaluator, c mcts.Config) *searcher {
 }
 
 func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	inner, cancel := within(ctx, s.time)
+	defer cancel()
+	return s.move(ctx, inner, b, p)
+}
+
+// move searches until inner ends, which is an answer, or ctx, which is an error.
+func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
 	if err := s.root(b, p); err != nil {
 		return 0, err
 	}
-	inner := ctx
-	if s.time > 0 {
-		var cancel context.CancelFunc
-		inner, cancel = context.WithTimeout(ctx, s.time-reserve(s.time))
-		defer cancel()
+	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
+		return b.Action(legal.First()), nil
 	}
-	limits := mcts.Limits{Visits: s.visits, Batch: s.batch}
+	limits := mcts.Limits{Visits: s.visits, Batch: s.batch, Decide: true}
 	if s.visits == 0 {
 		limits.Visits = math.MaxInt32
 	}

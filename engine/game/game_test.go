@@ -74,6 +74,9 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 	if can != len(legal) || b.Legal(p).OnesCount() != len(legal) {
 		t.Fatalf("%v: %d legal actions, want %d", n.Rules, can, len(legal))
 	}
+	if !b.Wins(p).AndNot(b.Legal(p)).IsZero() {
+		t.Fatalf("%v: winning cells %v that are not legal", n.Rules, b.Wins(p))
+	}
 	m := b.Mirror(p)
 	if want := n.Mirror().Position(b); m != want {
 		t.Fatalf("%v: mirror %+v, want %+v", n.Rules, m, want)
@@ -88,6 +91,9 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 	for _, a := range legal {
 		if b.Play(m, b.MirrorAction(a)) != b.Mirror(b.Play(p, a)) {
 			t.Fatalf("%v: mirrored action of %d is wrong", n.Rules, a)
+		}
+		if wins, want := !b.Wins(p).And(b.Cell(p, a)).IsZero(), b.Won(b.Play(p, a).Other()); wins != want {
+			t.Fatalf("%v: action %d wins: %v, want %v", n.Rules, a, wins, want)
 		}
 	}
 }

@@ -123,6 +123,32 @@ func (b *Board) won128(s Bits) bool {
 	return false
 }
 
+// Wins is the set of legal cells where the next stone wins at once.
+func (b *Board) Wins(p Position) Bits {
+	legal := b.Legal(p)
+	if b.four && 3*(b.stride+1) < 64 {
+		return Bits{Lo: legal.Lo & b.completes4(p.Own.Lo)}
+	}
+	var wins Bits
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		if b.Won(p.Own.Or(l.LowBit())) {
+			wins = wins.Or(l.LowBit())
+		}
+	}
+	return wins
+}
+
+// completes4 is the set of bits that would complete four in a line of s: three on the one side of the bit, or two and
+// one, one and two, three on the other.
+func (b *Board) completes4(s uint64) (cells uint64) {
+	for _, n := range b.shifts {
+		up, down := s<<(n&63), s>>(n&63)
+		up2, down2 := s<<(2*n&63), s>>(2*n&63)
+		cells |= up&up2&(s<<(3*n&63)|down) | down&down2&(s>>(3*n&63)|up)
+	}
+	return cells
+}
+
 // Result says how the game stands for the side to move. Loss (the other side has a line) is looked for first; Win can
 // only come from an observation whose mark disagrees with its stones.
 func (b *Board) Result(p Position) Result {

@@ -42,7 +42,7 @@ type Evaluator struct {
 func New(source eval.Source) (eval.Evaluator, error) {
 	switch source {
 	case eval.Bitsquares:
-		return &Evaluator{NewBitsquares(DefaultPower), 7, 7, source}, nil
+		return WithPower(DefaultPower), nil
 	case eval.Gameovers:
 		return &Evaluator{Gameovers{}, 6, 6, source}, nil
 	case eval.OddEven:
@@ -53,6 +53,11 @@ func New(source eval.Source) (eval.Evaluator, error) {
 		return Uniform{}, nil
 	}
 	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+}
+
+// WithPower is bitsquares with another power than the published one.
+func WithPower(power float64) eval.Evaluator {
+	return &Evaluator{NewBitsquares(power), 7, 7, eval.Bitsquares}
 }
 
 // rowsPerCheck is how many rows are answered between two looks at the context.
@@ -101,7 +106,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	defer pendings.Put(w)
 	w.clear()
 	err := rows(ctx, b, e.Source, func(i int, legal game.Bits) {
-		if shareWins(b, i, legal) {
+		if shareWins(b, i) {
 			legal = game.Bits{}
 		}
 		w.add(b, i, legal)
@@ -158,20 +163,15 @@ func (e *Evaluator) policy(b *eval.Batch, r pendingRow, scores []float64) {
 }
 
 // shareWins clears the policy of row i and, where moves win at once, gives it to them.
-func shareWins(b *eval.Batch, i int, legal game.Bits) bool {
+func shareWins(b *eval.Batch, i int) bool {
 	policy := b.PolicyRow(i)
 	clear(policy)
-	wins := 0
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		if b.Board.Won(b.Pos[i].Own.Or(l.LowBit())) {
-			policy[b.Board.Action(l.First())] = 1
-			wins++
-		}
+	wins := b.Board.Wins(b.Pos[i])
+	share := 1 / float32(wins.OnesCount())
+	for l := wins; !l.IsZero(); l = l.WithoutFirst() {
+		policy[b.Board.Action(l.First())] = share
 	}
-	for a := range policy {
-		policy[a] /= float32(max(wins, 1))
-	}
-	return wins > 0
+	return !wins.IsZero()
 }
 
 func setWDL(row []float32, w, d, l float64) {

@@ -31,7 +31,7 @@ func (r Rollout) answer(b *eval.Batch, i int, legal game.Bits) {
 	rng := splitmix(b.Pos[i].Hash() ^ r.Seed*0x9e3779b97f4a7c15)
 	moves := legal.OnesCount()
 	each := (r.Games + moves - 1) / moves
-	certain := shareWins(b, i, legal)
+	certain := shareWins(b, i)
 	policy := b.PolicyRow(i)
 	var results [4]int // by game.Result, for the side to move
 	total := 0.0

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -271,6 +272,64 @@ func TestVirtualLoss(t *testing.T) {
 		if tr.Result() == game.Ongoing && tr.Visits() != 3000 {
 			t.Errorf("%v: %d visits, want 3000", s, tr.Visits())
 		}
+	}
+}
+
+// Deciding early takes the move that the whole search takes, unless that proves it lost later on.
+func TestDecide(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	const visits = 2000
+	early, saved := 0, 0
+	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
+		for i := range 60 {
+			p := gametest.Position(gametest.Rand(uint64(i)), b, i%36, true)
+			limits := mcts.Limits{Visits: visits, Batch: 4}
+			whole, decided := tree(t, b, config(s), p), tree(t, b, config(s), p)
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{whole}, limits); err != nil {
+				t.Fatal(err)
+			}
+			limits.Decide = true
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{decided}, limits); err != nil {
+				t.Fatal(err)
+			}
+			if decided.Result() == game.Ongoing && decided.Visits() < visits {
+				early++
+				saved += visits - decided.Visits()
+			}
+			if got, want := decided.Best(), whole.Best(); got != want {
+				for _, m := range whole.Moves(nil) {
+					if m.Action == got && m.Result != game.Loss {
+						t.Errorf("%v, %+v: %d after %d visits, %d after all:\n%+v\n%+v", s, p, got, decided.Visits(), want, decided.Moves(nil), whole.Moves(nil))
+					}
+				}
+			}
+		}
+	}
+	if early < 40 {
+		t.Errorf("%d of 120 searches were decided early, %d visits saved", early, saved)
+	}
+}
+
+// Where a proved draw beats all else, visits want no evaluation; time ends the search all the same.
+func TestEndlessDraw(t *testing.T) {
+	// Tic-tac-toe from the corner: draws all over, which a tree proves before it has proved the root.
+	b, p := position(t, "3x3x3free:15")
+	for _, s := range selections {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		tr := tree(t, b, config(s), p)
+		done := make(chan error, 1)
+		go func() {
+			done <- mcts.Search(ctx, evaluator(t, eval.Uniform), []*mcts.Tree{tr}, mcts.Limits{Visits: math.MaxInt32, Batch: 16})
+		}()
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v: the search goes on after its time", s)
+		}
+		cancel()
 	}
 }
 

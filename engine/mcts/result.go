@@ -112,10 +112,8 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 
 // winningAction is a move that wins at once, or -1.
 func (t *Tree) winningAction() int {
-	for l := t.board.Legal(t.root); !l.IsZero(); l = l.WithoutFirst() {
-		if t.board.Won(t.root.Own.Or(l.LowBit())) {
-			return t.board.Action(l.First())
-		}
+	if wins := t.board.Wins(t.root); !wins.IsZero() {
+		return t.board.Action(wins.First())
 	}
 	return -1
 }
@@ -188,10 +186,8 @@ func (t *Tree) Line(actions []int) []int {
 			p = t.board.Play(p, int(t.nodes[at].action))
 		}
 	}
-	for l := t.board.Legal(p); !l.IsZero() && t.board.Result(p) == game.Ongoing; l = l.WithoutFirst() {
-		if t.board.Won(p.Own.Or(l.LowBit())) {
-			return append(actions, t.board.Action(l.First()))
-		}
+	if wins := t.board.Wins(p); !wins.IsZero() && t.board.Result(p) == game.Ongoing {
+		actions = append(actions, t.board.Action(wins.First()))
 	}
 	return actions
 }

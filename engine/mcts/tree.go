@@ -55,8 +55,6 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
-
-	path [game.MaxBits + 1]uint32 // of the visit being made
 }
 
 const rootNode = 1
@@ -93,54 +91,64 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once
+	depth    int           // path[:depth+1] leads from the root to the leaf; -1 where no move was free
 	path     [game.MaxBits + 1]uint32
-	depth    int // path[:depth+1] leads from the root to the leaf
 }
 
 // Descend makes one visit. Where the visit ends at a result that is known by the rules, it is counted at once and
 // wants is false; otherwise the leaf must go to Expand (or Abandon). free is false where nothing could be visited:
 // every line leads to a leaf under way.
 func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
-	p := t.root
-	at, depth := uint32(rootNode), 0
-	t.path[0] = at
-	for t.nodes[at].first != 0 && t.nodes[at].proof == open {
-		child := t.choose(at, depth)
-		if child == 0 {
-			return false, false
-		}
-		at = child
-		depth++
-		t.path[depth] = at
-		p = t.board.Play(p, int(t.nodes[at].action))
+	t.begin(leaf)
+	for t.step(leaf) {
 	}
-	n := &t.nodes[at]
+	return t.arrive(leaf)
+}
+
+// begin, step until it says no, and arrive are Descend in parts, so that several trees can be descended in turns.
+func (t *Tree) begin(leaf *Leaf) {
+	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
+}
+
+// step goes on by one move, if there is one to go on with.
+func (t *Tree) step(leaf *Leaf) (more bool) {
+	at := leaf.path[leaf.depth]
+	if n := &t.nodes[at]; n.first == 0 || n.proof != open {
+		return false
+	}
+	child := t.choose(at, leaf.depth)
+	if child == 0 {
+		leaf.depth = -1
+		return false
+	}
+	leaf.depth++
+	leaf.path[leaf.depth] = child
+	leaf.Position = t.board.Play(leaf.Position, int(t.nodes[child].action))
+	return true
+}
+
+// arrive ends a visit where step left it; see Descend.
+func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
+	if leaf.depth < 0 {
+		return false, false
+	}
+	path := leaf.path[:leaf.depth+1]
+	n := &t.nodes[path[leaf.depth]]
 	if n.proof == open && n.pending > 0 {
 		return false, false // a leaf under way has no moves to go on with
 	}
-	if n.proof == open && t.winsAtOnce(p) {
+	if n.proof == open && !t.board.Wins(leaf.Position).IsZero() {
 		n.proof = lost
-		t.prove(depth)
+		t.prove(path[:leaf.depth])
 	}
 	if n.proof != open {
-		t.backUp(t.path[:depth+1], n.proof.value(), n.proof.draw())
+		t.backUp(path, n.proof.value(), n.proof.draw())
 		return false, true
 	}
-	for _, i := range t.path[:depth+1] {
+	for _, i := range path {
 		t.nodes[i].pending++
 	}
-	leaf.Position, leaf.depth = p, depth
-	copy(leaf.path[:depth+1], t.path[:depth+1])
 	return true, true
-}
-
-func (t *Tree) winsAtOnce(p game.Position) bool {
-	for l := t.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
-		if t.board.Won(p.Own.Or(l.LowBit())) {
-			return true
-		}
-	}
-	return false
 }
 
 // Expand answers a leaf: wdl and policy are for the side to move there, as an Evaluator gives them.
@@ -154,9 +162,8 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
 	if at == rootNode {
 		t.startRoot()
 	}
-	copy(t.path[:], path)
 	if t.nodes[at].first != 0 {
-		t.prove(leaf.depth + 1)
+		t.prove(path)
 	}
 	t.nodes[at].raw = wdl[2] - wdl[0]
 	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
@@ -188,12 +195,12 @@ func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
 	t.nodes[at].first, t.nodes[at].count = first, uint8(count)
 }
 
-// prove draws conclusions from the end of t.path[:depth+1] towards the root, as far as there are any (Winands et al.,
-// Monte-Carlo tree search solver, 2008): a move that the other side can refute is lost, and one whose replies are all
-// proved is worth their best.
-func (t *Tree) prove(depth int) {
-	for d := depth - 1; d >= 0; d-- {
-		n := &t.nodes[t.path[d]]
+// prove draws conclusions from the end of a path towards the root, as far as there are any (Winands et al., Monte-Carlo
+// tree search solver, 2008): a move that the other side can refute is lost, and one whose replies are all proved is
+// worth their best.
+func (t *Tree) prove(path []uint32) {
+	for d := len(path) - 1; d >= 0; d-- {
+		n := &t.nodes[path[d]]
 		best := lost
 		for i := range uint32(n.count) {
 			p := t.nodes[n.first+i].proof
@@ -249,42 +256,54 @@ func (t *Tree) choose(at uint32, depth int) uint32 {
 }
 
 func (t *Tree) choosePUCT(n *node, depth int) uint32 {
-	// The node's own value is its mover's loss.
-	untried := -n.sum / float64(max(n.visits, 1))
-	if depth > 0 && t.config.FPU != 0 {
-		tried := 0.0
-		for i := range uint32(n.count) {
-			if c := &t.nodes[n.first+i]; c.visits > 0 {
-				tried += float64(c.prior)
-			}
-		}
-		untried -= t.config.FPU * math.Sqrt(tried)
-	}
 	total := float64(n.visits) + float64(n.pending)
 	scale := t.config.C * math.Sqrt(max(total, 1))
-	best, most := uint32(0), math.Inf(-1)
-	for i := range uint32(n.count) {
-		c := &t.nodes[n.first+i]
-		if c.proof == lost || c.blocked() {
-			continue
+	moves := t.nodes[n.first : n.first+uint32(n.count)]
+	best, most := -1, math.Inf(-1)
+	tried := float32(0)                   // the priors of the moves that have visits
+	untried, likeliest := -1, float32(-1) // of those that have none, which differ by their priors alone
+	for i := range moves {
+		c := &moves[i]
+		visits := float64(c.visits + uint32(c.pending))
+		if c.visits > 0 {
+			tried += c.prior
 		}
-		visits := float64(c.visits) + float64(c.pending)
-		q := untried
+		q := 0.0
 		switch {
+		case c.proof == lost || c.blocked():
+			continue
 		case c.proof != open:
 			q = c.proof.value()
-		case visits > 0:
+		case visits == 0:
+			if c.prior > likeliest {
+				untried, likeliest = i, c.prior
+			}
+			continue
+		default:
 			q = (c.sum - float64(c.pending)) / visits
 		}
 		if depth == 0 && t.config.ForcedPlayouts > 0 && visits > 0 &&
 			visits*visits < t.config.ForcedPlayouts*float64(c.prior)*total {
-			return n.first + i
+			return n.first + uint32(i)
 		}
 		if u := q + scale*float64(c.prior)/(1+visits); u > most {
-			best, most = n.first+i, u
+			best, most = i, u
 		}
 	}
-	return best
+	if untried >= 0 {
+		// The node's own value is its mover's loss.
+		q := -n.sum / float64(max(n.visits, 1))
+		if depth > 0 {
+			q -= t.config.FPU * math.Sqrt(float64(tried))
+		}
+		if q+scale*float64(likeliest) > most {
+			best = untried
+		}
+	}
+	if best < 0 {
+		return 0
+	}
+	return n.first + uint32(best)
 }
 
 // blocked reports whether the node is a leaf under way.

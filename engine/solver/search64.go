@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/evald/evald/engine/internal/prefetch"
 )
 
 // node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover
@@ -155,7 +157,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		c.column = uint8(uint(i) / w.stride)
 		c.mixed, c.mirrored = w.key(c.own, c.all)
 		b, _ := w.table.at(c.mixed)
-		prefetch(unsafe.Pointer(b))
+		prefetch.Line(unsafe.Pointer(b))
 		c.order = w.rank(n, c, i)
 		if int(c.column) == hint {
 			c.order += 1 << 20

@@ -21,6 +21,8 @@ type Figure struct {
 	Why     string  `json:"why,omitempty"`     // what the ceiling is
 	Ratio   float64 `json:"ratio,omitempty"`   // to another figure of the same run
 	To      string  `json:"to,omitempty"`      // that figure's name
+
+	Allocations *float64 `json:"allocations,omitempty"` // of memory for each Unit; nil where they were not counted
 }
 
 // Share is the part of the ceiling that was reached.
@@ -41,8 +43,12 @@ func rate(d time.Duration, n int, work func()) float64 {
 		}
 		rates = append(rates, float64(calls)*float64(n)/time.Since(start).Seconds())
 	}
+	return median(rates)
+}
+
+func median(rates []float64) float64 {
 	slices.Sort(rates)
-	return rates[rounds/2]
+	return rates[len(rates)/2]
 }
 
 // Table writes figures for people.
@@ -57,6 +63,9 @@ func Table(w io.Writer, figures []Figure) error {
 		ratio := ""
 		if f.Ratio > 0 {
 			ratio = fmt.Sprintf("%.1f x %s", f.Ratio, f.To)
+		}
+		if f.Allocations != nil {
+			ratio = fmt.Sprintf("%.2f allocations each", *f.Allocations)
 		}
 		fmt.Fprintf(t, "%s\t%s %s/s\t%s\t%s\t%s\n", f.Name, si(f.Rate), f.Unit, ratio, share, ceiling)
 	}

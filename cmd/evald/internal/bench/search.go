@@ -1,0 +1,197 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// The searches that are measured: as many trees as self-play has games, each to so many visits.
+const (
+	searchTrees  = 2048
+	searchVisits = 200
+	searchBatch  = 256
+	deviceTime   = 50 * time.Microsecond // of a batch, whatever its rows
+)
+
+// Search measures tree search: visits on one core, allocations, and what part of a device's rate many trees use.
+// Progress, unless nil, hears the name of each figure before it is measured. A round takes about d, and at least
+// one search of all trees.
+func Search(ctx context.Context, d time.Duration, progress func(string)) ([]Figure, error) {
+	s := &searchBench{evalBench: evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}}
+	s.positions = playedPositions(s.board, searchTrees)
+	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {
+		e, err := heuristic.New(source)
+		if err != nil {
+			return nil, err
+		}
+		for _, selection := range []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel} {
+			if err := s.oneCore(e, source.String(), selection); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := s.manyTrees(); err != nil {
+		return nil, err
+	}
+	return s.figures, s.err
+}
+
+type searchBench struct {
+	evalBench
+}
+
+// forest is n trees at played positions.
+func (s *searchBench) forest(n int, selection mcts.Selection) ([]*mcts.Tree, error) {
+	c := mcts.DefaultConfig()
+	c.Selection, c.Visits, c.MaxNodes = selection, searchVisits, 1<<16
+	trees := make([]*mcts.Tree, n)
+	for i := range trees {
+		t, err := mcts.New(s.board, c)
+		if err != nil {
+			return nil, err
+		}
+		t.Reset(s.positions[i])
+		trees[i] = t
+	}
+	return trees, nil
+}
+
+// search searches all trees anew, each to the limit of visits, and returns how many visits that were.
+func (s *searchBench) search(e eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
+	for _, t := range trees {
+		t.Reset(t.Root())
+	}
+	if err := mcts.Search(s.ctx, e, trees, mcts.Limits{Visits: limit, Batch: batch}); err != nil && s.err == nil {
+		s.err = err
+	}
+	for _, t := range trees {
+		visits += t.Visits()
+	}
+	return visits
+}
+
+// oneCore measures visits a second of 64 trees on one core, and the memory that a visit allocates.
+func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Selection) error {
+	trees, err := s.forest(64, selection)
+	if err != nil {
+		return err
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	visits := s.search(e, trees, searchVisits, len(trees))
+	s.measure(Figure{Name: name + ", " + selection.String() + ", 1 core", Unit: "visits"}, visits, func() {
+		s.search(e, trees, searchVisits, len(trees))
+	})
+	if s.err != nil {
+		return s.err
+	}
+	// A search allocates for its batches, whatever its visits: the difference of two searches is what visits allocate.
+	half, halfVisits := s.allocated(e, trees, searchVisits/2)
+	all, allVisits := s.allocated(e, trees, searchVisits)
+	each := max(0, all-half) / (allVisits - halfVisits)
+	s.figures[len(s.figures)-1].Allocations = &each
+	return s.err
+}
+
+// allocated counts the allocations and the visits of a search.
+func (s *searchBench) allocated(e eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	visits = float64(s.search(e, trees, limit, len(trees)))
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs - before.Mallocs), visits
+}
+
+// manyTrees measures what share of a device's rate search uses on all cores. Rounds of the device alone and of the
+// search take turns, so that both see the same machine.
+func (s *searchBench) manyTrees() error {
+	f := Figure{Name: "puct of 2048 trees on all cores", Unit: "evaluations", Why: "a stub device alone, 50 us a batch of 256"}
+	if s.progress != nil {
+		s.progress(f.Name)
+	}
+	trees, err := s.forest(searchTrees, mcts.PUCT)
+	if err != nil {
+		return err
+	}
+	d := &device{}
+	s.search(d, trees, searchVisits, searchBatch) // grows the trees
+	var alone, searched []float64
+	for range rounds {
+		alone = append(alone, d.rate(s.d, func() { s.alone(d) }))
+		searched = append(searched, d.rate(s.d, func() { s.search(d, trees, searchVisits, searchBatch) }))
+	}
+	f.Rate, f.Ceiling = median(searched), median(alone)
+	s.figures = append(s.figures, f)
+	return s.err
+}
+
+// alone gives the device batches that nobody fills, always three at once.
+func (s *searchBench) alone(d *device) {
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() {
+			b := eval.NewBatch(s.board, searchBatch)
+			copy(b.Pos, s.positions)
+			for range 200 {
+				if d.Evaluate(s.ctx, b) != nil {
+					return // the search sees it too
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// rate is how many rows a second the device answers while work is done again and again for about a time.
+func (d *device) rate(during time.Duration, work func()) float64 {
+	d.rows = 0
+	start := time.Now()
+	for time.Since(start) < during {
+		work()
+	}
+	return float64(d.rows) / time.Since(start).Seconds()
+}
+
+// device stands for an accelerator: it answers batches one after the other, each in deviceTime and whatever its rows,
+// and the processor is free meanwhile.
+type device struct {
+	mu    sync.Mutex
+	ready time.Time // when it has answered all that it was given
+	rows  int
+}
+
+// Evaluate implements eval.Evaluator with even odds and policies.
+func (d *device) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if now := time.Now(); d.ready.Before(now) {
+		d.ready = now
+	}
+	d.ready = d.ready.Add(deviceTime)
+	d.rows += len(b.Pos)
+	ready := d.ready
+	d.mu.Unlock()
+	for time.Now().Before(ready) {
+		runtime.Gosched() // a sleep this short would last a millisecond
+	}
+	for i := range b.Pos {
+		wdl := b.WDLRow(i)
+		wdl[0], wdl[1], wdl[2] = 0.5, 0, 0.5
+		legal := b.Board.Legal(b.Pos[i])
+		p, policy := 1/float32(legal.OnesCount()), b.PolicyRow(i)
+		clear(policy)
+		for ; !legal.IsZero(); legal = legal.WithoutFirst() {
+			policy[b.Board.Action(legal.First())] = p
+		}
+		b.Source[i] = eval.Uniform
+	}
+	return nil
+}

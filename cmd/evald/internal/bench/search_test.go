@@ -1,0 +1,28 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+// Every figure is there, and a visit allocates nothing: what a search allocates is for its batches.
+func TestSearch(t *testing.T) {
+	figures, err := Search(t.Context(), time.Millisecond, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 7 {
+		t.Fatalf("%d figures, want 2 evaluators by 3 selections, and the device", len(figures))
+	}
+	for i, f := range figures {
+		if f.Rate <= 0 {
+			t.Errorf("%s: rate %v", f.Name, f.Rate)
+		}
+		if i < 6 && (f.Allocations == nil || *f.Allocations > 0.001) {
+			t.Errorf("%s: %v allocations a visit", f.Name, *f.Allocations)
+		}
+	}
+	if last := figures[6]; last.Ceiling <= 0 || last.Rate > 1.05*last.Ceiling {
+		t.Errorf("the device answered %.0f rows a second, and alone %.0f", last.Rate, last.Ceiling)
+	}
+}

@@ -1,0 +1,193 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
+)
+
+// Report is what a search knows of a position so far. Values are for the side to move.
+type Report struct {
+	Moves    []mcts.Move // [A] by action; without visits and proof where illegal or not yet tried
+	Visits   int
+	Value    float64     // -1..1
+	Result   game.Result // what is proved, else Ongoing
+	Best     int         // -1 while nothing is known
+	Line     []int       // principal variation
+	Finished bool        // the position is proved, the search was long enough, or Err ended it
+	Err      error
+}
+
+// Limits of a background search: how far it goes, and how often it tells.
+const (
+	searchVisits = 1 << 22
+	searchNodes  = 1 << 21 // 64 MiB
+	searchEvery  = time.Second / 5
+	searchBatch  = 16
+	firstVisits  = 32
+)
+
+// analyst searches positions of one board. It keeps the tree's memory from one to the next.
+type analyst struct {
+	board     *game.Board
+	evaluator eval.Evaluator
+
+	mu   sync.Mutex // one position at a time
+	tree *mcts.Tree
+}
+
+// search looks at p, whose game is not over, until it is proved, has had so many visits, or ctx ends. It reports about
+// once in searchEvery, and more often in the beginning; the last report is Finished unless ctx ended the search.
+func (s *analyst) search(ctx context.Context, p game.Position, visits int, report func(Report)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tree == nil {
+		c := mcts.DefaultConfig()
+		c.MaxNodes = searchNodes
+		t, err := mcts.New(s.board, c)
+		if err != nil {
+			report(Report{Best: -1, Moves: make([]mcts.Move, s.board.Actions()), Finished: true, Err: err})
+			return
+		}
+		s.tree = t
+	}
+	s.tree.Reset(p)
+	for step := firstVisits; ; {
+		start := time.Now()
+		to := min(s.tree.Visits()+step, visits)
+		err := mcts.Search(ctx, s.evaluator, []*mcts.Tree{s.tree}, mcts.Limits{Visits: to, Batch: searchBatch})
+		if ctx.Err() != nil {
+			return
+		}
+		r := describe(s.tree)
+		r.Err = err
+		r.Finished = err != nil || r.Result != game.Ongoing || s.tree.Visits() >= visits || s.tree.Nodes() > searchNodes-s.board.Actions()
+		report(r)
+		if r.Finished {
+			return
+		}
+		// The next step takes about searchEvery; an evaluator may be thousands of times slower than another.
+		ratio := float64(searchEvery) / float64(time.Since(start)+1)
+		step = max(firstVisits, int(float64(step)*min(ratio, 4)))
+	}
+}
+
+// describe is what the tree knows.
+func describe(t *mcts.Tree) Report {
+	b, p := t.Board(), t.Root()
+	r := Report{
+		Moves: make([]mcts.Move, b.Actions()), Visits: t.Visits(), Value: t.Value(), Result: t.Result(),
+		Best: t.Best(), Line: t.Line(nil),
+	}
+	for _, m := range t.Moves(nil) {
+		r.Moves[m.Action] = m
+	}
+	for a := range r.Moves {
+		r.Moves[a].Action = a
+		if b.CanPlay(p, a) && b.Won(b.Play(p, a).Other()) { // the tree does not look at moves where one of them wins
+			r.Moves[a].Result, r.Moves[a].Q = game.Win, 1
+		}
+	}
+	return r
+}
+
+// Exact is what the solver knows of the moves of a position so far. Scores are for the side to move.
+type Exact struct {
+	Scores   []int // [A] by action; solver.NoMove where illegal or not solved yet
+	Solved   int   // how many are solved
+	Legal    int   // how many there are to solve
+	Action   int   // the move that is being solved
+	Progress solver.Progress
+	Finished bool
+	Err      error
+}
+
+// clone is a copy that later work does not change.
+func (e Exact) clone() Exact {
+	e.Scores = append([]int(nil), e.Scores...)
+	return e
+}
+
+// oracle solves positions of one board exactly. It keeps its table from one to the next.
+type oracle struct {
+	board   *game.Board
+	threads int
+
+	mu     sync.Mutex // one position at a time
+	solver *solver.Solver
+	report func(solver.Progress)
+}
+
+// solve finds the exact score of every legal move of p, whose game is not over, one after the other from the middle
+// outwards, and reports after each and a few times a second. The last report is Finished unless ctx ended the work.
+func (o *oracle) solve(ctx context.Context, p game.Position, report func(Exact)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := Exact{Scores: make([]int, o.board.Actions()), Legal: o.board.Legal(p).OnesCount()}
+	for a := range e.Scores {
+		e.Scores[a] = solver.NoMove
+	}
+	if o.solver == nil {
+		options := solver.Options{Threads: o.threads, Progress: func(p solver.Progress) { o.report(p) }}
+		if o.solver, e.Err = solver.New(o.board, options); e.Err != nil {
+			e.Finished = true
+			report(e)
+			return
+		}
+	}
+	o.report = func(progress solver.Progress) {
+		e.Progress = progress
+		report(e.clone())
+	}
+	for _, a := range outwards(o.board) {
+		if !o.board.CanPlay(p, a) {
+			continue
+		}
+		e.Action, e.Progress = a, solver.Progress{}
+		report(e.clone())
+		r, err := o.solver.Solve(ctx, o.board.Play(p, a))
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			e.Err = fmt.Errorf("solve move %s: %w", Name(o.board, a), err)
+			break
+		}
+		e.Scores[a] = -r.Score
+		e.Solved++
+	}
+	e.Finished = true
+	report(e)
+}
+
+// best is the move with the highest score that is known, the leftmost of several; -1 where none is.
+func (e *Exact) best() int {
+	best := -1
+	for a, s := range e.Scores {
+		if s != solver.NoMove && (best < 0 || s > e.Scores[best]) {
+			best = a
+		}
+	}
+	return best
+}
+
+// outwards are all actions, those of the middle columns first.
+func outwards(b *game.Board) []int {
+	order := make([]int, b.Actions())
+	for a := range order {
+		order[a] = a
+	}
+	distance := func(a int) int { // of its column from the middle, twice
+		d := 2*(a%b.Columns()) - (b.Columns() - 1)
+		return max(d, -d)
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return distance(x) - distance(y) })
+	return order
+}

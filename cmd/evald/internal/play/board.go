@@ -1,0 +1,117 @@
+package play
+
+import (
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// cell is one cell of the drawn board, or a note under a column. What its colour says is in the text as well.
+type cell struct {
+	text   string // at most 4 characters
+	short  string // one character that stands for it in a cell of one or two, or where the text has no room
+	style  lipgloss.Style
+	cursor bool
+}
+
+var (
+	faint = lipgloss.NewStyle().Faint(true)
+	bold  = lipgloss.NewStyle().Bold(true)
+	discs = [2]lipgloss.Style{ // of the side that moved first, and of the other
+		bold.Foreground(lipgloss.BrightWhite).Background(lipgloss.Red),
+		bold.Foreground(lipgloss.Black).Background(lipgloss.Yellow),
+	}
+	winner = bold.Foreground(lipgloss.Black).Background(lipgloss.Green)
+)
+
+// letters are the stones of the sides.
+const letters = "XO"
+
+// cells is the board, the highest row first: " X ", "(X)" the last move, "[X]" a stone of a winning line,
+// and for want of room "x" either.
+func (s *Session) cells() [][]cell {
+	won, last := winning(s.board, s.now), s.lastCell()
+	rows := make([][]cell, s.board.Rows())
+	for i := range rows {
+		for c := range s.board.Columns() {
+			at := s.board.Index(c, s.board.Rows()-1-i)
+			rows[i] = append(rows[i], stone(s.now, at, won.Has(at), last == at))
+		}
+	}
+	return rows
+}
+
+// stone is the cell of bit i of p.
+func stone(p game.Position, i int, won, last bool) cell {
+	if !p.All.Has(i) {
+		return cell{text: ".", short: ".", style: faint}
+	}
+	side := p.Plies() % 2
+	if !p.Own.Has(i) {
+		side = 1 - side
+	}
+	c := cell{short: letters[side : side+1], style: discs[side]}
+	switch {
+	case won:
+		c.text, c.short, c.style = "["+c.short+"]", strings.ToLower(c.short), winner
+	case last:
+		c.text, c.short = "("+c.short+")", strings.ToLower(c.short)
+	default:
+		c.text = " " + c.short + " "
+	}
+	return c
+}
+
+// lastCell is the bit where the last stone landed, or -1.
+func (s *Session) lastCell() int {
+	n := len(s.Moves())
+	if n == 0 {
+		return -1
+	}
+	var p game.Position
+	for _, a := range s.Moves()[:n-1] {
+		p = s.board.Play(p, a)
+	}
+	return s.board.Cell(p, s.Moves()[n-1]).First()
+}
+
+// winning is the set of cells in completed lines.
+func winning(b *game.Board, p game.Position) (cells game.Bits) {
+	if b.Result(p) != game.Loss {
+		return cells
+	}
+	for _, line := range b.Lines() {
+		if line.AndNot(p.Other()).IsZero() {
+			cells = cells.Or(line)
+		}
+	}
+	return cells
+}
+
+// render is the cell in so many characters.
+func (c cell) render(width int) string {
+	if c.cursor {
+		if width < 3 {
+			c.style, c.text = c.style.Reverse(true), c.short
+		} else {
+			return ">" + cell{text: c.text, short: c.short, style: c.style}.render(width-2) + "<"
+		}
+	}
+	n := len([]rune(c.text))
+	if n > width || width < 3 {
+		c.text, n = c.short, len([]rune(c.short))
+	}
+	left := (width - n + 1) / 2 // a sign stands out to the left
+	return strings.Repeat(" ", left) + c.style.Render(c.text) + strings.Repeat(" ", width-n-left)
+}
+
+// renderAll is cells side by side.
+func renderAll(cells []cell, width int) string {
+	var s strings.Builder
+	for _, c := range cells {
+		s.WriteString(c.render(width))
+	}
+	return s.String()
+}

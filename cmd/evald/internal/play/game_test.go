@@ -1,0 +1,238 @@
+package play
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// slow is a session as two piles of moves.
+type slow struct {
+	board        *game.Board
+	start        []int
+	past, future []int // future: the next move last
+	human        [2]bool
+	paused       bool
+}
+
+func (s *slow) position() (p game.Position) {
+	for _, a := range s.past {
+		p = s.board.Play(p, a)
+	}
+	return p
+}
+
+func (s *slow) agents() bool { return !s.human[0] && !s.human[1] }
+
+// undo puts moves on the other pile until the last one put there was a person's; where none is, they all come back.
+func (s *slow) undo() bool {
+	past, future := slices.Clone(s.past), slices.Clone(s.future)
+	for len(past) > 0 {
+		n := len(past) - 1
+		future = append(future, past[n])
+		past = past[:n]
+		if s.agents() || s.human[n%2] {
+			s.past, s.future, s.paused = past, future, s.agents()
+			return true
+		}
+	}
+	return false
+}
+
+// redo takes moves back from the other pile: one, and then all that agents made.
+func (s *slow) redo() bool {
+	if len(s.future) == 0 {
+		return false
+	}
+	for {
+		n := len(s.future) - 1
+		s.past, s.future = append(s.past, s.future[n]), s.future[:n]
+		if s.agents() {
+			s.paused = true
+			return true
+		}
+		if s.human[len(s.past)%2] {
+			s.paused = false
+			return true
+		}
+		if n == 0 {
+			return true
+		}
+	}
+}
+
+func TestSession(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 80
+	}
+	boards := gametest.Boards()
+	done := map[string]int{}
+	for seed := range rounds {
+		r := gametest.Rand(uint64(seed))
+		b := boards[r.IntN(len(boards))]
+		human := [2]bool{r.IntN(2) == 0, r.IntN(2) == 0}
+		var start []int
+		for p := (game.Position{}); len(start) < r.IntN(4) && b.Result(p) == game.Ongoing; {
+			a := b.Action(b.Legal(p).First())
+			start, p = append(start, a), b.Play(p, a)
+		}
+		s := NewSession(b, start, human)
+		want := &slow{board: b, start: start, past: slices.Clone(start), human: human}
+		for step := range 60 {
+			op := [...]string{"play", "play", "play", "play", "undo", "undo", "redo", "redo", "swap", "restart", "pause"}[r.IntN(11)]
+			got, expected := true, true
+			switch op {
+			case "play":
+				a := r.IntN(b.Actions()+2) - 1
+				p := want.position()
+				expected = b.Result(p) == game.Ongoing && b.CanPlay(p, a)
+				got = s.Play(a) == nil
+				if expected {
+					want.past, want.future, want.paused = append(want.past, a), nil, false
+				}
+			case "undo":
+				got, expected = s.Undo(), want.undo()
+			case "redo":
+				got, expected = s.Redo(), want.redo()
+			case "swap":
+				s.Swap()
+				want.human[0], want.human[1] = want.human[1], want.human[0]
+			case "restart":
+				s.Restart()
+				want.past, want.future, want.paused = slices.Clone(start), nil, false
+			case "pause":
+				s.Pause(!s.Paused())
+				want.paused = !want.paused
+			}
+			if got {
+				done[op]++
+			} else {
+				done["no "+op]++
+			}
+			p := want.position()
+			thinks := b.Result(p) == game.Ongoing && !want.human[len(want.past)%2] && !want.paused
+			if got != expected || !slices.Equal(s.Moves(), want.past) || s.Position() != p || s.Paused() != want.paused ||
+				s.AgentToMove() != thinks || s.Result() != b.Result(p) || s.Side() != len(want.past)%2 {
+				t.Fatalf("seed %d, step %d, %s: %v, %v %+v; want %v, %+v", seed, step, op, got, s.Moves(), s, expected, want)
+			}
+		}
+	}
+	for _, op := range []string{"play", "no play", "undo", "no undo", "redo", "no redo"} {
+		if done[op] < rounds/10 {
+			t.Errorf("%s: only %d times in %d rounds", op, done[op], rounds)
+		}
+	}
+}
+
+// Undo and redo by hand: a person against an agent takes back two moves, or one while the agent thinks.
+func TestUndo(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	s := NewSession(b, nil, [2]bool{true, false})
+	check := func(what string, ok, want bool, moves string) {
+		t.Helper()
+		if got := game.FormatMoves(b.Rules(), s.Moves()); ok != want || got != moves {
+			t.Errorf("%s: %v, %s; want %v, %s", what, ok, got, want, moves)
+		}
+	}
+	for _, a := range []int{3, 3, 4} {
+		if err := s.Play(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("undo while the agent thinks", s.Undo(), true, "44")
+	check("undo", s.Undo(), true, "-")
+	check("undo at the start", s.Undo(), false, "-")
+	check("redo", s.Redo(), true, "44")
+	check("redo", s.Redo(), true, "445")
+	check("redo at the end", s.Redo(), false, "445")
+	s.Swap()
+	check("undo with the sides swapped", s.Undo(), true, "4")
+	if err := s.Play(9); err == nil || err.Error() != "move 10 cannot be played; legal moves are 1 2 3 4 5 6 7" {
+		t.Errorf("an action that is none: %v", err)
+	}
+
+	agents := NewSession(b, []int{0, 1}, [2]bool{})
+	if !agents.AgentToMove() || !agents.Undo() || agents.AgentToMove() || len(agents.Moves()) != 1 {
+		t.Errorf("undo between agents: %+v; want one move taken back, and them waiting", agents)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, b := range append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 1, Columns: 63, InARow: 4, Gravity: true})) {
+		for a := range b.Actions() {
+			if got := Action(b, Name(b, a)); got != a {
+				t.Errorf("%v: %q is read as %d, want %d", b.Rules(), Name(b, a), got, a)
+			}
+		}
+		for _, text := range []string{"", "0", "é", "11111", "-"} {
+			if a := Action(b, text); a >= 0 {
+				t.Errorf("%v: %q is read as %d", b.Rules(), text, a)
+			}
+		}
+	}
+}
+
+// The winning cells are those of the lines that the last player has, found here by walking from every cell.
+func TestWinning(t *testing.T) {
+	r := gametest.Rand(1)
+	games := 0
+	for _, b := range gametest.Boards() {
+		for range 30 {
+			p := gametest.Position(r, b, b.Cells(), false)
+			var want game.Bits
+			if b.Result(p) == game.Loss {
+				games++
+				want = walkLines(b, p.Other())
+			}
+			if diff := cmp.Diff(want, winning(b, p)); diff != "" {
+				t.Fatalf("%v %+v (-want +got):\n%s", b.Rules(), p, diff)
+			}
+		}
+	}
+	if games < 50 {
+		t.Errorf("only %d games were won", games)
+	}
+}
+
+func walkLines(b *game.Board, stones game.Bits) (cells game.Bits) {
+	has := func(c, r int) bool {
+		return c >= 0 && c < b.Columns() && r >= 0 && r < b.Rows() && stones.Has(b.Index(c, r))
+	}
+	for c := range b.Columns() {
+		for r := range b.Rows() {
+			for _, d := range [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}} {
+				n := 0
+				for has(c+n*d[0], r+n*d[1]) && n < b.InARow() {
+					n++
+				}
+				for i := 0; n == b.InARow() && i < n; i++ {
+					cells = cells.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c+i*d[0], r+i*d[1]))))
+				}
+			}
+		}
+	}
+	return cells
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1 k", 12_345: "12.3 k", 999_499: "999 k", 999_500: "1 M", 1_234_567_890: "1.23 G",
+	} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		}
+	}
+	var text []string
+	for _, x := range []float64{-1, -0.999, -0.07, -0.004, 0, 0.004, 0.44, 0.996, 1} {
+		text = append(text, hundredths(x))
+	}
+	if got := strings.Join(text, " "); got != "-99 -99 -7 0 0 0 +44 +99 +99" {
+		t.Errorf("hundredths: %s", got)
+	}
+}

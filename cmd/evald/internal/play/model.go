@@ -1,0 +1,320 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Player sits at the board.
+type Player struct {
+	Name  string
+	Agent agent.Agent // nil: a person
+}
+
+// Config is what a game is played with.
+type Config struct {
+	Board     *game.Board
+	Start     []int          // moves that a game begins with, legal
+	Players   [2]Player      // the first moves first until the sides are swapped
+	Evaluator eval.Evaluator // of the search that evaluates moves
+	Search    string         // the evaluator's name
+	Evaluate  bool           // show the evaluation from the start
+}
+
+func (c *Config) session() *Session {
+	return NewSession(c.Board, c.Start, [2]bool{c.Players[0].Agent == nil, c.Players[1].Agent == nil})
+}
+
+// Model is the game on a terminal, as bubbletea drives it. Close it when it is no longer driven.
+type Model struct {
+	config        Config
+	session       *Session
+	width, height int // of the terminal in cells
+	column, row   int // of the cursor, from the top left; the row only without gravity
+
+	evaluate, hint, help bool
+	message              string // what went wrong last
+
+	tasks  tasks
+	cancel context.CancelFunc
+	seats  [2]sync.Mutex // an agent thinks about one position at a time
+
+	thinking, searching, solving *task
+	report                       *Report // of searching
+	exact                        *Exact  // of solving
+	analyst                      analyst
+	oracle                       oracle
+}
+
+// The messages of tasks.
+type (
+	moved struct {
+		task   *task
+		action int
+		err    error
+	}
+	searched struct {
+		task   *task
+		report Report
+	}
+	solved struct {
+		task  *task
+		exact Exact
+	}
+)
+
+// NewModel is a game that begins. Everything it does in the background ends with ctx.
+func NewModel(ctx context.Context, c Config) *Model {
+	ctx, cancel := context.WithCancel(ctx)
+	m := &Model{
+		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
+		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
+		tasks: tasks{ctx: ctx}, cancel: cancel,
+		analyst: analyst{board: c.Board, evaluator: c.Evaluator},
+		oracle:  oracle{board: c.Board, threads: max(1, runtime.GOMAXPROCS(0)-1)},
+	}
+	return m
+}
+
+// closing bounds the wait for agents that do not look at their context.
+const closing = 3 * time.Second
+
+// Close stops what goes on in the background and waits for it. The error says that something did not stop in time.
+func (m *Model) Close() error {
+	m.cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.tasks.wg.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(closing):
+		return fmt.Errorf("play: an agent still thinks %v after it was told to stop", closing)
+	}
+}
+
+// Run plays on a terminal until the user quits, which is no error, or ctx ends, which is one that wraps ctx.Err().
+func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
+	m := NewModel(ctx, c)
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
+	return errors.Join(err, m.Close())
+}
+
+// Init begins to think.
+func (m *Model) Init() tea.Cmd { return m.follow() }
+
+// Update takes a key, a new size, or what a task tells.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	case moved:
+		if msg.task == m.thinking {
+			m.answer(msg)
+			return m, m.follow()
+		}
+	case searched:
+		if msg.task == m.searching {
+			m.report = &msg.report
+			return m, msg.task.next
+		}
+	case solved:
+		if msg.task == m.solving {
+			m.exact = &msg.exact
+			return m, msg.task.next
+		}
+	}
+	return m, nil
+}
+
+// key does what a key asks for. A small letter that names a move plays it, so that on boards with so many moves the
+// commands are capitals; capitals are commands everywhere.
+func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+	m.message = ""
+	text := k.String()
+	if m.help && text != "ctrl+c" {
+		m.help = false
+		return nil
+	}
+	if a := m.typed(text); a >= 0 {
+		m.put(a)
+		return m.follow()
+	}
+	switch strings.ToLower(text) {
+	case "ctrl+c", "q":
+		return tea.Quit
+	case "ctrl+z":
+		return tea.Suspend
+	case "left":
+		m.column = max(0, m.column-1)
+	case "right":
+		m.column = min(m.config.Board.Columns()-1, m.column+1)
+	case "up":
+		m.row = max(0, m.row-1)
+	case "down":
+		m.row = min(m.config.Board.Rows()-1, m.row+1)
+	case "enter":
+		m.put(m.cursor())
+	case "space":
+		m.session.Pause(!m.session.Paused() && !m.humanToMove())
+	case "u":
+		m.say(m.session.Undo(), "there is no move of yours to take back")
+	case "r":
+		m.say(m.session.Redo(), "nothing was taken back")
+	case "n":
+		m.session.Restart()
+	case "x":
+		m.session.Swap()
+	case "e":
+		m.evaluate = !m.evaluate
+	case "h":
+		m.hint = !m.hint
+	case "s":
+		return m.toggleSolver()
+	case "?":
+		m.help = true
+	}
+	return m.follow()
+}
+
+// typed is the move that a key names, or -1.
+func (m *Model) typed(text string) int {
+	b := m.config.Board
+	if len(text) != 1 || text != strings.ToLower(text) || len(Name(b, b.Actions()-1)) > 1 {
+		return -1
+	}
+	if a := Action(b, text); a >= 0 {
+		return a
+	}
+	if text >= "1" && text <= "9" {
+		m.message = fmt.Sprintf("there is no %s; %s", text, m.session.legal())
+	}
+	return -1
+}
+
+// cursor is the move under the cursor.
+func (m *Model) cursor() int {
+	return m.config.Board.CellAction(m.column, m.config.Board.Rows()-1-m.row)
+}
+
+func (m *Model) humanToMove() bool { return m.session.Human(m.session.Side()) }
+
+func (m *Model) say(fine bool, otherwise string) {
+	if !fine {
+		m.message = otherwise
+	}
+}
+
+// put plays a person's move.
+func (m *Model) put(action int) {
+	if !m.humanToMove() && m.session.Result() == game.Ongoing {
+		m.message = "it is not your move"
+		return
+	}
+	if err := m.session.Play(action); err != nil {
+		m.message = err.Error()
+	}
+}
+
+// answer takes what an agent found.
+func (m *Model) answer(found moved) {
+	m.thinking = nil
+	err := found.err
+	if err == nil {
+		err = m.session.Play(found.action)
+	}
+	if err != nil {
+		m.message = fmt.Sprintf("%s: %v", m.config.Players[found.task.seat].Name, err)
+		m.session.Pause(true)
+	}
+}
+
+// follow lets the background follow the session: what is about another position stops, what is wanted starts.
+func (m *Model) follow() tea.Cmd {
+	p := m.session.Position()
+	ongoing := m.session.Result() == game.Ongoing
+	seat := m.session.Seat(m.session.Side())
+	var commands []tea.Cmd
+
+	thinks := m.session.AgentToMove()
+	if k := m.thinking; k != nil && (!thinks || k.position != p || k.seat != seat) {
+		k.stop()
+		m.thinking = nil
+	}
+	if thinks && m.thinking == nil {
+		m.thinking = m.think(p, seat)
+		commands = append(commands, m.thinking.next)
+	}
+
+	if k := m.solving; k != nil && k.position != p {
+		m.stopSolver()
+	}
+	if k := m.searching; k != nil && k.position != p {
+		m.hint = false
+	}
+	wanted := ongoing && (m.evaluate || m.hint)
+	if k := m.searching; k != nil && (!wanted || k.position != p) {
+		k.stop()
+		m.searching, m.report = nil, nil
+	}
+	if wanted && m.searching == nil {
+		m.searching = m.tasks.start(p, func(ctx context.Context, k *task) {
+			m.analyst.search(ctx, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
+		})
+		commands = append(commands, m.searching.next)
+	}
+	return tea.Batch(commands...)
+}
+
+// think asks an agent for its move.
+func (m *Model) think(p game.Position, seat int) *task {
+	player := m.config.Players[seat]
+	k := m.tasks.start(p, func(ctx context.Context, k *task) {
+		m.seats[seat].Lock() // what it thought about before has been told to stop
+		defer m.seats[seat].Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		action, err := player.Agent.Move(ctx, m.config.Board, p)
+		k.tell(moved{k, action, err})
+	})
+	k.seat = seat
+	return k
+}
+
+func (m *Model) toggleSolver() tea.Cmd {
+	p := m.session.Position()
+	switch {
+	case m.solving != nil:
+		m.stopSolver()
+		return nil
+	case m.session.Result() != game.Ongoing:
+		m.message = "the game is over"
+		return nil
+	}
+	m.solving = m.tasks.start(p, func(ctx context.Context, k *task) {
+		m.oracle.solve(ctx, p, func(e Exact) { k.tell(solved{k, e}) })
+	})
+	return m.solving.next
+}
+
+func (m *Model) stopSolver() {
+	m.solving.stop()
+	m.solving, m.exact = nil, nil
+}

@@ -1,0 +1,485 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
+)
+
+// driver does for a model what bubbletea does, without a terminal.
+type driver struct {
+	*Model
+	t        *testing.T
+	messages chan tea.Msg
+	quit     bool
+}
+
+func drive(t *testing.T, c Config) *driver {
+	d := &driver{Model: NewModel(t.Context(), c), t: t, messages: make(chan tea.Msg, 100)}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d.run(d.Init())
+	return d
+}
+
+func (d *driver) run(command tea.Cmd) {
+	if command == nil {
+		return
+	}
+	go func() {
+		switch msg := command().(type) {
+		case nil:
+		case tea.BatchMsg:
+			for _, c := range msg {
+				d.run(c)
+			}
+		default:
+			d.messages <- msg
+		}
+	}()
+}
+
+func (d *driver) take(msg tea.Msg) {
+	if _, ok := msg.(tea.QuitMsg); ok {
+		d.quit = true
+	}
+	_, command := d.Update(msg)
+	d.run(command)
+}
+
+// press presses keys, each a character or a name such as enter.
+func (d *driver) press(keys ...string) {
+	for _, k := range keys {
+		d.take(keyPress(k))
+	}
+}
+
+func keyPress(k string) tea.KeyPressMsg {
+	special := map[string]tea.KeyPressMsg{
+		"enter": {Code: tea.KeyEnter}, "space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+		"left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown},
+	}
+	if msg, ok := special[k]; ok {
+		return msg
+	}
+	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
+}
+
+// until takes messages until something is the case.
+func (d *driver) until(what string, done func() bool) {
+	d.t.Helper()
+	for !done() {
+		select {
+		case msg := <-d.messages:
+			d.take(msg)
+		case <-time.After(time.Minute):
+			d.t.Fatalf("%s: never", what)
+		}
+	}
+}
+
+func (d *driver) moves() string { return game.FormatMoves(d.config.Board.Rules(), d.session.Moves()) }
+
+// shows checks what the screen says.
+func (d *driver) shows(texts ...string) {
+	d.t.Helper()
+	screen := escapes.ReplaceAllString(d.View().Content, "")
+	for _, text := range texts {
+		if !strings.Contains(screen, text) {
+			d.t.Errorf("the screen does not show %q:\n%s", text, screen)
+		}
+	}
+}
+
+func TestWholeGame(t *testing.T) {
+	d := drive(t, config(t, "-", &Player{"script", &script{moves: []int{0, 1, 2}}}))
+	for _, key := range []string{"4", "enter", "4"} {
+		d.press(key)
+		d.until("the reply to "+key, func() bool { return d.humanTurn() })
+	}
+	d.shows("X to move: you", "moves   414243")
+	d.press("4")
+	d.shows("X wins; N begins a new game", "[X]", "moves   4142434")
+	d.press("4")
+	d.shows("the game is over")
+	d.press("u")
+	d.shows("X to move: you", "moves   414243")
+	d.press("u", "u", "u", "u")
+	d.shows("there is no move of yours to take back", "moves   -")
+	d.press("r", "r")
+	d.shows("moves   4142")
+	d.press("9")
+	d.shows("there is no 9; legal moves are 1 2 3 4 5 6 7")
+	d.press("n")
+	d.shows("moves   -")
+	d.press("?")
+	d.shows("any key goes back")
+	d.press("4")
+	d.shows("moves   -") // the key only closed the help
+	d.press("q")
+	d.until("the end", func() bool { return d.quit })
+}
+
+// What an agent thinks about stops when the position changes, and at the end.
+func TestThinkingStops(t *testing.T) {
+	agent := newThinker()
+	d := drive(t, config(t, "-", &Player{"thinker", agent}))
+	d.press("4")
+	about := within(t, agent.began)
+	d.shows("O thinks: thinker", "moves   4")
+	d.press("5")
+	d.shows("it is not your move", "moves   4")
+	d.press("u")
+	if stopped := within(t, agent.stopped); stopped != about {
+		t.Errorf("stopped thinking about %+v, want %+v", stopped, about)
+	}
+	d.press("3")
+	within(t, agent.began)
+	d.press("space")
+	within(t, agent.stopped)
+	d.shows("O waits: thinker; space lets it move")
+	d.press("space")
+	within(t, agent.began)
+	d.press("x") // now the person is to move
+	within(t, agent.stopped)
+	d.shows("O to move: you")
+	d.press("x")
+	about = within(t, agent.began)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case stopped := <-agent.stopped:
+		if stopped != about {
+			t.Errorf("stopped thinking about %+v, want %+v", stopped, about)
+		}
+	default:
+		t.Error("Close came back while the agent was thinking")
+	}
+}
+
+// A new game and a swap of agents stop the old thought, although an agent is still to move.
+func TestThinkingRestarts(t *testing.T) {
+	one, two := newThinker(), newThinker()
+	c := config(t, "-", nil)
+	c.Players = [2]Player{{"one", one}, {"two", two}}
+	d := drive(t, c)
+	within(t, one.began)
+	d.press("x")
+	within(t, one.stopped)
+	within(t, two.began)
+	d.shows("X thinks: two")
+
+	// Each makes a move; then the first thinks, as it does when the new game begins.
+	c.Players = [2]Player{{"one", &opening{script{[]int{3}}, one}}, {"two", &script{[]int{3}}}}
+	d = drive(t, c)
+	d.until("two moves", func() bool { return len(d.session.Moves()) == 2 })
+	before := within(t, one.began)
+	d.press("n")
+	if stopped := within(t, one.stopped); stopped != before {
+		t.Errorf("stopped thinking about %+v, want %+v", stopped, before)
+	}
+	if now := within(t, one.began); now != (game.Position{}) {
+		t.Errorf("thinks about %+v in a new game", now)
+	}
+}
+
+// opening is an agent that makes the moves of a script and then thinks until it is stopped.
+type opening struct {
+	script
+	*thinker
+}
+
+func (o *opening) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if len(o.script.moves) > 0 {
+		return o.script.Move(ctx, b, p)
+	}
+	return o.thinker.Move(ctx, b, p)
+}
+
+// deaf is an agent that does not look at its context, and counts how often it is asked while it thinks.
+type deaf struct {
+	began, release chan struct{}
+	thinking, both atomic.Int32
+}
+
+func (a *deaf) Move(context.Context, *game.Board, game.Position) (int, error) {
+	if a.thinking.Add(1) > 1 {
+		a.both.Add(1)
+	}
+	a.began <- struct{}{}
+	<-a.release
+	a.thinking.Add(-1)
+	return 0, nil
+}
+
+// An agent is asked one thing at a time, however slowly it stops.
+func TestOneThoughtAtATime(t *testing.T) {
+	a := &deaf{began: make(chan struct{}, 100), release: make(chan struct{})}
+	d := drive(t, config(t, "-", &Player{"deaf", a}))
+	d.press("4")
+	within(t, a.began)
+	for range 5 {
+		d.press("u", "4")
+		for range 1000 {
+			runtime.Gosched() // it would begin now
+		}
+	}
+	close(a.release)
+	d.until("the move", func() bool { return len(d.session.Moves()) == 2 })
+	if n := a.both.Load(); n > 0 || d.moves() != "41" {
+		t.Errorf("asked %d times while it was thinking; moves %s, want 41", n, d.moves())
+	}
+}
+
+// An agent that fails or plays what it may not is shown, and can try again.
+func TestBadAgents(t *testing.T) {
+	d := drive(t, config(t, "444444", &Player{"script", &script{moves: []int{3, 7, -1, 0}}}))
+	d.press("1")
+	d.until("an answer", func() bool { return d.message != "" })
+	d.shows("script: 4 cannot be played; legal moves are 1 2 3 5 6 7", "O waits")
+	d.press("space")
+	d.until("an answer", func() bool { return d.message != "" })
+	d.shows("script: move 8 cannot be played")
+	d.press("space")
+	d.until("an answer", func() bool { return d.message != "" })
+	d.press("space")
+	d.until("a move", func() bool { return d.humanTurn() })
+	d.shows("moves   44444411")
+	d.press("1")
+	d.until("an answer", func() bool { return d.message != "" })
+	d.shows("script: no more moves in the script", "moves   444444111")
+}
+
+// Two agents play a whole game; an undo lets them wait.
+func TestAgentsAlone(t *testing.T) {
+	c := config(t, "-", nil)
+	for i := range c.Players {
+		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(i)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Players[i] = Player{"random", a}
+	}
+	d := drive(t, c)
+	d.until("the end", func() bool { return d.session.Result() != game.Ongoing })
+	n := len(d.session.Moves())
+	d.press("u")
+	d.shows("waits: random")
+	if got := len(d.session.Moves()); got != n-1 {
+		t.Errorf("%d moves after undo, want %d", got, n-1)
+	}
+	d.press("space")
+	d.until("the end", func() bool { return d.session.Result() != game.Ongoing })
+}
+
+// The search follows the position; what an earlier one still says is not taken for the current one.
+func TestSearch(t *testing.T) {
+	c := config(t, "444", nil)
+	c.Evaluate = true
+	d := drive(t, c)
+	old := d.searching
+	d.until("a report", func() bool { return d.report != nil && d.report.Visits > 1000 })
+	d.shows("for O (value", "visits, bitsquares")
+	d.press("4")
+	if d.report != nil || d.searching == old {
+		t.Fatal("the report on the last position is still shown")
+	}
+	d.take(searched{old, Report{Visits: 77}})
+	if d.report != nil {
+		t.Error("a report on an old position is shown")
+	}
+	d.until("a report", func() bool { return d.report != nil })
+	d.shows("for X (value")
+	d.press("e")
+	if d.searching != nil || d.report != nil {
+		t.Error("the search goes on when nobody looks")
+	}
+	d.press("h")
+	d.until("a hint", func() bool { return d.report != nil && d.report.Best >= 0 })
+	d.shows("hint  ", "expected ", "*"+Name(c.Board, d.report.Best)+"*")
+	d.press("1")
+	if d.searching != nil || d.hint {
+		t.Error("the hint for the last position is still searched")
+	}
+}
+
+// A won position is proved, also where a move wins at once and the tree has no moves; a threat is answered.
+func TestSearchProves(t *testing.T) {
+	for position, want := range map[string]struct {
+		result game.Result
+		best   int
+	}{"121212": {game.Win, 0}, "12121": {game.Ongoing, 0}, "4455": {game.Win, 2}} {
+		c := config(t, position, nil)
+		s := analyst{board: c.Board, evaluator: c.Evaluator}
+		var last Report
+		calls := 0
+		s.search(t.Context(), c.session().Position(), 3000, func(r Report) { last, calls = r, calls+1 })
+		if last.Result != want.result && want.result != game.Ongoing || last.Best != want.best || !last.Finished || last.Err != nil || calls == 0 {
+			t.Errorf("%s: %+v after %d reports, want best %d, %v", position, last, calls, want.best, want.result)
+		}
+		if len(last.Line) == 0 || last.Line[0] != want.best {
+			t.Errorf("%s: line %v, want it to begin with %d", position, last.Line, want.best)
+		}
+	}
+}
+
+func TestSearchFails(t *testing.T) {
+	c := config(t, "-", nil)
+	c.Evaluate = true
+	c.Evaluator = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error { return errors.New("device is gone") }}
+	d := drive(t, c)
+	d.until("a report", func() bool { return d.report != nil })
+	d.shows("search  ", "device is gone")
+}
+
+// The solver's scores, one move after the other, are those that it finds for all at once.
+func TestSolver(t *testing.T) {
+	const position = "2252576253462244111563"
+	c := config(t, position, nil)
+	d := drive(t, c)
+	d.press("s")
+	d.until("all scores", func() bool { return d.exact != nil && d.exact.Finished })
+	s, err := solver.New(c.Board, solver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := s.Scores(t.Context(), d.session.Position())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(d.exact.Scores, want) {
+		t.Errorf("scores %v, want %v", d.exact.Scores, want)
+	}
+	d.shows("exact   6 moves solved, the best 4: -2 for X")
+	d.press("s")
+	if d.solving != nil || d.exact != nil {
+		t.Error("s again does not take the scores away")
+	}
+
+	// The empty board takes seconds; it is not waited for.
+	d = drive(t, config(t, "-", nil))
+	d.press("s")
+	d.until("progress", func() bool { return d.exact != nil && d.exact.Legal == 7 })
+	d.shows("exact   0 of 7 moves", "S stops")
+	d.press("4")
+	if d.solving != nil {
+		t.Error("the solver still works on the last position")
+	}
+}
+
+// On a board with a move e, a small e plays it and a capital E is the command.
+func TestLetters(t *testing.T) {
+	d := drive(t, config(t, "20x5x4:-", nil))
+	d.press("e", "h")
+	if d.moves() != "eh" || d.evaluate || d.hint {
+		t.Errorf("moves %s, evaluate %v, hint %v; want eh and neither", d.moves(), d.evaluate, d.hint)
+	}
+	d.press("E")
+	if !d.evaluate {
+		t.Error("E does not evaluate")
+	}
+	d.shows("H hint  E evaluation  s solve")
+	d = drive(t, config(t, "9x9x5free:-", nil))
+	d.press("1", "up", "up", "left", "enter")
+	if d.moves() != "22" { // row 3 of 9, column 4
+		t.Errorf("moves %s, want 22", d.moves())
+	}
+}
+
+// Whatever is pressed on whatever terminal, nothing panics and the screen fits.
+func TestAnyKeys(t *testing.T) {
+	rounds := 15
+	if testing.Short() {
+		rounds = 5
+	}
+	keys := strings.Split("1 2 3 4 5 6 7 8 9 a e h u r n x ? space enter left right up down E H", " ")
+	for seed := range rounds {
+		r := gametest.Rand(uint64(seed))
+		boards := gametest.Boards()
+		b := boards[r.IntN(len(boards))]
+		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config(t, b.Rules().String()+":-", &Player{"random", a})
+		c.Evaluate = r.IntN(2) == 0
+		d := drive(t, c)
+		for range 40 {
+			d.take(tea.WindowSizeMsg{Width: 1 + r.IntN(100), Height: 1 + r.IntN(40)})
+			d.press(keys[r.IntN(len(keys))])
+			select {
+			case msg := <-d.messages:
+				d.take(msg)
+			default:
+			}
+			lines := strings.Split(escapes.ReplaceAllString(d.View().Content, ""), "\n")
+			if len(lines) > d.height {
+				t.Fatalf("%v: %d lines on a screen of %d", b.Rules(), len(lines), d.height)
+			}
+			for _, line := range lines {
+				if n := len([]rune(line)); n > d.width {
+					t.Fatalf("%v: %q has %d characters on a screen of %d", b.Rules(), line, n, d.width)
+				}
+			}
+		}
+	}
+}
+
+// The whole program, its keys from a pipe: an agent is at work when it ends.
+func TestProgram(t *testing.T) {
+	agent := newThinker()
+	c := config(t, "-", &Player{"thinker", agent})
+	c.Evaluate = true
+	for _, end := range []string{"key", "context"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		in, keys := io.Pipe()
+		m := NewModel(ctx, c)
+		program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(io.Discard),
+			tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
+		done := make(chan error, 1)
+		go func() {
+			_, err := program.Run()
+			done <- err
+		}()
+		if _, err := keys.Write([]byte("4")); err != nil {
+			t.Fatal(err)
+		}
+		within(t, agent.began)
+		if end == "key" {
+			if _, err := keys.Write([]byte("q")); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			cancel()
+		}
+		err := within(t, done)
+		if end == "key" && err != nil || end == "context" && !errors.Is(err, context.Canceled) {
+			t.Errorf("ended by a %s: error %v", end, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		within(t, agent.stopped)
+		keys.Close()
+	}
+}

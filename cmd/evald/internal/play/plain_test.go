@@ -1,0 +1,127 @@
+package play
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/agent"
+)
+
+// steady are lines whose answers do not depend on the machine's speed.
+var steady = Lines{Visits: 500, Wait: time.Minute}
+
+func TestPlain(t *testing.T) {
+	for name, c := range map[string]struct{ position, moves, in string }{
+		"game":   {"-", "123", "4\n 4 \n# a comment\n\n4\n4\nboard\n1\nundo\nmoves\nquit\n4\n"},
+		"undo":   {"-", "1234", "undo\nredo\n1\n2\nundo\nundo\nundo\nredo\nswap\nnew\nquit"},
+		"bad":    {"444444", "48", "4\n8\n0\n\x1b[A\né\n" + strings.Repeat("4", 70_000) + "\n{\n44\n1\ngo\n2\ngo\n"},
+		"search": {"44444", "1", "hint\neval\nHELP\n"},
+		"solve":  {"2252576253462244111563", "1", "solve\n"},
+		"won":    {"414243", "1", "4\nhint\neval\nsolve\ngo\n4\nhelp\n"},
+		"free":   {"3x3x3free:-", "12", "5\n5\n9\n"},
+		"wide":   {"11x2x3:-", "ab", "a\nb\nc\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := config(t, c.position, nil)
+			var moves []int
+			for _, m := range c.moves {
+				moves = append(moves, strings.Index("123456789ab", string(m)))
+			}
+			config.Players[1] = Player{"script", &script{moves: moves}}
+			if name == "search" || name == "solve" {
+				config.Players[1].Agent = nil
+			}
+			var out bytes.Buffer
+			if err := Plain(t.Context(), config, steady, strings.NewReader(c.in), &out); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "plain_"+name+".txt", out.String())
+		})
+	}
+}
+
+// Two agents need no input; a prompt is written where one is wanted.
+func TestPlainAgents(t *testing.T) {
+	c := config(t, "-", nil)
+	for i := range c.Players {
+		a, err := agent.New(agent.Spec{Name: "random", Seed: 1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Players[i] = Player{"random", a}
+	}
+	l := steady
+	l.Prompt = "> "
+	var out bytes.Buffer
+	if err := Plain(t.Context(), c, l, strings.NewReader(""), &out); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "\nX plays ") || !strings.Contains(text, " wins\n> ") {
+		t.Errorf("two agents:\n%s", text)
+	}
+}
+
+// An end of the context ends the wait for a line, and for an agent; a full disk ends the game.
+func TestPlainEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, writer := io.Pipe()
+	defer writer.Close()
+	opponent := newThinker()
+	done := make(chan error, 1)
+	go func() { done <- Plain(ctx, config(t, "-", &Player{"thinker", opponent}), steady, in, io.Discard) }()
+	if _, err := writer.Write([]byte("4\n")); err != nil {
+		t.Fatal(err)
+	}
+	within(t, opponent.began)
+	cancel()
+	if err := within(t, done); !errors.Is(err, context.Canceled) {
+		t.Errorf("while an agent thinks: error %v, want context.Canceled", err)
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	told := make(chan struct{})
+	go func() { done <- Plain(ctx, config(t, "-", nil), steady, in, closing1{told}) }()
+	within(t, told)
+	cancel()
+	if err := within(t, done); !errors.Is(err, context.Canceled) {
+		t.Errorf("while nobody types: error %v, want context.Canceled", err)
+	}
+
+	if err := Plain(t.Context(), config(t, "-", nil), steady, strings.NewReader("1\n2\n"), full{}); !errors.Is(err, errFull) {
+		t.Errorf("a full disk: error %v, want %v", err, errFull)
+	}
+}
+
+// closing1 closes a channel at its first write.
+type closing1 struct{ told chan struct{} }
+
+func (c closing1) Write(p []byte) (int, error) {
+	close(c.told)
+	return len(p), nil
+}
+
+var errFull = errors.New("no space left")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func FuzzPlain(f *testing.F) {
+	f.Add("4\nundo\nredo\nhint\neval\nswap\nnew\nboard\ngo\nhelp\nquit\n")
+	f.Add("\x00\n{}\n-\n1 2\n#")
+	f.Fuzz(func(t *testing.T, in string) {
+		if strings.Contains(strings.ToLower(in), "solve") {
+			return // seconds
+		}
+		c := config(t, "3x3x3free:-", &Player{"script", &script{moves: []int{0, 1, 2, 3}}})
+		var out bytes.Buffer
+		if err := Plain(t.Context(), c, Lines{Visits: 50, Wait: time.Second}, strings.NewReader(in), &out); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package play
+
+import (
+	"context"
+	"sync"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// task is work in the background on one position. Whoever shows its messages sees the newest; those that nobody came
+// for in time are dropped.
+type task struct {
+	position game.Position
+	seat     int // of an agent
+	stop     context.CancelFunc
+	news     chan tea.Msg // of capacity 1; closed when the work is done
+}
+
+// tasks starts work in goroutines and waits for them at the end.
+type tasks struct {
+	ctx context.Context
+	wg  sync.WaitGroup
+}
+
+// start begins work at once, not when a command runs: a command that is returned as the program ends never does.
+func (t *tasks) start(p game.Position, work func(ctx context.Context, k *task)) *task {
+	ctx, stop := context.WithCancel(t.ctx)
+	k := &task{position: p, stop: stop, news: make(chan tea.Msg, 1)}
+	t.wg.Go(func() {
+		defer close(k.news)
+		defer stop()
+		work(ctx, k)
+	})
+	return k
+}
+
+// tell replaces the message that waits, if any. Only the task's own goroutine calls it.
+func (k *task) tell(m tea.Msg) {
+	select {
+	case <-k.news:
+	default:
+	}
+	k.news <- m
+}
+
+// next waits for a message: nil at the end.
+func (k *task) next() tea.Msg { return <-k.news }

@@ -1,0 +1,285 @@
+package play
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
+)
+
+// View is the whole screen.
+func (m *Model) View() tea.View {
+	v := tea.NewView(lipgloss.NewStyle().MaxWidth(m.width).MaxHeight(m.height).Render(m.screen()))
+	v.AltScreen = true
+	v.WindowTitle = "evald play"
+	return v
+}
+
+// part is lines of the screen. Where it has not enough of them, the part with the lowest number goes, then the next.
+type part struct {
+	goes  int // 0: never
+	lines []string
+}
+
+func (m *Model) screen() string {
+	if m.help {
+		return m.helpText()
+	}
+	width, margin := m.layout()
+	if width == 0 {
+		return m.tooSmall(m.config.Board.Columns()+3, m.config.Board.Rows()+2)
+	}
+	parts := m.parts(width, margin)
+	for height(parts) > m.height {
+		lowest := -1
+		for i, p := range parts {
+			if p.goes > 0 && (lowest < 0 || p.goes < parts[lowest].goes) {
+				lowest = i
+			}
+		}
+		if lowest < 0 {
+			return m.tooSmall(m.config.Board.Columns()+3, height(parts))
+		}
+		parts = slices.Delete(parts, lowest, lowest+1)
+	}
+	var lines []string
+	for _, p := range parts {
+		lines = append(lines, p.lines...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func height(parts []part) (n int) {
+	for _, p := range parts {
+		n += len(p.lines)
+	}
+	return n
+}
+
+func (m *Model) tooSmall(width, height int) string {
+	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
+}
+
+// layout is how many characters a cell gets, and how many stand to the left of the board; 0 where nothing fits.
+func (m *Model) layout() (width, margin int) {
+	labels := 1
+	if m.config.Board.Rules().Gravity {
+		labels = len("visits  ")
+	}
+	for _, width := range []int{5, 3, 2, 1} {
+		for _, margin := range []int{labels, 1} {
+			if margin+m.config.Board.Columns()*width+2 <= m.width {
+				return width, margin
+			}
+		}
+	}
+	return 0, 0
+}
+
+// parts is the screen from top to bottom.
+func (m *Model) parts(width, margin int) []part {
+	left := strings.Repeat(" ", margin)
+	labelled := func(label string, cells []cell) string {
+		if len(label) > margin {
+			label = ""
+		}
+		return faint.Render(fmt.Sprintf("%-*s", margin, label)) + " " + renderAll(cells, width)
+	}
+	gravity := m.config.Board.Rules().Gravity
+	parts := []part{{3, []string{m.title(), ""}}}
+	if gravity {
+		parts = append(parts, part{6, []string{labelled("", m.pointer())}})
+	}
+	var board []string
+	for _, cells := range m.cells() {
+		board = append(board, left+faint.Render("│")+renderAll(cells, width)+faint.Render("│"))
+	}
+	floor := "└" + strings.Repeat("─", width*m.config.Board.Columns()) + "┘"
+	parts = append(parts, part{0, board}, part{2, []string{left + faint.Render(floor)}})
+	if gravity {
+		parts = append(parts, part{0, []string{labelled("", m.names())}})
+		if m.evaluate && m.session.Result() == game.Ongoing {
+			values, bars := m.evaluations()
+			parts = append(parts, part{8, []string{labelled("value", values)}}, part{4, []string{labelled("visits", bars)}})
+		}
+		if m.exact != nil {
+			parts = append(parts, part{9, []string{labelled("exact", m.scores())}})
+		}
+	}
+	parts = append(parts, part{1, []string{""}}, part{0, []string{bold.Render(m.status())}})
+	if m.message != "" {
+		parts = append(parts, part{0, []string{m.message}})
+	}
+	for _, p := range []struct {
+		goes int
+		text string
+	}{{7, m.hintText()}, {4, m.searchText()}, {5, m.solverText()}, {5, m.movesText()}} {
+		if p.text != "" {
+			parts = append(parts, part{p.goes, []string{p.text}})
+		}
+	}
+	return append(parts, part{2, []string{"", faint.Render(m.keys())}})
+}
+
+func (m *Model) title() string {
+	s := bold.Render(m.config.Board.Rules().String())
+	for side := range 2 {
+		s += "   " + discs[side].Render(" "+letters[side:side+1]+" ") + " " + m.player(side).Name
+	}
+	return s
+}
+
+func (m *Model) player(side int) Player { return m.config.Players[m.session.Seat(side)] }
+
+// humanTurn reports whether the game waits for a person.
+func (m *Model) humanTurn() bool { return m.session.Result() == game.Ongoing && m.humanToMove() }
+
+// pointer is the line above the board that shows the cursor.
+func (m *Model) pointer() []cell {
+	cells := make([]cell, m.config.Board.Columns())
+	if m.humanTurn() {
+		side := m.session.Side()
+		cells[m.column] = cell{text: " v ", short: "v", style: discs[side]}
+	}
+	return cells
+}
+
+func (m *Model) names() []cell {
+	cells := make([]cell, m.config.Board.Columns())
+	for a := range cells {
+		name := Name(m.config.Board, a)
+		cells[a] = cell{text: name, short: name[len(name)-1:], style: bold}
+		if m.hint && m.report != nil && m.report.Best == a {
+			cells[a].text, cells[a].style = "*"+name+"*", winner
+		}
+	}
+	return cells
+}
+
+// cells is the board with, where there is no gravity, the cursor and the values of the moves.
+func (m *Model) cells() [][]cell {
+	rows := m.session.cells()
+	if m.config.Board.Rules().Gravity {
+		return rows
+	}
+	for i := range rows {
+		for c := range rows[i] {
+			a := i*len(rows[i]) + c
+			if m.session.board.CanPlay(m.session.now, a) {
+				m.note(&rows[i][c], a)
+			}
+		}
+	}
+	rows[m.row][m.column].cursor = m.humanTurn()
+	return rows
+}
+
+// note writes into an empty cell what is known of the move there.
+func (m *Model) note(c *cell, a int) {
+	known := cell{}
+	switch {
+	case m.exact != nil && m.exact.Scores[a] != solver.NoMove:
+		known = scoreCell(m.exact.Scores[a])
+	case m.evaluate && m.report != nil:
+		known = valueCell(m.report.Moves[a])
+	}
+	if known.text != "" {
+		*c = known
+		c.style = faint
+	}
+	if m.hint && m.report != nil && m.report.Best == a {
+		c.text, c.short, c.style = "*", "*", winner
+	}
+}
+
+// evaluations are for each column the value of its move and a bar of its share in the visits.
+func (m *Model) evaluations() (values, bars []cell) {
+	n := m.config.Board.Columns()
+	values, bars = make([]cell, n), make([]cell, n)
+	if m.report == nil {
+		return values, bars
+	}
+	most := 1
+	for _, move := range m.report.Moves {
+		most = max(most, move.Visits)
+	}
+	for a, move := range m.report.Moves {
+		values[a] = valueCell(move)
+		if m.report.Best == a {
+			values[a].style = bold
+		}
+		if move.Visits > 0 {
+			eighth := []rune("▁▂▃▄▅▆▇█")[(8*move.Visits-1)/most]
+			bars[a] = cell{text: strings.Repeat(string(eighth), 3), short: string(eighth)}
+		}
+	}
+	return values, bars
+}
+
+// valueCell is the value of a move in hundredths, a certain win being 100, or what is proved of it.
+func valueCell(move mcts.Move) cell {
+	switch move.Result {
+	case game.Win:
+		return cell{text: "win ", short: "W"} // as long as the others, so that all are cut or none
+	case game.Draw:
+		return cell{text: "draw", short: "D"}
+	case game.Loss:
+		return cell{text: "loss", short: "L"}
+	}
+	if move.Visits == 0 {
+		return cell{}
+	}
+	return cell{text: hundredths(move.Q), short: sign(move.Q, 0.1, "-=+")}
+}
+
+// hundredths of a value in -1..1: +44, 0, -7; what is not proved is never 100.
+func hundredths(value float64) string {
+	n := min(max(int(math.Round(100*value)), -99), 99)
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%+d", n)
+}
+
+// sign is the first, second or third of signs, for less than -most, in between, and more than most.
+func sign(x, most float64, signs string) string {
+	i := 1
+	if x < -most {
+		i = 0
+	} else if x > most {
+		i = 2
+	}
+	return signs[i : i+1]
+}
+
+func scoreCell(score int) cell {
+	text := "0"
+	if score != 0 {
+		text = fmt.Sprintf("%+d", score)
+	}
+	return cell{text: text, short: sign(float64(score), 0, "LDW")}
+}
+
+// scores are the exact scores of the columns.
+func (m *Model) scores() []cell {
+	cells := make([]cell, m.config.Board.Columns())
+	for a, score := range m.exact.Scores {
+		switch {
+		case score != solver.NoMove:
+			cells[a] = scoreCell(score)
+			if m.exact.Finished && score == m.exact.Scores[m.exact.best()] {
+				cells[a].style = bold
+			}
+		case !m.exact.Finished && a == m.exact.Action:
+			cells[a] = cell{text: "..", short: "."}
+		}
+	}
+	return cells
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+// playCmd is `evald play`.
+type playCmd struct {
+	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: uct-bitsquares:time=1s."`
+	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
+	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
+	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
+	Evaluate string   `default:"bitsquares" placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a heuristic (bitsquares, gameovers, oddeven, rollout, uniform), or a network. Default: bitsquares."`
+	Quiet    bool     `help:"Show no evaluation until it is asked for."`
+	Seed     uint64   `help:"Of agents that are given none."`
+	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
+}
+
+// Help lists the agents.
+func (*playCmd) Help() string { return new(matchCmd).Help() }
+
+// defaultOpponent answers fast enough for people.
+const defaultOpponent = "uct-bitsquares:time=1s"
+
+// Run plays until the user quits.
+func (c *playCmd) Run(ctx context.Context, s streams) error {
+	config, err := c.config(s)
+	if err != nil {
+		return err
+	}
+	file, isFile := s.in.(*os.File)
+	typed := isFile && isTerminal(file) && isTerminal(s.out)
+	if typed && !c.Plain {
+		return play.Run(ctx, config, s.in, s.out)
+	}
+	lines := play.DefaultLines
+	if typed {
+		lines.Prompt = "> "
+	}
+	return play.Plain(ctx, config, lines, s.in, s.out)
+}
+
+// config makes the board and the players.
+func (c *playCmd) config(s streams) (play.Config, error) {
+	board, start, err := c.game()
+	if err != nil {
+		return play.Config{}, err
+	}
+	config := play.Config{Board: board, Start: start, Search: c.Evaluate, Evaluate: !c.Quiet}
+	models := agentModels(s.err)
+	if source, ok := heuristics[c.Evaluate]; ok {
+		config.Evaluator, err = heuristic.New(source)
+	} else {
+		config.Evaluator, err = models(c.Evaluate)
+	}
+	if err != nil {
+		return play.Config{}, fmt.Errorf("--evaluate: %w", err)
+	}
+	config.Players, err = c.players(models)
+	return config, err
+}
+
+// game is the board and the moves to begin after.
+func (c *playCmd) game() (*game.Board, []int, error) {
+	rules, moves, flag := c.Rules, c.Position, "--rules"
+	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
+		if rules != "" && rules != prefix {
+			return nil, nil, fmt.Errorf("--rules %s, --position %s: two different games", c.Rules, c.Position)
+		}
+		rules, moves, flag = prefix, rest, "--position"
+	}
+	r := game.Connect4
+	if rules != "" {
+		var err error
+		if r, err = game.ParseRules(rules); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	board, err := game.NewBoard(r)
+	if err != nil || moves == "" {
+		return board, nil, err
+	}
+	_, start, err := board.ParseMoves(moves)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--position: %w", err)
+	}
+	return board, start, nil
+}
+
+// players sit down as --side says.
+func (c *playCmd) players(models agent.Models) (players [2]play.Player, err error) {
+	you, names := play.Player{Name: "you"}, c.Agent
+	if len(names) == 0 {
+		names = []string{defaultOpponent}
+	}
+	if len(names) > 2 || len(names) == 2 && c.Side != "none" {
+		return players, fmt.Errorf("%d agents: one plays against you, two play with --side none", len(names))
+	}
+	if c.Side == "both" {
+		if len(c.Agent) > 0 {
+			return players, errors.New("--side both is for two people: no --agent plays")
+		}
+		return [2]play.Player{{Name: "person"}, {Name: "person"}}, nil
+	}
+	first, err := c.player(names[0], models)
+	if err != nil {
+		return players, err
+	}
+	switch c.Side {
+	case "first":
+		return [2]play.Player{you, first}, nil
+	case "second":
+		return [2]play.Player{first, you}, nil
+	}
+	second, err := c.player(names[len(names)-1], models) // of its own, also where it is the same
+	return [2]play.Player{first, second}, err
+}
+
+func (c *playCmd) player(text string, models agent.Models) (play.Player, error) {
+	spec, err := agent.Parse(text)
+	if err != nil {
+		return play.Player{}, fmt.Errorf("--agent: %w", err)
+	}
+	if spec.Seed == 0 {
+		spec.Seed = c.Seed
+	}
+	a, err := agent.New(spec, models)
+	if err != nil {
+		return play.Player{}, fmt.Errorf("--agent: %w", err)
+	}
+	return play.Player{Name: text, Agent: a}, nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlay(t *testing.T) {
+	status, out, stderr := evald(t, "3\n4\n8\nquit\n", "play", "--agent", "uct-bitsquares:sims=500", "--position", "4455", "--side", "second")
+	// The person plays second: the agent, to move, wins.
+	if status != exitOK || stderr != "" || !strings.HasPrefix(out, "7x6x4: X uct-bitsquares:sims=500, O you; \"help\" lists the commands\nX plays ") ||
+		!strings.Contains(out, "X wins\n") || !strings.HasSuffix(out, "\"8\": the game is over; undo, new or quit\n") {
+		t.Errorf("status %d, errors %q, output\n%s", status, stderr, out)
+	}
+	status, out, stderr = evald(t, "", "play", "--side", "none", "--agent", "policy:model=seeded-2x16", "--agent", "random", "--seed", "7", "--rules", "3x3x3free")
+	if status != exitOK || !strings.Contains(stderr, "not trained") || !strings.HasPrefix(out, "3x3x3free: X policy:model=seeded-2x16, O random;") {
+		t.Errorf("two agents: status %d, errors %q, output\n%s", status, stderr, out)
+	}
+	status, out, _ = evald(t, "1\n1\n1\nundo\n", "play", "--side", "both", "--position", "4x4x3:44", "--evaluate", "uniform")
+	if status != exitOK || !strings.HasSuffix(out, "moves 4x4x3:4411\nX to move: person\n") {
+		t.Errorf("two people: status %d, output\n%s", status, out)
+	}
+}
+
+// The same seed gives the same game of random agents, another one another game.
+func TestPlaySeed(t *testing.T) {
+	games := map[string]bool{}
+	for _, seed := range []string{"1", "1", "2"} {
+		_, out, _ := evald(t, "", "play", "--side", "none", "--agent", "random", "--seed", seed)
+		games[out] = true
+	}
+	if len(games) != 2 {
+		t.Errorf("%d different games of the seeds 1, 1 and 2, want 2", len(games))
+	}
+}
+
+func TestPlayWrongUse(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"--side third", exitUsage, `--side must be one of`},
+		{"--agent robot", exitBadInput, `--agent: agent "robot": there are`},
+		{"--agent uct:sims=1,time=x", exitBadInput, `time is "x"`},
+		{"--agent random --agent random", exitBadInput, "2 agents: one plays against you"},
+		{"--agent random --side both", exitBadInput, "--side both is for two people"},
+		{"--agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
+		{"--evaluate nope", exitBadInput, "--evaluate: "},
+		{"--rules 7x6", exitBadInput, `--rules: rules "7x6"`},
+		{"--rules 20x20x4", exitBadInput, "at most 128"},
+		{"--position 7x6:1", exitBadInput, `--position: rules "7x6"`},
+		{"--position 448", exitBadInput, `--position: moves "448": move 3 is "8"`},
+		{"--position 12121212", exitBadInput, "move 8 comes after the game was won"},
+		{"--position 9x5x4:1 --rules 7x6x4", exitBadInput, "two different games"},
+	} {
+		status, out, stderr := evald(t, "", append([]string{"play"}, strings.Fields(c.args)...)...)
+		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
+			t.Errorf("evald play %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
+		}
+	}
+}

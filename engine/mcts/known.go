@@ -1,0 +1,85 @@
+package mcts
+
+import "github.com/evald/evald/engine/game"
+
+// Known is what searches have found of a position, for its side to move.
+type Known struct {
+	Visits uint32
+	Value  float32     // mean value in -1..1
+	Draw   float32     // mean probability of a draw
+	Result game.Result // Win, Draw or Loss where that is proved; else Ongoing
+}
+
+// Each hands out what the tree has found of the root and of every position below it with so many visits or more, from 1.
+func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {
+	t.each(rootNode, t.root, uint32(max(1, visits)), f)
+}
+
+func (t *Tree) each(at uint32, p game.Position, visits uint32, f func(game.Position, Known)) {
+	n := &t.nodes[at]
+	if n.visits < visits || t.board.Result(p) != game.Ongoing {
+		return
+	}
+	k := Known{Visits: n.visits, Value: float32(0 - n.sum/float64(n.visits)), Draw: n.draw}
+	if n.proof != open {
+		k.Value, k.Draw, k.Result = float32(0-n.proof.value()), n.proof.draw(), n.proof.flip().result()
+	}
+	f(p, k)
+	for i := range uint32(n.count) {
+		t.each(n.first+i, t.board.Play(p, int(t.nodes[n.first+i].action)), visits, f)
+	}
+}
+
+// Warm gives a tree without visits what is known of its root and of the positions below, as if it had made those
+// visits. Where moves of a position are known, their shares of the visits are its priors; below, the search begins
+// with evaluations of its own.
+func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
+	if k, ok := known(t.root); ok && t.Visits() == 0 {
+		t.warm(rootNode, t.root, k, known)
+		t.startRoot()
+	}
+}
+
+func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
+	n := &t.nodes[at]
+	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), -k.Value, k.Draw
+	switch k.Result {
+	case game.Win:
+		n.proof = lost
+	case game.Draw:
+		n.proof = drawn
+	case game.Loss:
+		n.proof = won
+	}
+	var children [game.MaxBits]Known
+	var policy [game.MaxBits]float32
+	total := float32(0)
+	legal := t.board.Legal(p)
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		a := t.board.Action(l.First())
+		child := t.board.PlayCell(p, l.LowBit())
+		if t.board.Result(child) != game.Ongoing {
+			continue
+		}
+		if c, ok := known(child); ok {
+			children[a] = c
+			total += float32(c.Visits)
+		}
+	}
+	if total == 0 {
+		return
+	}
+	// A move that is not known has had few visits, not none: one keeps it possible.
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		a := t.board.Action(l.First())
+		policy[a] = (float32(children[a].Visits) + 1) / (total + float32(legal.OnesCount()))
+	}
+	t.grow(at, p, policy[:])
+	first, count := t.nodes[at].first, uint32(t.nodes[at].count)
+	for i := range count {
+		a := int(t.nodes[first+i].action)
+		if children[a].Visits > 0 {
+			t.warm(first+i, t.board.Play(p, a), children[a], known)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package mcts
+
+import (
+	"unsafe"
+
+	"github.com/evald/evald/engine/internal/prefetch"
+)
+
+// lanes is how many trees a worker descends in turns. The trees of many games do not fit the processor's caches: while
+// the nodes of one are on their way from memory, the others go on.
+const lanes = 8
+
+// lane is a tree being descended.
+type lane struct {
+	tree *Tree
+	leaf *Leaf
+	turn int // how many it has had
+}
+
+// visitAll makes visits in each tree of w.taken until one wants an evaluation, which becomes a row, or the tree is
+// finished. There must be room for all.
+func (s *search) visitAll(w *wave) {
+	var all [lanes]lane
+	waiting := w.taken
+	busy := 0
+	begin := func(l *lane) {
+		*l = lane{}
+		if len(waiting) > 0 {
+			l.tree, l.leaf = waiting[0], w.spare()
+			waiting = waiting[1:]
+			l.tree.prefetch()
+			busy++
+		}
+	}
+	for k := range all {
+		begin(&all[k])
+	}
+	for busy > 0 {
+		for k := range all {
+			if l := &all[k]; l.tree != nil && !s.takeTurn(w, l) {
+				busy--
+				begin(l)
+			}
+		}
+	}
+}
+
+// takeTurn brings a lane one step further and reports whether its tree needs another. What the next one reads is on its
+// way from memory then.
+func (s *search) takeTurn(w *wave, l *lane) (more bool) {
+	t := l.tree
+	l.turn++
+	switch {
+	case l.turn == 1:
+		prefetch.Line(unsafe.Pointer(&t.nodes[rootNode]))
+		if len(t.nodes) > rootNode+1 {
+			prefetch.Lines(unsafe.Pointer(&t.nodes[rootNode+1])) // the root's moves come first
+		}
+		return true
+	case l.turn == 2:
+		if s.finished(t) {
+			w.free = append(w.free, l.leaf)
+			return false
+		}
+		t.begin(l.leaf)
+	}
+	if t.step(l.leaf) {
+		if first := t.nodes[l.leaf.path[l.leaf.depth]].first; first != 0 {
+			prefetch.Lines(unsafe.Pointer(&t.nodes[first]))
+		}
+		return true
+	}
+	if wants, _ := t.arrive(l.leaf); wants {
+		w.add(t, l.leaf)
+		return false
+	}
+	l.turn = 1 // the visit was free: another
+	return true
+}
+
+// prefetch loads the tree itself.
+func (t *Tree) prefetch() { prefetch.Lines(unsafe.Pointer(t)) }
+
+// prefetchPath loads what Expand of a leaf changes: the nodes of its path, and where its moves will be.
+func (t *Tree) prefetchPath(leaf *Leaf) {
+	for _, i := range leaf.path[:leaf.depth+1] {
+		prefetch.Line(unsafe.Pointer(&t.nodes[i]))
+	}
+	if n := len(t.nodes); n < cap(t.nodes) {
+		prefetch.Lines(unsafe.Pointer(&t.nodes[:n+1][n]))
+	}
+}

@@ -1,0 +1,195 @@
+package opening_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/mcts/opening"
+)
+
+// searched is a tree of so many visits.
+func searched(t testing.TB, tree *mcts.Tree, visits int) *mcts.Tree {
+	t.Helper()
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 8}); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func tree(t testing.TB, b *game.Board, s mcts.Selection, p game.Position) *mcts.Tree {
+	t.Helper()
+	c := mcts.DefaultConfig()
+	c.Selection = s
+	tr, err := mcts.New(b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Reset(p)
+	return tr
+}
+
+func file(t testing.TB, b *opening.Book) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := b.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A tree that begins with a book is as the tree that the book was made from, on boards of all kinds.
+func TestWarm(t *testing.T) {
+	for i, b := range gametest.Boards() {
+		for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel} {
+			p := gametest.Position(gametest.Rand(uint64(i)), b, min(4, b.Cells()/3), true)
+			was := searched(t, tree(t, b, s, p), 1500)
+			book := opening.New(b)
+			book.Add(was, 1)
+			book, err := opening.Read(bytes.NewReader(file(t, book)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			is := tree(t, b, s, p)
+			is.Warm(book.Find)
+			if is.Visits() != was.Visits() || math.Abs(is.Value()-was.Value()) > 1e-4 || is.Result() != was.Result() {
+				t.Fatalf("%v: %d visits, value %v, %v; want %d, %v, %v", b.Rules(), is.Visits(), is.Value(), is.Result(),
+					was.Visits(), was.Value(), was.Result())
+			}
+			moves, want := is.Moves(nil), was.Moves(nil)
+			if is.Result() != game.Ongoing && len(moves) == 0 {
+				continue // a win at once: nothing below is searched
+			}
+			for k, m := range moves {
+				// Transpositions and mirror images lend each other their visits.
+				if m.Action != want[k].Action || m.Visits < want[k].Visits || m.Visits == want[k].Visits && m.Result == want[k].Result && math.Abs(m.Q-want[k].Q) > 1e-3 {
+					t.Errorf("%v by %v: move %+v, want %+v", b.Rules(), s, m, want[k])
+				}
+			}
+			// It goes on from there.
+			if searched(t, is, 2000); is.Result() == game.Ongoing && is.Visits() != 2000 {
+				t.Errorf("%v: %d visits after going on to 2000", b.Rules(), is.Visits())
+			}
+		}
+	}
+}
+
+// Books keep the better finding, forget what has few visits, and are the same bytes for the same findings.
+func TestGrowAndPrune(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	book := opening.New(b)
+	book.Add(searched(t, tree(t, b, mcts.UCT, game.Position{}), 500), 7)
+	few := book.Positions()
+	first, _ := book.Find(game.Position{})
+	book.Add(searched(t, tree(t, b, mcts.UCT, game.Position{}), 5000), 7)
+	if k, ok := book.Find(game.Position{}); !ok || k.Visits != 5000 || first.Visits != 500 {
+		t.Errorf("the empty board has %+v after %+v, want 5000 visits after 500", k, first)
+	}
+	many := file(t, book)
+	book.Add(searched(t, tree(t, b, mcts.UCT, game.Position{}), 500), 7)
+	if !bytes.Equal(file(t, book), many) {
+		t.Error("findings with fewer visits changed the book")
+	}
+	grown := book.Positions()
+	book.Prune(100)
+	if pruned := book.Positions(); few < 10 || grown <= few || pruned >= grown || pruned < 5 {
+		t.Errorf("%d positions, then %d, then %d without those of fewer than 100 visits", few, grown, pruned)
+	}
+	for _, moves := range []string{"1", "7"} { // mirror images
+		p, _, err := b.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, ok := book.Find(p); ok && k.Visits < 100 {
+			t.Errorf("%s still has %+v", moves, k)
+		}
+	}
+}
+
+func TestDamage(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	book := opening.New(b)
+	book.Add(searched(t, tree(t, b, mcts.UCT, game.Position{}), 300), 3)
+	good := file(t, book)
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x10
+		// Some bits of gzip's header and padding mean nothing; no damage goes unseen that matters.
+		if again, err := opening.Read(bytes.NewReader(bad)); err == nil && !bytes.Equal(file(t, again), good) {
+			t.Errorf("byte %d of %d damaged: another book was read", i, len(good))
+		}
+	}
+	for i := range good {
+		if _, err := opening.Read(bytes.NewReader(good[:i])); err == nil {
+			t.Errorf("%d of %d bytes: read all the same", i, len(good))
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                "is no opening book",
+		"evald opening book 2 7x6x4 0\n":  "version",
+		"evald opening book 1 7x6 0\n":    "7x6",
+		"evald opening book 1 7x6x4 -1\n": `"-1" positions`,
+		"evald opening book 1 7x6x4 1\n":  "position 1 of 1: is damaged: unexpected EOF",
+		"evald opening book 1 7x6x4 0\nx": "goes on after its last position",
+		"evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00": "0 visits",
+		"evald opening book 1 7x6x4 1\n\x00\x40\x00\x00\x01\x00\x00\x00\x00": "are not on the board",
+		"evald opening book 1 7x6x4 1\n\x00\x01\x00\x01\x01\x00\x00\x00\x00": "1 stones of the side to move and 0",
+	} {
+		_, err := opening.Read(bytes.NewReader(zipped(t, text)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "x.book")
+	if _, err := opening.Load(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("no file: error %v, want its path", err)
+	}
+	if err := os.WriteFile(path, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opening.Load(path); err == nil || !strings.Contains(err.Error(), path+": is no gzip file") {
+		t.Errorf("junk: error %v", err)
+	}
+}
+
+func zipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// What is read is written again as it was, and what is no book is an error.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x07\x00\x00\x00\x00"))
+	f.Add([]byte("evald opening book 1 20x5x4 1\n\x00\x01\x00\x00\x07\xff\xff\x00\x01"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := opening.Read(bytes.NewReader(zipped(t, string(text))))
+		if err != nil {
+			return
+		}
+		again, err := opening.Read(bytes.NewReader(file(t, b)))
+		if err != nil || again.Positions() != b.Positions() || again.Rules() != b.Rules() {
+			t.Fatalf("%q: %d positions of %v, then %v", text, b.Positions(), b.Rules(), err)
+		}
+	})
+}

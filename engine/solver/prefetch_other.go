@@ -1,7 +1,0 @@
-//go:build !amd64
-
-package solver
-
-import "unsafe"
-
-func prefetch(unsafe.Pointer) {}
