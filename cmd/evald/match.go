@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/nn/net"
 )
 
 // matchCmd is `evald match`.
@@ -66,23 +64,25 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 		err = m.Run(ctx, run.games, run.add)
 	}
 	run.progress.clear()
-	if run.record != nil {
-		if err := run.record.Close(); err != nil {
-			return err
-		}
+	interrupted := err != nil && ctx.Err() != nil
+	if err != nil && !interrupted && !errors.Is(err, errDecided) {
+		return errors.Join(err, run.close())
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errDecided) {
+	if err := errors.Join(run.close(), run.show(s.out)); err != nil {
 		return err
 	}
-	if err := run.show(s.out); err != nil {
-		return err
-	}
-	if ctx.Err() != nil && err != nil {
+	if interrupted {
 		fmt.Fprintf(s.err, "evald: interrupted after %d of %d games%s\n", len(run.games), m.Games(), c.howToGoOn())
 		return errInterrupted
 	}
 	return nil
 }
+
+// Bounds on what a command line may ask for.
+const (
+	mostGames       = 10_000_000
+	mostConcurrency = 10_000
+)
 
 func (c *matchCmd) howToGoOn() string {
 	if c.Out == "" {
@@ -100,8 +100,10 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("--games %d: want an even number, as each opening is played twice: %d", c.Games, max(2, c.Games+1))
 	case len(c.SPRT) > 0 && (len(c.SPRT) != 2 || len(c.Agents) != 2):
 		return nil, "", fmt.Errorf("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
-	case c.Concurrency < 0:
-		return nil, "", fmt.Errorf("--concurrency %d: must not be negative", c.Concurrency)
+	case c.Games > mostGames/(len(c.Agents)*(len(c.Agents)-1)/2):
+		return nil, "", fmt.Errorf("--games %d: with %d agents that is more than %d games", c.Games, len(c.Agents), mostGames)
+	case c.Concurrency < 0 || c.Concurrency > mostConcurrency:
+		return nil, "", fmt.Errorf("--concurrency %d: want 0 to %d", c.Concurrency, mostConcurrency)
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = runtime.GOMAXPROCS(0)
@@ -120,7 +122,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("--rules: %w", err)
 	}
 	specs := make([]agent.Spec, len(c.Agents))
-	shared := &sharedModels{notes: notes, known: map[string]eval.Evaluator{}}
+	shared := &sharedModels{load: agentModels(notes), known: map[string]eval.Evaluator{}}
 	for i, text := range c.Agents {
 		if specs[i], err = agent.Parse(text); err != nil {
 			return nil, "", err
@@ -145,7 +147,7 @@ func (c *matchCmd) test() arena.SPRT {
 
 // openings gives the match its openings and says where they come from.
 func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
-	want, distinct := c.Games/2, 0
+	want, distinct, more := c.Games/2, 0, ""
 	if c.Openings != "" {
 		if c.OpeningPlies != nil {
 			return "", errors.New("--openings and --opening-plies: the openings are either the file's or random")
@@ -167,10 +169,10 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
 			return "", fmt.Errorf("--opening-plies: %w", err)
 		}
-		source = fmt.Sprintf("random of %d plies", plies)
+		source, more = fmt.Sprintf("random of %d plies", plies), "; there are more of more --opening-plies"
 	}
 	if distinct < want {
-		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and agents without chance repeat their games\n", distinct, want)
+		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without chance%s\n", distinct, want, more)
 	}
 	return source, nil
 }
@@ -225,6 +227,14 @@ type matchRun struct {
 	progress *progress
 }
 
+// close completes the record, if there is one.
+func (r *matchRun) close() error {
+	if r.record == nil {
+		return nil
+	}
+	return r.record.Close()
+}
+
 // add keeps a finished game.
 func (r *matchRun) add(g arena.Game) error {
 	if r.record != nil {
@@ -249,7 +259,7 @@ func (r *matchRun) add(g arena.Game) error {
 		text += fmt.Sprintf("; LLR %.2f (%.2f, %.2f)", r.ratio(), lower, upper)
 	}
 	for _, p := range arena.NewTable(r.match.Names(), r.games).Standings {
-		text += fmt.Sprintf("; %s %+.0f %s", p.Player, p.Elo, plusMinus(p.EloError))
+		text += fmt.Sprintf("; %s %+.0f %s", p.Player, whole(p.Elo), plusMinus(p.EloError))
 	}
 	r.progress.text(text)
 	return nil
@@ -276,23 +286,16 @@ func (r *matchRun) show(w io.Writer) error {
 		lower, upper := t.Bounds()
 		report.SPRT = &sprtReport{t.Elo0, t.Elo1, r.ratio(), lower, upper, r.verdict()}
 	}
-	if r.Plot != "" {
-		title := fmt.Sprintf("%s, %d games", report.Rules, report.Games)
-		if err := writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) }); err != nil {
-			return err
-		}
+	if err := report.write(w, r.JSON); err != nil || r.Plot == "" {
+		return err
 	}
-	if r.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(report)
-	}
-	return report.write(w)
+	title := fmt.Sprintf("%s, %d games", report.Rules, report.Games)
+	return writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) })
 }
 
 // sharedModels loads each network once. All games ask through one batcher, so that their leaves fill its batches.
 type sharedModels struct {
-	notes io.Writer
+	load  agent.Models
 	mu    sync.Mutex
 	known map[string]eval.Evaluator
 }
@@ -303,11 +306,10 @@ func (s *sharedModels) evaluator(name string) (eval.Evaluator, error) {
 	if e := s.known[name]; e != nil {
 		return e, nil
 	}
-	network, _, err := loadModel(name, s.notes)
+	e, err := s.load(name)
 	if err != nil {
 		return nil, err
 	}
-	e := eval.NewBatcher(net.NewEvaluator(network), eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
-	s.known[name] = e
-	return e, nil
+	s.known[name] = eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+	return s.known[name], nil
 }

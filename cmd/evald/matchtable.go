@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"text/tabwriter"
 	"time"
 
@@ -27,14 +29,19 @@ type sprtReport struct {
 	Verdict arena.Verdict `json:"verdict"`
 }
 
-// write is the report for people: the standings, then who scored what against whom.
-func (r *matchReport) write(w io.Writer) error {
+// write writes the report as JSON, or for people: the standings, then who scored what against whom.
+func (r *matchReport) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
 	t := r.Table
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "\tplayer\tgames\twins\tdraws\tlosses\tscore %\tElo\t95%\ta move\tlongest\tlate\tforfeits\t")
 	for _, p := range t.Standings {
 		fmt.Fprintf(tab, "%d\t%s\t%d\t%d\t%d\t%d\t%.1f\t%+.0f\t%s\t%v\t%v\t%d\t%d\t\n", p.Rank, p.Player, p.Games, p.Wins, p.Draws, p.Losses,
-			100*p.Score, p.Elo, plusMinus(p.EloError), seconds(p.Seconds), seconds(p.Longest), p.Late, p.Forfeits)
+			100*p.Score, whole(p.Elo), plusMinus(p.EloError), seconds(p.Seconds), seconds(p.Longest), p.Late, p.Forfeits)
 	}
 	if err := tab.Flush(); err != nil {
 		return err
@@ -47,9 +54,9 @@ func (r *matchReport) write(w io.Writer) error {
 	if len(t.Standings) == 2 && len(t.Meetings) == 1 {
 		m := t.Meetings[0]
 		_, err := fmt.Fprintf(w, "\n%s is %+.0f %s Elo against %s, the better one with probability %.1f%%; pairs of games with 0, ½, 1, 1½, 2 points: %v\n",
-			m.A, m.Elo, plusMinus(m.EloError), m.B, 100*m.Superior, m.Pairs)
+			m.A, whole(m.Elo), plusMinus(m.EloError), m.B, 100*m.Superior, m.Pairs)
 		if s := r.SPRT; s != nil && err == nil {
-			_, err = fmt.Fprintf(w, "SPRT of %+v against %+v Elo for the first agent: %s, LLR %.2f (%.2f, %.2f)\n", s.Elo0, s.Elo1, s.words(), s.LLR, s.Lower, s.Upper)
+			_, err = fmt.Fprintf(w, "SPRT of %g against %g Elo for the first agent: %s, LLR %.2f (%.2f, %.2f)\n", s.Elo0, s.Elo1, s.words(), s.LLR, s.Lower, s.Upper)
 		}
 		return err
 	}
@@ -59,9 +66,9 @@ func (r *matchReport) write(w io.Writer) error {
 func (s *sprtReport) words() string {
 	switch s.Verdict {
 	case arena.Accept0:
-		return fmt.Sprintf("%+v accepted", s.Elo0)
+		return fmt.Sprintf("%g accepted", s.Elo0)
 	case arena.Accept1:
-		return fmt.Sprintf("%+v accepted", s.Elo1)
+		return fmt.Sprintf("%g accepted", s.Elo1)
 	}
 	return "undecided"
 }
@@ -91,6 +98,9 @@ func crossTable(w io.Writer, t arena.Table) error {
 	}
 	return tab.Flush()
 }
+
+// whole is a rating to be written without fraction, never as -0.
+func whole(elo float64) float64 { return math.Round(elo) + 0 }
 
 // plusMinus is half an interval in Elo; negative where it is not known.
 func plusMinus(err float64) string {

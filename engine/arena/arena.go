@@ -26,15 +26,15 @@ type Player struct {
 }
 
 // Players are those of the specs, in their order, named by them; a spec that is there again is named with "#2" behind
-// it. What a game's seed is, a spec's own is added to.
+// it. A game's seed is added to the spec's own.
 func Players(specs []agent.Spec, models agent.Models) []Player {
-	players, count := make([]Player, len(specs)), map[string]int{}
+	players, taken := make([]Player, len(specs)), map[string]bool{}
 	for i, spec := range specs {
 		name := spec.String()
-		count[name]++
-		if n := count[name]; n > 1 {
-			name = fmt.Sprintf("%s#%d", name, n)
+		for n := 2; taken[name]; n++ {
+			name = fmt.Sprintf("%s#%d", spec, n)
 		}
+		taken[name] = true
 		players[i] = Player{Name: name, Limit: spec.Time, New: func(seed uint64) (agent.Agent, error) {
 			s := spec
 			s.Seed += seed

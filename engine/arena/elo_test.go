@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/evald/evald/engine/arena"
 )
 
@@ -88,5 +90,71 @@ func TestCoverage(t *testing.T) {
 		if math.Abs(bias) > 6 && !testing.Short() {
 			t.Errorf("%v, %d openings: the first is rated %.1f too high on average", c.ratings, c.openings, bias)
 		}
+	}
+}
+
+// Two players by hand: the rating difference is that of the mean score, and its interval Student's of the pair scores,
+// both but for the prior's two games.
+func TestTwoPlayers(t *testing.T) {
+	const pairs = 4000
+	var all []arena.Encounter
+	sum, squares := 0.0, 0.0
+	for i := range pairs {
+		points := []float64{2, 1, 1, 1, 1.5, 0, 1, 1, 2, 0.5}[i%10] // 5.5 of 10
+		all = append(all, arena.Encounter{A: 1, B: 0, Games: 2, Points: points})
+		sum, squares = sum+points/2, squares+points*points/4
+	}
+	mean := sum / pairs
+	deviation := math.Sqrt((squares/pairs - mean*mean) / (pairs - 1))
+	difference := -400 * math.Log10(1/mean-1)
+	interval := distuv.StudentsT{Sigma: 1, Nu: pairs - 1}.Quantile(0.975) * deviation * 400 / math.Ln10 / (mean * (1 - mean))
+	r := arena.Rate(2, all)
+	d, err, superior := r.Difference(1, 0)
+	if math.Abs(d-difference) > 0.02 || math.Abs(err-interval) > 0.02 || math.Abs(r.Elo[0]+r.Elo[1]) > 1e-9 || math.Abs(r.Error(0)-err/2) > 1e-9 {
+		t.Errorf("ratings %v, difference %v ±%v; want %v ±%v", r.Elo, d, err, difference, interval)
+	}
+	if superior < 0.999999 {
+		t.Errorf("better with probability %v", superior)
+	}
+	if back, _, inferior := r.Difference(0, 1); back != -d || math.Abs(superior+inferior-1) > 1e-12 {
+		t.Errorf("the other way round %v, %v", back, inferior)
+	}
+}
+
+// Who wins or loses every game is rated far away, not infinitely; who has not played is rated 0.
+func TestExtremes(t *testing.T) {
+	var all []arena.Encounter
+	for range 100 {
+		all = append(all, arena.Encounter{A: 0, B: 1, Games: 2, Points: 2})
+	}
+	r := arena.Rate(3, all)
+	if d, err, superior := r.Difference(0, 1); math.Abs(d-1058) > 1 || err < 200 || err > 500 || superior < 0.999 {
+		t.Errorf("200 of 200: %v ±%v, better with probability %v", d, err, superior)
+	}
+	if math.Abs(r.Elo[2]) > 1e-9 || r.Error(2) < 300 {
+		t.Errorf("without games %v ±%v", r.Elo[2], r.Error(2))
+	}
+	for _, c := range [][]arena.Encounter{nil, all[:1]} {
+		r := arena.Rate(2, c)
+		if d, err, _ := r.Difference(0, 1); !math.IsInf(err, 1) || math.IsNaN(d) || math.IsInf(d, 0) || !math.IsInf(r.Error(0), 1) {
+			t.Errorf("%d encounters: %v ±%v, want no interval", len(c), d, err)
+		}
+	}
+}
+
+// Colours exchanged make up for the openings: where each is won by who moves first, 200 even games say that two
+// players are equals to a few points, and 200 independent ones could not.
+func TestPairsNarrowTheInterval(t *testing.T) {
+	var pairs []arena.Encounter
+	for i := range 100 {
+		points := 1.0
+		if i%50 == 0 {
+			points = []float64{0.5, 1.5}[i/50]
+		}
+		pairs = append(pairs, arena.Encounter{A: 0, B: 1, Games: 2, Points: points})
+	}
+	r := arena.Rate(2, pairs)
+	if d, err, _ := r.Difference(0, 1); math.Abs(d) > 1e-6 || err > 15 {
+		t.Errorf("%v ±%v, want 0 within 15", d, err)
 	}
 }

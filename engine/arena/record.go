@@ -35,36 +35,53 @@ type Record struct {
 	settings Settings
 	games    []Game
 
-	journal   *os.File
-	journaled int // games in it when it was opened
+	journal *os.File
+	fresh   bool  // the journal was empty when it was opened
+	end     int64 // of its last whole line then
 }
 
 const settingsKey = "evald.match"
 
-// OpenRecord opens the record of a match or begins it. The games there are checked against the match: where it is
-// another one, the error says what differs.
+const (
+	foreignRecord  = "is there already and is no record of a match: name another file"
+	foreignJournal = "is there already and is no journal of a match: name another file, or remove it"
+)
+
+// OpenRecord opens the record of a match or begins it; no other process may have it open. The games there are checked
+// against the match: where it is another one, the error says what differs, and the files stay as they are.
 func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
-	if err := r.readParquet(); err != nil {
-		return nil, fmt.Errorf("record %s: %w", path, err)
-	}
 	if err := r.openJournal(); err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.part(), err)
 	}
-	slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
-	r.games = slices.CompactFunc(r.games, func(a, b Game) bool { return a.Number == b.Number })
-	if err := m.checkAll(r.games); err != nil {
-		return nil, errors.Join(fmt.Errorf("record %s: %w", path, err), r.abandon())
+	if err := r.read(m); err != nil {
+		return nil, errors.Join(err, r.abandon())
 	}
 	return r, nil
 }
 
-// abandon closes a record to which nothing was added, and leaves the files as they were.
-func (r *Record) abandon() error {
-	if r.journaled > 0 {
-		return r.journal.Close()
+// read takes the games of the file and of its journal.
+func (r *Record) read(m *Match) error {
+	if err := r.readParquet(); err != nil {
+		return fmt.Errorf("record %s: %w", r.path, err)
 	}
-	return errors.Join(r.journal.Close(), os.Remove(r.part()))
+	if err := r.readJournal(); err != nil {
+		return fmt.Errorf("record %s: %w", r.part(), err)
+	}
+	slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
+	r.games = slices.CompactFunc(r.games, func(a, b Game) bool { return a.Number == b.Number })
+	if err := m.checkAll(r.games); err != nil {
+		return fmt.Errorf("record %s: %w", r.path, err)
+	}
+	return r.begin()
+}
+
+// abandon closes a record that could not be used. A journal that was begun for it goes.
+func (r *Record) abandon() error {
+	if r.fresh {
+		return errors.Join(r.journal.Close(), os.Remove(r.part()))
+	}
+	return r.journal.Close()
 }
 
 // Games are those finished so far, in no certain order. The slice must not be changed.
@@ -111,17 +128,16 @@ func (r *Record) readParquet() error {
 	if err != nil {
 		return err
 	}
-	const foreign = "is there already and is no record of a match: name another file"
 	if !info.Mode().IsRegular() {
-		return errors.New(foreign)
+		return errors.New(foreignRecord)
 	}
 	file, err := parquet.OpenFile(f, info.Size())
 	if err != nil {
-		return errors.New(foreign)
+		return errors.New(foreignRecord)
 	}
 	text, ok := file.Lookup(settingsKey)
 	if !ok {
-		return errors.New(foreign)
+		return errors.New(foreignRecord)
 	}
 	var there Settings
 	if err := json.Unmarshal([]byte(text), &there); err != nil {
@@ -149,27 +165,38 @@ func (r *Record) writeParquet() error {
 	return renameio.WriteFile(r.path, b.Bytes(), 0o644)
 }
 
-// openJournal reads the journal's whole lines, cuts off what comes behind them, and leaves it open for more. An empty
-// or torn first line is that of a program killed before its first game.
+// openJournal opens the journal or begins it, for this process alone.
 func (r *Record) openJournal() error {
 	f, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
-	r.journal = f
-	if err := r.readJournal(); err != nil {
-		f.Close()
-		return err
+	if err := lock(f); err != nil {
+		return errors.Join(err, f.Close())
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if there, err := os.Stat(r.part()); err != nil || !os.SameFile(info, there) {
+		return errors.Join(errInUse, f.Close()) // whoever held it has finished just now and removed it
+	}
+	r.journal, r.fresh = f, info.Size() == 0
 	return nil
 }
 
+var errInUse = errors.New("another match is writing this file: name another one, or wait for it to end")
+
+// readJournal reads the whole lines. A first line that is empty or torn is that of a program killed before its first
+// game.
 func (r *Record) readJournal() error {
 	in := bufio.NewReader(r.journal)
-	var end int64 // of the last whole line
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
+			if number == 1 && !bytes.HasPrefix([]byte(`{"rules":`), line[:min(len(line), 9)]) {
+				return errors.New(foreignJournal)
+			}
 			break
 		}
 		if err != nil {
@@ -178,7 +205,7 @@ func (r *Record) readJournal() error {
 		if number == 1 {
 			var there Settings
 			if err := json.Unmarshal(line, &there); err != nil || len(there.Players) == 0 {
-				return errors.New("is there already and is no journal of a match: name another file with --out, or remove it")
+				return errors.New(foreignJournal)
 			}
 			if err := r.same(there); err != nil {
 				return err
@@ -189,17 +216,21 @@ func (r *Record) readJournal() error {
 				return fmt.Errorf("line %d: %w; remove that line, and its game is played again", number, err)
 			}
 			r.games = append(r.games, g)
-			r.journaled++
 		}
-		end += int64(len(line))
+		r.end += int64(len(line))
 	}
-	if err := r.journal.Truncate(end); err != nil {
+	return nil
+}
+
+// begin makes the journal ready for more: what is behind its last whole line is cut off.
+func (r *Record) begin() error {
+	if err := r.journal.Truncate(r.end); err != nil {
 		return err
 	}
-	if _, err := r.journal.Seek(end, io.SeekStart); err != nil {
+	if _, err := r.journal.Seek(r.end, io.SeekStart); err != nil {
 		return err
 	}
-	if end == 0 {
+	if r.end == 0 {
 		return r.writeLine(r.settings)
 	}
 	return nil
@@ -248,6 +279,8 @@ func (m *Match) check(g *Game) error {
 	switch {
 	case g.First != m.Players[at.first].Name || g.Second != m.Players[at.second].Name:
 		return fmt.Errorf("game %d is %s against %s there, %s against %s here", g.Number, g.First, g.Second, m.Players[at.first].Name, m.Players[at.second].Name)
+	case int(g.Pair) != at.pair+1 || int(g.Opening) != at.opening+1:
+		return fmt.Errorf("game %d is of pair %d, opening %d; want pair %d, opening %d", g.Number, g.Pair, g.Opening, at.pair+1, at.opening+1)
 	case at.opening < len(m.Openings) && g.OpeningMoves != m.opening(at.opening):
 		return fmt.Errorf("game %d begins with %s there, with %s here: go on with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
 	case g.Points != 0 && g.Points != 0.5 && g.Points != 1:

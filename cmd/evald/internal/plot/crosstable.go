@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
 	"unicode/utf8"
 
 	"github.com/evald/evald/engine/arena"
@@ -53,7 +54,7 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 		if p.EloError >= 0 {
 			interval = fmt.Sprintf("±%.0f", p.EloError)
 		}
-		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, fmt.Sprintf("%+.0f %s", p.Elo, interval))
+		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, fmt.Sprintf("%+.0f %s", math.Round(p.Elo)+0, interval))
 		for j, q := range t.Standings {
 			m := met[pairing{p.Player, q.Player}]
 			s.cell(left+j*cellWidth, y, m)

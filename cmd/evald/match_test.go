@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/evald/evald/engine/arena"
+)
+
+var (
+	duration = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s)\b`)
+	blanks   = regexp.MustCompile(` +`)
+	// untimed compares games but for the times that they took.
+	untimed = cmpopts.IgnoreFields(arena.Game{}, "FirstSeconds", "SecondSeconds", "FirstLongest", "SecondLongest")
+)
+
+// timeless is a table without times, and without the blanks that depend on them.
+func timeless(table string) string {
+	return blanks.ReplaceAllString(duration.ReplaceAllString(table, "T"), " ")
+}
+
+func readGames(t *testing.T, path string) []arena.Game {
+	t.Helper()
+	games, err := parquet.ReadFile[arena.Game](path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return games
+}
+
+func TestMatch(t *testing.T) {
+	dir := t.TempDir()
+	path, svg := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "cross.svg")
+	args := strings.Fields("match negamax random policy random --games 6 --seed 1 --concurrency 3 --plot " + svg + " -o " + path)
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.HasPrefix(stderr, "evald match: 7x6x4, 36 games of 4 players, 6 a pair; openings random of 4 plies, seed 1; 3 at once; games in ") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	golden(t, "match.txt", timeless(out))
+	games := readGames(t, path)
+	if len(games) != 36 || games[0].First != "negamax" || games[35].Number != 36 {
+		t.Errorf("%d games: %+v", len(games), games)
+	}
+	picture, err := os.ReadFile(svg)
+	if err != nil || !bytes.Contains(picture, []byte(">random#2</text>")) || bytes.Count(picture, []byte("<rect")) != 1+16 {
+		t.Errorf("plot: %v, %s", err, picture)
+	}
+	// Again: everything is there.
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, out, stderr = evald(t, "", append(args, "--json")...)
+	var report matchReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK || !strings.Contains(stderr, "36 there") {
+		t.Errorf("again: status %d, %v, errors %q", status, err, stderr)
+	}
+	if report.Games != 36 || report.Rules != "7x6x4" || report.Seed != 1 || len(report.Standings) != 4 || len(report.Meetings) != 6 || report.SPRT != nil {
+		t.Errorf("report %+v", report)
+	}
+	if after, err := os.Stat(path); err != nil || after.Size() != before.Size() {
+		t.Errorf("the file of a finished match was changed: %v", err)
+	}
+}
+
+// An interrupted match shows how it stands, keeps its games, and goes on to what it would have been.
+func TestMatchInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	path, whole := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "whole.parquet")
+	const agents = "match uct:sims=30 negamax --seed 2 --opening-plies 2 -o "
+	if status, _, stderr := evald(t, "", strings.Fields(agents+whole+" --games 8")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	evald(t, "", strings.Fields(agents+path+" --games 2")...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	notes := &cancelAtWrite{cancel: cancel}
+	status := run(ctx, strings.Fields(agents+path+" --games 8"), streams{strings.NewReader(""), &out, notes})
+	if status != exitInterrupted || !strings.HasSuffix(notes.String(), "evald: interrupted after 2 of 8 games; the same command goes on\n") || !strings.Contains(out.String(), "uct:sims=30") {
+		t.Errorf("status %d, output %q, errors %q", status, out.String(), notes.String())
+	}
+	if games := readGames(t, path); len(games) != 2 {
+		t.Errorf("%d games, want 2", len(games))
+	}
+	if status, _, stderr := evald(t, "", strings.Fields(agents+path+" --games 8")...); status != exitOK || !strings.Contains(stderr, "2 there") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	if diff := cmp.Diff(readGames(t, whole), readGames(t, path), untimed); diff != "" {
+		t.Error(diff)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("files %v, %v; want two records", files, err)
+	}
+}
+
+// cancelAtWrite interrupts the program when it says what it is about to do.
+type cancelAtWrite struct {
+	bytes.Buffer
+	cancel func()
+}
+
+func (w *cancelAtWrite) Write(p []byte) (int, error) {
+	w.cancel()
+	return w.Buffer.Write(p)
+}
+
+func TestMatchSPRT(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "games.parquet")
+	args := strings.Fields("match random uct:sims=50 --sprt 0,100 --games 200 -o " + path)
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.Contains(out, "SPRT of 0 against 100 Elo for the first agent: 0 accepted, LLR -") {
+		t.Errorf("status %d, %s, errors %q", status, out, stderr)
+	}
+	games := len(readGames(t, path))
+	if games < 4 || games > 100 {
+		t.Errorf("decided after %d games", games)
+	}
+	// What is decided stays so.
+	_, again, _ := evald(t, "", args...)
+	if timeless(again) != timeless(out) || len(readGames(t, path)) != games {
+		t.Errorf("again: %s, want %s", again, out)
+	}
+	_, out, _ = evald(t, "", "match", "random", "random", "--sprt=-1,1", "--games", "4", "--json")
+	var report matchReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.SPRT == nil || report.SPRT.Verdict != arena.Undecided || report.SPRT.Elo0 != -1 {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// Openings come from a file, too, and repeat where it has too few.
+func TestMatchOpenings(t *testing.T) {
+	dir := t.TempDir()
+	book, path := filepath.Join(dir, "book"), filepath.Join(dir, "games.parquet")
+	if err := os.WriteFile(book, []byte("# mine\n5x4x4:33 and more\n\n5x4x4:-\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book, "--games", "6", "-o", path)
+	if status != exitOK || !strings.Contains(stderr, "only 2 different openings for 3 pairs of games: they repeat") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	var openings []string
+	for _, g := range readGames(t, path) {
+		openings = append(openings, g.OpeningMoves)
+	}
+	if want := strings.Fields("5x4x4:33 5x4x4:33 5x4x4:- 5x4x4:- 5x4x4:33 5x4x4:33"); !slices.Equal(openings, want) {
+		t.Errorf("openings %v, want %v", openings, want)
+	}
+	for text, want := range map[string]string{
+		"44\n":                     "line 1: opening 44 is of 7x6x4, the match of 5x4x4",
+		"\n5x4x4:9\n":              "line 2: moves",
+		"5x4x4:1212121\n":          "the game is over",
+		"#\n":                      "no positions",
+		strings.Repeat("x", 1<<17): "longer than",
+	} {
+		if err := os.WriteFile(book, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%.20q: status %d, errors %q, want %q", text, status, stderr, want)
+		}
+	}
+}
+
+func TestMatchWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"match", exitUsage, `expected "<agent> ..."`},
+		{"match random", exitBadInput, "2 agents or more, not only random"},
+		{"match random robot", exitBadInput, `agent "robot": there are alphabeta-bitsquares`},
+		{"match random uct:visits=2", exitBadInput, `uct has no "visits"`},
+		{"match random mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
+		{"match random random --games 7", exitBadInput, "--games 7: want an even number, as each opening is played twice: 8"},
+		{"match random random --games=-2", exitBadInput, "want an even number, as each opening is played twice: 2"},
+		{"match random random --games 1000000000000", exitBadInput, "more than 10000000 games"},
+		{"match random random --concurrency=-1", exitBadInput, "--concurrency -1"},
+		{"match random random --rules 7x6", exitBadInput, "--rules"},
+		{"match random random --rules 70x60x4", exitBadInput, "--rules"},
+		{"match random random --opening-plies 42", exitBadInput, "--opening-plies: openings of 42 plies: want 0 to 41"},
+		{"match random random --openings match.go --opening-plies 4", exitBadInput, "either the file's or random"},
+		{"match random random --openings match.go", exitBadInput, "--openings"},
+		{"match random random --openings no/such", exitUsage, "no such file"},
+		{"match random random --sprt 5", exitBadInput, "want ELO0,ELO1 and two agents"},
+		{"match random random random --sprt 0,5", exitBadInput, "with 3 agents: want ELO0,ELO1 and two agents"},
+		{"match random random --sprt 5,0", exitBadInput, "want elo0 less than elo1"},
+		{"match random random -o " + dir, exitBadInput, "name another file"},
+		{"match random random -o match.go", exitBadInput, "is there already and is no record of a match: name another file"},
+		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
+	} {
+		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
+			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
+		}
+	}
+	if _, err := os.Stat("match.go.part"); err == nil {
+		t.Error("match.go.part is left behind")
+	}
+	status, out, _ := evald(t, "", "match", "--help")
+	if status != exitOK || !strings.Contains(out, "uct-bitsquares         UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
+		t.Errorf("status %d, help %s", status, out)
+	}
+}
+
+// A network is loaded once for all games, whoever plays with it.
+func TestMatchModels(t *testing.T) {
+	status, out, stderr := evald(t, "", "match", "policy:model=seeded-2x16", "mcts:model=seeded-2x16,visits=3", "--games", "4", "--rules", "5x4x4")
+	if status != exitOK || strings.Count(stderr, "not trained") != 1 || !strings.Contains(out, "mcts:model=seeded-2x16,visits=3") || strings.Contains(out, "forfeited") {
+		t.Errorf("status %d, %s, errors %q", status, out, stderr)
+	}
+}
+
+// DuckDB and pandas read the games.
+func TestMatchPeers(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with duckdb and pandas (see .ci/requirements.txt)")
+	}
+	path := filepath.Join(t.TempDir(), "games.parquet")
+	if status, _, stderr := evald(t, "", "match", "policy", "random", "--games", "2", "-o", path); status != exitOK {
+		t.Fatal(stderr)
+	}
+	out, err := exec.Command(python, "testdata/read_match.py", path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	golden(t, "read_match.txt", string(out))
+}
