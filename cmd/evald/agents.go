@@ -6,22 +6,35 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
-// agentModels gives agents their networks, each loaded once. What the user should know of one goes to notes.
-func agentModels(notes io.Writer) agent.Models {
+// shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
+// notes.
+func shareAgents(notes io.Writer) agent.Shared {
+	return agent.Shared{
+		Models: once(func(name string) (eval.Evaluator, error) {
+			e, _, err := backend{Backend: "cpu", Model: name}.evaluator(notes)
+			return e, err
+		}),
+		Books: once(opening.Load),
+	}
+}
+
+// once calls load once for each name, and again where that failed.
+func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 	var mu sync.Mutex
-	loaded := map[string]eval.Evaluator{}
-	return func(name string) (eval.Evaluator, error) {
+	loaded := map[string]T{}
+	return func(name string) (T, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if e, ok := loaded[name]; ok {
-			return e, nil
+		if x, ok := loaded[name]; ok {
+			return x, nil
 		}
-		e, _, err := backend{Backend: "cpu", Model: name}.evaluator(notes)
+		x, err := load(name)
 		if err == nil {
-			loaded[name] = e
+			loaded[name] = x
 		}
-		return e, err
+		return x, err
 	}
 }

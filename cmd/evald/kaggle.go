@@ -31,7 +31,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 	if err != nil {
 		return nil, spec, err
 	}
-	players, err := kaggle.NewPlayers(spec, agentModels(s.err), games)
+	players, err := kaggle.NewPlayers(spec, shareAgents(s.err), games)
 	return players, spec, err
 }
 
@@ -39,7 +39,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	Games  int    `default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 1 GiB."`
+	Games  int    `default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
 }
 
 // Run serves until it is interrupted.
@@ -91,7 +91,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Program: c.Binary}, c.Output)
+	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Book: spec.Book, Program: c.Binary}, c.Output)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
@@ -16,6 +17,8 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
 // matchCmd is `evald match`.
@@ -29,8 +32,12 @@ type matchCmd struct {
 	Concurrency  int       `default:"0" help:"Games at once. 0 is one for each processor and no more, so that agents with a time limit have one each."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
 	SPRT         []float64 `name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
+	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add what the searches find to this opening book, which is made where there is none. Agents begin with it by book=F.book."`
+	GrowVisits   int       `default:"1000" help:"The book's positions have so many visits or more; others are left out, and those there already forgotten."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
+
+	book *opening.Book // of --grow-book
 }
 
 // Help lists the agents.
@@ -59,7 +66,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 		run.record, run.games = record, record.Games()
 	}
 	c.describe(s.err, m, source, len(run.games))
-	run.start, run.before = time.Now(), len(run.games)
+	run.start, run.before, run.saved = time.Now(), len(run.games), time.Now()
 	if run.verdict() == arena.Undecided {
 		err = m.Run(ctx, run.games, run.add)
 	}
@@ -102,6 +109,8 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
 	case c.Games > mostGames/(len(c.Agents)*(len(c.Agents)-1)/2):
 		return nil, "", fmt.Errorf("--games %d: with %d agents that is more than %d games", c.Games, len(c.Agents), mostGames)
+	case c.GrowVisits < 1:
+		return nil, "", fmt.Errorf("--grow-visits %d: must be 1 or more", c.GrowVisits)
 	case c.Concurrency < 0 || c.Concurrency > mostConcurrency:
 		return nil, "", fmt.Errorf("--concurrency %d: want 0 to %d", c.Concurrency, mostConcurrency)
 	}
@@ -122,16 +131,19 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", fmt.Errorf("--rules: %w", err)
 	}
 	specs := make([]agent.Spec, len(c.Agents))
-	shared := &sharedModels{load: agentModels(notes), known: map[string]eval.Evaluator{}}
+	shared, err := c.share(m.Board, notes)
+	if err != nil {
+		return nil, "", err
+	}
 	for i, text := range c.Agents {
 		if specs[i], err = agent.Parse(text); err != nil {
 			return nil, "", err
 		}
-		if _, err := agent.New(specs[i], shared.evaluator); err != nil { // now rather than in the middle of a match
+		if _, err := agent.New(specs[i], shared); err != nil { // now rather than in the middle of a match
 			return nil, "", fmt.Errorf("agent %q: %w", text, err)
 		}
 	}
-	m.Players = arena.Players(specs, shared.evaluator)
+	m.Players = arena.Players(specs, shared)
 	source, err = c.openings(ctx, m, notes)
 	return m, source, err
 }
@@ -224,15 +236,17 @@ type matchRun struct {
 	games    []arena.Game
 	before   int // games that were there at the start
 	start    time.Time
+	saved    time.Time // when the book was
 	progress *progress
 }
 
-// close completes the record, if there is one.
+// close completes the record and the book, where there are such.
 func (r *matchRun) close() error {
-	if r.record == nil {
-		return nil
+	err := r.saveBook()
+	if r.record != nil {
+		err = errors.Join(err, r.record.Close())
 	}
-	return r.record.Close()
+	return err
 }
 
 // add keeps a finished game.
@@ -244,6 +258,11 @@ func (r *matchRun) add(g arena.Game) error {
 		r.games = r.record.Games()
 	} else {
 		r.games = append(r.games, g)
+	}
+	if time.Since(r.saved) > bookEvery {
+		if err := r.saveBook(); err != nil {
+			return err
+		}
 	}
 	if r.verdict() != arena.Undecided {
 		return errDecided
@@ -293,23 +312,57 @@ func (r *matchRun) show(w io.Writer) error {
 	return writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) })
 }
 
-// sharedModels loads each network once. All games ask through one batcher, so that their leaves fill its batches.
-type sharedModels struct {
-	load  agent.Models
-	mu    sync.Mutex
-	known map[string]eval.Evaluator
+// share is what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
+// batches.
+func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
+	shared := shareAgents(notes)
+	load := shared.Models
+	shared.Models = once(func(name string) (eval.Evaluator, error) {
+		e, err := load(name)
+		if err != nil {
+			return nil, err
+		}
+		return eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), nil
+	})
+	books := once(func(path string) (*opening.Book, error) {
+		book, err := opening.Load(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path == c.GrowBook:
+			book = opening.New(b)
+		case err != nil:
+			return nil, err
+		case book.Rules() != b.Rules():
+			return nil, fmt.Errorf("opening book %s: is for %v, and this is a match of %v", path, book.Rules(), b.Rules())
+		}
+		return book, nil
+	})
+	shared.Books = func(path string) (*opening.Book, error) {
+		path, err := filepath.Abs(path) // the same book by any name of its
+		if err != nil {
+			return nil, err
+		}
+		return books(path)
+	}
+	if c.GrowBook == "" {
+		return shared, nil
+	}
+	book, err := shared.Books(c.GrowBook)
+	if err != nil {
+		return shared, fmt.Errorf("--grow-book: %w", err)
+	}
+	c.book = book
+	shared.Searched = func(t *mcts.Tree) { book.Add(t, c.GrowVisits) }
+	return shared, nil
 }
 
-func (s *sharedModels) evaluator(name string) (eval.Evaluator, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.known[name]; e != nil {
-		return e, nil
+// bookEvery is how often a growing book is saved: what a killed match loses of it.
+const bookEvery = time.Minute
+
+func (r *matchRun) saveBook() error {
+	if r.book == nil {
+		return nil
 	}
-	e, err := s.load(name)
-	if err != nil {
-		return nil, err
-	}
-	s.known[name] = eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
-	return s.known[name], nil
+	r.saved = time.Now()
+	r.book.Prune(r.GrowVisits)
+	return writeWhole(r.GrowBook, r.book.Write)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
 var (
@@ -72,6 +74,44 @@ func TestMatch(t *testing.T) {
 	}
 	if after, err := os.Stat(path); err != nil || after.Size() != before.Size() {
 		t.Errorf("the file of a finished match was changed: %v", err)
+	}
+}
+
+// A book grows with a match and from one to the next, and agents begin with it.
+func TestMatchBook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.book")
+	positions := func() int {
+		b, err := opening.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, ok := b.Find(game.Position{}); ok && k.Visits < 50 {
+			t.Errorf("the empty board has %+v, want 50 visits or more", k)
+		}
+		return b.Positions()
+	}
+	args := strings.Fields("match uct-bitsquares:sims=500 random --games 2 --grow-visits 50 --seed 1 --grow-book " + path)
+	if status, _, stderr := evald(t, "", args...); status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	first := positions()
+	args = slices.Insert(args, 1, "mcts:visits=600,book="+path)
+	if status, _, stderr := evald(t, "", args...); status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	if second := positions(); first < 20 || second <= first {
+		t.Errorf("%d positions after a match, %d after another", first, second)
+	}
+	for want, args := range map[string]string{
+		"is for 7x6x4, and this is a match of 9x5x4": "match mcts random --rules 9x5x4 --grow-book " + path,
+		"a match of 8x6x4":                           "match mcts:book=" + path + " random --rules 8x6x4",
+		"missing.book":                               "match mcts:book=missing.book random",
+		"is no gzip file":                            "match mcts random --grow-book match_test.go",
+		"--grow-visits 0":                            "match mcts random --grow-visits 0",
+	} {
+		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != exitBadInput || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, errors %q, want %s", args, status, stderr, want)
+		}
 	}
 }
 

@@ -56,16 +56,16 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 		return play.Config{}, err
 	}
 	config := play.Config{Board: board, Start: start, Search: c.Evaluate, Evaluate: !c.Quiet}
-	models := agentModels(s.err)
+	shared := shareAgents(s.err)
 	if source, ok := heuristics[c.Evaluate]; ok {
 		config.Evaluator, err = heuristic.New(source)
 	} else {
-		config.Evaluator, err = models(c.Evaluate)
+		config.Evaluator, err = shared.Models(c.Evaluate)
 	}
 	if err != nil {
 		return play.Config{}, fmt.Errorf("--evaluate: %w", err)
 	}
-	config.Players, err = c.players(models)
+	config.Players, err = c.players(shared)
 	return config, err
 }
 
@@ -97,7 +97,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 }
 
 // players sit down as --side says.
-func (c *playCmd) players(models agent.Models) (players [2]play.Player, err error) {
+func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
 		names = []string{defaultOpponent}
@@ -111,7 +111,7 @@ func (c *playCmd) players(models agent.Models) (players [2]play.Player, err erro
 		}
 		return [2]play.Player{{Name: "person"}, {Name: "person"}}, nil
 	}
-	first, err := c.player(names[0], models)
+	first, err := c.player(names[0], shared)
 	if err != nil {
 		return players, err
 	}
@@ -121,11 +121,11 @@ func (c *playCmd) players(models agent.Models) (players [2]play.Player, err erro
 	case "second":
 		return [2]play.Player{first, you}, nil
 	}
-	second, err := c.player(names[len(names)-1], models) // of its own, also where it is the same
+	second, err := c.player(names[len(names)-1], shared) // of its own, also where it is the same
 	return [2]play.Player{first, second}, err
 }
 
-func (c *playCmd) player(text string, models agent.Models) (play.Player, error) {
+func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) {
 	spec, err := agent.Parse(text)
 	if err != nil {
 		return play.Player{}, fmt.Errorf("--agent: %w", err)
@@ -133,7 +133,7 @@ func (c *playCmd) player(text string, models agent.Models) (play.Player, error) 
 	if spec.Seed == 0 {
 		spec.Seed = c.Seed
 	}
-	a, err := agent.New(spec, models)
+	a, err := agent.New(spec, shared)
 	if err != nil {
 		return play.Player{}, fmt.Errorf("--agent: %w", err)
 	}

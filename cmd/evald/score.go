@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
@@ -19,16 +20,17 @@ import (
 // scoreCmd is `evald score`.
 type scoreCmd struct {
 	backend
-	File      string `arg:"" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input."`
-	Visits    []int  `default:"0" help:"Measure searches of so many visits; 0 is the policy itself. Several give a table each: 0,100,800."`
-	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
-	JSON      bool   `help:"Write JSON for machines instead of a table."`
-	Plot      string `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
+	File      string   `arg:"" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input."`
+	Visits    []int    `default:"0" help:"Measure searches of so many visits; 0 is the policy itself. Several give a table each: 0,100,800."`
+	Selection string   `enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
+	JSON      bool     `help:"Write JSON for machines instead of a table."`
+	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
 
-// Run measures an evaluator's likeliest moves and its values against exact scores.
+// Run measures likeliest moves and values, or an agent's moves, against exact scores.
 func (c *scoreCmd) Run(ctx context.Context, s streams) error {
-	e, model, err := c.evaluator(s.err)
+	subjects, err := c.subjects(s.err)
 	if err != nil {
 		return err
 	}
@@ -45,10 +47,10 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("%s: no positions", c.File)
 	}
 	var reports []namedReport
-	for _, visits := range c.Visits {
-		r, err := c.measure(ctx, s, e, model, visits, positions)
+	for _, subject := range subjects {
+		r, err := subject.measure(ctx, s.err, positions)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", subject.name, err)
 		}
 		reports = append(reports, r)
 	}
@@ -81,30 +83,71 @@ type namedReport struct {
 	score.Report
 }
 
-// measure scores the policy of e, or searches of so many visits with it.
-func (c *scoreCmd) measure(ctx context.Context, s streams, e eval.Evaluator, model string, visits int, positions []score.Position) (namedReport, error) {
-	if visits != 0 {
+// subject is who is measured.
+type subject struct {
+	name string
+	eval.Evaluator
+	movesOnly bool // it has no values
+}
+
+// subjects are the agents of --agent, or else the evaluator's policy and the searches with it.
+func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
+	shared := shareAgents(notes)
+	for _, text := range c.Agent {
+		spec, err := agent.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--agent: %w", err)
+		}
+		a, err := agent.New(spec, shared)
+		if err != nil {
+			return nil, fmt.Errorf("--agent %s: %w", text, err)
+		}
+		all = append(all, subject{spec.String(), agent.NewEvaluator(a), true})
+	}
+	if len(all) > 0 {
+		return all, nil
+	}
+	e, model, err := c.evaluator(notes)
+	if err != nil {
+		return nil, err
+	}
+	for _, visits := range c.Visits {
+		if visits == 0 {
+			all = append(all, subject{model, e, false})
+			continue
+		}
 		flags := searching{Visits: visits, Selection: c.Selection}
 		search, err := mcts.NewEvaluator(e, flags.config(), mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {
-			return namedReport{}, fmt.Errorf("--visits %d: %w", visits, err)
+			return nil, fmt.Errorf("--visits %d: %w", visits, err)
 		}
-		e, model = search, fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
+		all = append(all, subject{fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits), search, false})
 	}
-	progress := newProgress(s.err, 0)
+	return all, nil
+}
+
+func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (namedReport, error) {
+	progress := newProgress(stderr, 0)
 	defer progress.clear()
 	r, err := score.Measure(ctx, e, positions, func(done int) {
-		progress.text(fmt.Sprintf("%s: %d of %d positions", model, done, len(positions)))
+		progress.text(fmt.Sprintf("%s: %d of %d positions", e.name, done, len(positions)))
 	})
-	return namedReport{model, r}, err
+	if e.movesOnly {
+		r.DropValues()
+	}
+	return namedReport{e.name, r}, err
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
 	for _, b := range append(r.Bands, r.All) {
+		brier := plain(b.Brier)
+		if b.ValueSign == (score.Mean{}) { // no values at all
+			brier = "-"
+		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", b.Name, b.Positions, percent(b.Perfect), percent(b.Good),
-			plain(b.Regret), percent(b.ValueSign), plain(b.Brier), b.Critical, percent(b.CriticalPerfect), percent(b.CriticalGood))
+			plain(b.Regret), percent(b.ValueSign), brier, b.Critical, percent(b.CriticalPerfect), percent(b.CriticalGood))
 	}
 	fmt.Fprintln(t)
 	return t.Flush()
@@ -118,7 +161,9 @@ func percent(m score.Mean) string {
 	return fmt.Sprintf("%.1f ±%.1f", 100*m.Value, 100*max(m.High-m.Value, m.Value-m.Low))
 }
 
-func plain(m score.Mean) string { return fmt.Sprintf("%.3f ±%.3f", m.Value, m.High-m.Value) }
+func plain(m score.Mean) string {
+	return fmt.Sprintf("%.3f ±%.3f", m.Value, m.High-m.Value)
+}
 
 // openFile is a file, or standard input for "" and "-".
 func openFile(name string, stdin io.Reader) (io.ReadCloser, error) {

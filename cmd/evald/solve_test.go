@@ -41,6 +41,33 @@ func TestSolve(t *testing.T) {
 	}
 }
 
+// Agents are measured by their moves alone; the solver's are perfect.
+func TestScoreAgents(t *testing.T) {
+	const positions = "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n" +
+		"9x5x4:6862261646278997351243442483357\n3x3x3free:51\n4x4x3:-\n"
+	_, exact, _ := evald(t, positions, "solve", "--scores", "--format", "text")
+	status, out, stderr := evald(t, exact, "score", "-", "--agent", "solver", "--agent", "random:seed=1", "--json")
+	var reports []namedReport
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || status != exitOK || len(reports) != 2 {
+		t.Fatalf("status %d, %v, %d reports, errors %q", status, err, len(reports), stderr)
+	}
+	if r := reports[0]; r.Model != "solver" || r.All.Positions < 5 || r.All.Perfect.Value != 1 || r.All.Good.Value != 1 || r.All.Regret.Value != 0 {
+		t.Errorf("the solver is not perfect: %+v", r)
+	}
+	if r := reports[1]; r.All.Perfect.Value == 1 || strings.Contains(out, "brier") {
+		t.Errorf("chance is perfect, or has values: %s", out)
+	}
+	for want, args := range map[string][]string{
+		`agent "robot"`: {"--agent", "robot"},
+		"nope":          {"--agent", "mcts:model=nope"},
+		"no such file":  {"--agent", "mcts:book=no.book"},
+	} {
+		if status, _, stderr := evald(t, exact, append([]string{"score", "-"}, args...)...); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
+		}
+	}
+}
+
 // What solve writes, score reads.
 func TestSolveThenScore(t *testing.T) {
 	dir := t.TempDir()

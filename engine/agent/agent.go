@@ -13,6 +13,8 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
 // Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
@@ -22,8 +24,13 @@ type Agent interface {
 	Move(ctx context.Context, b *game.Board, p game.Position) (action int, err error)
 }
 
-// Models gives the evaluator of a network by its name or path, for the agents that have one.
-type Models func(name string) (eval.Evaluator, error)
+// Shared is what the agents of a program have in common. The zero value has nothing; its functions are called
+// concurrently.
+type Shared struct {
+	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path
+	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
+	Searched func(*mcts.Tree)                          // hears of the tree of each move, for growing a book
+}
 
 // Spec is an agent in text: a name, and what differs from its defaults.
 type Spec struct {
@@ -33,6 +40,7 @@ type Spec struct {
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
 	Model  string        // mcts and policy
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
+	Book   string        // those with a tree: path of the opening book that it begins with
 	Seed   uint64
 }
 
@@ -40,7 +48,7 @@ type Spec struct {
 type kind struct {
 	defaults Spec
 	keys     []string
-	make     func(Spec, Models) (Agent, error)
+	make     func(Spec, Shared) (Agent, error)
 	about    string
 }
 
@@ -55,13 +63,13 @@ var kinds = map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
 	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
-	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "power", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
-	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
-	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
+	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "book", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "power", "book", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
+	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
+	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{Model: "bitsquares"}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic"},
-	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "seed"}, newMCTS, "PUCT with a network or heuristic"},
+	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "book", "seed"}, newMCTS, "PUCT with a network or heuristic"},
 	"solver":               {Spec{}, []string{"time"}, newSolver, "the exact best move; where half of its time is not enough, uct-bitsquares with the rest"},
 }
 
@@ -145,6 +153,10 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Model = value; value == "" {
 			return errors.New("want a name or a path")
 		}
+	case "book":
+		if s.Book = value; value == "" {
+			return errors.New("want a path")
+		}
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
@@ -179,6 +191,8 @@ func (s Spec) String() string {
 			}
 		case "model":
 			value = s.Model
+		case "book":
+			value = s.Book
 		case "power":
 			if s.Power != kinds[s.Name].defaults.Power {
 				value = strconv.FormatFloat(s.Power, 'g', -1, 64)
@@ -198,11 +212,11 @@ func (s Spec) String() string {
 	return s.Name + ":" + strings.Join(items, ",")
 }
 
-// New makes the agent. models may be nil where the spec names a heuristic or nothing.
-func New(s Spec, models Models) (Agent, error) {
+// New makes the agent.
+func New(s Spec, shared Shared) (Agent, error) {
 	k, known := kinds[s.Name]
 	if !known {
 		return nil, fmt.Errorf("agent %q: there are %s", s.Name, strings.Join(Names(), ", "))
 	}
-	return k.make(s, models)
+	return k.make(s, shared)
 }

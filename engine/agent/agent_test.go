@@ -24,13 +24,15 @@ func stubModels(name string) (eval.Evaluator, error) {
 	return nil, errors.New("no such model")
 }
 
+var stub = agent.Shared{Models: stubModels}
+
 func make1(t testing.TB, text string) agent.Agent {
 	t.Helper()
 	s, err := agent.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agent.New(s, stubModels)
+	a, err := agent.New(s, stub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +70,7 @@ func TestParse(t *testing.T) {
 		"flat:time=100ms":                 "flat:time=100ms",
 		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
+		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
 		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
 	} {
 		s, err := agent.Parse(text)
@@ -82,7 +85,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "there are alphabeta-bitsquares, flat,",
 		"robot":                    `agent "robot": there are`,
-		"uct:visits=5":             `uct has no "visits", but sims, time, seed`,
+		"uct:visits=5":             `uct has no "visits", but sims, time, book, seed`,
 		"uct:sims=0":               `sims is "0", want a whole number from 1 to 1073741824`,
 		"uct:sims=1,sims=2":        "sims is given twice",
 		"uct:time=5":               `time is "5", want a duration such as 200ms`,
@@ -98,10 +101,10 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
 		}
 	}
-	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stubModels); err == nil {
+	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stub); err == nil {
 		t.Error("an unknown model: no error")
 	}
-	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, nil); err == nil {
+	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
 		t.Error("a model where there are none: no error")
 	}
 	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
@@ -200,7 +203,7 @@ func TestNegamax(t *testing.T) {
 			t.Fatal(err)
 		}
 		for seed := range uint64(5) {
-			a, err := agent.New(agent.Spec{Name: "negamax", Seed: seed}, nil)
+			a, err := agent.New(agent.Spec{Name: "negamax", Seed: seed}, agent.Shared{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,6 +257,15 @@ func TestStrength(t *testing.T) {
 			t.Errorf("%s against %s: %d points of %d, want %d", c.strong, c.weak, points, 4*c.games, c.least)
 		}
 	}
+}
+
+// An agent as an evaluator keeps the contract, as far as an agent that remembers nothing can.
+func TestEvaluator(t *testing.T) {
+	evaltest.Run(t, evaltest.Config{
+		New:     func(t testing.TB) eval.Evaluator { return agent.NewEvaluator(make1(t, "policy")) },
+		Boards:  gametest.Boards(),
+		Sources: []eval.Source{eval.Searched},
+	})
 }
 
 // An agent with a time comes back, and one whose context ends says so.

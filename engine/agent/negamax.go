@@ -13,7 +13,7 @@ import (
 // between moves of equal score.
 type negamax struct{ *rand.Rand }
 
-func newNegamax(s Spec, _ Models) (Agent, error) { return negamax{source(s.Seed)}, nil }
+func newNegamax(s Spec, _ Shared) (Agent, error) { return negamax{source(s.Seed)}, nil }
 
 const negamaxDepth = 4
 

@@ -15,7 +15,7 @@ import (
 // random plays any legal move.
 type random struct{ *rand.Rand }
 
-func newRandom(s Spec, _ Models) (Agent, error) { return random{source(s.Seed)}, nil }
+func newRandom(s Spec, _ Shared) (Agent, error) { return random{source(s.Seed)}, nil }
 
 func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
@@ -37,7 +37,7 @@ type flat struct {
 	*rand.Rand
 }
 
-func newFlat(s Spec, _ Models) (Agent, error) { return &flat{s.Games, s.Time, source(s.Seed)}, nil }
+func newFlat(s Spec, _ Shared) (Agent, error) { return &flat{s.Games, s.Time, source(s.Seed)}, nil }
 
 // flatRound is how many games each move gets before the clock is looked at.
 const flatRound = 10
@@ -101,22 +101,22 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 // policy plays an evaluator's likeliest move.
 type policy struct{ eval.Evaluator }
 
-func newPolicy(s Spec, models Models) (Agent, error) {
-	e, err := evaluator(s.Model, models)
+func newPolicy(s Spec, shared Shared) (Agent, error) {
+	e, err := evaluator(s.Model, shared)
 	return policy{e}, err
 }
 
 // evaluator is a heuristic by its name, or else a network.
-func evaluator(name string, models Models) (eval.Evaluator, error) {
+func evaluator(name string, shared Shared) (eval.Evaluator, error) {
 	for _, source := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
 		if source.String() == name {
 			return heuristic.New(source)
 		}
 	}
-	if models == nil {
+	if shared.Models == nil {
 		return nil, fmt.Errorf("agent: no networks here, so no model %q", name)
 	}
-	return models(name)
+	return shared.Models(name)
 }
 
 func (a policy) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -142,8 +142,8 @@ type exact struct {
 	instead *searcher
 }
 
-func newSolver(s Spec, models Models) (Agent, error) {
-	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, models)
+func newSolver(s Spec, shared Shared) (Agent, error) {
+	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, shared)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
 // over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
@@ -29,6 +30,8 @@ type searcher struct {
 	time      time.Duration
 	batch     int
 	tree      *mcts.Tree
+	book      *opening.Book // nil without one
+	searched  func(*mcts.Tree)
 }
 
 // What a search is likely to need.
@@ -51,8 +54,8 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d-reserve(d))
 }
 
-func uctOn(source eval.Source) func(Spec, Models) (Agent, error) {
-	return func(s Spec, _ Models) (Agent, error) {
+func uctOn(source eval.Source) func(Spec, Shared) (Agent, error) {
+	return func(s Spec, shared Shared) (Agent, error) {
 		e, err := heuristic.New(source)
 		switch source {
 		case eval.Rollout:
@@ -62,27 +65,39 @@ func uctOn(source eval.Source) func(Spec, Models) (Agent, error) {
 		}
 		c := mcts.DefaultConfig()
 		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
-		return newSearcher(s, e, c), err
+		if err != nil {
+			return nil, err
+		}
+		return newSearcher(s, e, c, shared)
 	}
 }
 
-func newMCTS(s Spec, models Models) (Agent, error) {
-	e, err := evaluator(s.Model, models)
+func newMCTS(s Spec, shared Shared) (Agent, error) {
+	e, err := evaluator(s.Model, shared)
 	if err != nil {
 		return nil, err
 	}
 	c := mcts.DefaultConfig()
 	c.Seed = s.Seed
-	return newSearcher(s, e, c), nil
+	return newSearcher(s, e, c, shared)
 }
 
-func newSearcher(s Spec, e eval.Evaluator, c mcts.Config) *searcher {
+func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23 // 256 MiB
 	c.Reserve = s.Visits * nodesPerVisit
 	if s.Visits == 0 {
 		c.Reserve = int(s.Time.Seconds() * nodesPerSecond)
 	}
-	return &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch}
+	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch, searched: shared.Searched}
+	if s.Book == "" {
+		return a, nil
+	}
+	if shared.Books == nil {
+		return nil, fmt.Errorf("agent: no opening books here, so no book %q", s.Book)
+	}
+	var err error
+	a.book, err = shared.Books(s.Book)
+	return a, err
 }
 
 func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -107,6 +122,9 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return 0, fmt.Errorf("%s: %w", s.name, err)
 	}
+	if s.searched != nil {
+		s.searched(s.tree)
+	}
 	if best := s.tree.Best(); best >= 0 {
 		return best, nil
 	}
@@ -123,12 +141,13 @@ func (s *searcher) root(b *game.Board, p game.Position) error {
 		}
 		s.tree = t
 		t.Reset(p)
-		return nil
+	} else if !s.advance(b, p) {
+		s.tree.Reset(p)
 	}
-	if s.advance(b, p) {
-		return nil
+	// A book of another game knows nothing of this one.
+	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
+		s.tree.Warm(s.book.Find)
 	}
-	s.tree.Reset(p)
 	return nil
 }
 

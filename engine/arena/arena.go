@@ -27,7 +27,7 @@ type Player struct {
 
 // Players are those of the specs, in their order, named by them; a spec that is there again is named with "#2" behind
 // it. A game's seed is added to the spec's own.
-func Players(specs []agent.Spec, models agent.Models) []Player {
+func Players(specs []agent.Spec, shared agent.Shared) []Player {
 	players, taken := make([]Player, len(specs)), map[string]bool{}
 	for i, spec := range specs {
 		name := spec.String()
@@ -38,7 +38,7 @@ func Players(specs []agent.Spec, models agent.Models) []Player {
 		players[i] = Player{Name: name, Limit: spec.Time, New: func(seed uint64) (agent.Agent, error) {
 			s := spec
 			s.Seed += seed
-			return agent.New(s, models)
+			return agent.New(s, shared)
 		}}
 	}
 	return players

@@ -37,7 +37,7 @@ func newMatch(t testing.TB, openings, concurrency int, specs ...string) *arena.M
 		}
 		parsed = append(parsed, s)
 	}
-	m := &arena.Match{Board: game.MustBoard(game.Connect4), Players: arena.Players(parsed, nil), Seed: 3, Concurrency: concurrency}
+	m := &arena.Match{Board: game.MustBoard(game.Connect4), Players: arena.Players(parsed, agent.Shared{}), Seed: 3, Concurrency: concurrency}
 	var err error
 	if m.Openings, _, err = arena.RandomOpenings(m.Board, 4, openings, 3); err != nil {
 		t.Fatal(err)

@@ -63,12 +63,12 @@ type Mean struct {
 type Summary struct {
 	Name      string `json:"name"`
 	Positions int    `json:"positions"`
-	Perfect   Mean   `json:"perfect"`    // rate of moves with the best exact score
-	Good      Mean   `json:"good"`       // rate of moves that do not worsen win, draw or loss
-	Regret    Mean   `json:"regret"`     // mean of best score less the move's
-	ValueSign Mean   `json:"value_sign"` // rate at which the likeliest of win, draw and loss is the exact result
-	Brier     Mean   `json:"brier"`      // mean squared distance of WDL from the exact result, 0 to 2
-	Critical  int    `json:"critical"`   // positions where a legal move worsens the result
+	Perfect   Mean   `json:"perfect"`             // rate of moves with the best exact score
+	Good      Mean   `json:"good"`                // rate of moves that do not worsen win, draw or loss
+	Regret    Mean   `json:"regret"`              // mean of best score less the move's
+	ValueSign Mean   `json:"value_sign,omitzero"` // rate at which the likeliest of win, draw and loss is the exact result
+	Brier     Mean   `json:"brier,omitzero"`      // mean squared distance of WDL from the exact result, 0 to 2
+	Critical  int    `json:"critical"`            // positions where a legal move worsens the result
 	// The first two rates over the critical positions only.
 	CriticalPerfect Mean `json:"critical_perfect"`
 	CriticalGood    Mean `json:"critical_good"`
@@ -78,6 +78,14 @@ type Summary struct {
 type Report struct {
 	Bands []Summary `json:"bands"`
 	All   Summary   `json:"all"`
+}
+
+// DropValues clears what was measured of the values, for one who has none.
+func (r *Report) DropValues() {
+	r.All.ValueSign, r.All.Brier = Mean{}, Mean{}
+	for i := range r.Bands {
+		r.Bands[i].ValueSign, r.Bands[i].Brier = Mean{}, Mean{}
+	}
 }
 
 // rows is how many positions are evaluated at once.

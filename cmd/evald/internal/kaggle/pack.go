@@ -28,6 +28,7 @@ import (
 type Submission struct {
 	Agent   agent.Spec
 	Model   string // file of the agent's network; empty where it has none, or one that ships in the program
+	Book    string // file of its opening book; empty without one
 	Program string // file of the program, for linux/amd64
 
 	limit int64 // in bytes, where it is not MaxSize: for tests
@@ -38,6 +39,7 @@ const (
 	mainFile    = "main.py"
 	programFile = "evald"
 	modelFile   = "model.safetensors"
+	bookFile    = "opening.book"
 )
 
 //go:embed main.py
@@ -64,6 +66,9 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	p := Packed{Agent: s.Agent, Linked: linked}
 	if s.Model != "" {
 		p.Agent.Model = modelFile
+	}
+	if s.Book != "" {
+		p.Agent.Book = bookFile
 	}
 	file, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
 	if err != nil {
@@ -122,8 +127,11 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	if err := addFile(programFile, 0o755, s.Program); err != nil {
 		return err
 	}
-	if s.Model != "" {
-		if err := addFile(modelFile, 0o644, s.Model); err != nil {
+	for _, f := range []struct{ name, path string }{{modelFile, s.Model}, {bookFile, s.Book}} {
+		if f.path == "" {
+			continue
+		}
+		if err := addFile(f.name, 0o644, f.path); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts/opening"
 )
 
 var built struct {
@@ -78,14 +80,22 @@ func TestPack(t *testing.T) {
 	if err := os.WriteFile(model, read1(t, "../../../../models/seeded-2x16.safetensors"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Program: program(t)}
-	s.Agent.Model = model
+	var written bytes.Buffer
+	if err := opening.New(game.MustBoard(game.Connect4)).Write(&written); err != nil {
+		t.Fatal(err)
+	}
+	book := filepath.Join(dir, "some.book")
+	if err := os.WriteFile(book, written.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Book: book, Program: program(t)}
+	s.Agent.Model, s.Agent.Book = model, book
 	one, two := filepath.Join(dir, "one.tar.gz"), filepath.Join(dir, "two.tar.gz")
 	p, err := Pack(t.Context(), s, one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "mcts:model=model.safetensors,visits=5"; p.Agent.String() != want || p.Time <= 0 || p.Bytes != int64(len(read1(t, one))) {
+	if want := "mcts:model=model.safetensors,visits=5,book=opening.book"; p.Agent.String() != want || p.Time <= 0 || p.Bytes != int64(len(read1(t, one))) {
 		t.Errorf("packed %+v, want agent %s and its file's %d bytes", p, want, len(read1(t, one)))
 	}
 	later := time.Now().Add(time.Hour)
@@ -121,13 +131,13 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(map[string]int64{"main.py": 0o644, "evald": 0o755, "model.safetensors": 0o644}, modes); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"main.py": 0o644, "evald": 0o755, "model.safetensors": 0o644, "opening.book": 0o644}, modes); diff != "" {
 		t.Errorf("files and modes (-want +got):\n%s", diff)
 	}
-	if !bytes.Equal(contents["evald"], read1(t, s.Program)) || !bytes.Equal(contents["model.safetensors"], read1(t, model)) {
-		t.Error("the program or the model has changed on its way")
+	if !bytes.Equal(contents["evald"], read1(t, s.Program)) || !bytes.Equal(contents["model.safetensors"], read1(t, model)) || !bytes.Equal(contents["opening.book"], written.Bytes()) {
+		t.Error("the program, the model or the book has changed on its way")
 	}
-	if line := `AGENT = "mcts:model=model.safetensors,visits=5"`; strings.Count(string(contents["main.py"]), line) != 1 || bytes.Contains(contents["main.py"], []byte("@AGENT@")) {
+	if line := `AGENT = "mcts:model=model.safetensors,visits=5,book=opening.book"`; strings.Count(string(contents["main.py"]), line) != 1 || bytes.Contains(contents["main.py"], []byte("@AGENT@")) {
 		t.Errorf("no line %s in main.py", line)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // the right one only saves work.
 type Players struct {
 	spec   agent.Spec
-	models agent.Models
+	shared agent.Shared
 	most   int           // agents, and moves under way
 	slots  chan struct{} // one for each move under way
 
@@ -36,11 +36,11 @@ type player struct {
 
 // NewPlayers makes agents of one kind, at most so many. One is made at once, so that what is wrong with the
 // spec is known before the first game.
-func NewPlayers(spec agent.Spec, models agent.Models, most int) (*Players, error) {
+func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("kaggle: %d games at once: must be 1 or more", most)
 	}
-	p := &Players{spec: spec, models: models, most: most, slots: make(chan struct{}, most)}
+	p := &Players{spec: spec, shared: shared, most: most, slots: make(chan struct{}, most)}
 	first, err := p.newPlayer(allowed(defaultAct, spec.Time))
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (p *Players) giveBack(q *player, whole bool) {
 func (p *Players) newPlayer(d time.Duration) (*player, error) {
 	spec := p.spec
 	spec.Time = d
-	a, err := agent.New(spec, p.models)
+	a, err := agent.New(spec, p.shared)
 	return &player{Agent: a, time: d}, err
 }
 

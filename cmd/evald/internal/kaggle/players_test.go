@@ -27,7 +27,7 @@ func after(t *testing.T, moves string) game.State {
 
 // Two games that take turns find their own agents again; a third one replaces the agent that waited longest.
 func TestGamesApart(t *testing.T) {
-	players := newPlayers(t, "uct-bitsquares:sims=50", 2, nil)
+	players := newPlayers(t, "uct-bitsquares:sims=50", 2, agent.Shared{})
 	taken := func(moves string) *player {
 		q, err := players.take(Turn{State: after(t, moves), Act: defaultAct})
 		if err != nil {
@@ -106,7 +106,7 @@ func TestAllowed(t *testing.T) {
 			t.Errorf("a game that gives %v, an agent that takes %v: %v, want %v", c.act, c.own, got, c.want)
 		}
 	}
-	players := newPlayers(t, "uct-bitsquares", 2, nil)
+	players := newPlayers(t, "uct-bitsquares", 2, agent.Shared{})
 	for act, want := range map[time.Duration]time.Duration{2 * time.Second: 1850 * time.Millisecond, time.Second: 900 * time.Millisecond, time.Minute: 2 * time.Second} {
 		q, err := players.take(Turn{State: after(t, "-"), Act: act})
 		if err != nil || q.time != want {
@@ -123,19 +123,24 @@ func TestAllowed(t *testing.T) {
 func TestLost(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, hurry := t.Context(), Turn{State: after(t, "-"), Act: 40 * time.Millisecond}
-	players := newPlayers(t, "solver", 1, nil)
+	g := newGate()
+	players := newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models})
+	go func() { <-g.entered }()
 	if _, err := players.Move(ctx, hurry); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
-		t.Errorf("solver: error %v, want context.DeadlineExceeded alone", err)
+		t.Errorf("an agent that waits: error %v, want context.DeadlineExceeded alone", err)
 	}
 	if len(players.idle) != 0 || players.busy != 0 {
 		t.Errorf("%d agents wait and %d think, want none: the only one has failed", len(players.idle), players.busy)
 	}
-	if action, err := players.Move(ctx, Turn{State: after(t, "121212"), Act: time.Second}); err != nil || action != 0 {
+	go func() {
+		<-g.entered
+		g.open <- struct{}{}
+	}()
+	if action, err := players.Move(ctx, Turn{State: after(t, "121212"), Act: time.Minute}); err != nil || action != 0 {
 		t.Errorf("the next move: column %d, %v; want 0", action, err)
 	}
 
-	g := newGate()
-	players = newPlayers(t, "policy:model=gate", 1, g.models)
+	players = newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models})
 	first := make(chan error, 1)
 	go func() {
 		_, err := players.Move(ctx, Turn{State: after(t, "-"), Act: time.Minute})
@@ -155,7 +160,7 @@ func TestLost(t *testing.T) {
 func TestClientGone(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	g := newGate()
-	players := newPlayers(t, "policy:model=gate", 1, g.models)
+	players := newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models})
 	url, stop := serve(t, players)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body(after(t, "-"), 600)))
@@ -191,7 +196,9 @@ func (m moody) Evaluate(context.Context, *eval.Batch) error {
 
 func TestFailures(t *testing.T) {
 	for _, panics := range []bool{false, true} {
-		players := newPlayers(t, "policy:model=moody", 1, func(string) (eval.Evaluator, error) { return moody{panics}, nil })
+		players := newPlayers(t, "policy:model=moody", 1, agent.Shared{
+			Models: func(string) (eval.Evaluator, error) { return moody{panics}, nil },
+		})
 		func() {
 			defer func() {
 				if got := recover() != nil; got != panics {
@@ -206,10 +213,10 @@ func TestFailures(t *testing.T) {
 			t.Errorf("panic %v: %d busy and %d idle agents, %d slots taken; want none", panics, players.busy, len(players.idle), len(players.slots))
 		}
 	}
-	if _, err := NewPlayers(agent.Spec{Name: "policy", Model: "nope"}, nil, 1); err == nil || !strings.Contains(err.Error(), "nope") {
+	if _, err := NewPlayers(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}, 1); err == nil || !strings.Contains(err.Error(), "nope") {
 		t.Errorf("a model that is not there: error %v", err)
 	}
-	if _, err := NewPlayers(agent.Spec{Name: "random"}, nil, 0); err == nil || !strings.Contains(err.Error(), "0 games") {
+	if _, err := NewPlayers(agent.Spec{Name: "random"}, agent.Shared{}, 0); err == nil || !strings.Contains(err.Error(), "0 games") {
 		t.Errorf("no games: error %v", err)
 	}
 }

@@ -29,13 +29,13 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts anew")
 
-func newPlayers(t testing.TB, spec string, most int, models agent.Models) *Players {
+func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Players {
 	t.Helper()
 	s, err := agent.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlayers(s, models, most)
+	p, err := NewPlayers(s, shared, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func transcript(t *testing.T, path string, ask func(line string) string) {
 // Requests and their replies; bitsquares' policy answers.
 func TestServeTranscript(t *testing.T) {
 	var notes bytes.Buffer
-	h := Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(&notes, "", 0)}
+	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(&notes, "", 0)}
 	server := httptest.NewServer(h)
 	defer server.Close()
 	refused := 0
@@ -113,7 +113,7 @@ func TestActTranscript(t *testing.T) {
 		asked = append(asked, question)
 		in := strings.Repeat("\n", len(asked)-1) + question + "\n" // so that its number is that of the whole
 		var out bytes.Buffer
-		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, nil)); err != nil {
+		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, agent.Shared{})); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -129,7 +129,7 @@ func TestActTranscript(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	bad, err := Act(t.Context(), strings.NewReader(strings.Join(asked, "\n")), &out, newPlayers(t, "policy", 1, nil))
+	bad, err := Act(t.Context(), strings.NewReader(strings.Join(asked, "\n")), &out, newPlayers(t, "policy", 1, agent.Shared{}))
 	if diff := cmp.Diff(want.String(), out.String()); diff != "" || err != nil || bad != strings.Count(want.String(), `"error"`) {
 		t.Errorf("all at once: %d bad lines, %v (-want +got):\n%s", bad, err, diff)
 	}
@@ -141,7 +141,7 @@ func TestActInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answered := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
 	go fmt.Fprintln(quiet, `{"observation":{"board":[0],"mark":1},"configuration":{"rows":1,"columns":1}}`)
-	if _, err := Act(ctx, in, answered, newPlayers(t, "policy", 1, nil)); !errors.Is(err, context.Canceled) {
+	if _, err := Act(ctx, in, answered, newPlayers(t, "policy", 1, agent.Shared{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
 	quiet.Close()
@@ -236,7 +236,7 @@ func serve(t *testing.T, p *Players) (url string, stop func() error) {
 func TestManyGames(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const most = 3
-	players := newPlayers(t, "uct-bitsquares:sims=60", most, nil)
+	players := newPlayers(t, "uct-bitsquares:sims=60", most, agent.Shared{})
 	url, stop := serve(t, players)
 	client := &http.Client{Transport: &http.Transport{}}
 	var games sync.WaitGroup
@@ -282,7 +282,7 @@ func TestManyGames(t *testing.T) {
 
 // A body that is too long is refused before it is read to its end.
 func TestLongBody(t *testing.T) {
-	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0)})
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)})
 	defer server.Close()
 	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
 	padded := strings.Repeat(" ", maxBody-len(body(s, 2))) + body(s, 2)
@@ -296,7 +296,7 @@ func TestLongBody(t *testing.T) {
 
 // A body that never ends is refused in time, and its connection closed.
 func TestLateBody(t *testing.T) {
-	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, nil), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
+	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
 	defer server.Close()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -334,7 +334,7 @@ func (g gate) Evaluate(ctx context.Context, b *eval.Batch) error {
 func TestShutdown(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	g := newGate()
-	url, stop := serve(t, newPlayers(t, "policy:model=gate", 1, g.models))
+	url, stop := serve(t, newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models}))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}

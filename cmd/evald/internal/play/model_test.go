@@ -273,7 +273,7 @@ func TestBadAgents(t *testing.T) {
 func TestAgentsAlone(t *testing.T) {
 	c := config(t, "-", nil)
 	for i := range c.Players {
-		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(i)}, nil)
+		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(i)}, agent.Shared{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func TestAnyKeys(t *testing.T) {
 		r := gametest.Rand(uint64(seed))
 		boards := gametest.Boards()
 		b := boards[r.IntN(len(boards))]
-		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, nil)
+		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestPlain(t *testing.T) {
 func TestPlainAgents(t *testing.T) {
 	c := config(t, "-", nil)
 	for i := range c.Players {
-		a, err := agent.New(agent.Spec{Name: "random", Seed: 1}, nil)
+		a, err := agent.New(agent.Spec{Name: "random", Seed: 1}, agent.Shared{})
 		if err != nil {
 			t.Fatal(err)
 		}
