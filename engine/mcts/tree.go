@@ -58,6 +58,7 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
+	goal   int // how many visits the search under way is to give its root
 }
 
 const rootNode = 1
