@@ -294,6 +294,7 @@ func (s *search) land(w *wave) error {
 		if ahead := i + lanes; ahead < len(w.trees) {
 			w.trees[ahead].prefetch()
 		}
+		t.sources |= 1 << w.batch.Source[i]
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i))
 	}
 	if err == nil {
