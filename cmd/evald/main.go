@@ -25,6 +25,7 @@ type cli struct {
 	Play   playCmd   `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Match  matchCmd  `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
 	Kaggle kaggleCmd `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
+	Model  modelCmd  `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 }
 
