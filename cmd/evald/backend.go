@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/evald/evald/engine/eval"
@@ -18,7 +15,7 @@ import (
 // backend says who evaluates; every command that needs an evaluator embeds it.
 type backend struct {
 	Backend string `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works for the model, and bitsquares without one."`
-	Model   string `placeholder:"NAME|PATH" help:"The network: a shipped model's name, or a safetensors file."`
+	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file."`
 }
 
 // heuristics are the backends that need no model.
@@ -60,26 +57,4 @@ func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err
 		e = eval.NewFallback(eval.Stage{Name: "cpu", Evaluator: e}, eval.Stage{Name: "bitsquares", Evaluator: last})
 	}
 	return e, model, nil
-}
-
-// loadModel reads a shipped network by its name, or else a file. The name is the shipped one, or the file's without
-// folder and extension.
-func loadModel(nameOrPath string, notes io.Writer) (*net.Network, string, error) {
-	if slices.Contains(models.Names(), nameOrPath) {
-		file, entry, err := models.Open(nameOrPath)
-		if err != nil {
-			return nil, "", err
-		}
-		if !entry.Trained {
-			fmt.Fprintf(notes, "evald: model %s is not trained; its answers mean nothing\n", entry.Name)
-		}
-		n, err := net.Parse(file)
-		return n, entry.Name, err
-	}
-	n, err := net.ReadFile(nameOrPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("--model %q is neither a file nor a shipped model (%s)", nameOrPath, strings.Join(models.Names(), ", "))
-	}
-	base := filepath.Base(nameOrPath)
-	return n, strings.TrimSuffix(base, filepath.Ext(base)), err
 }

@@ -27,6 +27,7 @@ type cli struct {
 	Kaggle   kaggleCmd   `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
 	Selfplay selfplayCmd `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
 	Bench    benchCmd    `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+	Model    modelCmd    `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
 }
 
 // streams are the program's files, so that tests can pass their own.
