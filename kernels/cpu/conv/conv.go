@@ -1,0 +1,91 @@
+package conv
+
+import "fmt"
+
+// Shape is the size of one convolution.
+type Shape struct {
+	N    int // boards
+	I, O int // channels in and out
+	H, W int // rows and columns of a board
+
+	// ChannelsLast says that x, y, dx, dy and all that goes beside them are [N,H,W,C] instead of [N,C,H,W]. The fast
+	// paths work in that order: a tower that stays in it saves a transposition at both ends of each layer, most of
+	// all where the numbers of channels are multiples of 16. Weights and biases are the same in both.
+	ChannelsLast bool
+}
+
+// Then is what follows a convolution in the same pass over memory; the zero value is nothing.
+type Then struct {
+	Add  []float32 // like y, added to the result (a residual connection), or nil; may be y itself
+	ReLU bool      // at last, negative results become zero; NaN stays, so that it is noticed
+}
+
+// Grad is what goes around the gradient by a layer's input; the zero value is nothing. With it a tower's backward
+// pass needs no step of its own for its ReLUs and residual connections:
+//
+//	dx = (convᵀ(dy where Y > 0) + Add) where X > 0
+type Grad struct {
+	Y   []float32 // like dy: the output after the layer's own ReLU, dy counts as zero where Y <= 0; nil: no ReLU
+	Add []float32 // like dx: added to the gradient, or nil; may be dx itself
+	X   []float32 // like dx: the input, where it came out of a ReLU; dx becomes zero where X <= 0; or nil
+}
+
+// Conv3x3 is a 3x3 convolution with a border of zeros:
+//
+//	y[n,o,r,c] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[n,i,r+kr-1,c+kc-1]
+//
+// with x [N,I,H,W], weight [O,I,3,3], bias [O] or nil, y [N,O,H,W]; then follows what then asks for. y must not
+// overlap x.
+func (p *Pool) Conv3x3(y, x, weight, bias []float32, s Shape, then Then) {
+	p.forward(y, x, weight, bias, s, then, 3)
+}
+
+// Conv3x3InputGrad is the gradient of Conv3x3 by x, from dy [N,O,H,W] into dx [N,I,H,W]:
+//
+//	dx[n,i,r,c] = sum over o, kr, kc of weight[o,i,kr,kc] * dy[n,o,r-kr+1,c-kc+1]
+//
+// with what g asks for before and after. dx must not overlap dy.
+func (p *Pool) Conv3x3InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
+	p.inputGrad(dx, dy, weight, s, g, 3)
+}
+
+// Conv3x3WeightGrad is the gradient of Conv3x3 by weight and bias, into dweight [O,I,3,3] and dbias [O] or nil, which
+// are overwritten:
+//
+//	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,o,r,c] * x[n,i,r+kr-1,c+kc-1]
+//	dbias[o]           = sum over n, r, c of dy[n,o,r,c]
+//
+// Where y (like dy, or nil) is given, dy counts as zero where y <= 0.
+func (p *Pool) Conv3x3WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
+	p.weightGrad(dweight, dbias, dy, x, s, y, 3)
+}
+
+// Conv1x1 mixes channels cell by cell: Conv3x3 with weight [O,I,1,1],
+//
+//	y[n,o,r,c] = bias[o] + sum over i of weight[o,i] * x[n,i,r,c]
+func (p *Pool) Conv1x1(y, x, weight, bias []float32, s Shape, then Then) {
+	p.forward(y, x, weight, bias, s, then, 1)
+}
+
+// Conv1x1InputGrad is the gradient of Conv1x1 by x, as Conv3x3InputGrad.
+func (p *Pool) Conv1x1InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
+	p.inputGrad(dx, dy, weight, s, g, 1)
+}
+
+// Conv1x1WeightGrad is the gradient of Conv1x1 by weight [O,I,1,1] and bias, as Conv3x3WeightGrad.
+func (p *Pool) Conv1x1WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
+	p.weightGrad(dweight, dbias, dy, x, s, y, 1)
+}
+
+// check panics where a buffer has not the length that s asks for: a mistake of the calling program.
+func (s Shape) check() {
+	if s.N < 0 || s.I < 1 || s.O < 1 || s.H < 1 || s.W < 1 {
+		panic(fmt.Sprintf("conv: shape %+v: N must be at least 0, the others at least 1", s))
+	}
+}
+
+func length(name string, buffer []float32, want int, optional bool) {
+	if len(buffer) != want && !(optional && buffer == nil) {
+		panic(fmt.Sprintf("conv: %s has %d elements, its shape asks for %d", name, len(buffer), want))
+	}
+}
