@@ -73,10 +73,14 @@ func TestConformance(t *testing.T) {
 	manyThreads(t)
 	eachPath(t, func(t *testing.T, p kernel.Path) {
 		n := network(t, "1x20/6/10", 1)
-		evaltest.Run(t, evaltest.Config{
+		c := evaltest.Config{
 			New:     func(t testing.TB) eval.Evaluator { return evaluator(t, n, p) },
 			Sources: []eval.Source{eval.CPU},
-		})
+		}
+		if gametest.Race || testing.Short() {
+			c.Boards = gametest.Boards()[:3]
+		}
+		evaltest.Run(t, c)
 	})
 }
 
