@@ -21,10 +21,13 @@ typedef struct {
 void conv_avx2(conv c);
 void conv_avx512(conv c);
 void conv_avx512bf16(conv c);
+void conv_amx(conv c);
+void conv_amx_emulated(conv c);
 
 // Each peak does n * 12 independent multiply-add instructions in registers.
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);
+void peak_amx(int64_t n); // 4 tile multiplications a turn
 
 #endif

@@ -23,7 +23,7 @@ func normals(r *rand.Rand, n int) []float32 {
 }
 
 // all are the kernels under test.
-func all() []kernel { return available() }
+func all() []kernel { return append(emulated(), available()...) }
 
 // A processor that has the instructions must have the path: a test that skips one where it should run says nothing.
 func TestPathsAreThere(t *testing.T) {
@@ -49,6 +49,7 @@ func TestPathsAreThere(t *testing.T) {
 	flags := strings.Fields(string(text))
 	for p, needs := range map[Path][]string{
 		AVX2: {"avx2", "fma"}, AVX512: {"avx512f"}, AVX512BF16: {"avx512f", "avx512_bf16"},
+		AMX: {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"},
 	} {
 		has := !slices.ContainsFunc(needs, func(f string) bool { return !slices.Contains(flags, f) })
 		if has != slices.Contains(paths, p) {
@@ -305,7 +306,7 @@ func TestBFloat16(t *testing.T) {
 }
 
 func BenchmarkConv(b *testing.B) {
-	for _, k := range all() {
+	for _, k := range available() {
 		b.Run(string(k.name), func(b *testing.B) {
 			r := random(1)
 			l := k.pack(normals(r, 64*64*9), normals(r, 64), 9)

@@ -39,5 +39,7 @@
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
 //	go          float32, 2 cells by 4 channels, no assembly: every machine, every build
 //
-// All but the last are C with intrinsics, one file each around the same template (conv_amd64.h), and need cgo.
+// All but the last are C with intrinsics, one file each around the same template (template_amd64.h; tiles_amd64.h for
+// amx), and need cgo. The amx path has been tested by emulation only (EmulatedAMX), on no processor that has AMX. So that
+// a path that is wrong on some machine is not used there, SelfTest compares each with plain Go before it is.
 package cpu

@@ -19,6 +19,10 @@ const (
 	Go         Path = "go"
 )
 
+// EmulatedAMX is the amx path with its tile instructions replaced by plain C. It is for tests, slow, and not one of
+// Paths; it needs what AVX512BF16 needs.
+const EmulatedAMX Path = "amx-emulated"
+
 // BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy; the others are float32
 // throughout.
 func (p Path) BFloat16() bool {
@@ -38,13 +42,14 @@ func Paths() []Path {
 	return paths
 }
 
-// kernel finds the path's; the error lists those there are.
+// kernel finds the path's; the error lists Paths.
 func (p Path) kernel() (kernel, error) {
-	i := slices.IndexFunc(available(), func(k kernel) bool { return k.name == p })
+	all := append(emulated(), available()...)
+	i := slices.IndexFunc(all, func(k kernel) bool { return k.name == p })
 	if i < 0 {
 		return kernel{}, fmt.Errorf("CPU path %q: this machine and build have %s", p, strings.Join(names(Paths()), ", "))
 	}
-	return available()[i], nil
+	return all[i], nil
 }
 
 func names(paths []Path) []string {
@@ -55,7 +60,7 @@ func names(paths []Path) []string {
 	return s
 }
 
-// Check reports an error where the path is not one of Paths.
+// Check reports an error where the path cannot run here.
 func (p Path) Check() error {
 	_, err := p.kernel()
 	return err

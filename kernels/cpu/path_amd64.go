@@ -16,6 +16,13 @@ import (
 func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
+	if x.HasAVX512F && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
+		kernels = append(kernels, kernel{
+			name: AMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+			run:  func(c conv) { C.conv_amx(c.c()) },
+			peak: func(n int) { C.peak_amx(C.int64_t(n)) }, peakMACs: 4 * 16 * 16 * 32,
+		})
+	}
 	if x.HasAVX512F && x.HasAVX512BF16 {
 		kernels = append(kernels, kernel{
 			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
@@ -42,6 +49,17 @@ func avx512() kernel {
 		run:  func(c conv) { C.conv_avx512(c.c()) },
 		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 12 * 16,
 	}
+}
+
+// emulated are kernels for tests.
+func emulated() []kernel {
+	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BF16 { // which finish the sums of the tiles
+		return nil
+	}
+	return []kernel{{
+		name: EmulatedAMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+		run: func(c conv) { C.conv_amx_emulated(c.c()) },
+	}}
 }
 
 // c is the call as C sees it. Nothing of it is kept after the call.

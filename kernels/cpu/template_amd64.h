@@ -15,19 +15,12 @@
 
 #define ROWS 6
 #define UNROLLED _Pragma("GCC unroll 8")
-#define TILE TARGET static inline __attribute__((always_inline)) void
 
-// store finishes the vector of outputs that begins at `at`, an index into [cell][width].
-TILE NAME(store)(const conv *c, int64_t at, VEC y) {
-	if (c->add) y = ADD(y, LOAD(c->add + at));
-	if (c->relu) y = RELU(y);
-	if (c->dst) STORE(c->dst + at, y);
-	if (c->pairs) STORE_PAIRS((uint16_t *)c->pairs + at, y);
-}
+#include "store_amd64.h"
 
 // tile computes `count` cells, at most ROWS, and `vectors` vectors of outputs from `first` on, with the weights w of
 // their panel. Where there are fewer cells the last is computed again and not stored.
-TILE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+INLINE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
 	const float *x[ROWS];
 	VEC sum[ROWS][PANEL];
 	UNROLLED for (int m = 0; m < ROWS; m++) {

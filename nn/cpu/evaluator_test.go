@@ -62,10 +62,22 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 	return batch
 }
 
-// eachPath runs a test on every path of this machine.
+// eachPath runs a test on every path of this machine, and on the emulated one where it can run.
 func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
-	for _, p := range kernel.Paths() {
+	paths := kernel.Paths()
+	if kernel.EmulatedAMX.Check() == nil {
+		paths = append(paths, kernel.EmulatedAMX)
+	}
+	for _, p := range paths {
 		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// New takes the fastest path: all of this machine's pass their self-test.
+func TestNew(t *testing.T) {
+	e, notes := New(network(t, "1x4", 1))
+	if len(notes) > 0 || e.Path() != kernel.Paths()[0] || e.Threads() != runtime.GOMAXPROCS(0) {
+		t.Errorf("path %s with %d threads, notes %v; want %s", e.Path(), e.Threads(), notes, kernel.Paths()[0])
 	}
 }
 
@@ -73,12 +85,15 @@ func TestConformance(t *testing.T) {
 	manyThreads(t)
 	eachPath(t, func(t *testing.T, p kernel.Path) {
 		n := network(t, "1x20/6/10", 1)
+		if p == kernel.Go || p == kernel.EmulatedAMX { // slow ones
+			n = network(t, "1x9/6/10", 1)
+		}
 		c := evaltest.Config{
 			New:     func(t testing.TB) eval.Evaluator { return evaluator(t, n, p) },
 			Sources: []eval.Source{eval.CPU},
 		}
-		if gametest.Race || testing.Short() {
-			c.Boards = gametest.Boards()[:3]
+		if gametest.Race || testing.Short() || p == kernel.EmulatedAMX {
+			c.Boards, c.Rows = gametest.Boards()[:3], 37
 		}
 		evaltest.Run(t, c)
 	})
@@ -96,7 +111,11 @@ func TestRandomSplits(t *testing.T) {
 			if err := e.Evaluate(t.Context(), whole); err != nil {
 				t.Fatal(err)
 			}
-			for range 10 {
+			times := 10
+			if p == kernel.EmulatedAMX {
+				times = 1
+			}
+			for range times {
 				for from := 0; from < len(pos); {
 					to := min(len(pos), from+1+r.IntN(40))
 					part, want := newBatch(b, pos[from:to]), whole.Slice(from, to)
