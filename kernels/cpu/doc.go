@@ -37,7 +37,7 @@
 //	avx512bf16  bfloat16, 6 cells by 64 channels (AVX512-BF16)
 //	avx512      float32, 6 cells by 64 channels (AVX512F)
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
-//	go          float32, 2 cells by 4 channels, no assembly: every machine, every build
+//	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
 //
 // All but the last are C with intrinsics, one file each around the same template (template_amd64.h; tiles_amd64.h for
 // amx), and need cgo. The amx path has been tested by emulation only (EmulatedAMX), on no processor that has AMX. So that

@@ -234,9 +234,9 @@ func TestAllocations(t *testing.T) {
 	}
 	manyThreads(t)
 	eachPath(t, func(t *testing.T, p kernel.Path) {
-		b := game.MustBoard(game.Connect4)
+		b := game.MustBoard(game.TicTacToe)
 		e := evaluator(t, network(t, "1x4/3/5", 1), p)
-		batch := newBatch(b, gametest.Positions(gametest.Rand(4), b, 100, true))
+		batch := newBatch(b, gametest.Positions(gametest.Rand(4), b, 40, true))
 		evaluate := func() {
 			if err := e.Evaluate(t.Context(), batch); err != nil {
 				t.Fatal(err)
