@@ -1,7 +1,7 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-RACE   = ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./nn/net ./cmd/... ./models ./kernels/cpu/conv
+RACE   = ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu
 FUZZ  ?= 10s
 
 .DEFAULT_GOAL := help
