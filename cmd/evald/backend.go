@@ -11,6 +11,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 )
@@ -38,7 +39,10 @@ func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err
 		return e, f.Backend, err
 	}
 	if f.Backend == "gpu" {
-		return nil, "", errors.New("--backend gpu: this build has no GPU support; --backend cpu evaluates networks")
+		if _, err := driver.Find(); err != nil {
+			return nil, "", fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
+		}
+		return nil, "", errors.New("--backend gpu: no kernels yet; --backend cpu evaluates networks")
 	}
 	if f.Model == "" {
 		if f.Backend == "auto" {
