@@ -44,7 +44,11 @@ func (*Context) Free(m Memory) error { return wrap("cuMemFree", cu.MemFree(m)) }
 
 // Upload copies to the device, and returns when that is done.
 func (*Context) Upload(to Memory, from []byte) error {
-	return wrap("cuMemcpyHtoD", cu.MemcpyHtoD(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))))
+	if err := cu.MemcpyHtoD(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))); err != nil {
+		return wrap("cuMemcpyHtoD", err)
+	}
+	// The driver may return while the last of it is still under way, in stream 0, which other streams do not wait for.
+	return wrap("cuStreamSynchronize", cu.NoStream.Synchronize())
 }
 
 // Download copies from the device, and returns when that is done.

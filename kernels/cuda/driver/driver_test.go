@@ -325,7 +325,13 @@ func TestStreamsAreLate(t *testing.T) {
 		memory, err := c.Alloc(8)
 		host, err2 := c.AllocHost(8)
 		s, err3 := c.NewStream()
-		if err := errors.Join(err, err2, err3, c.Upload(memory, []byte("on time.")), c.CopyToHost(host, memory, 8, s)); err != nil {
+		if err := errors.Join(err, err2, err3, c.Upload(memory, []byte("on time."))); err != nil {
+			return err
+		}
+		if n := device.Calls()["cuStreamSynchronize"]; n != 1 {
+			t.Errorf("Upload waited %d times for stream 0", n)
+		}
+		if err := c.CopyToHost(host, memory, 8, s); err != nil {
 			return err
 		}
 		if string(host.Bytes()) == "on time." {

@@ -3,7 +3,7 @@
  *
  * It is stricter than the real one where that finds mistakes. What is put into a stream is not done before somebody waits
  * for it. Memory begins as garbage, is checked for writes outside it, and copies must stay inside one piece. Copies in
- * streams need pinned memory, and there is no stream 0.
+ * streams need pinned memory, and nothing but waiting is possible with stream 0.
  *
  * Environment: EVALD_FAKE_DEVICES, how many (1); EVALD_FAKE_FAULTS, name:at:times:code as in fake_fail, separated by
  * commas; EVALD_FAKE_KERNELS, the library with the kernels. */
@@ -302,6 +302,7 @@ IN_CONTEXT(cuStreamDestroy_v2, (CUstream s), {
 })
 
 IN_CONTEXT(cuStreamSynchronize, (CUstream s), {
+	if (!s) break; /* nothing is ever late in stream 0 */
 	MUST_LIVE(s, FAKE_STREAM)
 	drain((struct object *)s, ((struct object *)s)->queued);
 	result = current->lost;
