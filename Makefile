@@ -34,11 +34,12 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-test: $(GPULIB) ## run all tests, the concurrent packages also under the race detector
+test: build ## run all tests, the concurrent packages also under the race detector
 	$(GO) test ./...
 	$(GO) test -race -short $(RACE)
 ifdef GPULIB
 	$(GPUENV) $(GO) test -race $(GPUTAG) ./kernels/cuda/...
+	./bin/evald devices
 endif
 
 fuzz: ## fuzz every parser for FUZZ (10s) each
