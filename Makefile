@@ -42,6 +42,11 @@ ifdef GPULIB
 	./bin/evald devices
 endif
 
+ifdef GPULIB
+gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
+	EVALD_GPU=1 $(GPUENV) $(GO) test -count=1 -v $(GPUTAG) ./kernels/cuda/driver
+endif
+
 fuzz: ## fuzz every parser for FUZZ (10s) each
 	@for t in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
 		for f in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' $$t); do \
@@ -69,4 +74,4 @@ vuln: ## look for known vulnerabilities (needs vuln.go.dev)
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test fuzz bench lint vuln clean
+.PHONY: help build run test gpu fuzz bench lint vuln clean

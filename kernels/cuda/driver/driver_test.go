@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -27,7 +28,8 @@ var ptx string
 
 var device *fake.Driver
 
-// TestMain runs the tests on the fake driver. As the program of TestReasons it only says what it finds.
+// TestMain runs the tests on the fake driver; with EVALD_GPU=1 it runs TestGPU alone, on what the machine has. As the
+// program of TestReasons it only says what it finds.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVALD_TEST_FIND") != "" {
 		_, err := driver.Find()
@@ -38,6 +40,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if os.Getenv("EVALD_GPU") == "1" {
+		flag.Parse()
+		if err := flag.Set("test.run", "^TestGPU$"); err != nil {
+			panic(err)
+		}
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "evald-cuda-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -121,6 +130,7 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 				err = errors.Join(err, undo[i-1]())
 			}
 		}()
+		const shared = 64 << 10 // more than is allowed unasked
 		n := 4 * len(x)
 		m, err := c.Load(ptx)
 		if err != nil {
@@ -131,11 +141,11 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		if err != nil {
 			return err
 		}
-		if err := c.AllowShared(f, 100<<10); err != nil {
+		if err := c.AllowShared(f, shared); err != nil {
 			return err
 		}
-		if blocks, err := c.Resident(f, 128, 100<<10); err != nil || blocks != 2 {
-			return errors.Join(err, fmt.Errorf("%d blocks fit, not 2", blocks))
+		if blocks, err := c.Resident(f, 128, shared); err != nil || blocks < 1 {
+			return errors.Join(err, fmt.Errorf("%d blocks fit", blocks))
 		}
 		host, err := c.AllocHost(n)
 		if err != nil {
@@ -149,8 +159,8 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 			}
 			undo = append(undo, func() error { return c.Free(memory[i]) })
 		}
-		if free, total, err := c.MemInfo(); err != nil || total-free != int64(2*n) {
-			return errors.Join(err, fmt.Errorf("%d bytes are taken, not %d", total-free, 2*n))
+		if free, total, err := c.MemInfo(); err != nil || total-free < int64(2*n) {
+			return errors.Join(err, fmt.Errorf("%d bytes are taken, less than %d", total-free, 2*n))
 		}
 		var streams [2]driver.Stream
 		var events [2]driver.Event
@@ -173,7 +183,7 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 			func() error { return c.Record(events[0], streams[0]) },
 			func() error { return c.After(streams[1], events[0]) },
 			func() error {
-				return c.Launch(f, [3]int{(len(x) + 127) / 128, 1, 1}, [3]int{128, 1, 1}, 100<<10, streams[1],
+				return c.Launch(f, [3]int{(len(x) + 127) / 128, 1, 1}, [3]int{128, 1, 1}, shared, streams[1],
 					uint64(memory[0]), uint64(memory[1]), uint64(math.Float32bits(a)), uint64(len(x)))
 			},
 			func() error { return c.Record(events[1], streams[1]) },
@@ -318,6 +328,48 @@ func TestLostDevice(t *testing.T) {
 	device.Reset()
 }
 
+// On a real device: the same work, and a new context after a kernel that faults.
+func TestGPU(t *testing.T) {
+	if os.Getenv("EVALD_GPU") != "1" {
+		t.Skip("EVALD_GPU=1 runs this test alone, on the machine's GPUs")
+	}
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range found.Devices {
+		t.Logf("%v; driver %s, CUDA %d", d, found.Library, found.Version)
+		w, err := d.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkWork(w); err != nil {
+			t.Error(err)
+		}
+		if err := w.Do(func(c *driver.Context) error {
+			m, err := c.Load(ptx)
+			f, err2 := c.Function(m, "overrun")
+			s, err3 := c.NewStream()
+			if err := errors.Join(err, err2, err3); err != nil {
+				return err
+			}
+			return errors.Join(c.Launch(f, [3]int{1, 1, 1}, [3]int{1, 1, 1}, 0, s, 1<<20), c.Wait(s))
+		}); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") {
+			t.Errorf("a kernel that faults: %v", err)
+		}
+		if err := checkWork(w); err == nil {
+			t.Error("the context works after a fault")
+		}
+		t.Logf("Close after the fault: %v", w.Close())
+		if w, err = d.Start(); err != nil {
+			t.Fatalf("a context after the fault: %v", err)
+		}
+		if err := errors.Join(checkWork(w), w.Close()); err != nil {
+			t.Errorf("work after the fault: %v", err)
+		}
+	}
+}
+
 // What is put into a stream is done when somebody waits for it, and its failure is reported then.
 func TestStreamsAreLate(t *testing.T) {
 	w := start(t)
@@ -363,6 +415,11 @@ func TestRefusals(t *testing.T) {
 		_, tooMuch := c.Alloc(2 << 30)
 		_, nothing := c.Alloc(0)
 		e, _ := c.NewEvent()
+		for shared, want := range map[int]int{0: 16, 48 << 10: 4, 232448: 1} { // of 228 KiB, 1 KiB a block taken
+			if n, err := c.Resident(f, 128, shared); err != nil || n != want {
+				t.Errorf("%d blocks of %d bytes fit (%v), want %d", n, shared, err, want)
+			}
+		}
 		for _, refusal := range []struct {
 			err  error
 			says string
