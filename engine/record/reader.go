@@ -1,0 +1,306 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Reader reads the records of several files in their order, as one stream whose rows are numbered from 0. Its memory
+// does not grow with the files. It is not safe for concurrent use.
+type Reader struct {
+	paths  []string
+	counts []int64 // rows of each file
+	total  int64
+	boards boards
+
+	open   *shard // the file being read, or nil
+	file   int    // index of the next file to open, or of the open one
+	group  int    // of the open file: the next row group
+	left   int64  // rows of the group under way that were not read from it yet
+	reader *parquet.GenericReader[row]
+	buffer [chunk]row
+	ahead  []row // rows of the buffer that are still to be handed out
+	at     int64 // the next row of the open file
+	err    error // a failure of the file; only SeekRow goes on after it
+}
+
+// Open looks at all files and counts their rows. The error says which one is no file of records.
+func Open(paths ...string) (*Reader, error) {
+	r := &Reader{paths: paths}
+	for _, path := range paths {
+		f, err := openShard(path)
+		if err != nil {
+			return nil, fmt.Errorf("records %s: %w", path, err)
+		}
+		f.Close()
+		r.counts = append(r.counts, f.rows)
+		r.total += f.rows
+	}
+	return r, nil
+}
+
+// Rows is the number of records in all files.
+func (r *Reader) Rows() int64 { return r.total }
+
+// Close closes the file being read.
+func (r *Reader) Close() error {
+	return r.closeFile()
+}
+
+// Next reads the next record into rec, whose memory it reuses; io.EOF comes after the last. Other errors name the file,
+// the row in it counted from 0 (as pandas and DuckDB's file_row_number do), and, where a value is wrong, its column
+// (*ColumnError). After a *ColumnError the next call gives the record behind it; after others it fails again.
+func (r *Reader) Next(rec *Record) error {
+	for len(r.ahead) == 0 {
+		if r.err == nil {
+			r.err = r.fill()
+		}
+		if r.err != nil {
+			return r.err
+		}
+	}
+	from := &r.ahead[0]
+	r.ahead = r.ahead[1:]
+	r.at++
+	if err := from.read(rec, &r.boards); err != nil {
+		return fmt.Errorf("records %s: row %d: %w", r.paths[r.file], r.at-1, err)
+	}
+	return nil
+}
+
+// SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the row group in which the row is.
+func (r *Reader) SeekRow(n int64) error {
+	if n < 0 || n > r.total {
+		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
+	}
+	r.err = r.closeFile()
+	r.file = 0
+	for r.file < len(r.paths) && n >= r.counts[r.file] {
+		n -= r.counts[r.file]
+		r.file++
+	}
+	if r.file == len(r.paths) || r.err != nil {
+		return r.err
+	}
+	r.err = r.within(func() error { return r.seekInFile(n) })
+	return r.err
+}
+
+func (r *Reader) seekInFile(n int64) error {
+	if err := r.openNext(); err != nil {
+		return err
+	}
+	for n >= r.open.groups[r.group].NumRows() {
+		n -= r.open.groups[r.group].NumRows()
+		r.at += r.open.groups[r.group].NumRows()
+		r.group++
+	}
+	if err := r.startGroup(); err != nil {
+		return err
+	}
+	for n > 0 {
+		if err := r.read(); err != nil {
+			return err
+		}
+		skipped := min(n, int64(len(r.ahead)))
+		r.ahead = r.ahead[skipped:]
+		r.at += skipped
+		n -= skipped
+	}
+	return nil
+}
+
+// read reads at least one row of the group under way into the buffer.
+func (r *Reader) read() error {
+	n, err := r.reader.Read(r.buffer[:min(chunk, r.left)])
+	r.ahead = r.buffer[:n]
+	r.left -= int64(n)
+	switch {
+	case n > 0: // an error comes again
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return fmt.Errorf("its row group ends %d rows too early: %w", r.left, errDamaged)
+	}
+	return err
+}
+
+// fill reads a few rows into the buffer, if need be of the next group or file. It may read none without an error.
+func (r *Reader) fill() error {
+	if r.open == nil && r.file == len(r.paths) {
+		return io.EOF
+	}
+	return r.within(func() error {
+		switch {
+		case r.open == nil:
+			return r.openNext()
+		case r.left > 0:
+			return r.read()
+		case r.group < len(r.open.groups):
+			return r.startGroup()
+		}
+		if err := r.closeFile(); err != nil {
+			return err
+		}
+		r.file++
+		return nil
+	})
+}
+
+// within names the file and row in an error, and makes one of a panic: the Parquet library trusts some of what it
+// reads.
+func (r *Reader) within(do func() error) (err error) {
+	path, row := r.paths[r.file], &r.at
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+		if err != nil {
+			err = fmt.Errorf("records %s: row %d: %w", path, *row, err)
+		}
+	}()
+	return do()
+}
+
+func (r *Reader) openNext() error {
+	f, err := openShard(r.paths[r.file])
+	if err != nil {
+		return err
+	}
+	if want := r.counts[r.file]; f.rows != want {
+		f.Close()
+		return fmt.Errorf("has %d rows, and had %d before: it was replaced while it was read", f.rows, want)
+	}
+	r.open, r.group, r.left, r.at = f, 0, 0, 0
+	return nil
+}
+
+func (r *Reader) startGroup() error {
+	if err := r.open.checkGroup(r.group); err != nil {
+		return err
+	}
+	if r.reader != nil {
+		r.reader.Close()
+	}
+	g := r.open.groups[r.group]
+	r.reader = parquet.NewGenericRowGroupReader[row](g)
+	r.left = g.NumRows()
+	r.group++
+	return nil
+}
+
+func (r *Reader) closeFile() error {
+	if r.open == nil {
+		return nil
+	}
+	if r.reader != nil {
+		r.reader.Close()
+	}
+	err := r.open.Close()
+	r.open, r.reader, r.ahead, r.left, r.at = nil, nil, nil, 0, 0
+	return err
+}
+
+// shard is an open file of records.
+type shard struct {
+	*os.File
+	size   int64
+	parsed *parquet.File
+	groups []parquet.RowGroup
+	rows   int64
+}
+
+// openShard opens a file and checks that its footer is that of records.
+func openShard(path string) (s *shard, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err) // the path is named already
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	if err := checkEnvelope(f, info.Size()); err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, fmt.Errorf("is not a whole Parquet file: %w", err)
+	}
+	if err := checkFooter(file); err != nil {
+		return nil, err
+	}
+	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows()}, nil
+}
+
+// checkGroup looks at the pages of a row group before they are read.
+func (s *shard) checkGroup(group int) error {
+	columns := s.parsed.Metadata().RowGroups[group].Columns
+	for i := range columns {
+		m := &columns[i].MetaData
+		if err := checkPages(s, s.size, m); err != nil {
+			return fmt.Errorf("column %s: %w", strings.Join(m.PathInSchema, "."), err)
+		}
+	}
+	return nil
+}
+
+func checkFooter(file *parquet.File) error {
+	switch v, ok := file.Lookup(versionKey); {
+	case !ok:
+		return fmt.Errorf("is a Parquet file, but not of training records: its metadata has no %s", versionKey)
+	case v != version:
+		return fmt.Errorf("metadata %s is %.40q, but this evald reads version %s: use the evald that wrote it, or a newer one", versionKey, v, version)
+	}
+	if err := checkSchema(file.Schema()); err != nil {
+		return err
+	}
+	var rows int64
+	for i, g := range file.RowGroups() {
+		if g.NumRows() < 0 || g.NumRows() > 1<<40 {
+			return fmt.Errorf("row group %d has %d rows: %w", i, g.NumRows(), errDamaged)
+		}
+		rows += g.NumRows()
+	}
+	if rows != file.NumRows() {
+		return fmt.Errorf("has %d rows, but its row groups have %d: %w", file.NumRows(), rows, errDamaged)
+	}
+	return nil
+}
+
+// checkSchema compares column by column, so that an error can name one.
+func checkSchema(got *parquet.Schema) error {
+	have := map[string]parquet.Field{}
+	for _, f := range got.Fields() {
+		have[f.Name()] = f
+	}
+	for _, want := range schema.Fields() {
+		f, ok := have[want.Name()]
+		if !ok {
+			return fmt.Errorf("column %s is missing", want.Name())
+		}
+		if !parquet.EqualNodes(f, want) {
+			return fmt.Errorf("column %s is %v, want %v", want.Name(), f, want)
+		}
+		delete(have, want.Name())
+	}
+	for name := range have {
+		return fmt.Errorf("column %s is unknown", name)
+	}
+	return nil
+}
