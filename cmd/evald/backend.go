@@ -10,6 +10,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/net"
@@ -58,7 +59,10 @@ func (f backend) choose(notes io.Writer) (choice, error) {
 		return choice{Evaluator: e, model: f.Backend}, err
 	}
 	if f.Backend == "gpu" {
-		return choice{}, errors.New("--backend gpu: this build has no GPU support; --backend cpu evaluates networks")
+		if _, err := driver.Find(); err != nil {
+			return choice{}, fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
+		}
+		return choice{}, errors.New("--backend gpu: no kernels yet; --backend cpu evaluates networks")
 	}
 	if f.Model == "" {
 		if f.Backend == "auto" {

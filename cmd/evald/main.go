@@ -28,6 +28,7 @@ type cli struct {
 	Selfplay selfplayCmd `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
 	Bench    benchCmd    `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 	Model    modelCmd    `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
+	Devices  devicesCmd  `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
 }
 
 // streams are the program's files, so that tests can pass their own.
