@@ -1,0 +1,60 @@
+// Package cuda holds the network's kernels for GPUs: CUDA C++ sources, the PTX built from them, and what the host needs to
+// know to start them. Each kernel is the whole network in one launch; nn/gpu packs its weights and reads its answers.
+//
+//	device.h   what a kernel asks of the machine, each function a few lines of PTX
+//	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
+//	board.h    Job (the kernels' argument), bitboards into planes
+//	heads.h    pooling, the small layers, softmax, the answer
+//	tower.cu   the network in shared memory, for 64, 128 and 256 channels
+//	any.cu     the same for all other shapes, in global memory
+//	ptx/       what `make kernels` compiled
+//
+// LOG.md has the predictions and, as they come, the measurements.
+package cuda
+
+import _ "embed"
+
+// Kernel is one entry point. Networks are padded with zeros to its number of channels.
+type Kernel struct {
+	Name     string // in PTX
+	PTX      string // the module that it is in
+	Channels int    // C; 0: any multiple of 16, in global memory
+	Rows     int    // cells of all boards that a block of threads takes at a time
+	Threads  int    // of a block
+	Shared   int    // bytes of dynamic shared memory a block
+	Chunk    int    // bytes of weights that are copied at a time
+	Keep     int    // bytes for what the heads keep: (2V + F + A) float32 a board
+}
+
+var (
+	//go:embed ptx/tower.ptx
+	towerPTX string
+	//go:embed ptx/any.ptx
+	anyPTX string
+)
+
+// Kernels lists the kernels, those to be preferred first. The widths and sizes are those of the shapes in tower.cu.
+func Kernels() []Kernel {
+	return []Kernel{
+		tower("tower_64", 64, 8, 64, 4),
+		tower("tower_64_half", 64, 4, 64, 2),
+		tower("tower_128", 128, 8, 64, 2),
+		tower("tower_128_half", 128, 4, 64, 2),
+		tower("tower_256", 256, 8, 32, 2),
+		{Name: "tower_any", PTX: anyPTX, Rows: MaxCells, Threads: 256},
+	}
+}
+
+// MaxCells is more than the cells of any board.
+const MaxCells = 128
+
+// tower mirrors Shape in tower.cu.
+func tower(name string, channels, warps, k, stages int) Kernel {
+	rows := warps * 64 / (channels / 64)
+	line := 2 * channels
+	chunk := k * line
+	return Kernel{
+		Name: name, PTX: towerPTX, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Shared: stages*chunk + 3*rows*line + line, Chunk: chunk, Keep: rows * line,
+	}
+}
