@@ -151,7 +151,6 @@ DEVICE void any(const Job &job) {
 		for (int f = thread; f < job.hidden; f += THREADS) s.features[f] = hidden(job, p, Global{s.pooled}, f);
 		sync_block();
 		if (thread == 0) answer(job, p, i, Global{s.features}, Global{s.logits});
-		sync_block(); // the next board overwrites all this
 	}
 }
 

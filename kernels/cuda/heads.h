@@ -54,7 +54,7 @@ DEVICE void pool(const Job &job, Floats dst, int v, Conv conv) {
 	for (int cell = 0; cell < job.cells(); cell++) {
 		float x = conv(cell, v);
 		sum += x;
-		greatest = greatest < x || x != x ? x : greatest;
+		greatest = greatest < x ? x : greatest; // NaN shows in the mean
 	}
 	dst[v] = sum / static_cast<float>(job.cells());
 	dst[job.head + v] = greatest;

@@ -5,8 +5,9 @@
 //	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
 //	board.h    Job (the kernels' argument), bitboards into planes
 //	heads.h    pooling, the small layers, softmax, the answer
-//	tower.cu   the network in shared memory, for 64, 128 and 256 channels
-//	any.cu     the same for all other shapes, in global memory
+//	tower.h    the network in shared memory
+//	tower.cu   kernels of it, for 64, 128 and 256 channels
+//	any.cu     the network in global memory: a kernel for all other shapes
 //	ptx/       what `make kernels` compiled
 //
 // LOG.md has the predictions and, as they come, the measurements.
@@ -33,7 +34,7 @@ var (
 	anyPTX string
 )
 
-// Kernels lists the kernels, those to be preferred first. The widths and sizes are those of the shapes in tower.cu.
+// Kernels lists the kernels, those to be preferred first. The widths and sizes are those in tower.cu.
 func Kernels() []Kernel {
 	return []Kernel{
 		tower("tower_64", 64, 8, 64, 4),
@@ -48,7 +49,7 @@ func Kernels() []Kernel {
 // MaxCells is more than the cells of any board.
 const MaxCells = 128
 
-// tower mirrors Shape in tower.cu.
+// tower mirrors Shape in tower.h.
 func tower(name string, channels, warps, k, stages int) Kernel {
 	rows := warps * 64 / (channels / 64)
 	line := 2 * channels

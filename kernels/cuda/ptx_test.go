@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "compile ptx/ and ptx/resources.txt with
 
 // modules are the files of kernels, and what each includes.
 var modules = map[string][]string{
-	"tower": {"tower.cu", "heads.h", "board.h", "device.h"},
+	"tower": {"tower.cu", "tower.h", "heads.h", "board.h", "device.h"},
 	"any":   {"any.cu", "heads.h", "board.h", "device.h"},
 }
 
@@ -70,6 +70,7 @@ func compile(t *testing.T, module, path string) {
 	if err != nil || log.Len() > 0 {
 		t.Fatalf("%v: %v\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
 	}
+	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
 	if err := os.WriteFile(path, append([]byte(stamp(t, module)), ptx...), 0o644); err != nil {
 		t.Fatal(err)
 	}

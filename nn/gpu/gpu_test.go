@@ -44,15 +44,15 @@ func emulator(t *testing.T) emutest.Emulator {
 	optimised.Lock()
 	defer optimised.Unlock()
 	if !optimised.built {
-		optimised.emulator = build(t, programs, emutest.Optimised)
+		optimised.emulator = build(t, programs, emutest.Optimised, "tower.cu")
 		optimised.built = true
 	}
 	return optimised.emulator
 }
 
-func build(t *testing.T, folder string, flags []string) emutest.Emulator {
+func build(t *testing.T, folder string, flags []string, tower string) emutest.Emulator {
 	t.Helper()
-	return emutest.Build(t, folder, flags, "tower.cu", "any.cu", "emu/emu.cpp", "emu/main.cpp")
+	return emutest.Build(t, folder, flags, tower, "any.cu", "emu/emu.cpp", "emu/main.cpp")
 }
 
 // hopper is the shared memory of an H100 or H200, ampere that of an A100, and small what every GPU has.
@@ -259,12 +259,12 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	}
 }
 
-// The sanitised build finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
+// The sanitised build, of one kernel each of tower.h and any.cu, finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
 func TestSanitised(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	e := build(t, t.TempDir(), emutest.Sanitised)
+	e := build(t, t.TempDir(), emutest.Sanitised, "emu/half.cu")
 	for _, test := range []struct {
 		rules  game.Rules
 		shared int
@@ -296,6 +296,22 @@ func TestNotFinite(t *testing.T) {
 		}
 		if err := p.ReadAnswer(eval.NewBatch(board, 1), 0, rows); err == nil {
 			t.Errorf("infinite %s: no error", name)
+		}
+	}
+}
+
+// Where only a win or a draw is possible, rounding both up must not make more than one of them.
+func TestWinAndDrawAreAtMostOne(t *testing.T) {
+	e := emulator(t)
+	n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.TicTacToe)
+	n.Weight("value.wdl.bias").Float32s()[2] = -1000
+	p := plan(t, n.Config(), game.TicTacToe, small, "tower_any")
+	pos := gametest.Positions(gametest.Rand(1), board, 300, true)
+	rows := emulate(t, e, p, Pack(p, n), pos, 1, 0)
+	got := read(t, p, board, pos, rows)
+	for i := range pos {
+		if wdl := got.WDLRow(i); wdl[0]+wdl[1] > 1 || wdl[2] > 1.0/(1<<24) {
+			t.Errorf("row %d: win, draw, loss %v", i, wdl)
 		}
 	}
 }

@@ -33,15 +33,33 @@ func Build(t testing.TB, folder string, flags []string, sources ...string) Emula
 		t.Skip("no g++ to emulate kernels with")
 	}
 	_, self, _, _ := runtime.Caller(0)
+	root := filepath.Dir(filepath.Dir(self))
+	read(t, root)
 	e := Emulator{filepath.Join(folder, "emulate")}
 	args := []string{"-std=c++20", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-DEMULATED"}
 	args = append(append(args, flags...), "-o", e.path, "-x", "c++")
 	build := exec.Command("g++", append(args, sources...)...)
-	build.Dir = filepath.Dir(filepath.Dir(self))
+	build.Dir = root
 	if log, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, log)
 	}
 	return e
+}
+
+// read opens all sources, so that `go test` knows that its results depend on them.
+func read(t testing.TB, root string) {
+	t.Helper()
+	for _, pattern := range []string{"*.cu", "*.h", "emu/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources %s in %s: %v", pattern, root, err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // Output runs the program.
