@@ -135,6 +135,13 @@ DEVICE int popcount(u64 x) {
 	return n;
 }
 
+// opaque is x, of which the compiler knows nothing: it cannot compute what depends on it before a loop and keep that in
+// registers all the while.
+DEVICE int opaque(int x) {
+	asm volatile("" : "+r"(x));
+	return x;
+}
+
 DEVICE u32 float_bits(float x) {
 	u32 bits;
 	asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));

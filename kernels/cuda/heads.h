@@ -79,7 +79,7 @@ DEVICE float logit(const Job &job, const Parameters &p, int cell, Conv conv) {
 DEVICE float exponential(float x) { return exp2_fast(x * 1.44269504f); }
 
 // The status of an answer, in the upper bits of its first word. Memory that nobody wrote has neither.
-CONSTANT u32 ANSWERED = 0xa << 28, NOT_FINITE = 0xb << 28;
+CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
 
 // answer writes a row of out:
 //

@@ -42,6 +42,9 @@ struct Lane {
 		int warp = thread / 32;
 		return {thread, thread % 32, warp / S::ACROSS * 64, warp % S::ACROSS * 64};
 	}
+
+	// afresh keeps addresses that are used once a layer out of the registers that the multiplication needs.
+	DEVICE_MEMBER Lane afresh() const { return {opaque(thread), opaque(lane), opaque(row), opaque(column)}; }
 };
 
 // line is where the 16 bytes of row `row` that hold channels 8*part.. lie in the activations. The lower bits of part are
@@ -154,7 +157,8 @@ DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane 
 }
 
 // begin sets a tile to the biases of its columns.
-DEVICE void begin(Tile &sum, const Lane &l, const float *bias) {
+DEVICE void begin(Tile &sum, const Lane &lane, const float *bias) {
+	Lane l = lane.afresh();
 #pragma unroll
 	for (int n = 0; n < 8; n++) {
 		int column = l.column + 8 * n + 2 * (l.lane % 4);
@@ -176,7 +180,8 @@ DEVICE Floats2 &kept(int row, int column) {
 
 // add adds the residual stream to a tile.
 template <class S>
-DEVICE void add(Tile &sum, const Lane &l) {
+DEVICE void add(Tile &sum, const Lane &lane) {
+	Lane l = lane.afresh();
 #pragma unroll
 	for (int m = 0; m < 4; m++) {
 #pragma unroll
@@ -191,7 +196,8 @@ DEVICE void add(Tile &sum, const Lane &l) {
 
 // finish writes relu(sum) into the activations, and where keep is set into the residual stream.
 template <class S>
-DEVICE void finish(Tile &sum, const Lane &l, bool keep) {
+DEVICE void finish(Tile &sum, const Lane &lane, bool keep) {
+	Lane l = lane.afresh();
 	sync_block(); // all have read what is overwritten now
 #pragma unroll
 	for (int m = 0; m < 4; m++) {

@@ -170,6 +170,7 @@ DEVICE void copy_wait() { emu::wait_copies(PENDING); }
 DEVICE u32 bf16x2(float low, float high) { return emu::to_bf16(low) | emu::to_bf16(high) << 16; }
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE int popcount(u64 x) { return std::popcount(x); }
+DEVICE int opaque(int x) { return x; }
 DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
 
 #define KERNEL(name, threads)                                                                               \
