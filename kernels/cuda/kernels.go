@@ -22,7 +22,7 @@ type Kernel struct {
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // cells of all boards that a block of threads takes at a time
 	Threads  int    // of a block
-	Shared   int    // bytes of dynamic shared memory a block
+	Shared   int    // bytes of dynamic shared memory a block; above 48 KiB the function's limit must be raised first
 	Chunk    int    // bytes of weights that are copied at a time
 	Keep     int    // bytes for what the heads keep: (2V + F + A) float32 a board
 }
