@@ -15,7 +15,7 @@ struct Job {
 	int blocks;                               // residual blocks
 	int channels;                             // tower_any only: a multiple of 16
 	int head, hidden;                         // HeadChannels V and Hidden F
-	int boards;                               // boards a block of threads takes at a time
+	int boards;                               // boards a block of threads takes at a time: what fits, or fewer
 	int actions;                              // A: columns under gravity, else cells
 
 	DEVICE_MEMBER int cells() const { return rows * columns; }

@@ -145,6 +145,7 @@ DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane 
 		}
 		for (int k = 0; k < inputs; k += S::K) {
 			u32 chunk = weights.take(l.thread);
+			if (l.row >= job.boards * job.cells()) continue; // no board reaches into this warp's rows
 			Operands x[2];
 			load<S>(x[0], l, at, mix, chunk, k, 0);
 #pragma unroll

@@ -92,18 +92,27 @@ func scrambled(t *testing.T, text string, seed uint64) *net.Network {
 	return n
 }
 
+// device says how a launch is emulated.
+type device struct {
+	processors int    // multiprocessors that the positions are shared out to
+	blocks     int    // of the grid; 0: one for each group
+	order      uint32 // of warps and lanes
+}
+
 // emulate answers positions on the emulated device, each row of bytes as the kernel left it. Behind the rows there is
 // room for another, which must stay as it was.
-func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, blocks int, order uint32) []byte {
+func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d device) []byte {
 	t.Helper()
-	job := p.Job()
-	job.N = int32(len(pos))
+	job := p.Job(len(pos), max(1, d.processors))
 	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
 	positions := make([]byte, p.PositionBytes()*len(pos))
 	p.PutPositions(positions, pos)
 	rows := p.RowBytes() * len(pos)
+	if d.blocks == 0 {
+		d.blocks = job.Groups()
+	}
 	out := e.Run(t, emutest.Launch{
-		Kernel: p.Kernel.Name, Blocks: blocks, Shared: p.Kernel.Shared, Order: order, Job: numbers,
+		Kernel: p.Kernel.Name, Blocks: d.blocks, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
 		Weights: weights, Pos: positions, Out: rows + p.RowBytes(), Scratch: p.Scratch,
 	})
 	if tail := out[rows:]; !bytes.Equal(tail, bytes.Repeat([]byte{0xcd}, len(tail))) {
@@ -220,7 +229,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 			n, board := scrambled(t, test.net, 7), game.MustBoard(test.rules)
 			p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
-			rows := emulate(t, e, p, Pack(p, n), pos, min(2, p.Groups(len(pos))), 0)
+			rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 2})
 			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 		})
 	}
@@ -239,19 +248,22 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 			p := plan(t, n.Config(), game.Connect4, test.shared, test.kernel)
 			weights := Pack(p, n)
 			pos := gametest.Positions(gametest.Rand(5), board, 3*p.Boards+2, false)
-			whole := emulate(t, e, p, weights, pos, p.Groups(len(pos)), 0)
-			for name, again := range map[string][]byte{
-				"descending":       emulate(t, e, p, weights, pos, p.Groups(len(pos)), 1),
-				"shuffled":         emulate(t, e, p, weights, pos, 3, 99),
-				"one block a time": emulate(t, e, p, weights, pos, 1, 0),
-				"idle blocks":      emulate(t, e, p, weights, pos, p.Groups(len(pos))+2, 2),
+			whole := emulate(t, e, p, weights, pos, device{})
+			for name, d := range map[string]device{
+				"descending":               {order: 1},
+				"shuffled":                 {blocks: 3, order: 99},
+				"one block a time":         {blocks: 1},
+				"more blocks than boards":  {blocks: len(pos) + 1, order: 2},
+				"two processors":           {processors: 2},
+				"a processor each":         {processors: len(pos), blocks: 5},
+				"more processors than pos": {processors: 1000, order: 3},
 			} {
-				if !bytes.Equal(whole, again) {
+				if !bytes.Equal(whole, emulate(t, e, p, weights, pos, d)) {
 					t.Errorf("%s: rows differ", name)
 				}
 			}
 			for _, cut := range [][2]int{{0, 1}, {1, p.Boards + 1}, {2, len(pos)}} {
-				part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], p.Groups(cut[1]-cut[0]), 0)
+				part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], device{})
 				if !bytes.Equal(part, whole[cut[0]*p.RowBytes():cut[1]*p.RowBytes()]) {
 					t.Errorf("rows %d to %d differ from those of the whole batch", cut[0], cut[1]-1)
 				}
@@ -278,7 +290,7 @@ func TestSanitised(t *testing.T) {
 		n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(test.rules)
 		p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, p.Boards+1, true)
-		rows := emulate(t, e, p, Pack(p, n), pos, 1, 0)
+		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 	}
 }
@@ -291,7 +303,7 @@ func TestNotFinite(t *testing.T) {
 		p := plan(t, n.Config(), game.Connect4, small, "tower_any")
 		n.Weight(name).Float32s()[0] = float32(math.Inf(1))
 		pos := []game.Position{{}}
-		rows := emulate(t, e, p, Pack(p, n), pos, 1, 0)
+		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
 		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
 			t.Errorf("infinite %s: answer %x", name, rows)
 		}
@@ -308,7 +320,7 @@ func TestWinAndDrawAreAtMostOne(t *testing.T) {
 	n.Weight("value.wdl.bias").Float32s()[2] = -1000
 	p := plan(t, n.Config(), game.TicTacToe, small, "tower_any")
 	pos := gametest.Positions(gametest.Rand(1), board, 300, true)
-	rows := emulate(t, e, p, Pack(p, n), pos, 1, 0)
+	rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
 	got := read(t, p, board, pos, rows)
 	for i := range pos {
 		if wdl := got.WDLRow(i); wdl[0]+wdl[1] > 1 || wdl[2] > 1.0/(1<<24) {

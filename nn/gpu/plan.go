@@ -75,8 +75,10 @@ type Job struct {
 	boards, actions                      int32
 }
 
-// Job is the plan's part of a job; addresses and N are the caller's.
-func (p Plan) Job() Job {
+// Job is the launch for n positions on a device with so many multiprocessors; addresses are the caller's to add. Where the
+// positions would not fill the device, each block of threads gets fewer: it is done sooner then. Answers do not depend
+// on that.
+func (p Plan) Job(n, processors int) Job {
 	flag := func(b bool) int32 {
 		if b {
 			return 1
@@ -85,13 +87,15 @@ func (p Plan) Job() Job {
 	}
 	r, c := p.rules, p.config
 	return Job{
-		ScratchBytes: uint64(p.Scratch),
-		rows:         int32(r.Rows), columns: int32(r.Columns), inARow: int32(r.InARow),
+		ScratchBytes: uint64(p.Scratch), N: int32(n),
+		rows: int32(r.Rows), columns: int32(r.Columns), inARow: int32(r.InARow),
 		gravity: flag(r.Gravity), wide: flag(p.words() == 4),
 		blocks: int32(c.Blocks), channels: int32(p.channels), head: int32(c.HeadChannels), hidden: int32(c.Hidden),
-		boards: int32(p.Boards), actions: int32(r.Actions()),
+		boards: int32(max(1, min(p.Boards, ceil(n, processors)))), actions: int32(r.Actions()),
 	}
 }
 
-// Groups is how many blocks of threads n positions keep busy. Fewer may be started: each takes the next group in turn.
-func (p Plan) Groups(n int) int { return (n + p.Boards - 1) / p.Boards }
+// Groups is how many blocks of threads the job keeps busy. Fewer may be started: each takes the next group in turn.
+func (j Job) Groups() int { return ceil(int(j.N), int(j.boards)) }
+
+func ceil(n, d int) int { return (n + d - 1) / d }

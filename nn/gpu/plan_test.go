@@ -69,8 +69,14 @@ func TestPlanFits(t *testing.T) {
 			t.Errorf("%s on %s by %s: %d boards of %d cells in %d rows", c, rules, k.Name, p.Boards, rules.Cells(), k.Rows)
 		}
 		for n := range 3 * p.Boards {
-			if groups := p.Groups(n); groups*p.Boards < n || (groups-1)*p.Boards >= n && groups > 0 {
-				t.Errorf("%d positions in %d groups of %d", n, groups, p.Boards)
+			processors := 1 + r.IntN(5)
+			job := p.Job(n, processors)
+			boards, groups := int(job.boards), job.Groups()
+			if boards < 1 || boards > p.Boards || groups*boards < n || groups > 0 && (groups-1)*boards >= n {
+				t.Errorf("%d positions in %d groups of %d, want at most %d", n, groups, boards, p.Boards)
+			}
+			if boards < p.Boards && groups > processors {
+				t.Errorf("%d positions in %d groups of %d on %d processors: more would fit a group", n, groups, boards, processors)
 			}
 		}
 	}
