@@ -19,21 +19,26 @@ import (
 // update compiles the kernels anew: make kernels.
 var update = flag.Bool("update", false, "compile ptx/ and ptx/resources.txt with clang-19 and ptxas")
 
-// modules are the files of kernels, and what each includes.
-var modules = map[string][]string{
-	"tower": {"tower.cu", "tower.h", "heads.h", "board.h", "device.h"},
-	"any":   {"any.cu", "heads.h", "board.h", "device.h"},
+// modules are the files of kernels, and what they include.
+var modules = []struct {
+	name  string
+	files []string
+}{
+	{"tower64", []string{"tower64.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"tower128", []string{"tower128.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"tower256", []string{"tower256.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}},
 }
 
 // compiler makes PTX without a CUDA toolkit. sm_80 runs on every later GPU.
 var compiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
 
 // stamp is what a PTX file was made from.
-func stamp(t *testing.T, module string) string {
+func stamp(t *testing.T, files []string) string {
 	t.Helper()
 	h := sha256.New()
 	fmt.Fprintln(h, compiler)
-	for _, name := range modules[module] {
+	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -46,32 +51,32 @@ func stamp(t *testing.T, module string) string {
 
 // Every PTX file is compiled from the sources beside it.
 func TestPTXIsCurrent(t *testing.T) {
-	for module := range modules {
-		path := filepath.Join("ptx", module+".ptx")
+	for _, m := range modules {
+		path := filepath.Join("ptx", m.name+".ptx")
 		if *update {
-			compile(t, module, path)
+			compile(t, m.files, path)
 		}
 		ptx, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.HasPrefix(ptx, []byte(stamp(t, module))) {
+		if !bytes.HasPrefix(ptx, []byte(stamp(t, m.files))) {
 			t.Errorf("%s was compiled from other sources or flags: run make kernels", path)
 		}
 	}
 }
 
-func compile(t *testing.T, module, path string) {
+func compile(t *testing.T, files []string, path string) {
 	t.Helper()
 	var log bytes.Buffer
-	run := exec.Command(compiler[0], append(compiler[1:len(compiler):len(compiler)], module+".cu", "-o", "-")...)
+	run := exec.Command(compiler[0], append(compiler[1:len(compiler):len(compiler)], files[0], "-o", "-")...)
 	run.Stderr = &log
 	ptx, err := run.Output()
 	if err != nil || log.Len() > 0 {
 		t.Fatalf("%v: %v\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
 	}
 	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
-	if err := os.WriteFile(path, append([]byte(stamp(t, module)), ptx...), 0o644); err != nil {
+	if err := os.WriteFile(path, append([]byte(stamp(t, files)), ptx...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,19 +84,19 @@ func compile(t *testing.T, module, path string) {
 // Every include of a module is in the list that its stamp covers.
 func TestModulesListTheirIncludes(t *testing.T) {
 	include := regexp.MustCompile(`(?m)^#include "(\w+\.h)"`)
-	for module, files := range modules {
+	for _, module := range modules {
 		listed := map[string]bool{}
-		for _, name := range files {
+		for _, name := range module.files {
 			listed[name] = true
 		}
-		for _, name := range files {
+		for _, name := range module.files {
 			text, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range include.FindAllSubmatch(text, -1) {
 				if !listed[string(m[1])] {
-					t.Errorf("%s includes %s, which modules[%q] does not list", name, m[1], module)
+					t.Errorf("%s includes %s, which module %s does not list", name, m[1], module.name)
 				}
 			}
 		}
@@ -123,12 +128,12 @@ func TestEntriesAreListed(t *testing.T) {
 func TestResources(t *testing.T) {
 	ptxas := findPTXAS(t)
 	var text strings.Builder
-	fmt.Fprintf(&text, "%-16s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
-	for _, module := range []string{"tower", "any"} {
+	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
+	for _, m := range modules {
 		for _, arch := range []string{"sm_80", "sm_90a"} {
-			out, err := exec.Command(ptxas, "-v", "-arch="+arch, filepath.Join("ptx", module+".ptx"), "-o", os.DevNull).CombinedOutput()
+			out, err := exec.Command(ptxas, "-v", "-arch="+arch, filepath.Join("ptx", m.name+".ptx"), "-o", os.DevNull).CombinedOutput()
 			if err != nil {
-				t.Fatalf("ptxas -arch=%s %s.ptx: %v\n%s", arch, module, err, out)
+				t.Fatalf("ptxas -arch=%s %s.ptx: %v\n%s", arch, m.name, err, out)
 			}
 			report(t, &text, arch, string(out))
 		}
@@ -159,7 +164,7 @@ func report(t *testing.T, text *strings.Builder, arch, log string) {
 	}
 	for _, k := range Kernels() {
 		if line, ok := lines[k.Name]; ok {
-			fmt.Fprintf(text, "%-16s %-7s %s %7d\n", k.Name, arch, line, k.Shared)
+			fmt.Fprintf(text, "%-18s %-7s %s %7d\n", k.Name, arch, line, k.Shared)
 		}
 	}
 	if len(lines) == 0 {

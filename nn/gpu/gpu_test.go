@@ -44,22 +44,24 @@ func emulator(t *testing.T) emutest.Emulator {
 	optimised.Lock()
 	defer optimised.Unlock()
 	if !optimised.built {
-		optimised.emulator = build(t, programs, emutest.Optimised, "tower.cu")
+		optimised.emulator = build(t, programs, emutest.Optimised, "tower64.cu", "tower128.cu", "tower256.cu")
 		optimised.built = true
 	}
 	return optimised.emulator
 }
 
-func build(t *testing.T, folder string, flags []string, tower string) emutest.Emulator {
+func build(t *testing.T, folder string, flags []string, towers ...string) emutest.Emulator {
 	t.Helper()
-	return emutest.Build(t, folder, flags, tower, "any.cu", "emu/emu.cpp", "emu/main.cpp")
+	return emutest.Build(t, folder, flags, append(towers, "any.cu", "emu/emu.cpp", "emu/main.cpp")...)
 }
 
-// hopper is the shared memory of an H100 or H200, ampere that of an A100, and small what every GPU has.
+// hopper is the shared memory of an H100 or H200, ampere that of an A100, geforce that of cards for games since sm_80, and
+// small what every GPU has.
 const (
-	hopper = 232448
-	ampere = 166912
-	small  = 49152
+	hopper  = 232448
+	ampere  = 166912
+	geforce = 101376
+	small   = 49152
 )
 
 func plan(t *testing.T, c net.Config, r game.Rules, shared int, kernel string) Plan {
@@ -219,6 +221,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 		{"1x32", game.Rules{Rows: 10, Columns: 11, InARow: 5, Gravity: true}, hopper, "tower_64", 9},
 		{"10x128", game.Connect4, hopper, "tower_128", 6},
 		{"1x96", game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true}, ampere, "tower_128_half", 40},
+		{"2x100", game.Connect4, geforce, "tower_128_quarter", 3},
 		{"1x256", game.Connect4, hopper, "tower_256", 4},
 		{"2x20/70/9", game.Rules{Rows: 4, Columns: 5, InARow: 3, Gravity: true}, hopper, "tower_256", 8},
 		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 9},
@@ -242,7 +245,7 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	for _, test := range []struct {
 		shared int
 		kernel string
-	}{{hopper, "tower_64"}, {ampere, "tower_64_half"}, {small, "tower_any"}} {
+	}{{hopper, "tower_64"}, {ampere, "tower_64_half"}, {geforce, "tower_64_quarter"}, {small, "tower_any"}} {
 		t.Run(test.kernel, func(t *testing.T) {
 			n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
 			p := plan(t, n.Config(), game.Connect4, test.shared, test.kernel)
@@ -272,19 +275,19 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	}
 }
 
-// The sanitised build, of one kernel each of tower.h and any.cu, finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
+// The sanitised build, of one kernel of tower.h and any.cu each, finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
 func TestSanitised(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	e := build(t, t.TempDir(), emutest.Sanitised, "emu/half.cu")
+	e := build(t, t.TempDir(), emutest.Sanitised, "emu/quarter.cu")
 	for _, test := range []struct {
 		rules  game.Rules
 		shared int
 		kernel string
 	}{
-		{game.Connect4, ampere, "tower_64_half"},
-		{game.Rules{Rows: 9, Columns: 9, InARow: 5}, ampere, "tower_64_half"},
+		{game.Connect4, geforce, "tower_64_quarter"},
+		{game.Rules{Rows: 9, Columns: 9, InARow: 5}, geforce, "tower_64_quarter"},
 		{game.TicTacToe, small, "tower_any"},
 	} {
 		n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(test.rules)

@@ -27,7 +27,8 @@ type Plan struct {
 const stemInputs = 9 * net.PlaneCount
 
 // NewPlan chooses the first kernel that holds the board and the network in at most so many bytes of shared memory a
-// block of threads, which is what the device allows (232448 on an H100 or H200, 166912 on an A100). There is one for every
+// block of threads, which is what the device allows (232448 on an H100 or H200, 166912 on an A100, 101376 on
+// most others since sm_80). There is one for every
 // network and board.
 func NewPlan(c net.Config, r game.Rules, shared int) (Plan, error) {
 	if err := c.Validate(); err != nil {

@@ -20,10 +20,13 @@ func TestPlanChoosesKernel(t *testing.T) {
 	}{
 		{"6x64", game.Connect4, hopper, "tower_64", 12},
 		{"6x64", game.Connect4, ampere, "tower_64_half", 6},
+		{"6x64", game.Connect4, geforce, "tower_64_quarter", 3},
 		{"6x64", game.Connect4, small, "tower_any", 1},
 		{"2x16/8/16", game.TicTacToe, hopper, "tower_64", 56},
 		{"10x128", game.Connect4, hopper, "tower_128", 6},
 		{"10x128", game.Connect4, ampere, "tower_128_half", 3},
+		{"10x128", game.Connect4, geforce, "tower_128_quarter", 1},
+		{"10x128", wide, geforce, "tower_any", 1}, // 100 cells in 64 rows
 		{"20x256", game.Connect4, hopper, "tower_256", 3},
 		{"20x256", game.Connect4, ampere, "tower_any", 1},
 		{"6x64", wide, hopper, "tower_64", 5},
@@ -60,7 +63,7 @@ func TestPlanFits(t *testing.T) {
 		if rules.Validate() != nil {
 			continue
 		}
-		p, err := NewPlan(c, rules, []int{small, ampere, hopper}[r.IntN(3)])
+		p, err := NewPlan(c, rules, []int{small, geforce, ampere, hopper}[r.IntN(4)])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,6 +66,9 @@ func (p Plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
 	}
 	for a := range policy {
 		policy[a] = math.Float32frombits(word(2 + a))
+		if !(policy[a] >= 0 && policy[a] <= 1) {
+			return fmt.Errorf("evaluate: row %d: the device gives action %d probability %g", i, a, policy[a])
+		}
 	}
 	b.Source[i] = eval.GPU
 	return nil

@@ -57,6 +57,22 @@ func TestReadAnswer(t *testing.T) {
 	}
 }
 
+func TestReadAnswerRefusesWhatIsNoProbability(t *testing.T) {
+	p := plan(t, config(t, "1x16"), game.Connect4, hopper, "tower_64")
+	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
+	row := make([]byte, p.RowBytes())
+	binary.LittleEndian.PutUint32(row, answered<<28)
+	if err := p.ReadAnswer(b, 0, row); err != nil {
+		t.Error(err)
+	}
+	for _, x := range []float32{-1e-9, 1.1, float32(math.NaN()), float32(math.Inf(1))} {
+		binary.LittleEndian.PutUint32(row[8+4*6:], math.Float32bits(x))
+		if err := p.ReadAnswer(b, 0, row); err == nil {
+			t.Errorf("probability %g is taken", x)
+		}
+	}
+}
+
 func TestPositionsTravelAsBitboards(t *testing.T) {
 	at := game.Position{Own: game.Bits{Lo: 1, Hi: 2}, All: game.Bits{Lo: 3, Hi: 4}}
 	for _, test := range []struct {

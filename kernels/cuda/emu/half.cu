@@ -1,4 +1,0 @@
-// One kernel of tower.cu alone, for builds that take long.
-#include "../tower.h"
-
-KERNEL(tower_64_half, 128)(Job job) { tower<Shape<64, 4, 64, 2>>(job); }
