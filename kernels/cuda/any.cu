@@ -1,4 +1,4 @@
-// The network in one launch, as tower.cu, for what does not fit there: any number of channels, heads of any width,
+// The network in one launch, as tower.h, for what does not fit there: any number of channels, heads of any width,
 // little shared memory. A block of threads takes one board at a time and keeps its activations in global memory, that is,
 // in the L2 cache. Slow, and simple.
 #include "heads.h"

@@ -19,7 +19,7 @@ type Emulator struct{ path string }
 // reads or writes outside of memory or does what C++ leaves undefined.
 var (
 	Optimised = []string{"-O3", "-march=native"}
-	Sanitised = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+	Sanitised = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 )
 
 // Build compiles C++ and kernel sources, named from kernels/cuda on, into a program in folder. Where there is no g++ the
