@@ -52,6 +52,9 @@ func Kernels() []Kernel {
 	}
 }
 
+// JobBytes is the size of Job in board.h, the kernels' one argument.
+const JobBytes = 88
+
 // MaxCells is more than the cells of any board.
 const MaxCells = 128
 

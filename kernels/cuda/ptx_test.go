@@ -109,7 +109,7 @@ func TestEntriesAreListed(t *testing.T) {
 	got, want := map[string]string{}, map[string]string{}
 	seen := map[string]bool{}
 	for _, k := range Kernels() {
-		want[k.Name] = fmt.Sprintf("%d threads, job of 88 bytes", k.Threads)
+		want[k.Name] = fmt.Sprintf("%d threads, job of %d bytes", k.Threads, JobBytes)
 		if seen[k.PTX] {
 			continue
 		}

@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
 )
 
 func TestReadAnswer(t *testing.T) {
@@ -95,5 +97,17 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.rules, diff)
 		}
+	}
+}
+
+// The job lies in memory as the kernels' Job does, whose offsets emu/main.cpp asserts.
+func TestJobLayout(t *testing.T) {
+	var j Job
+	got := []uintptr{
+		unsafe.Offsetof(j.Weights), unsafe.Offsetof(j.Positions), unsafe.Offsetof(j.Out), unsafe.Offsetof(j.Scratch),
+		unsafe.Offsetof(j.ScratchBytes), unsafe.Offsetof(j.N), unsafe.Sizeof(j),
+	}
+	if diff := cmp.Diff([]uintptr{0, 8, 16, 24, 32, 40, cuda.JobBytes}, got); diff != "" {
+		t.Errorf("offsets (-want +got):\n%s", diff)
 	}
 }

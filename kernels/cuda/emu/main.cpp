@@ -4,6 +4,8 @@
 //
 // in is the job's twelve numbers as int32 (Job from n on), the sizes of weights, positions, out and scratch a block as
 // uint64, the bytes of weights and positions; native byte order. out is the bytes of out, 0xcd where nothing wrote.
+#include <cstddef>
+
 #include "../board.h"
 
 // Buffer is memory between guard bytes; where the sanitiser watches all memory there are none.
@@ -27,6 +29,10 @@ struct Buffer {
 			if (memory[i] != MARK || memory[GUARD + size + i] != MARK) emu::fail("%s: written outside of it", name);
 	}
 };
+
+// As Job of nn/gpu has it.
+static_assert(offsetof(Job, weights) == 0 && offsetof(Job, positions) == 8 && offsetof(Job, out) == 16);
+static_assert(offsetof(Job, scratch) == 24 && offsetof(Job, scratch_bytes) == 32 && offsetof(Job, n) == 40);
 
 static void read_all(void *to, size_t size) {
 	if (fread(to, 1, size, stdin) != size) emu::fail("the input ends early");
