@@ -26,7 +26,7 @@
 static _Thread_local struct {
 	int rows[8], bytes[8];
 	uint8_t data[8][16][64];
-} model;
+} model __attribute__((tls_model("initial-exec")));
 
 static void load_config(const void *config) {
 	const uint8_t *c = config;
