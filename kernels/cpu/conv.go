@@ -5,6 +5,7 @@ package cpu
 type conv struct {
 	*layer
 	cells  []int32   // the cells to compute, as indices into all slices below
+	near   []uint16  // bit t of each cell's: tap t may be other than zero; nil: all taps of all cells. A kernel need not look
 	taps   []int32   // [taps] distances in cells
 	src    []float32 // [cell][stride] words, of which the first `words` are inputs
 	stride int
@@ -31,6 +32,7 @@ type kernel struct {
 	panel    int  // outputs of a panel: lanes times a power of two
 	inWords  int  // words of a tap are rounded up to a multiple
 	run      func(conv)
+	runs     bool          // wants cells in ascending order, those of a row together
 	heads    func() kernel // float32 kernel for what follows the tower; nil: this one
 	peak     func(n int)   // rounds of multiply-adds in registers; nil where there are none
 	peakMACs int           // multiply-adds of a round

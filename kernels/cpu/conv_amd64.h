@@ -6,6 +6,7 @@
 
 typedef struct {
 	const int32_t *cells, *taps;
+	const uint16_t *near; // [cell_count], or null
 	int64_t cell_count, tap_count;
 	const float *src; // [cell][stride] words
 	int64_t stride, words;

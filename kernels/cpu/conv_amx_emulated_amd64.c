@@ -22,11 +22,12 @@
 #define _tile_dpbf16ps(sum, a, b) multiply_tiles(sum, a, b)
 
 // model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so that code
-// that forgets to configure them computes nothing.
+// that forgets to configure them computes nothing. Each thread has its own. In the default model of thread-local memory
+// the program would need the dynamic linker as a library.
 static _Thread_local struct {
 	int rows[8], bytes[8];
 	uint8_t data[8][16][64];
-} model;
+} model __attribute__((tls_model("initial-exec")));
 
 static void load_config(const void *config) {
 	const uint8_t *c = config;

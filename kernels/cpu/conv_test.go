@@ -322,3 +322,49 @@ func BenchmarkConv(b *testing.B) {
 		})
 	}
 }
+
+// Taps that are far from all cells of a tile are passed over, without a trace: not even NaN there matters.
+func TestConvPassesOver(t *testing.T) {
+	for _, k := range all() {
+		r := random(5)
+		l := k.pack(normals(r, 20*7*3), normals(r, 20), 3)
+		const cells = 12
+		src := aligned((cells + 2 + slack) * l.words)
+		for cell := 1; cell <= cells; cell++ {
+			for i := range 7 {
+				set(k, src[cell*l.words:], i, float32(r.NormFloat64()))
+			}
+		}
+		c := conv{layer: l, taps: []int32{-1, 0, 1}, src: src, stride: l.words, dst: aligned((cells + 2) * l.width)}
+		for m := range int32(cells) {
+			c.cells = append(c.cells, m+1)
+			near := uint16(7)
+			if m < 6 {
+				near = 3 // the first tiles do without their right neighbours
+			}
+			c.near = append(c.near, near)
+		}
+		for cell := 2; cell <= 7; cell++ { // each is a neighbour that is not near, or one's own cell
+			for i := range 7 {
+				set(k, src[cell*l.words:], i, 0)
+			}
+		}
+		passing := slices.Clone(c.dst)
+		c.dst = passing
+		k.run(c)
+		c.near, c.dst = nil, aligned((cells+2)*l.width)
+		k.run(c)
+		if !slices.Equal(passing, c.dst) {
+			t.Errorf("%s: passing over zeros changes the sums", k.name)
+		}
+		if k.runs {
+			continue // takes all taps
+		}
+		set(k, src[7*l.words:], 0, float32(math.NaN()))
+		c.cells, c.near = []int32{6}, []uint16{3}
+		k.run(c)
+		if got := c.dst[6*l.width]; got != got {
+			t.Errorf("%s: a neighbour that is not near was looked at", k.name)
+		}
+	}
+}

@@ -8,7 +8,7 @@
 //
 //	y[cell][o] = relu(add[cell][o] + bias[o] + sum over taps t and inputs i of weight[t][i][o] * x[cell + t][i])
 //
-// where add and relu are optional. A 3x3 convolution has nine taps; a 1x1 convolution and a fully connected layer have
+// where add and relu are optional, and taps off the board may be passed over, since they add zero. A 3x3 convolution has nine taps; a 1x1 convolution and a fully connected layer have
 // one. Each path is one form of this operation, and all are compared with the loop in reference_test.go. A value is always
 // summed in the same order (bias, taps, inputs, add), whatever cells are computed beside it, so that a position's
 // result does not depend on its block.

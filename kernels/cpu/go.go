@@ -17,7 +17,11 @@ func convGo(c conv) {
 		for m := 0; m <= last; m += 3 {
 			// Beyond the last cell that one is computed again, and stored once.
 			cells := [3]int{int(c.cells[m]), int(c.cells[min(m+1, last)]), int(c.cells[min(m+2, last)])}
-			sums := c.tileGo(cells, w, c.bias[o], c.bias[o+1])
+			near := uint16(0xffff)
+			if c.near != nil {
+				near = c.near[m] | c.near[min(m+1, last)] | c.near[min(m+2, last)]
+			}
+			sums := c.tileGo(cells, near, w, c.bias[o], c.bias[o+1])
 			for i := range min(3, last+1-m) {
 				c.store(cells[i]*c.width+o, sums[i])
 			}
@@ -25,23 +29,27 @@ func convGo(c conv) {
 	}
 }
 
-// tileGo sums two outputs of three cells over all taps and inputs.
-func (c *conv) tileGo(cells [3]int, weights [][2]float32, bias0, bias1 float32) [3][2]float32 {
+// tileGo sums two outputs of three cells over all inputs of the taps that are near.
+func (c *conv) tileGo(cells [3]int, near uint16, weights [][2]float32, bias0, bias1 float32) [3][2]float32 {
 	x0, x1, y0, y1, z0, z1 := bias0, bias1, bias0, bias1, bias0, bias1
-	for _, tap := range c.taps {
+	for t, tap := range c.taps {
+		if near>>t&1 == 0 {
+			weights = weights[c.words:]
+			continue
+		}
 		x := c.src[(cells[0]+int(tap))*c.stride:][:c.words]
 		y := c.src[(cells[1]+int(tap))*c.stride:][:len(x)]
 		z := c.src[(cells[2]+int(tap))*c.stride:][:len(x)]
 		w := weights[:len(x)]
 		weights = weights[len(x):]
 		for i, u := range x {
-			k0, k1, v, t := w[i][0], w[i][1], y[i], z[i]
+			k0, k1, v, q := w[i][0], w[i][1], y[i], z[i]
 			x0 += u * k0
 			x1 += u * k1
 			y0 += v * k0
 			y1 += v * k1
-			z0 += t * k0
-			z1 += t * k1
+			z0 += q * k0
+			z1 += q * k1
 		}
 	}
 	return [3][2]float32{{x0, x1}, {y0, y1}, {z0, z1}}

@@ -18,7 +18,7 @@ func vectorKernels() []kernel {
 	var kernels []kernel
 	if x.HasAVX512F && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
 		kernels = append(kernels, kernel{
-			name: AMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+			name: AMX, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512,
 			run:  func(c conv) { C.conv_amx(c.c()) },
 			peak: func(n int) { C.peak_amx(C.int64_t(n)) }, peakMACs: 4 * 16 * 16 * 32,
 		})
@@ -57,7 +57,7 @@ func emulated() []kernel {
 		return nil
 	}
 	return []kernel{{
-		name: EmulatedAMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+		name: EmulatedAMX, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512,
 		run: func(c conv) { C.conv_amx_emulated(c.c()) },
 	}}
 }
@@ -69,7 +69,7 @@ func (c *conv) c() C.conv {
 		relu = 1
 	}
 	return C.conv{
-		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)),
+		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(c.near))),
 		taps: ints(c.taps), tap_count: C.int64_t(c.tapCount),
 		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
 		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),

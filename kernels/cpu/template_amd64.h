@@ -18,9 +18,13 @@
 
 #include "store_amd64.h"
 
-// tile computes `count` cells, at most ROWS, and `vectors` vectors of outputs from `first` on, with the weights w of
+// tile computes `count` cells, at most ROWS, beginning with number `from`, and `vectors` vectors of outputs from `first` on, with the weights w of
 // their panel. Where there are fewer cells the last is computed again and not stored.
-INLINE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+// A tap that is off the board for all of them is passed over: what it would add is zero.
+INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
+	const int32_t *cells = c->cells + from;
+	unsigned near = c->near ? 0 : ~0u;
+	for (int64_t m = 0; c->near && m < count; m++) near |= c->near[from + m];
 	const float *x[ROWS];
 	VEC sum[ROWS][PANEL];
 	UNROLLED for (int m = 0; m < ROWS; m++) {
@@ -28,6 +32,10 @@ INLINE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_
 		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = LOAD(c->bias + first + v * LANES);
 	}
 	for (int64_t t = 0; t < c->tap_count; t++) {
+		if (!(near >> t & 1)) {
+			w += c->words * vectors * LANES;
+			continue;
+		}
 		int64_t word = c->taps[t] * c->stride;
 		for (int64_t end = word + c->words; word < end; word++, w += vectors * LANES) {
 			VEC b[PANEL];
@@ -45,17 +53,17 @@ INLINE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_
 	}
 }
 
-TARGET static void NAME(panel1)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
-	NAME(tile)(1, c, cells, count, w, first);
+TARGET static void NAME(panel1)(const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(1, c, from, count, w, first);
 }
 
-TARGET static void NAME(panel2)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
-	NAME(tile)(2, c, cells, count, w, first);
+TARGET static void NAME(panel2)(const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(2, c, from, count, w, first);
 }
 
 #if PANEL == 4
-TARGET static void NAME(panel4)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
-	NAME(tile)(4, c, cells, count, w, first);
+TARGET static void NAME(panel4)(const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(4, c, from, count, w, first);
 }
 #endif
 
@@ -68,11 +76,11 @@ TARGET void NAME(conv)(conv c) {
 		for (int64_t m = 0; m < c.cell_count; m += ROWS) {
 			int64_t count = c.cell_count - m < ROWS ? c.cell_count - m : ROWS;
 #if PANEL == 4
-			if (vectors == 4) NAME(panel4)(&c, c.cells + m, count, w, first);
+			if (vectors == 4) NAME(panel4)(&c, m, count, w, first);
 			else
 #endif
-			if (vectors == 2) NAME(panel2)(&c, c.cells + m, count, w, first);
-			else NAME(panel1)(&c, c.cells + m, count, w, first);
+			if (vectors == 2) NAME(panel2)(&c, m, count, w, first);
+			else NAME(panel1)(&c, m, count, w, first);
 		}
 		w += c.tap_count * c.words * vectors * LANES;
 	}

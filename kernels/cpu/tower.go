@@ -73,21 +73,19 @@ func newTower(n Network, k kernel) *Tower {
 // Path is what the tower was packed for.
 func (t *Tower) Path() Path { return t.kernel.name }
 
-// MultiplyAdds is how many multiplications and additions the 3x3 convolutions of one position need on a board of so
-// many cells, nine at every cell: all but about one in a hundred of the network's.
-func (t *Tower) MultiplyAdds(cells int) int {
-	return cells * 9 * t.channels * (t.planes + 2*len(t.blocks)*t.channels)
-}
-
 // Forward evaluates the planes [n,planes,H,W] of n positions, 1 to s.Positions, in s, which must be the tower's own.
 // The answers are in s.WDL, s.GameOver and s.Cells.
 func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	if n < 1 || n > s.Positions || len(planes) != n*t.planes*s.cells {
 		panic(fmt.Sprintf("cpu: forward of %d positions with %d values in a scratch for %d positions of %d", n, len(planes), s.Positions, t.planes*s.cells))
 	}
-	cells := s.index[:n*s.cells]
 	s.load(t, planes, n)
-	t.kernel.run(conv{layer: t.stem, cells: cells, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
+	cells, near := s.index[:n*s.cells], []uint16(nil)
+	if !t.kernel.runs {
+		s.arrange(n)
+		cells, near = s.order, s.near
+	}
+	t.kernel.run(conv{layer: t.stem, cells: cells, near: near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
 	s.show("stem", n, s.x, t.stem.width, 0, t.channels)
 
 	// The residual stream x is float32; where words are pairs, the convolutions read its rounded copy.
@@ -98,8 +96,8 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 		mid = conv{pairs: s.mid}
 	}
 	for i, b := range t.blocks {
-		t.kernel.run(conv{layer: b[0], cells: cells, taps: s.taps, src: in, stride: stride, dst: mid.dst, pairs: mid.pairs, relu: true})
-		t.kernel.run(conv{layer: b[1], cells: cells, taps: s.taps, src: s.mid, stride: stride, add: s.x, dst: s.x, pairs: s.pairs, relu: true})
+		t.kernel.run(conv{layer: b[0], cells: cells, near: near, taps: s.taps, src: in, stride: stride, dst: mid.dst, pairs: mid.pairs, relu: true})
+		t.kernel.run(conv{layer: b[1], cells: cells, near: near, taps: s.taps, src: s.mid, stride: stride, add: s.x, dst: s.x, pairs: s.pairs, relu: true})
 		if s.Trace != nil {
 			s.show("blocks."+strconv.Itoa(i), n, s.x, b[1].width, 0, t.channels)
 		}

@@ -100,10 +100,11 @@ func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration
 	}
 }
 
-// macs is the multiply-adds of the 3x3 convolutions of one position: all but about one in a hundred of the network's.
+// macs is the multiply-adds of the 3x3 convolutions of one position, without those off the board: all but about one in a
+// hundred of the network's.
 func macs(n *net.Network, b *game.Board) int {
 	c := n.Config()
-	return b.Cells() * 9 * c.Channels * (net.PlaneCount + 2*c.Blocks*c.Channels)
+	return (3*b.Rows() - 2) * (3*b.Columns() - 2) * c.Channels * (net.PlaneCount + 2*c.Blocks*c.Channels)
 }
 
 // peak is the multiply-adds a second of a path's instructions on so many threads at once, without memory.
