@@ -10,7 +10,6 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-
 // Our convolution, with relu and residual in it, gives what gorgonia's own operations give, forward and backward.
 func TestLayerAgainstGorgonia(t *testing.T) {
 	for _, k := range []int{1, 3} {
