@@ -23,13 +23,18 @@ var layers = []struct{ pkg, may string }{
 	{"engine/solver/book", "engine/game"},
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
+	{"engine/record", "engine/game engine/eval engine/score"},
 	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent"},
-	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent"},
+	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/record"},
 	{"kernels/...", "kernels/..."},
 	{"models", ""},
 	{"nn/net", "engine/game engine/eval kernels/..."},
+<<<<<<< HEAD
 	{"nn/train/...", "engine/game engine/eval engine/record kernels/... nn/net nn/train/..."},
+=======
+	{"nn/train", "engine/game engine/eval engine/record kernels/... nn/net"},
+>>>>>>> exchange
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},

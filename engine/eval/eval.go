@@ -28,10 +28,11 @@ const (
 	Rollout
 	Uniform
 	Searched // a tree search on one of the others
+	Solved   // the exact solver
 )
 
 var sourceNames = [...]string{
-	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search",
+	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search", "solver",
 }
 
 func (s Source) String() string {

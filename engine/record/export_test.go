@@ -1,0 +1,22 @@
+package record
+
+import (
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// WriteUnchecked writes what a careless program would.
+func WriteUnchecked(t testing.TB, path string, records ...Record) {
+	t.Helper()
+	rows := make([]row, len(records))
+	for i, r := range records {
+		rows[i] = row{
+			Rules: r.Rules.String(), OwnLo: r.Position.Own.Lo, OwnHi: r.Position.Own.Hi, AllLo: r.Position.All.Lo, AllHi: r.Position.All.Hi,
+			Visits: r.Visits, Q: r.Q, Z: r.Z, GameOver: r.GameOver, Ply: int32(r.Ply), Source: r.Source.String(), Network: r.Network, Weight: r.Weight,
+		}
+	}
+	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata(versionKey, version)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,146 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/google/renameio/v2"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// row is a Record in its file. The package documentation has the columns.
+type row struct {
+	Rules    string   `parquet:"rules,dict"`
+	OwnLo    uint64   `parquet:"own_lo"`
+	OwnHi    uint64   `parquet:"own_hi"`
+	AllLo    uint64   `parquet:"all_lo"`
+	AllHi    uint64   `parquet:"all_hi"`
+	Visits   []uint32 `parquet:"visits,list"`
+	Q        float32  `parquet:"q"`
+	Z        int8     `parquet:"z"`
+	GameOver uint8    `parquet:"gameover"`
+	Ply      int32    `parquet:"ply"`
+	Source   string   `parquet:"source,dict"`
+	Network  string   `parquet:"network,dict"`
+	Weight   float32  `parquet:"weight"`
+}
+
+var schema = parquet.SchemaOf(row{})
+
+const (
+	versionKey   = "evald.records"
+	version      = "1"
+	rowsPerGroup = 1 << 16 // bounds the memory of a Writer
+	chunk        = 256     // rows that travel between row and Parquet at once
+)
+
+// Writer writes records to one file, which appears under its name when Close has succeeded; until then it has a
+// temporary one beside it. A Writer holds some MiB, however many records there are. It is not safe for concurrent use.
+type Writer struct {
+	path    string
+	file    *renameio.PendingFile
+	parquet *parquet.GenericWriter[row]
+	boards  boards
+	rows    []row
+	written int64
+	failed  error // of the file: there is no use in going on
+}
+
+// Create begins a file. Close replaces one that has the name already.
+func Create(path string) (*Writer, error) {
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return nil, fmt.Errorf("records %s: %w", path, err)
+	}
+	return &Writer{
+		path: path, file: file, rows: make([]row, 0, chunk),
+		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(&zstd.Codec{}),
+			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""), parquet.KeyValueMetadata(versionKey, version)),
+	}, nil
+}
+
+// Write adds a record, which it does not retain. A record with a value that Reader would refuse is an error
+// (*ColumnError) and is left out; any other error is the file's.
+func (w *Writer) Write(r *Record) error {
+	if w.failed != nil {
+		return w.failed
+	}
+	if err := r.check(&w.boards); err != nil {
+		return fmt.Errorf("record %d: %w", w.written, err)
+	}
+	w.rows = w.rows[:len(w.rows)+1]
+	last := &w.rows[len(w.rows)-1]
+	visits := append(last.Visits[:0], r.Visits...)
+	*last = row{
+		Rules: r.Rules.String(), OwnLo: r.Position.Own.Lo, OwnHi: r.Position.Own.Hi, AllLo: r.Position.All.Lo, AllHi: r.Position.All.Hi,
+		Visits: visits, Q: r.Q, Z: r.Z, GameOver: r.GameOver, Ply: int32(r.Ply), Source: r.Source.String(), Network: r.Network, Weight: r.Weight,
+	}
+	w.written++
+	if len(w.rows) == cap(w.rows) {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *Writer) flush() error {
+	if _, err := w.parquet.Write(w.rows); err != nil {
+		w.failed = fmt.Errorf("records %s: %w", w.path, err)
+	}
+	w.rows = w.rows[:0]
+	return w.failed
+}
+
+// Rows is how many records were written.
+func (w *Writer) Rows() int64 { return w.written }
+
+// Close completes the file and gives it its name. After an error there is none.
+func (w *Writer) Close() error {
+	if w.failed == nil {
+		_ = w.flush() // which is remembered
+	}
+	if err := errors.Join(w.failed, w.parquet.Close()); err != nil {
+		w.Abort()
+		return cmp.Or(w.failed, fmt.Errorf("records %s: %w", w.path, err))
+	}
+	if err := w.file.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("records %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// Abort drops the file and all records in it. After Close it does nothing.
+func (w *Writer) Abort() {
+	_ = w.file.Cleanup() // what is dropped cannot fail in a way that matters
+}
+
+// sources are the names of column source.
+var sources = func() map[string]eval.Source {
+	names := map[string]eval.Source{}
+	for s := eval.None; s <= eval.Solved; s++ {
+		names[s.String()] = s
+	}
+	return names
+}()
+
+// read turns a row into r, whose memory it reuses, and checks it.
+func (w *row) read(r *Record, boards *boards) error {
+	rules, err := boards.parse(w.Rules)
+	if err != nil {
+		return &ColumnError{"rules", w.Rules, err.Error()}
+	}
+	source, ok := sources[w.Source]
+	if !ok {
+		return &ColumnError{"source", w.Source, "which is unknown"}
+	}
+	*r = Record{
+		Rules: rules, Position: game.Position{Own: game.Bits{Lo: w.OwnLo, Hi: w.OwnHi}, All: game.Bits{Lo: w.AllLo, Hi: w.AllHi}},
+		Visits: append(r.Visits[:0], w.Visits...), Q: w.Q, Z: w.Z, GameOver: w.GameOver, Ply: int(w.Ply),
+		Source: source, Network: w.Network, Weight: w.Weight,
+	}
+	return r.check(boards)
+}

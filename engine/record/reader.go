@@ -1,0 +1,269 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Reader reads the records of several files in their order, as one stream whose rows are numbered from 0. Its memory
+// does not grow with the files. It is not safe for concurrent use.
+type Reader struct {
+	paths  []string
+	counts []int64 // rows of each file
+	total  int64
+	boards boards
+
+	open   *os.File // the file being read, or nil
+	groups []parquet.RowGroup
+	file   int   // index of the next file to open, or of the open one
+	group  int   // of the open file: the next row group
+	left   int64 // rows of the group under way that were not read from it yet
+	reader *parquet.GenericReader[row]
+	buffer [chunk]row
+	ahead  []row // rows of the buffer that are still to be handed out
+	at     int64 // the next row of the open file
+	err    error // a failure of the file; only SeekRow goes on after it
+}
+
+// Open looks at all files and counts their rows. The error says which one is no file of records.
+func Open(paths ...string) (*Reader, error) {
+	r := &Reader{paths: paths}
+	for _, path := range paths {
+		f, groups, err := openFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("records %s: %w", path, err)
+		}
+		f.Close()
+		r.counts = append(r.counts, rowsOf(groups))
+		r.total += rowsOf(groups)
+	}
+	return r, nil
+}
+
+// Rows is the number of records in all files.
+func (r *Reader) Rows() int64 { return r.total }
+
+// Close closes the file being read.
+func (r *Reader) Close() error {
+	return r.closeFile()
+}
+
+// Next reads the next record into rec, whose memory it reuses; io.EOF comes after the last. Other errors name the file,
+// the row in it counted from 0 (as pandas and DuckDB's file_row_number do), and, where a value is wrong, its column
+// (*ColumnError). After a *ColumnError the next call gives the record behind it; after others it fails again.
+func (r *Reader) Next(rec *Record) error {
+	for len(r.ahead) == 0 {
+		if r.err == nil {
+			r.err = r.fill()
+		}
+		if r.err != nil {
+			return r.err
+		}
+	}
+	from := &r.ahead[0]
+	r.ahead = r.ahead[1:]
+	r.at++
+	if err := from.read(rec, &r.boards); err != nil {
+		return fmt.Errorf("records %s: row %d: %w", r.paths[r.file], r.at-1, err)
+	}
+	return nil
+}
+
+// SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the page in which the row is.
+func (r *Reader) SeekRow(n int64) error {
+	if n < 0 || n > r.total {
+		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
+	}
+	r.err = r.closeFile()
+	r.file = 0
+	for r.file < len(r.paths) && n >= r.counts[r.file] {
+		n -= r.counts[r.file]
+		r.file++
+	}
+	if r.file == len(r.paths) || r.err != nil {
+		return r.err
+	}
+	r.err = r.within(func() error { return r.seekInFile(n) })
+	return r.err
+}
+
+func (r *Reader) seekInFile(n int64) error {
+	if err := r.openNext(); err != nil {
+		return err
+	}
+	for n >= r.groups[r.group].NumRows() {
+		n -= r.groups[r.group].NumRows()
+		r.at += r.groups[r.group].NumRows()
+		r.group++
+	}
+	r.startGroup()
+	r.left -= n
+	r.at += n
+	return r.reader.SeekToRow(n)
+}
+
+// fill reads a few rows into the buffer, if need be of the next group or file. It may read none without an error.
+func (r *Reader) fill() error {
+	if r.open == nil && r.file == len(r.paths) {
+		return io.EOF
+	}
+	return r.within(func() error {
+		switch {
+		case r.open == nil:
+			return r.openNext()
+		case r.left > 0:
+			n, err := r.reader.Read(r.buffer[:min(chunk, r.left)])
+			r.ahead = r.buffer[:n]
+			r.left -= int64(n)
+			if n > 0 { // an error comes again
+				return nil
+			}
+			if err == nil || errors.Is(err, io.EOF) {
+				err = fmt.Errorf("its row group ends %d rows before it should: the file is damaged", r.left)
+			}
+			return err
+		case r.group < len(r.groups):
+			r.startGroup()
+			return nil
+		}
+		if err := r.closeFile(); err != nil {
+			return err
+		}
+		r.file++
+		return nil
+	})
+}
+
+// within names the file and row in an error, and makes one of a panic: the Parquet library trusts some of what it
+// reads.
+func (r *Reader) within(do func() error) (err error) {
+	path, row := r.paths[r.file], &r.at
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the file is damaged: %v", p)
+		}
+		if err != nil {
+			err = fmt.Errorf("records %s: row %d: %w", path, *row, err)
+		}
+	}()
+	return do()
+}
+
+func (r *Reader) openNext() error {
+	f, groups, err := openFile(r.paths[r.file])
+	if err != nil {
+		return err
+	}
+	if n := rowsOf(groups); n != r.counts[r.file] {
+		return errors.Join(fmt.Errorf("has %d rows, and had %d before: it was replaced while it was read", n, r.counts[r.file]), f.Close())
+	}
+	r.open, r.groups, r.group, r.left, r.at = f, groups, 0, 0, 0
+	return nil
+}
+
+func (r *Reader) startGroup() {
+	if r.reader != nil {
+		r.reader.Close()
+	}
+	g := r.groups[r.group]
+	r.reader = parquet.NewGenericRowGroupReader[row](g)
+	r.left = g.NumRows()
+	r.group++
+}
+
+func (r *Reader) closeFile() error {
+	if r.open == nil {
+		return nil
+	}
+	if r.reader != nil {
+		r.reader.Close()
+	}
+	err := r.open.Close()
+	r.open, r.reader, r.groups, r.ahead, r.left, r.at = nil, nil, nil, nil, 0, 0
+	return err
+}
+
+func rowsOf(groups []parquet.RowGroup) (n int64) {
+	for _, g := range groups {
+		n += g.NumRows()
+	}
+	return n
+}
+
+// openFile opens a file and checks that its footer is that of records.
+func openFile(path string) (f *os.File, groups []parquet.RowGroup, err error) {
+	f, err = os.Open(path)
+	if err != nil {
+		return nil, nil, errors.Unwrap(err) // the path is named already
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the file is damaged: %v", p)
+		}
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("is not a regular file")
+	}
+	file, err := parquet.OpenFile(f, info.Size())
+	if err != nil {
+		return nil, nil, fmt.Errorf("is not a whole Parquet file: %w", err)
+	}
+	if err := checkFooter(file); err != nil {
+		return nil, nil, err
+	}
+	return f, file.RowGroups(), nil
+}
+
+func checkFooter(file *parquet.File) error {
+	switch v, ok := file.Lookup(versionKey); {
+	case !ok:
+		return fmt.Errorf("is a Parquet file, but not of training records: its metadata has no %s", versionKey)
+	case v != version:
+		return fmt.Errorf("metadata %s is %.40q, but this evald reads version %s: use the evald that wrote it, or a newer one", versionKey, v, version)
+	}
+	if err := checkSchema(file.Schema()); err != nil {
+		return err
+	}
+	for i, g := range file.RowGroups() {
+		if g.NumRows() < 0 || g.NumRows() > 1<<40 {
+			return fmt.Errorf("row group %d has %d rows: the file is damaged", i, g.NumRows())
+		}
+	}
+	if got, want := rowsOf(file.RowGroups()), file.NumRows(); got != want {
+		return fmt.Errorf("has %d rows, but its row groups have %d: the file is damaged", want, got)
+	}
+	return nil
+}
+
+// checkSchema compares column by column, so that an error can name one.
+func checkSchema(got *parquet.Schema) error {
+	have := map[string]parquet.Field{}
+	for _, f := range got.Fields() {
+		have[f.Name()] = f
+	}
+	for _, want := range schema.Fields() {
+		f, ok := have[want.Name()]
+		if !ok {
+			return fmt.Errorf("column %s is missing", want.Name())
+		}
+		if !parquet.EqualNodes(f, want) {
+			return fmt.Errorf("column %s is %v, want %v", want.Name(), f, want)
+		}
+		delete(have, want.Name())
+	}
+	for name := range have {
+		return fmt.Errorf("column %s is unknown", name)
+	}
+	return nil
+}

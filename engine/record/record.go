@@ -1,0 +1,218 @@
+// Package record is training records as Parquet files: positions with what a search thought of them and how their
+// games ended. Writer writes one file, Reader reads any number of them as one stream, and ReadSolved makes records of
+// exact scores.
+//
+// # Columns
+//
+// All are required (never null). Values are those of the side to move.
+//
+//	rules     string        the game: columns x rows x in-a-row, "7x6x4"; "3x3x3free" without gravity
+//	own_lo    uint64        stones of the side to move, bits 0 to 63
+//	own_hi    uint64        and 64 to 127; 0 on boards of at most 64 bits, such as 7x6
+//	all_lo    uint64        stones of both sides
+//	all_hi    uint64
+//	visits    list<uint32>  visits of each action in the search; empty where there was none
+//	q         float         value of the search's root, -1 to 1
+//	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
+//	gameover  uint8         the position itself: 0 not over, 1 the side to move has won, 2 the other side, 3 drawn
+//	ply       int32         stones on the board
+//	source    string        who evaluated: gpu, cpu, cache, terminal, bitsquares .. solver; none where nobody did
+//	network   string        the network's name, or empty
+//	weight    float         of the record in the loss, from 0
+//
+// Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
+// cell in column c and row r holds a stone of the side to move where own_lo >> (7*c + r) & 1. Actions are columns from
+// the left; without gravity they are cells, row by row from the top left. Files are compressed with zstd, and their
+// metadata has evald.records = 1, the version of all this.
+package record
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Record is one position to learn from. All values are those of the side to move.
+type Record struct {
+	Rules    game.Rules
+	Position game.Position
+	Visits   []uint32 // by action, 0 where illegal and not 0 everywhere; empty where there was no search or the game is over
+	Q        float32  // value of the search's root, -1 to 1
+	Z        int8     // outcome of the game: 1 won, 0 drawn, -1 lost
+	GameOver uint8    // NotOver, OwnWin, OtherWin or Drawn
+	Ply      int      // stones on the board
+	Source   eval.Source
+	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty where none did
+	Weight   float32 // in the loss, from 0
+}
+
+// The classes of GameOver, in the order of the network's output.
+const (
+	NotOver  uint8 = iota
+	OwnWin         // the side to move has a line
+	OtherWin       // the other side has one
+	Drawn
+)
+
+// GameOver is the class of a position.
+func GameOver(board *game.Board, p game.Position) uint8 {
+	return [...]uint8{game.Ongoing: NotOver, game.Win: OwnWin, game.Draw: Drawn, game.Loss: OtherWin}[board.Result(p)]
+}
+
+// maxNetwork bounds the name of a network, in bytes.
+const maxNetwork = 255
+
+// ColumnError says what is wrong with one value of a record.
+type ColumnError struct {
+	Column string
+	Value  any
+	Reason string
+}
+
+// plain is text that an error shows without quotes.
+type plain string
+
+func (e *ColumnError) Error() string {
+	if text, ok := e.Value.(string); ok {
+		return fmt.Sprintf("column %s is %.40q, %s", e.Column, text, e.Reason)
+	}
+	return fmt.Sprintf("column %s is %v, %s", e.Column, e.Value, e.Reason)
+}
+
+// check says which column has a value that it cannot have, or nil. It is what both Writer and Reader ask for.
+func (r *Record) check(boards *boards) error {
+	board, err := boards.get(r.Rules)
+	if err != nil {
+		return &ColumnError{"rules", r.Rules.String(), err.Error()}
+	}
+	if err := checkPosition(board, r.Position); err != nil {
+		return err
+	}
+	if err := r.checkVisits(board); err != nil {
+		return err
+	}
+	switch {
+	case !(r.Q >= -1 && r.Q <= 1):
+		return &ColumnError{"q", r.Q, "must be -1 to 1"}
+	case r.Z < -1 || r.Z > 1:
+		return &ColumnError{"z", r.Z, "must be 1, 0 or -1"}
+	case r.Ply != r.Position.Plies():
+		return &ColumnError{"ply", r.Ply, fmt.Sprintf("but %d stones are on the board", r.Position.Plies())}
+	case r.Source > eval.Solved:
+		return &ColumnError{"source", r.Source.String(), "which is unknown"}
+	case len(r.Network) > maxNetwork || !utf8.ValidString(r.Network):
+		return &ColumnError{"network", r.Network, fmt.Sprintf("must be UTF-8 of at most %d bytes", maxNetwork)}
+	case !(r.Weight >= 0 && r.Weight <= math.MaxFloat32):
+		return &ColumnError{"weight", r.Weight, "must be a finite number from 0"}
+	}
+	return r.checkEnd(board)
+}
+
+// checkEnd compares gameover and z with the board.
+func (r *Record) checkEnd(board *game.Board) error {
+	if want := GameOver(board, r.Position); r.GameOver != want {
+		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, board.Result(r.Position))}
+	}
+	if want := [...]int8{NotOver: r.Z, OwnWin: 1, OtherWin: -1, Drawn: 0}[r.GameOver]; r.Z != want {
+		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", board.Result(r.Position))}
+	}
+	return nil
+}
+
+func checkPosition(board *game.Board, p game.Position) error {
+	wrong := func(column string, b game.Bits, reason string) error {
+		if b.Hi != 0 {
+			return &ColumnError{column + "_hi, " + column + "_lo", plain(fmt.Sprintf("%#x, %#x", b.Hi, b.Lo)), reason}
+		}
+		return &ColumnError{column + "_lo", plain(fmt.Sprintf("%#x", b.Lo)), reason}
+	}
+	if outside := p.All.AndNot(board.Full()); !outside.IsZero() {
+		return wrong("all", p.All, fmt.Sprintf("but bit %d is no cell of %v", outside.First(), board.Rules()))
+	}
+	if alone := p.Own.AndNot(p.All); !alone.IsZero() {
+		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", alone.First()))
+	}
+	// A mark that disagrees with the stones is possible in observations: one stone more on either side is right.
+	if own, other := p.Own.OnesCount(), p.Other().OnesCount(); own-other > 1 || other-own > 1 {
+		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", own, other))
+	}
+	if board.Rules().Gravity {
+		// A stone floats where the cell below it is empty. The guard bit above each column is never set, so that the
+		// shift carries nothing from one column into the next; bottom cells need no support.
+		unsupported := p.All.AndNot(p.All.Shl(1))
+		for ; !unsupported.IsZero(); unsupported = unsupported.WithoutFirst() {
+			if at := unsupported.First(); at%(board.Rows()+1) != 0 {
+				return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", at))
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Record) checkVisits(board *game.Board) error {
+	if len(r.Visits) == 0 {
+		return nil
+	}
+	if len(r.Visits) != board.Actions() {
+		return &ColumnError{"visits", plain(fmt.Sprintf("of %d actions", len(r.Visits))), fmt.Sprintf("but %v has %d", board.Rules(), board.Actions())}
+	}
+	if result := board.Result(r.Position); result != game.Ongoing {
+		return &ColumnError{"visits", r.Visits, fmt.Sprintf("but the game is over (%v); leave them empty", result)}
+	}
+	any := false
+	for a, n := range r.Visits {
+		any = any || n > 0
+		if n > 0 && !board.CanPlay(r.Position, a) {
+			return &ColumnError{"visits", r.Visits, fmt.Sprintf("but action %d is illegal", a)}
+		}
+	}
+	if !any {
+		return &ColumnError{"visits", r.Visits, "which is no policy; leave them empty"}
+	}
+	return nil
+}
+
+// boards keeps the boards of the rules that were seen last: files may mix a few games.
+type boards struct {
+	last  *game.Board
+	known map[game.Rules]*game.Board
+
+	text  string // rules that were parsed last
+	rules game.Rules
+}
+
+// maxBoards bounds the memory that a file with all rules in the world can ask for.
+const maxBoards = 32
+
+func (b *boards) parse(text string) (game.Rules, error) {
+	if text != b.text {
+		rules, err := game.ParseRules(text)
+		if err != nil {
+			return game.Rules{}, err
+		}
+		b.text, b.rules = text, rules
+	}
+	return b.rules, nil
+}
+
+func (b *boards) get(r game.Rules) (*game.Board, error) {
+	if b.last != nil && b.last.Rules() == r {
+		return b.last, nil
+	}
+	if board, ok := b.known[r]; ok {
+		b.last = board
+		return board, nil
+	}
+	board, err := game.NewBoard(r)
+	if err != nil {
+		return nil, err
+	}
+	if b.known == nil || len(b.known) >= maxBoards {
+		b.known = map[game.Rules]*game.Board{}
+	}
+	b.known[r], b.last = board, board
+	return board, nil
+}

@@ -1,0 +1,550 @@
+package record_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record"
+)
+
+// records draws n valid records of all boards.
+func records(seed uint64, n int) []record.Record {
+	r := gametest.Rand(seed)
+	boards := gametest.Boards()
+	rs := make([]record.Record, n)
+	for i := range rs {
+		b := boards[r.IntN(len(boards))]
+		p := gametest.Position(r, b, r.IntN(b.Cells()+1), false)
+		rec := record.Record{
+			Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
+			Source: eval.Source(r.IntN(int(eval.Solved) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
+		}
+		switch {
+		case rec.GameOver != record.NotOver:
+			rec.Z = [...]int8{record.OwnWin: 1, record.OtherWin: -1, record.Drawn: 0}[rec.GameOver]
+		case r.IntN(4) > 0:
+			rec.Visits = make([]uint32, b.Actions())
+			for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
+				rec.Visits[b.Action(legal.First())] = 1 + r.Uint32()/2
+			}
+		}
+		rs[i] = rec
+	}
+	return rs
+}
+
+func write(t testing.TB, path string, rs []record.Record) {
+	t.Helper()
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rs {
+		if err := w.Write(&rs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.Rows() != int64(len(rs)) {
+		t.Errorf("Rows is %d after %d records", w.Rows(), len(rs))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, paths ...string) *record.Reader {
+	t.Helper()
+	r, err := record.Open(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// rest reads to the end.
+func rest(t testing.TB, r *record.Reader) (rs []record.Record) {
+	t.Helper()
+	for {
+		var rec record.Record
+		err := r.Next(&rec)
+		if errors.Is(err, io.EOF) {
+			return rs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, rec)
+	}
+}
+
+// Whatever is written to however many files comes back in order, from any row on.
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		var all []record.Record
+		var paths []string
+		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 600), 0, 3).Draw(rt, "rows") {
+			rs := records(rapid.Uint64().Draw(rt, "seed"), n)
+			path := filepath.Join(dir, fmt.Sprintf("%d.parquet", i))
+			write(t, path, rs)
+			all, paths = append(all, rs...), append(paths, path)
+		}
+		r := open(t, paths...)
+		defer r.Close()
+		if r.Rows() != int64(len(all)) {
+			rt.Fatalf("Rows is %d, want %d", r.Rows(), len(all))
+		}
+		if diff := cmp.Diff(all, rest(t, r), cmpopts.EquateEmpty()); diff != "" {
+			rt.Fatal(diff)
+		}
+		for range 3 {
+			from := rapid.IntRange(0, len(all)).Draw(rt, "from")
+			if err := r.SeekRow(int64(from)); err != nil {
+				rt.Fatal(err)
+			}
+			if diff := cmp.Diff(all[from:], rest(t, r), cmpopts.EquateEmpty()); diff != "" {
+				rt.Fatalf("from row %d: %s", from, diff)
+			}
+		}
+	})
+}
+
+// More rows than a row group holds: the count, the seek and the memory.
+func TestLargeFile(t *testing.T) {
+	const n, different = 200_000, 1000
+	rs := records(1, different)
+	path := filepath.Join(t.TempDir(), "large.parquet")
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, peak := heap(), uint64(0)
+	for i := range n {
+		rs[i%different].Weight = float32(i)
+		if err := w.Write(&rs[i%different]); err != nil {
+			t.Fatal(err)
+		}
+		if i%20_000 == 0 {
+			peak = max(peak, heap())
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, path, path)
+	if r.Rows() != 2*n {
+		t.Fatalf("Rows is %d, want %d", r.Rows(), 2*n)
+	}
+	var rec record.Record
+	for i := range 2 * n {
+		if err := r.Next(&rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Weight != float32(i%n) {
+			t.Fatalf("row %d has weight %v", i, rec.Weight)
+		}
+		if i%20_000 == 0 {
+			peak = max(peak, heap())
+		}
+	}
+	// A row group of 65536 rows is under 8 MiB in memory.
+	if grown := int64(peak) - int64(base); grown > 64<<20 {
+		t.Errorf("%d MiB of heap in use, want less than 64", grown>>20)
+	}
+	for _, at := range []int64{0, 65535, 65536, 131_072, n - 1, n, n + 70_000, 2*n - 1} {
+		if err := r.SeekRow(at); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Next(&rec); err != nil || rec.Weight != float32(at%n) {
+			t.Errorf("row %d has weight %v, error %v", at, rec.Weight, err)
+		}
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse
+}
+
+func TestSeekRowRange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	write(t, path, records(1, 3))
+	r := open(t, path)
+	for _, n := range []int64{-1, 4} {
+		if err := r.SeekRow(n); err == nil || err.Error() != fmt.Sprintf("records: no row %d: there are 3", n) {
+			t.Errorf("SeekRow(%d): %v", n, err)
+		}
+	}
+	if got := len(rest(t, r)); got != 3 {
+		t.Errorf("%d records after refused seeks, want 3", got)
+	}
+}
+
+// connect4 is a good record on 7x6: columns 4, 4, 5 were played.
+func connect4() record.Record {
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves("445")
+	if err != nil {
+		panic(err)
+	}
+	return record.Record{
+		Rules: game.Connect4, Position: p, Visits: []uint32{1, 2, 3, 4, 5, 6, 7}, Q: 0.5, Z: 1, Ply: 3, Source: eval.Searched, Weight: 1,
+	}
+}
+
+// bad are records with one wrong value and the error that names it.
+var bad = []struct {
+	name   string
+	change func(*record.Record)
+	want   string
+}{
+	{"rules", func(r *record.Record) { r.Rules.Rows = 0 }, `column rules is "7x0x4", rows "0": must be 1 or more`},
+	{"outside", func(r *record.Record) { r.Position.All.Lo |= 1 << 6 }, "column all_lo is 0x10600040, but bit 6 is no cell of 7x6x4"},
+	{"outside, high", func(r *record.Record) { r.Position.All.Hi = 1 }, "column all_hi, all_lo is 0x1, 0x10600000, but bit 64 is no cell of 7x6x4"},
+	{"own alone", func(r *record.Record) { r.Position.Own.Lo |= 1 }, "column own_lo is 0x400001, but bit 0 is not among all stones"},
+	{"turns", func(r *record.Record) { r.Position.Own = game.Bits{} }, "column own_lo is 0x0, but 0 stones against 3 cannot come of moves in turn"},
+	{"floats", func(r *record.Record) { r.Position.All.Lo |= 1 << 36; r.Position.Own.Lo |= 1 << 36 }, "column all_lo is 0x1010600000, but the stone of bit 36 floats"},
+	{"visits, length", func(r *record.Record) { r.Visits = r.Visits[:6] }, "column visits is of 6 actions, but 7x6x4 has 7"},
+	{"visits, none", func(r *record.Record) { clear(r.Visits) }, "column visits is [0 0 0 0 0 0 0], which is no policy; leave them empty"},
+	{"visits, illegal", fullColumn, "column visits is [0 0 0 9 0 0 0], but action 3 is illegal"},
+	{"visits, over", func(r *record.Record) { over(r); r.Visits = make([]uint32, 7) }, "column visits is [0 0 0 0 0 0 0], but the game is over (loss); leave them empty"},
+	{"q", func(r *record.Record) { r.Q = -1.5 }, "column q is -1.5, must be -1 to 1"},
+	{"q NaN", func(r *record.Record) { r.Q = float32(math.NaN()) }, "column q is NaN, must be -1 to 1"},
+	{"z", func(r *record.Record) { r.Z = 2 }, "column z is 2, must be 1, 0 or -1"},
+	{"z, over", func(r *record.Record) { over(r); r.Z = 1 }, "column z is 1, but the game is over (loss)"},
+	{"gameover", func(r *record.Record) { r.GameOver = 1 }, "column gameover is 1, but the position's class is 0 (ongoing)"},
+	{"gameover, range", func(r *record.Record) { r.GameOver = 200 }, "column gameover is 200, but the position's class is 0 (ongoing)"},
+	{"ply", func(r *record.Record) { r.Ply = 4 }, "column ply is 4, but 3 stones are on the board"},
+	{"source", func(r *record.Record) { r.Source = 99 }, `column source is "source 99", which is unknown`},
+	{"network", func(r *record.Record) { r.Network = "\xff" }, `column network is "\xff", must be UTF-8 of at most 255 bytes`},
+	{"weight", func(r *record.Record) { r.Weight = -1 }, "column weight is -1, must be a finite number from 0"},
+	{"weight NaN", func(r *record.Record) { r.Weight = float32(math.NaN()) }, "column weight is NaN, must be a finite number from 0"},
+	{"weight infinite", func(r *record.Record) { r.Weight = float32(math.Inf(1)) }, "column weight is +Inf, must be a finite number from 0"},
+}
+
+func play(r *record.Record, moves string) {
+	p, _, err := game.MustBoard(game.Connect4).ParseMoves(moves)
+	if err != nil {
+		panic(err)
+	}
+	r.Position, r.Ply = p, p.Plies()
+}
+
+func fullColumn(r *record.Record) {
+	play(r, "444444")
+	r.Visits = []uint32{0, 0, 0, 9, 0, 0, 0}
+}
+
+func over(r *record.Record) {
+	play(r, "1212121")
+	r.Visits, r.GameOver, r.Z = nil, record.OtherWin, -1
+}
+
+// Each bad value is refused when it is written, which costs nothing but the record, and again when a file of somebody
+// else has it, with the file and the row.
+func TestBadValues(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range bad {
+		t.Run(c.name, func(t *testing.T) {
+			good, wrong := connect4(), connect4()
+			c.change(&wrong)
+			path := filepath.Join(dir, "written.parquet")
+			w, err := record.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, step := range []struct {
+				rec  record.Record
+				want string
+			}{{good, ""}, {wrong, "record 1: " + c.want}, {good, ""}} {
+				if err := w.Write(&step.rec); text(err) != step.want {
+					t.Errorf("write %d: %v, want %s", i, err, step.want)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := rest(t, open(t, path)); len(got) != 2 {
+				t.Errorf("%d records in the file, want the 2 good ones", len(got))
+			}
+
+			foreign := filepath.Join(dir, "foreign.parquet")
+			record.WriteUnchecked(t, foreign, good, wrong, good)
+			r := open(t, foreign)
+			var rec record.Record
+			for i, want := range []string{"", "records " + foreign + ": row 1: " + c.want, "", "EOF"} {
+				err := r.Next(&rec)
+				if text(err) != want {
+					t.Errorf("read %d: %v, want %s", i, err, want)
+				}
+				if wrong, ok := errors.AsType[*record.ColumnError](err); ok != (i == 1) {
+					t.Errorf("read %d: column error %v", i, wrong)
+				}
+			}
+		})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A mark that disagrees with the stones is an observation's right; then the side to move may have won.
+func TestOwnWin(t *testing.T) {
+	rec := connect4()
+	over(&rec)
+	rec.Position.Own, rec.GameOver, rec.Z = rec.Position.Other(), record.OwnWin, 1
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	write(t, path, []record.Record{rec})
+	if diff := cmp.Diff([]record.Record{rec}, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWriterIsAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.parquet")
+	write(t, path, records(1, 5))
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := connect4()
+	if err := w.Write(&rec); err != nil {
+		t.Fatal(err)
+	}
+	if got := rest(t, open(t, path)); len(got) != 5 {
+		t.Errorf("%d records under the name before Close, want the 5 old ones", len(got))
+	}
+	w.Abort()
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("after Abort there are %v, %v; want the old file alone", files, err)
+	}
+	if _, err := record.Create(filepath.Join(dir, "none", "a.parquet")); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.parquet")
+	write(t, good, records(1, 300))
+	whole, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type other struct {
+		Rules string `parquet:"rules"`
+	}
+	parquetOf := func(options ...parquet.WriterOption) []byte {
+		var b bytes.Buffer
+		if err := parquet.Write(&b, []other{{"7x6x4"}}, options...); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for _, c := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"empty", nil, "is not a whole Parquet file"},
+		{"text", []byte(strings.Repeat("no Parquet at all\n", 20)), "is not a whole Parquet file"},
+		{"cut", whole[:len(whole)-1], "is not a whole Parquet file"},
+		{"half", whole[:len(whole)/2], "is not a whole Parquet file"},
+		{"foreign", parquetOf(), "not of training records: its metadata has no evald.records"},
+		{"newer", parquetOf(parquet.KeyValueMetadata("evald.records", "2")), `metadata evald.records is "2", but this evald reads version 1`},
+		{"columns", parquetOf(parquet.KeyValueMetadata("evald.records", "1")), "column own_lo is missing"},
+	} {
+		path := filepath.Join(dir, c.name)
+		if err := os.WriteFile(path, c.content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := record.Open(good, path)
+		if err == nil || !strings.HasPrefix(err.Error(), "records "+path+": ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	if _, err := record.Open(filepath.Join(dir, "nonesuch")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := record.Open(dir); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
+		t.Errorf("a folder: %v", err)
+	}
+}
+
+// A byte changed anywhere gives the same records, or an error that names the file; never a panic, and never other
+// positions: pages have checksums.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	rs := records(3, 400)
+	write(t, path, rs)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := gametest.Rand(1)
+	errs := 0
+	for range 300 {
+		damaged := bytes.Clone(whole)
+		damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
+		if err := os.WriteFile(path, damaged, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := readAll(path, func(i int, r *record.Record) {
+			if i >= len(rs) || r.Position != rs[i].Position {
+				t.Errorf("row %d is another position", i)
+			}
+		}); err != nil {
+			errs++
+			if !strings.HasPrefix(err.Error(), "records "+path+": ") {
+				t.Errorf("error %v does not begin with the file", err)
+			}
+		}
+	}
+	if errs < 150 {
+		t.Errorf("%d of 300 damaged files were found out", errs)
+	}
+}
+
+// readAll stops at the first error that is not of a single value.
+func readAll(path string, visit func(i int, r *record.Record)) error {
+	r, err := record.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var rec record.Record
+	for i := 0; ; i++ {
+		err := r.Next(&rec)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if _, ok := errors.AsType[*record.ColumnError](err); err != nil && !ok {
+			return err
+		}
+		if err == nil {
+			visit(i, &rec)
+		}
+	}
+}
+
+// A file replaced by a shorter one between Open and Next.
+func TestReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	write(t, path, records(1, 5))
+	r := open(t, path)
+	write(t, path, records(1, 4))
+	var rec record.Record
+	want := "records " + path + ": row 0: has 4 rows, and had 5 before: it was replaced while it was read"
+	for range 2 {
+		if err := r.Next(&rec); text(err) != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func TestReadSolved(t *testing.T) {
+	const lines = `# from evald solve --scores
+44444 -2 1 -2 0 -2 2 2
+{"line":1,"position":"3x3x3free:519","scores":[null,0,-1,-1,null,-1,-1,-1,null]}
+444444 -3 -2 -2 -1000 -3 -2 -3
+`
+	got, err := record.ReadSolved(strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p1, _, _ := game.MustBoard(game.Connect4).ParseMoves("44444")
+	p2, _, _ := game.MustBoard(game.TicTacToe).ParseMoves("519")
+	p3, _, _ := game.MustBoard(game.Connect4).ParseMoves("444444")
+	want := []record.Record{
+		{Rules: game.Connect4, Position: p1, Visits: []uint32{0, 0, 0, 0, 0, 1, 1}, Q: 1, Z: 1, Ply: 5, Source: eval.Solved, Weight: 1},
+		{Rules: game.TicTacToe, Position: p2, Visits: []uint32{0, 1, 0, 0, 0, 0, 0, 0, 0}, Ply: 3, Source: eval.Solved, Weight: 1},
+		{Rules: game.Connect4, Position: p3, Visits: []uint32{0, 1, 1, 0, 0, 1, 0}, Q: -1, Z: -1, Ply: 6, Source: eval.Solved, Weight: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	write(t, filepath.Join(t.TempDir(), "solved.parquet"), got) // they are valid
+	if _, err := record.ReadSolved(strings.NewReader("44 1 2\n")); text(err) != "solved positions: line 1: has 2 scores, but 7x6x4 has 7 moves" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "seed.parquet")
+	for _, n := range []int{0, 1, 40} {
+		write(f, path, records(1, n))
+		file, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		path := filepath.Join(t.TempDir(), "fuzz.parquet")
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		boards := map[game.Rules]*game.Board{}
+		_ = readAll(path, func(i int, r *record.Record) { // errors are right; what passes must be a position
+			b := boards[r.Rules]
+			if b == nil {
+				b = game.MustBoard(r.Rules)
+				boards[r.Rules] = b
+			}
+			if r.GameOver != record.GameOver(b, r.Position) || r.Ply != r.Position.Plies() || r.Z < -1 || r.Z > 1 {
+				t.Errorf("row %d is %+v", i, r)
+			}
+		})
+	})
+}
+
+// DuckDB, pandas and pyarrow read the files, and evald reads one that pyarrow wrote.
+func TestPeers(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with duckdb, pandas and pyarrow (see .ci/requirements.txt)")
+	}
+	dir := t.TempDir()
+	ours, theirs := filepath.Join(dir, "ours.parquet"), filepath.Join(dir, "theirs.parquet")
+	rs := append(records(5, 500), connect4())
+	write(t, ours, rs)
+	out, err := exec.Command(python, "testdata/peers.py", ours, theirs).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want, err := os.ReadFile("testdata/peers.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(out)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(rs, rest(t, open(t, theirs)), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
