@@ -14,6 +14,7 @@ type Config struct {
 	Network   string  `json:"network"`   // net.ParseConfig, such as 6x64
 	Init      string  `json:"init"`      // the file that the weights begin with, "" for fresh ones
 	Rules     string  `json:"rules"`     // game.ParseRules, such as 7x6x4
+	Records   int64   `json:"records"`   // how many the run learns from, so that it does not go on with others
 	Batch     int     `json:"batch"`     // examples a step
 	Steps     int     `json:"steps"`     // of the whole run
 	LR        float64 `json:"lr"`        // learning rate after the warm-up

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -32,9 +33,10 @@ type Trainer struct {
 
 // Report is one step.
 type Report struct {
-	Step int // counted from 1
-	Rate float64
-	Norm float64 // of the gradient, before it was cut
+	Step  int // counted from 1
+	Began time.Time
+	Rate  float64
+	Norm  float64 // of the gradient, before it was cut
 	Losses
 }
 
@@ -96,6 +98,7 @@ func (t *Trainer) Step() (Report, error) {
 }
 
 func (t *Trainer) doStep() (r Report, err error) {
+	began := time.Now()
 	if err := t.source(t.step, t.examples); err != nil {
 		return r, err
 	}
@@ -122,7 +125,7 @@ func (t *Trainer) doStep() (r Report, err error) {
 			follow(t.average.Weight(p.Name()).Float32s(), floats(p.Value()), keep)
 		}
 	}
-	return Report{t.step + 1, t.solver.rate, t.solver.norm, *losses}, nil
+	return Report{t.step + 1, began, t.solver.rate, t.solver.norm, *losses}, nil
 }
 
 // follow moves an average towards values.
