@@ -43,23 +43,23 @@ type Run struct {
 // OpenRun begins a run in a folder, which is made where there is none, or goes on with the one that is there. Arguments
 // are as in New.
 func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	r := &Run{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
+	if r.Trainer, err = New(c, initial, source, threads); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	if r.lock, err = os.OpenFile(r.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, err
 	}
 	if err := lock(r.lock); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	if r.Trainer, err = New(c, initial, source, threads); err != nil {
-		return nil, err
 	}
 	if err := r.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
