@@ -1,23 +1,359 @@
 package conv
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/cpu"
 )
 
-// A kernel of one weight in one corner shifts the board.
-func TestShift(t *testing.T) {
-	p := NewPool(0)
-	defer p.Close()
-	s := Shape{N: 1, I: 1, O: 1, H: 2, W: 3}
-	x, w, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 9), make([]float32, 6)
-	w[0] = 1 // y[r,c] = x[r-1,c-1]
-	p.Conv3x3(y, x, w, []float32{10}, s, Then{})
-	if want := []float32{10, 10, 10, 10, 11, 12}; !slices.Equal(y, want) {
-		t.Errorf("Conv3x3 = %v, want %v", y, want)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A processor that can take a fast path takes it, unless the build leaves them out.
+func TestPaths(t *testing.T) {
+	var got, want []string
+	for _, k := range paths() {
+		got = append(got, k.name)
 	}
-	p.Conv3x3InputGrad(y, x, w, s, Grad{})
-	if want := []float32{5, 6, 0, 0, 0, 0}; !slices.Equal(y, want) {
-		t.Errorf("Conv3x3InputGrad = %v, want %v", y, want)
+	if cgo && cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
+		want = append(want, "avx512")
+	}
+	if cgo && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		want = append(want, "avx2")
+	}
+	if want = append(want, "go"); !slices.Equal(got, want) {
+		t.Errorf("paths %v, want %v", got, want)
+	}
+}
+
+// guarded is memory of the given size between words that nobody may write to.
+type guarded struct {
+	t     *testing.T
+	whole []float32
+}
+
+const guards, guardWord = 16, 12345.5
+
+func newGuarded(t *testing.T, size int, value func() float32) (*guarded, []float32) {
+	g := &guarded{t, make([]float32, size+2*guards)}
+	for i := range g.whole {
+		g.whole[i] = guardWord
+	}
+	inside := g.whole[guards : guards+size : guards+size]
+	for i := range inside {
+		inside[i] = value()
+	}
+	return g, inside
+}
+
+func (g *guarded) check(name string) {
+	g.t.Helper()
+	for i, v := range g.whole {
+		if (i < guards || i >= len(g.whole)-guards) && v != guardWord {
+			g.t.Errorf("%s: wrote %g at element %d of %d", name, v, i-guards, len(g.whole)-2*guards)
+		}
+	}
+}
+
+// problem is a convolution with all its buffers.
+type problem struct {
+	s                                        Shape
+	k                                        int
+	x, weight, bias, dy, add, y, dadd, y0    []float32
+	then                                     Then
+	grad                                     Grad
+	gotY, gotDx, gotDweight, gotDbias, masks []float32
+	guards                                   map[string]*guarded
+}
+
+func newProblem(t *testing.T, rng *rand.Rand, s Shape, k int) *problem {
+	p := &problem{s: s, k: k, guards: map[string]*guarded{}}
+	random := func() float32 { return float32(rng.NormFloat64()) }
+	nan := func() float32 { return float32(math.NaN()) } // whatever is not written shows
+	buffer := func(name string, size int, value func() float32) []float32 {
+		g, inside := newGuarded(t, size, value)
+		p.guards[name] = g
+		return inside
+	}
+	in, out, weights := s.N*s.I*s.H*s.W, s.N*s.O*s.H*s.W, s.O*s.I*k*k
+	p.x, p.dy = buffer("x", in, random), buffer("dy", out, random)
+	p.weight, p.bias = buffer("weight", weights, random), buffer("bias", s.O, random)
+	p.add, p.dadd, p.y0 = buffer("add", out, random), buffer("dadd", in, random), buffer("y0", out, random)
+	p.gotY, p.gotDx = buffer("y", out, nan), buffer("dx", in, nan)
+	p.gotDweight, p.gotDbias = buffer("dweight", weights, nan), buffer("dbias", s.O, nan)
+	choose := func(x []float32) []float32 {
+		if rng.IntN(2) == 0 {
+			return nil
+		}
+		return x
+	}
+	p.then = Then{Add: choose(p.add), ReLU: rng.IntN(2) == 0}
+	p.grad = Grad{Y: choose(p.y0), Add: choose(p.dadd), X: choose(p.x)}
+	return p
+}
+
+func (p *problem) run(pool *Pool) {
+	if p.k == 3 {
+		pool.Conv3x3(p.gotY, p.x, p.weight, p.bias, p.s, p.then)
+		pool.Conv3x3InputGrad(p.gotDx, p.dy, p.weight, p.s, p.grad)
+		pool.Conv3x3WeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, p.s, p.grad.Y)
+		return
+	}
+	pool.Conv1x1(p.gotY, p.x, p.weight, p.bias, p.s, p.then)
+	pool.Conv1x1InputGrad(p.gotDx, p.dy, p.weight, p.s, p.grad)
+	pool.Conv1x1WeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, p.s, p.grad.Y)
+}
+
+func randomShape(rng *rand.Rand) Shape {
+	return Shape{
+		N: 1 + rng.IntN(9), I: 1 + rng.IntN(70), O: 1 + rng.IntN(70), H: 1 + rng.IntN(12), W: 1 + rng.IntN(12),
+		ChannelsLast: rng.IntN(2) == 0,
+	}
+}
+
+// near fails where got is further from want than float32 sums of that many products of standard normal numbers go.
+func near(t *testing.T, name string, got, want []float32, terms int) {
+	t.Helper()
+	const eps = 1.0 / (1 << 24)
+	tolerance := 40 * eps * math.Sqrt(float64(terms)) * math.Log2(float64(terms)+2)
+	for i := range want {
+		if !(math.Abs(float64(got[i]-want[i])) <= tolerance) {
+			t.Errorf("%s[%d] = %g, want %g within %.2g", name, i, got[i], want[i], tolerance)
+			return
+		}
+	}
+}
+
+// Every path does what the loops of reference_test.go do, and writes nowhere else.
+func TestAgainstReference(t *testing.T) {
+	for _, k := range paths() {
+		t.Run(k.name, func(t *testing.T) {
+			pool := newPool(2, k)
+			defer pool.Close()
+			rng := rand.New(rand.NewPCG(1, 2))
+			shapes := []Shape{
+				{N: 5, I: 64, O: 64, H: 6, W: 7, ChannelsLast: true}, {N: 20, I: 5, O: 32, H: 6, W: 7},
+				{N: 3, I: 17, O: 130, H: 3, W: 3, ChannelsLast: true}, {N: 1, I: 1, O: 1, H: 1, W: 1},
+			}
+			for range 30 {
+				shapes = append(shapes, randomShape(rng))
+			}
+			for i, s := range shapes {
+				for _, side := range []int{1, 3} {
+					p := newProblem(t, rng, s, side)
+					p.run(pool)
+					name := fmt.Sprintf("%d: %dx%d of %+v: ", i, side, side, s)
+					for buffer, g := range p.guards {
+						g.check(name + buffer)
+					}
+					want := make([]float32, max(len(p.x), len(p.dy), len(p.weight)))
+					referenceForward(want, p.x, p.weight, p.bias, s, p.then, side)
+					near(t, name+"y", p.gotY, want[:len(p.gotY)], s.I*side*side)
+					referenceInputGrad(want, p.dy, p.weight, s, p.grad, side)
+					near(t, name+"dx", p.gotDx, want[:len(p.gotDx)], s.O*side*side)
+					dbias := make([]float32, s.O)
+					referenceWeightGrad(want, dbias, p.dy, p.x, s, p.grad.Y, side)
+					near(t, name+"dweight", p.gotDweight, want[:len(p.gotDweight)], s.N*s.H*s.W)
+					near(t, name+"dbias", p.gotDbias, dbias, s.N*s.H*s.W)
+				}
+			}
+		})
+	}
+}
+
+// The gradient by the input is the adjoint: <dy, conv x> = <conv' dy, x>, and by the weights likewise, for shapes that
+// the reference would take too long for.
+func TestAdjoint(t *testing.T) {
+	for _, k := range paths() {
+		t.Run(k.name, func(t *testing.T) {
+			pool := newPool(0, k)
+			defer pool.Close()
+			rng := rand.New(rand.NewPCG(3, 4))
+			for _, s := range []Shape{
+				{N: 64, I: 64, O: 64, H: 6, W: 7, ChannelsLast: true}, {N: 37, I: 32, O: 48, H: 7, W: 9},
+				{N: 4, I: 256, O: 192, H: 6, W: 7, ChannelsLast: true},
+			} {
+				for _, side := range []int{1, 3} {
+					p := newProblem(t, rng, s, side)
+					p.then, p.grad, p.bias = Then{}, Grad{}, nil
+					p.run(pool)
+					forward, size := dot(p.dy, p.gotY)
+					byInput, _ := dot(p.gotDx, p.x)
+					byWeight, _ := dot(p.gotDweight, p.weight)
+					if tolerance := 1e-6 * size; math.Abs(forward-byInput) > tolerance || math.Abs(forward-byWeight) > tolerance {
+						t.Errorf("%dx%d of %+v: <dy, y> = %g, <dx, x> = %g, <dw, w> = %g, want the same within %g", side, side, s,
+							forward, byInput, byWeight, tolerance)
+					}
+				}
+			}
+		})
+	}
+}
+
+// dot is the inner product, and the norms' product.
+func dot(x, y []float32) (sum, norms float64) {
+	var xx, yy float64
+	for i := range x {
+		a, b := float64(x[i]), float64(y[i])
+		sum, xx, yy = sum+a*b, xx+a*a, yy+b*b
+	}
+	return sum, math.Sqrt(xx * yy)
+}
+
+// The loops of reference_test.go, in turn, against finite differences. The loss is the sum of dy * y; steps keep
+// clear of the ReLU's corner by the choice of the seed.
+func TestReferenceGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 6))
+	for _, side := range []int{1, 3} {
+		s := Shape{N: 2, I: 3, O: 2, H: 4, W: 5}
+		p := newProblem(t, rng, s, side)
+		p.then = Then{Add: p.add, ReLU: true}
+		loss := func() float64 {
+			referenceForward(p.gotY, p.x, p.weight, p.bias, s, p.then, side)
+			sum, _ := dot(p.dy, p.gotY)
+			return sum
+		}
+		loss()
+		y := slices.Clone(p.gotY)
+		referenceInputGrad(p.gotDx, p.dy, p.weight, s, Grad{Y: y}, side)
+		referenceWeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, s, y, side)
+		for _, c := range []struct {
+			name        string
+			value, grad []float32
+		}{{"x", p.x, p.gotDx}, {"weight", p.weight, p.gotDweight}, {"bias", p.bias, p.gotDbias}} {
+			wrong := 0
+			for i := range c.value {
+				const step = 1.0 / 256
+				was := c.value[i]
+				c.value[i] = was + step
+				up := loss()
+				c.value[i] = was - step
+				down := loss()
+				c.value[i] = was
+				if math.Abs((up-down)/(2*step)-float64(c.grad[i])) > 2e-3 {
+					wrong++
+				}
+			}
+			// A difference across the corner of the ReLU is no derivative.
+			if wrong*20 > len(c.value) {
+				t.Errorf("%dx%d: %d of %d gradients by %s are not the finite differences", side, side, wrong, len(c.value), c.name)
+			}
+		}
+	}
+}
+
+// The same bits come out for any number of threads, and again.
+func TestThreads(t *testing.T) {
+	for _, k := range paths() {
+		t.Run(k.name, func(t *testing.T) {
+			var pools []*Pool
+			for _, threads := range []int{1, 2, 3, 8, 8} {
+				pools = append(pools, newPool(threads, k))
+				defer pools[len(pools)-1].Close()
+			}
+			for _, s := range []Shape{
+				{N: 100, I: 20, O: 24, H: 6, W: 7, ChannelsLast: true}, {N: 9, I: 33, O: 65, H: 5, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
+			} {
+				for _, side := range []int{1, 3} {
+					var want []float32
+					for i, pool := range pools {
+						p := newProblem(t, rand.New(rand.NewPCG(5, uint64(s.N))), s, side)
+						p.run(pool)
+						got := slices.Concat(p.gotY, p.gotDx, p.gotDweight, p.gotDbias)
+						if want == nil {
+							want = got
+						}
+						for j := range got {
+							if math.Float32bits(got[j]) != math.Float32bits(want[j]) {
+								t.Fatalf("%dx%d of %+v: pool %d: element %d is %g, with one thread %g", side, side, s, i, j, got[j], want[j])
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// A board's result does not depend on the boards beside it.
+func TestRowsAlone(t *testing.T) {
+	for _, k := range paths() {
+		pool := newPool(2, k)
+		s := Shape{N: 23, I: 7, O: 18, H: 6, W: 7, ChannelsLast: true}
+		p := newProblem(t, rand.New(rand.NewPCG(7, 8)), s, 3)
+		p.then = Then{}
+		p.run(pool)
+		one, y := s, make([]float32, s.O*s.H*s.W)
+		one.N = 1
+		for n := range s.N {
+			pool.Conv3x3(y, rows(p.x, n, n+1, s.I*s.H*s.W), p.weight, p.bias, one, Then{})
+			if !slices.Equal(y, rows(p.gotY, n, n+1, len(y))) {
+				t.Errorf("%s: board %d alone differs from the same in its batch", k.name, n)
+			}
+		}
+		pool.Close()
+	}
+}
+
+// Buffers may be shared as the documentation says, and NaN passes a ReLU both ways.
+func TestInPlace(t *testing.T) {
+	for _, k := range paths() {
+		pool := newPool(2, k)
+		s := Shape{N: 1, I: 1, O: 1, H: 1, W: 4}
+		y := []float32{1, -9, float32(math.NaN()), 4}
+		pool.Conv1x1(y, []float32{1, 2, 3, -4}, []float32{2}, []float32{1}, s, Then{Add: y, ReLU: true})
+		if y[0] != 4 || y[1] != 0 || !math.IsNaN(float64(y[2])) || y[3] != 0 {
+			t.Errorf("%s: y = %v, want [4 0 NaN 0]", k.name, y)
+		}
+		dx := []float32{10, 20, 30, 40}
+		pool.Conv1x1InputGrad(dx, []float32{1, 2, 3, 4}, []float32{2}, s, Grad{Y: y, Add: dx, X: []float32{0, 1, 1, 1}})
+		if want := []float32{0, 20, 36, 40}; !slices.Equal(dx, want) {
+			t.Errorf("%s: dx = %v, want %v", k.name, dx, want)
+		}
+		pool.Close()
+	}
+}
+
+func TestNoBoards(t *testing.T) {
+	for _, k := range paths() {
+		pool := newPool(2, k)
+		s := Shape{I: 1, O: 1, H: 3, W: 3}
+		dweight, dbias := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, []float32{1}
+		pool.Conv3x3(nil, nil, dweight, dbias, s, Then{})
+		pool.Conv3x3WeightGrad(dweight, dbias, nil, nil, s, nil)
+		if !slices.Equal(dweight, make([]float32, 9)) || dbias[0] != 0 {
+			t.Errorf("%s: gradient %v and %v of no boards, want zeros", k.name, dweight, dbias)
+		}
+		pool.Close()
+	}
+}
+
+func TestWrongLength(t *testing.T) {
+	pool := NewPool(1)
+	defer pool.Close()
+	defer func() {
+		if got, want := fmt.Sprint(recover()), "conv: x has 7 elements, its shape asks for 8"; got != want {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}()
+	pool.Conv3x3(make([]float32, 4), make([]float32, 7), make([]float32, 18), nil, Shape{N: 1, I: 2, O: 1, H: 2, W: 2}, Then{})
+}
+
+func TestAllocations(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // AllocsPerRun sets it to 1
+	for _, k := range paths() {
+		pool := newPool(2, k)
+		p := newProblem(t, rand.New(rand.NewPCG(9, 9)), Shape{N: 20, I: 8, O: 8, H: 6, W: 7}, 3)
+		p.run(pool)
+		p.run(pool)
+		if got := testing.AllocsPerRun(20, func() { p.run(pool) }); got > 0.5 {
+			t.Errorf("%s: %g allocations for forward and backward, want none", k.name, got)
+		}
+		pool.Close()
 	}
 }

@@ -1,46 +1,93 @@
 package conv
 
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
 // Pool owns the goroutines and the memory that the kernels work with. Once a shape has been seen nothing is allocated
 // for it again. A Pool does one kernel at a time; calls from several goroutines wait for each other.
-type Pool struct{}
+type Pool struct {
+	kernels *kernels
+	wake    chan struct{} // an element for each goroutine that shall take part in a step
+	busy    sync.WaitGroup
+	ended   sync.WaitGroup
+	workers chan *worker // the idle ones
+
+	call   sync.Mutex // guards what follows, which belongs to the call under way
+	job    job
+	step   func(*job, *worker, int)
+	pieces int
+	next   atomic.Int64
+}
+
+// worker is what one thread owns: its memory, and the sizes that it hands to a kernel.
+type worker struct {
+	scratch buffer
+	d       dims
+}
+
+// buffer is memory that grows.
+type buffer struct{ floats []float32 }
+
+func (b *buffer) of(size int) []float32 {
+	if cap(b.floats) < size {
+		b.floats = make([]float32, size)
+	}
+	return b.floats[:size]
+}
 
 // NewPool starts a pool that works on the given number of threads, the caller's included; 0 stands for GOMAXPROCS.
 // Close it.
-func NewPool(threads int) *Pool { return &Pool{} }
+func NewPool(threads int) *Pool { return newPool(threads, paths()[0]) }
+
+func newPool(threads int, k *kernels) *Pool {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{kernels: k, wake: make(chan struct{}, threads), workers: make(chan *worker, threads)}
+	for range threads {
+		p.workers <- &worker{}
+	}
+	for range threads - 1 {
+		p.ended.Go(func() {
+			for range p.wake {
+				p.work()
+				p.busy.Done()
+			}
+		})
+	}
+	return p
+}
 
 // Close ends the pool's goroutines. The pool must not be used after it.
-func (p *Pool) Close() {}
-
-func (p *Pool) forward(y, x, weight, bias []float32, s Shape, then Then, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("y", y, s.N*s.O*cells, false)
-	length("x", x, s.N*s.I*cells, false)
-	length("weight", weight, s.O*s.I*k*k, false)
-	length("bias", bias, s.O, true)
-	length("Then.Add", then.Add, s.N*s.O*cells, true)
-	referenceForward(y, x, weight, bias, s, then, k)
+func (p *Pool) Close() {
+	close(p.wake)
+	p.ended.Wait()
 }
 
-func (p *Pool) inputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("dx", dx, s.N*s.I*cells, false)
-	length("dy", dy, s.N*s.O*cells, false)
-	length("weight", weight, s.O*s.I*k*k, false)
-	length("Grad.Y", g.Y, s.N*s.O*cells, true)
-	length("Grad.Add", g.Add, s.N*s.I*cells, true)
-	length("Grad.X", g.X, s.N*s.I*cells, true)
-	referenceInputGrad(dx, dy, weight, s, g, k)
+// run does a step of the job for every piece from 0 up to pieces, on all threads. Which thread does which is left to
+// chance, so no result may depend on it.
+func (p *Pool) run(pieces int, step func(*job, *worker, int)) {
+	p.step, p.pieces = step, pieces
+	p.next.Store(0)
+	for range min(cap(p.workers), pieces) - 1 {
+		p.busy.Add(1)
+		p.wake <- struct{}{}
+	}
+	p.work()
+	p.busy.Wait()
 }
 
-func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("dweight", dweight, s.O*s.I*k*k, false)
-	length("dbias", dbias, s.O, true)
-	length("dy", dy, s.N*s.O*cells, false)
-	length("x", x, s.N*s.I*cells, false)
-	length("y", y, s.N*s.O*cells, true)
-	referenceWeightGrad(dweight, dbias, dy, x, s, y, k)
+func (p *Pool) work() {
+	w := <-p.workers
+	for {
+		piece := int(p.next.Add(1)) - 1
+		if piece >= p.pieces {
+			break
+		}
+		p.step(&p.job, w, piece)
+	}
+	p.workers <- w
 }

@@ -1,0 +1,5 @@
+//go:build cgo
+
+package conv
+
+const cgo = true

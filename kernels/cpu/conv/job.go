@@ -1,0 +1,183 @@
+package conv
+
+// kernels is one way to compute: with a set of the processor's instructions, or in plain Go. What the functions do is
+// told in fast.h; where that has NULL, a slice is nil.
+type kernels struct {
+	name      string
+	sizes     func(d *dims) (scratch, weights, sums int)
+	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
+	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
+	forward   func(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims)
+	sums      func(sums, dbias, x, dy, y, scratch []float32, d *dims)
+}
+
+// dims is conv_dims of fast.h.
+type dims struct{ n, block, i, o, h, w, k, last, relu int32 }
+
+// job is a convolution under way. Seen from here the gradient by the input is a convolution as well, from O to I
+// channels, of weights that are turned by half a turn.
+type job struct {
+	*kernels
+	d                            dims
+	y, x, xMask, bias, add, mask []float32 // y = relu(conv(x where xMask > 0) + bias + add) where mask > 0
+	weight                       []float32
+	so, si                       int // strides of weight by output and input channel
+	flip                         bool
+	dweight, dbias, dy           []float32 // of a gradient by the weights, where y and x are as in the forward pass
+	part, parts                  int       // boards in a partial gradient, and how many of those there are
+
+	u, sums, dbiases buffer // transformed weights, partial gradients by weights and bias
+}
+
+const (
+	blockTiles   = 48      // about as many tiles of 2x2 are transformed together
+	channelSlice = 8       // input channels of the weights that are transformed in one piece
+	maxParts     = 16      // partial gradients
+	minPart      = 8       // boards that are worth a partial gradient
+	maxSums      = 8 << 20 // floats in all partial gradients; the limit on their number for many channels
+)
+
+func (s Shape) dims(i, o, k int) dims {
+	d := dims{i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k)}
+	tiles := (s.H + 1) / 2 * ((s.W + 1) / 2)
+	d.block = int32((blockTiles + tiles - 1) / tiles)
+	if s.ChannelsLast {
+		d.last = 1
+	}
+	return d
+}
+
+func (p *Pool) forward(y, x, weight, bias []float32, s Shape, then Then, k int) {
+	s.check()
+	cells := s.H * s.W
+	length("y", y, s.N*s.O*cells, false)
+	length("x", x, s.N*s.I*cells, false)
+	length("weight", weight, s.O*s.I*k*k, false)
+	length("bias", bias, s.O, true)
+	length("Then.Add", then.Add, s.N*s.O*cells, true)
+
+	p.call.Lock()
+	defer p.call.Unlock()
+	j := &p.job
+	j.d = s.dims(s.I, s.O, k)
+	if then.ReLU {
+		j.d.relu = 1
+	}
+	j.y, j.x, j.xMask, j.bias, j.add, j.mask = y, x, nil, bias, then.Add, nil
+	j.weight, j.so, j.si, j.flip = weight, s.I*k*k, k*k, false
+	p.convolve(s.N)
+}
+
+func (p *Pool) inputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
+	s.check()
+	cells := s.H * s.W
+	length("dx", dx, s.N*s.I*cells, false)
+	length("dy", dy, s.N*s.O*cells, false)
+	length("weight", weight, s.O*s.I*k*k, false)
+	length("Grad.Y", g.Y, s.N*s.O*cells, true)
+	length("Grad.Add", g.Add, s.N*s.I*cells, true)
+	length("Grad.X", g.X, s.N*s.I*cells, true)
+
+	p.call.Lock()
+	defer p.call.Unlock()
+	j := &p.job
+	j.d = s.dims(s.O, s.I, k)
+	j.y, j.x, j.xMask, j.bias, j.add, j.mask = dx, dy, g.Y, nil, g.Add, g.X
+	j.weight, j.so, j.si, j.flip = weight, k*k, s.I*k*k, true
+	p.convolve(s.N)
+}
+
+func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, k int) {
+	s.check()
+	cells := s.H * s.W
+	length("dweight", dweight, s.O*s.I*k*k, false)
+	length("dbias", dbias, s.O, true)
+	length("dy", dy, s.N*s.O*cells, false)
+	length("x", x, s.N*s.I*cells, false)
+	length("y", y, s.N*s.O*cells, true)
+
+	p.call.Lock()
+	defer p.call.Unlock()
+	j := &p.job
+	j.kernels, j.d = p.kernels, s.dims(s.I, s.O, k)
+	j.d.n = int32(s.N)
+	j.dweight, j.dbias, j.dy, j.x, j.y = dweight, dbias, dy, x, y
+	_, _, each := j.sizes(&j.d)
+	j.parts = max(1, min(maxParts, s.N/minPart, maxSums/each))
+	j.part = (s.N + j.parts - 1) / j.parts
+	j.sums.of(j.parts * each)
+	j.dbiases.of(j.parts * s.O)
+	p.run(j.parts, (*job).sumsPiece)
+	p.run(channelSlices(s.I), (*job).gradientsPiece)
+	j.reduceBias()
+	j.release()
+}
+
+// convolve runs the job, which lacks only the number of boards, and forgets the buffers that it was given.
+func (p *Pool) convolve(n int) {
+	j := &p.job
+	j.kernels, j.d.n = p.kernels, int32(n)
+	_, size, _ := j.sizes(&j.d)
+	j.u.of(size)
+	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
+	p.run((n+int(j.d.block)-1)/int(j.d.block), (*job).forwardPiece)
+	j.release()
+}
+
+func (j *job) release() {
+	j.y, j.x, j.xMask, j.bias, j.add, j.mask = nil, nil, nil, nil, nil, nil
+	j.weight, j.dweight, j.dbias, j.dy = nil, nil, nil, nil
+}
+
+func channelSlices(channels int) int { return (channels + channelSlice - 1) / channelSlice }
+
+func (j *job) weightsPiece(_ *worker, piece int) {
+	i := piece * channelSlice
+	j.weights(j.u.floats, j.weight, j.so, j.si, j.flip, i, min(i+channelSlice, int(j.d.i)), &j.d)
+}
+
+func (j *job) forwardPiece(w *worker, piece int) {
+	from := piece * int(j.d.block)
+	to := min(from+int(j.d.block), int(j.d.n))
+	in, out := int(j.d.i*j.d.h*j.d.w), int(j.d.o*j.d.h*j.d.w)
+	j.kernels.forward(rows(j.y, from, to, out), rows(j.x, from, to, in), rows(j.xMask, from, to, in), j.u.floats, j.bias,
+		rows(j.add, from, to, out), rows(j.mask, from, to, out), w.prepare(j, to-from), &w.d)
+}
+
+func (j *job) sumsPiece(w *worker, piece int) {
+	from, to := min(piece*j.part, int(j.d.n)), min((piece+1)*j.part, int(j.d.n))
+	in, out := int(j.d.i*j.d.h*j.d.w), int(j.d.o*j.d.h*j.d.w)
+	_, _, each := j.sizes(&j.d)
+	j.kernels.sums(rows(j.sums.floats, piece, piece+1, each), rows(j.dbiases.floats, piece, piece+1, int(j.d.o)),
+		rows(j.x, from, to, in), rows(j.dy, from, to, out), rows(j.y, from, to, out), w.prepare(j, to-from), &w.d)
+}
+
+func (j *job) gradientsPiece(_ *worker, piece int) {
+	i := piece * channelSlice
+	j.gradients(j.dweight, j.sums.floats, j.parts, i, min(i+channelSlice, int(j.d.i)), &j.d)
+}
+
+func (j *job) reduceBias() {
+	clear(j.dbias)
+	for part := range j.parts {
+		for o := range j.dbias {
+			j.dbias[o] += j.dbiases.floats[part*int(j.d.o)+o]
+		}
+	}
+}
+
+// prepare sets w's sizes to those of the job with n boards, and returns the memory that they take.
+func (w *worker) prepare(j *job, n int) []float32 {
+	w.d = j.d
+	w.d.n = int32(n)
+	size, _, _ := j.sizes(&w.d)
+	return w.scratch.of(size)
+}
+
+// rows is x[from:to] where each row has the given width, or nil where x is nil.
+func rows(x []float32, from, to, width int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[from*width : to*width]
+}
