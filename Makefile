@@ -1,7 +1,7 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-RACE   = ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./kernels/cpu/conv ./nn/net ./cmd/...
+RACE   = ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./kernels/cpu/conv ./nn/net ./nn/train/... ./cmd/...
 FUZZ  ?= 10s
 
 .DEFAULT_GOAL := help

@@ -81,8 +81,11 @@ func (g *graph) run() (*Losses, error) {
 }
 
 func (g *graph) close() {
-	g.vm.Close()
-	g.pool.Close()
+	if g.pool != nil {
+		g.vm.Close()
+		g.pool.Close()
+		g.pool = nil
+	}
 }
 
 // builder puts a network into a graph.

@@ -77,7 +77,7 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 	return t, nil
 }
 
-// Close gives the memory and the goroutines back.
+// Close ends the kernels' goroutines. It may be called twice.
 func (t *Trainer) Close() { t.graph.close() }
 
 // Done is how many steps have been made.
