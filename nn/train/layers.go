@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -118,12 +119,11 @@ func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Node
 func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	o := &op{name: "relu gradient", shape: y.Shape()}
 	o.run = func(dst []float32, in [][]float32) {
-		y, g := in[0], in[1]
-		for i, v := range g {
-			if y[i] <= 0 {
-				v = 0
-			}
-			dst[i] = v
+		y, g := in[0][:len(dst)], in[1][:len(dst)]
+		for i := range dst { // without a branch, which would be taken at random
+			bits := int32(math.Float32bits(y[i]))
+			positive := uint32((-bits &^ bits) >> 31) // all ones or none
+			dst[i] = math.Float32frombits(math.Float32bits(g[i]) & positive)
 		}
 	}
 	return o.apply(y, g)

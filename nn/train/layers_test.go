@@ -1,8 +1,10 @@
 package train
 
 import (
+	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -92,4 +94,25 @@ func run(t *testing.T, values []*tensor.Dense, f func(gorgonia.Nodes) *gorgonia.
 		results = append(results, v.(*tensor.Dense))
 	}
 	return results
+}
+
+// The gradient passes where the relu's output is above zero, and nowhere else.
+func TestReLUGrad(t *testing.T) {
+	small, nan, inf := math.SmallestNonzeroFloat32, math.NaN(), math.Inf(1)
+	y := vector([]int{8}, 0, float32(math.Copysign(0, -1)), float32(small), 1, float32(nan), float32(inf), 0, 2)
+	g := vector([]int{8}, 1, 2, 3, 4, 5, 6, -7, -8)
+	graph := gorgonia.NewGraph()
+	var in gorgonia.Nodes
+	for i, v := range []*tensor.Dense{y, g} {
+		in = append(in, gorgonia.NewTensor(graph, tensor.Float32, 1, gorgonia.WithShape(8), gorgonia.WithName(string(rune('a'+i))), gorgonia.WithValue(v)))
+	}
+	out := reluGrad(in[0], in[1])
+	vm := gorgonia.NewTapeMachine(graph)
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]float32{0, 0, 3, 4, 5, 6, 0, -8}, floats(out.Value())); d != "" {
+		t.Error(d)
+	}
 }
