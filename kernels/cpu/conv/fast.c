@@ -63,64 +63,6 @@ static long at_weight(const conv_dims *d, int point, int i, int o) {
 	return (long)panel * points(d) * d->i + ((long)point * d->i + i) * width + (o - panel);
 }
 
-void conv_weights(float *u, const float *weight, long so, long si, int flip, int i0, int i1, const conv_dims *d) {
-	int taps = d->k * d->k;
-	for (int i = i0; i < i1; i++)
-		for (int o = 0; o < d->o; o += LANES) {
-			float g[9][LANES] = {{0}}, e[4][3][LANES];
-			int lanes = d->o - o < LANES ? d->o - o : LANES;
-			for (int l = 0; l < lanes; l++)
-				for (int t = 0; t < taps; t++) g[flip ? taps - 1 - t : t][l] = weight[(o + l) * so + i * si + t];
-			if (taps == 1) {
-				memcpy(u + at_weight(d, 0, i, o), g[0], sizeof g[0]);
-				continue;
-			}
-			for (int c = 0; c < 3; c++)
-				for (int l = 0; l < LANES; l++) {
-					float a = g[c][l], b = g[3 + c][l], z = g[6 + c][l];
-					e[0][c][l] = a, e[1][c][l] = 0.5f * (a + z + b), e[2][c][l] = 0.5f * (a + z - b), e[3][c][l] = z;
-				}
-			for (int r = 0; r < 4; r++) {
-				float *to[4];
-				for (int c = 0; c < 4; c++) to[c] = u + at_weight(d, 4 * r + c, i, o);
-				for (int l = 0; l < LANES; l++) {
-					float a = e[r][0][l], b = e[r][1][l], z = e[r][2][l];
-					to[0][l] = a, to[1][l] = 0.5f * (a + z + b), to[2][l] = 0.5f * (a + z - b), to[3][l] = z;
-				}
-			}
-		}
-}
-
-// The partial gradients lie as [partial][point][i][o], o padded.
-void conv_gradients(float *dweight, const float *sums, int partials, int i0, int i1, const conv_dims *d) {
-	int taps = d->k * d->k, op = pad(d->o);
-	long each = conv_sizes(d).sums;
-	for (int i = i0; i < i1; i++)
-		for (int o = 0; o < d->o; o += LANES) {
-			float m[16][LANES] = {{0}}, e[3][4][LANES], g[9][LANES];
-			for (int p = 0; p < partials; p++)
-				for (int x = 0; x < points(d); x++) {
-					const float *from = sums + p * each + ((long)x * d->i + i) * op + o;
-					for (int l = 0; l < LANES; l++) m[x][l] += from[l];
-				}
-			for (int c = 0; c < 4; c++)
-				for (int l = 0; l < LANES; l++) {
-					float half = 0.5f * (m[4 + c][l] + m[8 + c][l]);
-					e[0][c][l] = m[c][l] + half, e[1][c][l] = 0.5f * (m[4 + c][l] - m[8 + c][l]);
-					e[2][c][l] = half + m[12 + c][l];
-				}
-			for (int r = 0; r < 3; r++)
-				for (int l = 0; l < LANES; l++) {
-					float half = 0.5f * (e[r][1][l] + e[r][2][l]);
-					g[3 * r][l] = e[r][0][l] + half, g[3 * r + 1][l] = 0.5f * (e[r][1][l] - e[r][2][l]);
-					g[3 * r + 2][l] = half + e[r][3][l];
-				}
-			if (taps == 1) memcpy(g[0], m[0], sizeof g[0]);
-			for (int l = 0; l < LANES && o + l < d->o; l++)
-				for (int t = 0; t < taps; t++) dweight[((long)(o + l) * d->i + i) * taps + t] = g[t][l];
-		}
-}
-
 #define ISA(name) name##_avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
 #define WIDTH 16
@@ -133,3 +75,25 @@ void conv_gradients(float *dweight, const float *sums, int partials, int i0, int
 #define TARGET __attribute__((target("avx2,fma")))
 #define WIDTH 8
 #include "fast_isa.h"
+
+#define DISPATCH(name, ...) (d->wide ? name##_avx512(__VA_ARGS__) : name##_avx2(__VA_ARGS__))
+
+void conv_weights(float *u, const float *weight, long so, long si, int flip, int i0, int i1, const conv_dims *d) {
+	DISPATCH(weights, u, weight, so, si, flip, i0, i1, d);
+}
+
+void conv_gradients(float *dweight, float *sums, int partials, int i0, int i1, const conv_dims *d) {
+	DISPATCH(gradients, dweight, sums, partials, i0, i1, d);
+}
+
+void conv_forward(float *y, const float *x, const float *x_mask, const float *u, const float *bias, const float *add,
+	const float *y_mask, float *scratch, const conv_dims *d) {
+	DISPATCH(forward, y, x, x_mask, u, bias, add, y_mask, scratch, d);
+}
+
+void conv_sums(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch,
+	const conv_dims *d) {
+	DISPATCH(sums, sums, dbias, x, dy, y, scratch, d);
+}
+
+double conv_ceiling(long rounds, int wide) { return wide ? ceiling_avx512(rounds) : ceiling_avx2(rounds); }

@@ -1,4 +1,5 @@
-// The fast paths of package conv; see fast.c for how they work.
+// The fast paths of package conv, which need a processor with AVX-512 (F, DQ, VL) or AVX2 and FMA; see fast.c for how
+// they work.
 
 // Sizes of a layer, seen from the pass that runs: an input gradient is a convolution from its O to its I channels.
 typedef struct {
@@ -8,6 +9,7 @@ typedef struct {
 	int k;          // 3 or 1, the side of the kernel
 	int last;       // channels last?
 	int relu;       // ReLU at the end?
+	int wide;       // use AVX-512, not AVX2?
 } conv_dims;
 
 // conv_sizes tells how many floats of scratch memory the functions below need, how many transformed weights take, and
@@ -19,18 +21,19 @@ conv_lengths conv_sizes(const conv_dims *d);
 // channel o is weight[o*so + i*si + t], or with flip that from the kernel's other end.
 void conv_weights(float *u, const float *weight, long so, long si, int flip, int i0, int i1, const conv_dims *d);
 
-// conv_gradients adds up partial weight gradients, in their order, and transforms the sum back into dweight, for the
-// input channels from i0 up to i1.
-void conv_gradients(float *dweight, const float *sums, int partials, int i0, int i1, const conv_dims *d);
+// conv_gradients adds up partial weight gradients, in their order, in the memory of the first, and transforms the sum
+// back into dweight, for the input channels from i0 up to i1.
+void conv_gradients(float *dweight, float *sums, int partials, int i0, int i1, const conv_dims *d);
 
-// Two forms of each, for two sets of instructions.
-//
-// conv_forward: y = relu(conv(x where x_mask > 0) + bias + add) where y_mask > 0, of which all but x may be NULL.
-// conv_sums: sums = the transformed weight gradient, and dbias, of dy (where y > 0) and x.
-#define CONV_DECLARE(isa) \
-	void conv_forward_##isa(float *y, const float *x, const float *x_mask, const float *u, const float *bias, \
-		const float *add, const float *y_mask, float *scratch, const conv_dims *d); \
-	void conv_sums_##isa(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch, \
-		const conv_dims *d);
-CONV_DECLARE(avx512)
-CONV_DECLARE(avx2)
+// conv_forward is y = relu(conv(x where x_mask > 0) + bias + add) where y_mask > 0, of which all but x may be NULL.
+void conv_forward(float *y, const float *x, const float *x_mask, const float *u, const float *bias, const float *add,
+	const float *y_mask, float *scratch, const conv_dims *d);
+
+// conv_sums finds from dy (where y > 0, unless y is NULL) and x the transformed gradient by the weights, and that by the
+// bias.
+void conv_sums(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch,
+	const conv_dims *d);
+
+// conv_ceiling does multiplications and additions in registers alone, the most that the kernels could do, and returns
+// how many.
+double conv_ceiling(long rounds, int wide);

@@ -54,6 +54,65 @@ TARGET static void ISA(product)(int rows, int columns, float *c, long cr, const 
 	}
 }
 
+TARGET static void ISA(weights)(float *u, const float *weight, long so, long si, int flip, int i0, int i1, const conv_dims *d) {
+	int taps = d->k * d->k;
+	for (int i = i0; i < i1; i++)
+		for (int o = 0; o < d->o; o += LANES) {
+			float g[9][LANES] = {{0}}, e[4][3][LANES];
+			int lanes = d->o - o < LANES ? d->o - o : LANES;
+			for (int l = 0; l < lanes; l++)
+				for (int t = 0; t < taps; t++) g[flip ? taps - 1 - t : t][l] = weight[(o + l) * so + i * si + t];
+			if (taps == 1) {
+				memcpy(u + at_weight(d, 0, i, o), g[0], sizeof g[0]);
+				continue;
+			}
+			for (int c = 0; c < 3; c++)
+				for (int l = 0; l < LANES; l++) {
+					float a = g[c][l], b = g[3 + c][l], z = g[6 + c][l];
+					e[0][c][l] = a, e[1][c][l] = 0.5f * (a + z + b), e[2][c][l] = 0.5f * (a + z - b), e[3][c][l] = z;
+				}
+			for (int r = 0; r < 4; r++) {
+				float *to[4];
+				for (int c = 0; c < 4; c++) to[c] = u + at_weight(d, 4 * r + c, i, o);
+				for (int l = 0; l < LANES; l++) {
+					float a = e[r][0][l], b = e[r][1][l], z = e[r][2][l];
+					to[0][l] = a, to[1][l] = 0.5f * (a + z + b), to[2][l] = 0.5f * (a + z - b), to[3][l] = z;
+				}
+			}
+		}
+}
+
+// The partial gradients lie as [partial][point][i][o], o padded.
+TARGET static void ISA(gradients)(float *dweight, float *sums, int partials, int i0, int i1, const conv_dims *d) {
+	int taps = d->k * d->k, op = pad(d->o);
+	long each = conv_sizes(d).sums;
+	for (int x = 0; x < points(d); x++)
+		for (int p = 1; p < partials; p++) {
+			float *to = sums + ((long)x * d->i + i0) * op, *from = to + p * each;
+			for (long j = 0; j < (long)(i1 - i0) * op; j++) to[j] += from[j];
+		}
+	for (int i = i0; i < i1; i++)
+		for (int o = 0; o < d->o; o += LANES) {
+			float m[16][LANES] = {{0}}, e[3][4][LANES], g[9][LANES];
+			for (int x = 0; x < points(d); x++) memcpy(m[x], sums + ((long)x * d->i + i) * op + o, sizeof m[x]);
+			for (int c = 0; c < 4; c++)
+				for (int l = 0; l < LANES; l++) {
+					float half = 0.5f * (m[4 + c][l] + m[8 + c][l]);
+					e[0][c][l] = m[c][l] + half, e[1][c][l] = 0.5f * (m[4 + c][l] - m[8 + c][l]);
+					e[2][c][l] = half + m[12 + c][l];
+				}
+			for (int r = 0; r < 3; r++)
+				for (int l = 0; l < LANES; l++) {
+					float half = 0.5f * (e[r][1][l] + e[r][2][l]);
+					g[3 * r][l] = e[r][0][l] + half, g[3 * r + 1][l] = 0.5f * (e[r][1][l] - e[r][2][l]);
+					g[3 * r + 2][l] = half + e[r][3][l];
+				}
+			if (taps == 1) memcpy(g[0], m[0], sizeof g[0]);
+			for (int l = 0; l < LANES && o + l < d->o; l++)
+				for (int t = 0; t < taps; t++) dweight[((long)(o + l) * d->i + i) * taps + t] = g[t][l];
+		}
+}
+
 // transpose8 is to[c*ts + r] = from[r*fs + c] for r, c < 8.
 INLINE void ISA(transpose8)(float *to, long ts, const float *from, long fs) {
 	__m256 a[8], b[8];
@@ -225,7 +284,8 @@ TARGET static void ISA(load_block)(float *v, long vs, float *sum, float *scratch
 	}
 }
 
-TARGET void ISA(conv_forward)(float *y, const float *x, const float *x_mask, const float *u, const float *bias,
+// forward and sums are conv_forward and conv_sums of fast.h.
+TARGET static void ISA(forward)(float *y, const float *x, const float *x_mask, const float *u, const float *bias,
 	const float *add, const float *y_mask, float *scratch, const conv_dims *d) {
 	layout l = carve(d);
 	float *v = scratch + l.v, *m = scratch + l.m;
@@ -253,7 +313,7 @@ TARGET void ISA(conv_forward)(float *y, const float *x, const float *x_mask, con
 	}
 }
 
-TARGET void ISA(conv_sums)(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch,
+TARGET static void ISA(sums)(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch,
 	const conv_dims *d) {
 	layout l = carve(d);
 	float *v = scratch + l.v, *m = scratch + l.m;
@@ -270,6 +330,19 @@ TARGET void ISA(conv_sums)(float *sums, float *dbias, const float *x, const floa
 				ISA(product)(d->i, op - o < PANEL ? op - o : PANEL, sums + (long)t * d->i * op + o, op, v + t * l.vs, 1, ip,
 					m + t * l.ms + o, op, depth, n > 0);
 	}
+}
+
+// ceiling is conv_ceiling of fast.h; 12 sums hide the latency of an instruction.
+TARGET static double ISA(ceiling)(long rounds) {
+	vec sum[12];
+	vec a = (vec){0} + 0.999f, b = (vec){0} + 0.001f;
+	UNROLL for (int j = 0; j < 12; j++) sum[j] = (vec){0} + (float)j;
+	for (long r = 0; r < rounds; r++)
+		UNROLL for (int j = 0; j < 12; j++) sum[j] = sum[j] * a + b;
+	float all = 0;
+	for (int j = 0; j < 12; j++)
+		for (int l = 0; l < WIDTH; l++) all += sum[j][l];
+	return all == 0 ? 0 : 2.0 * 12 * WIDTH * rounds;
 }
 
 #undef vec

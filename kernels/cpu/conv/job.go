@@ -4,15 +4,17 @@ package conv
 // told in fast.h; where that has NULL, a slice is nil.
 type kernels struct {
 	name      string
+	wide      int32 // of the dims that the functions get
 	sizes     func(d *dims) (scratch, weights, sums int)
 	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
 	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
 	forward   func(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims)
 	sums      func(sums, dbias, x, dy, y, scratch []float32, d *dims)
+	ceiling   func(rounds int) float64
 }
 
 // dims is conv_dims of fast.h.
-type dims struct{ n, block, i, o, h, w, k, last, relu int32 }
+type dims struct{ n, block, i, o, h, w, k, last, relu, wide int32 }
 
 // job is a convolution under way. Seen from here the gradient by the input is a convolution as well, from O to I
 // channels, of weights that are turned by half a turn.
@@ -37,14 +39,16 @@ const (
 	maxSums      = 8 << 20 // floats in all partial gradients; the limit on their number for many channels
 )
 
-func (s Shape) dims(i, o, k int) dims {
-	d := dims{i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k)}
+// prepare makes p's job one of k, from i to o channels, without its buffers.
+func (p *Pool) prepare(s Shape, i, o, k int) *job {
+	d := dims{n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k), wide: p.kernels.wide}
 	tiles := (s.H + 1) / 2 * ((s.W + 1) / 2)
 	d.block = int32((blockTiles + tiles - 1) / tiles)
 	if s.ChannelsLast {
 		d.last = 1
 	}
-	return d
+	p.job.kernels, p.job.d = p.kernels, d
+	return &p.job
 }
 
 func (p *Pool) forward(y, x, weight, bias []float32, s Shape, then Then, k int) {
@@ -58,14 +62,13 @@ func (p *Pool) forward(y, x, weight, bias []float32, s Shape, then Then, k int) 
 
 	p.call.Lock()
 	defer p.call.Unlock()
-	j := &p.job
-	j.d = s.dims(s.I, s.O, k)
+	j := p.prepare(s, s.I, s.O, k)
 	if then.ReLU {
 		j.d.relu = 1
 	}
 	j.y, j.x, j.xMask, j.bias, j.add, j.mask = y, x, nil, bias, then.Add, nil
 	j.weight, j.so, j.si, j.flip = weight, s.I*k*k, k*k, false
-	p.convolve(s.N)
+	p.convolve()
 }
 
 func (p *Pool) inputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
@@ -80,11 +83,10 @@ func (p *Pool) inputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
 
 	p.call.Lock()
 	defer p.call.Unlock()
-	j := &p.job
-	j.d = s.dims(s.O, s.I, k)
+	j := p.prepare(s, s.O, s.I, k)
 	j.y, j.x, j.xMask, j.bias, j.add, j.mask = dx, dy, g.Y, nil, g.Add, g.X
 	j.weight, j.so, j.si, j.flip = weight, k*k, s.I*k*k, true
-	p.convolve(s.N)
+	p.convolve()
 }
 
 func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, k int) {
@@ -98,9 +100,7 @@ func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32,
 
 	p.call.Lock()
 	defer p.call.Unlock()
-	j := &p.job
-	j.kernels, j.d = p.kernels, s.dims(s.I, s.O, k)
-	j.d.n = int32(s.N)
+	j := p.prepare(s, s.I, s.O, k)
 	j.dweight, j.dbias, j.dy, j.x, j.y = dweight, dbias, dy, x, y
 	_, _, each := j.sizes(&j.d)
 	j.parts = max(1, min(maxParts, s.N/minPart, maxSums/each))
@@ -113,14 +113,13 @@ func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32,
 	j.release()
 }
 
-// convolve runs the job, which lacks only the number of boards, and forgets the buffers that it was given.
-func (p *Pool) convolve(n int) {
+// convolve runs the job and forgets the buffers that it was given.
+func (p *Pool) convolve() {
 	j := &p.job
-	j.kernels, j.d.n = p.kernels, int32(n)
 	_, size, _ := j.sizes(&j.d)
 	j.u.of(size)
 	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
-	p.run((n+int(j.d.block)-1)/int(j.d.block), (*job).forwardPiece)
+	p.run(int((j.d.n+j.d.block-1)/j.d.block), (*job).forwardPiece)
 	j.release()
 }
 

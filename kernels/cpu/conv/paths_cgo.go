@@ -3,20 +3,17 @@
 package conv
 
 // #cgo CFLAGS: -O3
+// #cgo noescape conv_sizes
+// #cgo nocallback conv_sizes
 // #cgo noescape conv_weights
 // #cgo nocallback conv_weights
 // #cgo noescape conv_gradients
 // #cgo nocallback conv_gradients
-// #cgo noescape conv_forward_avx512
-// #cgo nocallback conv_forward_avx512
-// #cgo noescape conv_sums_avx512
-// #cgo nocallback conv_sums_avx512
-// #cgo noescape conv_forward_avx2
-// #cgo nocallback conv_forward_avx2
-// #cgo noescape conv_sums_avx2
-// #cgo nocallback conv_sums_avx2
-// #cgo noescape conv_sizes
-// #cgo nocallback conv_sizes
+// #cgo noescape conv_forward
+// #cgo nocallback conv_forward
+// #cgo noescape conv_sums
+// #cgo nocallback conv_sums
+// #cgo nocallback conv_ceiling
 // #include "fast.h"
 import "C"
 
@@ -27,15 +24,16 @@ import (
 )
 
 var (
-	avx512 = kernels{
-		name: "avx512", sizes: fastSizes, weights: fastWeights, gradients: fastGradients,
-		forward: forwardAVX512, sums: sumsAVX512,
-	}
-	avx2 = kernels{
-		name: "avx2", sizes: fastSizes, weights: fastWeights, gradients: fastGradients,
-		forward: forwardAVX2, sums: sumsAVX2,
-	}
+	avx512 = fast("avx512", 1)
+	avx2   = fast("avx2", 0)
 )
+
+func fast(name string, wide int32) kernels {
+	return kernels{
+		name: name, wide: wide, sizes: fastSizes, weights: fastWeights, gradients: fastGradients, forward: fastForward,
+		sums: fastSums, ceiling: func(rounds int) float64 { return float64(C.conv_ceiling(C.long(rounds), C.int(wide))) },
+	}
+}
 
 // paths are those that this processor can take, the best first.
 func paths() []*kernels {
@@ -73,18 +71,10 @@ func fastGradients(dweight, sums []float32, partials, i0, i1 int, d *dims) {
 	C.conv_gradients(ptr(dweight), ptr(sums), C.int(partials), C.int(i0), C.int(i1), d.c())
 }
 
-func forwardAVX512(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) {
-	C.conv_forward_avx512(ptr(y), ptr(x), ptr(xMask), ptr(u), ptr(bias), ptr(add), ptr(yMask), ptr(scratch), d.c())
+func fastForward(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) {
+	C.conv_forward(ptr(y), ptr(x), ptr(xMask), ptr(u), ptr(bias), ptr(add), ptr(yMask), ptr(scratch), d.c())
 }
 
-func sumsAVX512(sums, dbias, x, dy, y, scratch []float32, d *dims) {
-	C.conv_sums_avx512(ptr(sums), ptr(dbias), ptr(x), ptr(dy), ptr(y), ptr(scratch), d.c())
-}
-
-func forwardAVX2(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) {
-	C.conv_forward_avx2(ptr(y), ptr(x), ptr(xMask), ptr(u), ptr(bias), ptr(add), ptr(yMask), ptr(scratch), d.c())
-}
-
-func sumsAVX2(sums, dbias, x, dy, y, scratch []float32, d *dims) {
-	C.conv_sums_avx2(ptr(sums), ptr(dbias), ptr(x), ptr(dy), ptr(y), ptr(scratch), d.c())
+func fastSums(sums, dbias, x, dy, y, scratch []float32, d *dims) {
+	C.conv_sums(ptr(sums), ptr(dbias), ptr(x), ptr(dy), ptr(y), ptr(scratch), d.c())
 }

@@ -10,7 +10,7 @@ func (s Shape) at(n, c, channels, r, col int) int {
 	return ((n*channels+c)*s.H+r)*s.W + col
 }
 
-// taps calls f for each output cell (r,c), each element t of the kernel, and the input cell (xr,xc) that it meets.
+// taps calls f for each element t of the kernel, each output cell (r,c), and the input cell (xr,xc) that it meets there.
 func (s Shape) taps(k int, f func(t, r, c, xr, xc int)) {
 	for t := range k * k {
 		dr, dc := t/k-k/2, t%k-k/2
