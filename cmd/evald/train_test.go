@@ -42,6 +42,9 @@ $`)
 	if err != nil || n.Config().String() != "1x4/4/6" {
 		t.Errorf("network %v, error %v", n, err)
 	}
+	if about := n.Metadata["evald.training"]; !strings.Contains(about, `"task":"gameover"`) || !strings.HasSuffix(about, `"step":8}`) {
+		t.Errorf("the network's file says of its training %q", about)
+	}
 	metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile))
 	if err != nil || len(metrics) != 8 || metrics[7].GameOver == nil || metrics[7].WDL != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)

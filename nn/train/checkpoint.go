@@ -34,10 +34,7 @@ type checkpointHeader struct {
 
 // Checkpoint is the whole state of the run as bytes.
 func (t *Trainer) Checkpoint() []byte {
-	header, err := json.Marshal(checkpointHeader{t.config, t.step})
-	if err != nil {
-		panic(err) // numbers have been validated, so they marshal
-	}
+	header := t.header()
 	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
 	file = append(file, header...)
 	for _, part := range t.state() {
@@ -47,6 +44,15 @@ func (t *Trainer) Checkpoint() []byte {
 	}
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...)
+}
+
+// header is the configuration and the step as JSON.
+func (t *Trainer) header() []byte {
+	header, err := json.Marshal(checkpointHeader{t.config, t.step})
+	if err != nil {
+		panic(err) // numbers have been validated, so they marshal
+	}
+	return header
 }
 
 // state is all memory that the steps change, in the order of the file.

@@ -144,8 +144,12 @@ func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(
 	return errors.Join(err, r.Save())
 }
 
+// trainingKey is the network's metadata about the run: what the checkpoint's header has.
+const trainingKey = "evald.training"
+
 // Save writes the network and the checkpoint.
 func (r *Run) Save() error {
+	r.Network().Metadata[trainingKey] = string(r.header())
 	if err := r.Network().WriteFile(r.path(NetworkFile)); err != nil {
 		return err
 	}

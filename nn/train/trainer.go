@@ -145,7 +145,7 @@ func clone(n *net.Network) *net.Network {
 	if err != nil {
 		panic(err) // n was a network
 	}
-	c.Metadata = maps.Clone(n.Metadata)
+	maps.Copy(c.Metadata, n.Metadata)
 	return c
 }
 

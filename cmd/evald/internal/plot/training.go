@@ -26,6 +26,7 @@ func Training(w io.Writer, title string, metrics []train.Metrics) error {
 	for _, p := range []*plot.Plot{loss, accuracy} {
 		p.Add(plotter.NewGrid())
 		p.Legend.Padding = 2 * vg.Millimeter
+		p.Legend.XOffs = -4 * vg.Millimeter
 		p.X.Min, p.X.Max = 0, float64(metrics[len(metrics)-1].Step)
 	}
 	for i, curve := range metrics[0].Curves() {
