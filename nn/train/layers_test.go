@@ -116,3 +116,18 @@ func TestReLUGrad(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Cells that share a maximum share its gradient; the mean's goes to all alike.
+func TestPoolGrad(t *testing.T) {
+	x := []float32{1, 5, 3, 2, 3, 5, 0, 5} // [cells,V]: channels {1,3,3,0} and {5,2,5,5}
+	pooled, g := make([]float32, 4), []float32{4, 8, 1, 3}
+	poolRow(pooled, x, 2)
+	if d := cmp.Diff([]float32{1.75, 4.25, 3, 5}, pooled); d != "" {
+		t.Error(d)
+	}
+	dx := make([]float32, 8)
+	poolGrad(dx, x, pooled, g, make([]float32, 2))
+	if d := cmp.Diff([]float32{1, 3, 1.5, 2, 1.5, 3, 1, 3}, dx); d != "" {
+		t.Error(d)
+	}
+}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -418,5 +420,42 @@ func TestFillRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
+	}
+}
+
+// About half of the examples are mirrored, others at every step.
+func TestStepMirrors(t *testing.T) {
+	c := testConfig()
+	c.Batch = 400
+	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
+	left := b.Play(game.Position{}, 0)
+	tr, err := New(c, nil, func(_ int, dst []Example) error {
+		for i := range dst {
+			dst[i] = Example{Position: left, Policy: []float32{1, 0, 0, 0}, Weight: 1}
+		}
+		return nil
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	var first []Example
+	for range 2 {
+		steps(t, tr, 1)
+		mirrored := 0
+		for _, e := range tr.examples {
+			if e.Position == b.Mirror(left) && e.Policy[3] == 1 {
+				mirrored++
+			} else if e.Position != left || e.Policy[0] != 1 {
+				t.Fatalf("an example has become %+v", e)
+			}
+		}
+		if mirrored < 150 || mirrored > 250 {
+			t.Errorf("%d of 400 examples are mirrored", mirrored)
+		}
+		if cmp.Equal(first, tr.examples, cmp.Comparer(func(a, b game.Position) bool { return a == b })) {
+			t.Error("two steps mirror the same examples")
+		}
+		first = slices.Clone(tr.examples)
 	}
 }
