@@ -1,4 +1,4 @@
-"""The training step of package train in PyTorch, for comparison: positions a second.
+"""The training step of package train in PyTorch, for comparison: positions a second, and a second of CPU time.
 
     python nn/train/peer.py [--threads 2] [--batch 256] [--blocks 6] [--channels 64]
     go test -run '^$' -bench Step -cpu 2 ./nn/train
@@ -53,9 +53,10 @@ def step():
 
 for _ in range(3):
     step()
-steps, start = 0, time.perf_counter()
+steps, start, cpu = 0, time.perf_counter(), time.process_time()
 while time.perf_counter() - start < args.seconds:
     step()
     steps += 1
 print(f"PyTorch {torch.__version__}, {args.blocks}x{args.channels}, batch {args.batch}, {args.threads} threads: "
-      f"{steps * args.batch / (time.perf_counter() - start):.0f} positions/s")
+      f"{steps * args.batch / (time.perf_counter() - start):.0f} positions/s, "
+      f"{steps * args.batch / (time.process_time() - cpu):.0f} a second of CPU time")
