@@ -1,23 +1,51 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-RACE   = ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./kernels/cpu/conv ./nn/net ./nn/train/... ./cmd/...
+RACE   = ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 FUZZ  ?= 10s
+
+# GPU support (kernels/cuda/driver): in place of the CUDA driver's library the program is linked with a loader of our own. Its
+# folder is named after its sources, because go does not look into libraries when it decides what is up to date.
+ifeq ($(shell $(GO) env GOOS GOARCH CGO_ENABLED | paste -sd-),linux-amd64-1)
+GPUSRC := $(sort $(wildcard kernels/cuda/driver/include/* kernels/cuda/driver/loader/*))
+GPUDIR := bin/gpu-$(shell cat $(GPUSRC) | sha256sum | cut -c1-12)
+GPULIB := $(GPUDIR)/libcuda.a
+GPUCC  := $(shell $(GO) env CC) -O2 -fPIC -Wall -Wextra -Ikernels/cuda/driver/include
+GPUENV := CGO_CFLAGS="-O2 -g '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -g '-L$(CURDIR)/$(GPUDIR)'"
+GPUTAG := -tags gpu
+endif
 
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/evald
-	$(GO) build -o bin/evald ./cmd/evald
+build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
+	$(GPUENV) $(GO) build $(GPUTAG) -o bin/evald ./cmd/evald
+
+ifdef GPULIB
+$(GPULIB): $(GPUSRC)
+	@mkdir -p $(GPUDIR)
+	$(GPUCC) -c kernels/cuda/driver/loader/loader.c -o $(GPUDIR)/loader.o
+	$(GPUCC) -c kernels/cuda/driver/loader/trampolines.S -o $(GPUDIR)/trampolines.o
+	ar rcs $@ $(GPUDIR)/loader.o $(GPUDIR)/trampolines.o
+endif
 
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-test: ## run all tests, the concurrent packages also under the race detector
+test: build ## run all tests, the concurrent packages also under the race detector
 	$(GO) test ./...
 	$(GO) test -race -short $(RACE)
+ifdef GPULIB
+	$(GPUENV) $(GO) test -race $(GPUTAG) ./kernels/cuda/...
+	./bin/evald devices
+endif
+
+ifdef GPULIB
+gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
+	EVALD_GPU=1 $(GPUENV) $(GO) test -count=1 -v $(GPUTAG) ./kernels/cuda/driver
+endif
 
 fuzz: ## fuzz every parser for FUZZ (10s) each
 	@for t in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
@@ -30,10 +58,14 @@ fuzz: ## fuzz every parser for FUZZ (10s) each
 bench: build ## measure this machine, each figure beside its ceiling
 	./bin/evald bench eval
 
-lint: ## check formatting and run the static checks
+lint: $(GPULIB) ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+ifdef GPULIB
+	$(GPUENV) $(GO) vet $(GPUTAG) ./kernels/cuda/...
+	$(GPUENV) $(TOOL) staticcheck $(GPUTAG) ./kernels/cuda/...
+endif
 	$(GO) mod tidy -diff
 
 vuln: ## look for known vulnerabilities (needs vuln.go.dev)
@@ -42,4 +74,4 @@ vuln: ## look for known vulnerabilities (needs vuln.go.dev)
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test fuzz bench lint vuln clean
+.PHONY: help build run test gpu fuzz bench lint vuln clean

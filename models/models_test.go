@@ -17,8 +17,8 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%s: file %q is not one file in this folder of its own", e.Name, e.File)
 		}
 		seen[e.File] = true
-		if e.Note == "" {
-			t.Errorf("%s has no note", e.Name)
+		if e.Note == "" || e.Config == "" || e.Version < 1 || checkName(e.Name) != nil {
+			t.Errorf("%s lacks something: %+v", e.Name, e)
 		}
 		if e.Trained == (len(e.Rules) == 0) {
 			t.Errorf("%s: trained is %v, but the rules it was trained on are %v", e.Name, e.Trained, e.Rules)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
+	"github.com/evald/evald/nn/net"
 )
 
 // benchCmd is `evald bench`.
@@ -18,27 +21,47 @@ type benchCmd struct {
 	Solve  benchSolveCmd  `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
 }
 
+// defaultBenchModel is benchEvalCmd's default.
+const defaultBenchModel = "seeded-2x16"
+
 // benchEvalCmd is `evald bench eval`.
 type benchEvalCmd struct {
 	Model string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Peer  string        `enum:",onnxruntime" default:"" placeholder:"onnxruntime" help:"Measure networks alone, beside this program on the same number of threads; without --model one of 6 blocks of 64 channels. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy."`
 	Round time.Duration `default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
 // Run measures and prints.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
-	network, name, err := loadModel(c.Model, s.err)
+	network, name, err := c.network(s.err)
 	if err != nil {
 		return err
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	figures, err := bench.Eval(ctx, c.Round, network, name, progress)
+	var figures []bench.Figure
+	if c.Peer == "" {
+		figures, err = bench.Eval(ctx, c.Round, network, name, progress)
+	} else {
+		peer := &bench.Peer{Python: cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")}
+		figures, err = bench.Network(ctx, c.Round, network, name, peer, progress)
+	}
 	if err != nil {
 		return err
 	}
 	clear()
 	return writeFigures(s.out, figures, c.JSON)
+}
+
+// network is that of --model. Without one a peer is measured with a random network of the usual size.
+func (c *benchEvalCmd) network(notes io.Writer) (*net.Network, string, error) {
+	if c.Peer == "" || c.Model != defaultBenchModel {
+		return loadModel(c.Model, notes)
+	}
+	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
+	n, err := net.NewScrambled(config, 1)
+	return n, config.String(), err
 }
 
 // figureProgress shows the name of the figure that is being measured, where stderr is a terminal.

@@ -34,7 +34,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
-	e, model, err := c.evaluator(s.err)
+	e, err := c.choose(s.err)
 	if err != nil {
 		return err
 	}
@@ -53,10 +53,10 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 
 	if c.Verbose {
-		fmt.Fprintf(s.err, "evald eval: backend %s, model %s, batch %d, threads %d, format %s\n", c.Backend, model, c.Batch, c.Threads, c.Format)
+		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.describe(), c.Batch, c.Threads, c.Format)
 	}
 	start := time.Now()
-	job := stream.Job{Evaluator: e, Model: model, Rows: c.Batch, Workers: c.Threads}
+	job := stream.Job{Evaluator: e, Model: e.model, Rows: c.Batch, Workers: c.Threads}
 	progress := newProgress(s.err, fileSize(in))
 	if c.Output != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 		job.Progress = progress.show

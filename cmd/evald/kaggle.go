@@ -6,12 +6,10 @@ import (
 	"log"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
 	"github.com/evald/evald/engine/agent"
-	"github.com/evald/evald/models"
 )
 
 // kaggleCmd is `evald kaggle`.
@@ -105,8 +103,11 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 
 // modelFile is the file of an agent's model; empty where it has none outside of the program.
 func modelFile(model string) string {
-	if _, heuristic := heuristics[model]; heuristic || slices.Contains(models.Names(), model) {
+	if _, heuristic := heuristics[model]; heuristic || model == "" {
 		return ""
+	}
+	if m, ok, err := findModel(model); err == nil && ok {
+		return m.Path
 	}
 	return model
 }

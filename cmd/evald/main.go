@@ -18,15 +18,18 @@ import (
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Eval   evalCmd   `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
-	Search searchCmd `cmd:"" help:"Search positions with a tree of so many visits."`
-	Solve  solveCmd  `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
-	Score  scoreCmd  `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
-	Play   playCmd   `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
-	Match  matchCmd  `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
-	Train  trainCmd  `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
-	Kaggle kaggleCmd `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
-	Bench  benchCmd  `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+	Eval     evalCmd     `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
+	Search   searchCmd   `cmd:"" help:"Search positions with a tree of so many visits."`
+	Solve    solveCmd    `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
+	Score    scoreCmd    `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Play     playCmd     `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
+	Match    matchCmd    `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
+	Train    trainCmd    `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
+	Kaggle   kaggleCmd   `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
+	Selfplay selfplayCmd `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
+	Bench    benchCmd    `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+	Model    modelCmd    `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
+	Devices  devicesCmd  `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
 }
 
 // streams are the program's files, so that tests can pass their own.
@@ -61,7 +64,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	parser, err := kong.New(&c, kong.Name("evald"),
 		kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+		kong.Vars{"version": version()}, kong.Vars(selfplayVars()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	if err != nil {
 		panic(err) // the structs above are wrong
 	}

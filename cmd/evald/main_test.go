@@ -103,7 +103,7 @@ func TestWrongUse(t *testing.T) {
 		{"eval --threads=-1", exitBadInput, "--threads -1"},
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
-		{"eval --backend gpu", exitBadInput, "no GPU support"},
+		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
 		{"eval --backend cpu", exitBadInput, "needs --model: a file, or one of seeded-2x16"},
 		{"eval --backend bitsquares --model x", exitBadInput, `uses no model, but --model is "x"`},
 		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (seeded-2x16)`},

@@ -58,7 +58,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 		}
 		return true
 	case l.turn == 2:
-		if s.finished(t) {
+		if !s.renew(t) {
 			w.free = append(w.free, l.leaf)
 			return false
 		}

@@ -257,6 +257,65 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// Driven trees play whole games side by side: each is what it is alone, whatever the batch, and batches are full while there are games enough.
+func TestDrive(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	const games = 60
+	play := func(batch int) (moves [games][]int, sizes []int) {
+		c := config(mcts.PUCT)
+		c.Noise, c.Alpha = 0.25, 1
+		all := make([]*mcts.Tree, games)
+		index := map[*mcts.Tree]int{}
+		for i := range all {
+			c.Seed = uint64(i)
+			all[i] = tree(t, b, c, gametest.Position(gametest.Rand(uint64(i)), b, i%6, true))
+			index[all[i]] = i
+		}
+		stub := &evaltest.Stub{Source: eval.CPU}
+		err := mcts.Drive(t.Context(), stub, all, batch, func(tr *mcts.Tree) int {
+			i := index[tr]
+			// Some moves are thought about for longer than others.
+			if want := 20 + 30*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
+				return want
+			}
+			best := tr.Best()
+			moves[i] = append(moves[i], best)
+			if b.Result(b.Play(tr.Root(), best)) != game.Ongoing {
+				return 0
+			}
+			tr.Reset(b.Play(tr.Root(), best))
+			return 20 + 30*(len(moves[i])%3)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return moves, stub.Sizes()
+	}
+	want, _ := play(1)
+	for _, batch := range []int{4, 16} {
+		got, sizes := play(batch)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches of %d give other games:\n%s", batch, diff)
+		}
+		// Until so many games are over that the others cannot fill them.
+		if early := sizes[:400/batch]; slices.Min(early) < batch {
+			t.Errorf("batches of %d: %v", batch, early)
+		}
+	}
+	for i, m := range want {
+		if len(m) == 0 {
+			t.Errorf("game %d has no moves", i)
+		}
+	}
+	// An error of the evaluator is the error, whatever the others were told.
+	broken := errors.New("device lost")
+	stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
+	err := mcts.Drive(t.Context(), stub, trees(t, b, config(mcts.PUCT), games), 2, func(tr *mcts.Tree) int { return 10 })
+	if !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v alone", err, broken)
+	}
+}
+
 // One tree with many leaves under way makes all its visits, and finds what it finds alone.
 func TestVirtualLoss(t *testing.T) {
 	for _, s := range selections {

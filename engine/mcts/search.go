@@ -28,8 +28,8 @@ type Limits struct {
 // With many trees each has one leaf under way, so that its visits are the same whatever the batch; a single tree has up
 // to Limits.Batch under way at once, which count as losses until they are answered (virtual loss).
 //
-// Two batches take turns: while the one is evaluated the other is filled; with trees enough, each core has two. Where ctx ends, the trees keep what they have
-// and the error wraps ctx.Err(). An evaluator's error ends the search too.
+// Two batches take turns: while the one is evaluated the other is filled; with trees enough, each core has two. Where
+// ctx ends, the trees keep what they have and the error wraps ctx.Err(). An evaluator's error ends the search too.
 func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
 	if limits.Visits < 1 || limits.Batch < 1 {
 		return fmt.Errorf("mcts: %d visits in batches of %d: must be 1 or more", limits.Visits, limits.Batch)
@@ -37,7 +37,18 @@ func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits)
 	if len(trees) == 1 && limits.Batch > maxPending/2 {
 		return fmt.Errorf("mcts: batches of %d leaves of one tree: at most %d", limits.Batch, maxPending/2)
 	}
-	return start(ctx, e, trees, limits, len(trees) == 1)
+	return (&search{evaluator: e, limits: limits, single: len(trees) == 1}).start(ctx, trees)
+}
+
+// Drive searches like Search, with one leaf under way a tree, but each tree for itself and again and again: next says
+// how many visits a tree's root shall have in all, at first and each time it has them or is proved, and may move its
+// root on in between; 0 ends with the tree. So batches stay full while some trees go on. next is called concurrently,
+// with one tree at a time.
+func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch int, next func(*Tree) int) error {
+	if batch < 1 {
+		return fmt.Errorf("mcts: batches of %d: must be 1 or more", batch)
+	}
+	return (&search{evaluator: e, limits: Limits{Batch: batch}, next: next}).start(ctx, trees)
 }
 
 // maxPending is how many leaves a tree can have under way.
@@ -45,10 +56,10 @@ const maxPending = math.MaxUint16
 
 // searchMany is Search with one leaf under way a tree, even of a single one.
 func searchMany(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
-	return start(ctx, e, trees, limits, false)
+	return (&search{evaluator: e, limits: limits}).start(ctx, trees)
 }
 
-func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, single bool) error {
+func (s *search) start(ctx context.Context, trees []*Tree) error {
 	if len(trees) == 0 {
 		return nil
 	}
@@ -58,12 +69,19 @@ func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, 
 		}
 	}
 	// As many workers as have trees enough for two full batches under way and one being filled.
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)/(3*limits.Batch)))
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)/(3*s.limits.Batch)))
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &search{evaluator: e, limits: limits, single: single, todo: slices.Clone(trees)}
 	s.deadline, _ = ctx.Deadline()
-	if limits.Decide && single {
+	for _, t := range trees {
+		if t.goal = s.limits.Visits; s.next != nil {
+			t.goal = s.next(t)
+		}
+		if s.single || s.renew(t) {
+			s.todo = append(s.todo, t)
+		}
+	}
+	if s.limits.Decide && s.single {
 		s.clock = newClock(ctx, trees[0])
 	}
 	failed := make([]error, workers)
@@ -82,6 +100,11 @@ func start(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, 
 	if s.late() {
 		return fmt.Errorf("mcts: %w", context.DeadlineExceeded)
 	}
+	for _, err := range failed {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err // the others were told to end
+		}
+	}
 	return errors.Join(failed...)
 }
 
@@ -96,8 +119,9 @@ type search struct {
 	evaluator eval.Evaluator
 	limits    Limits
 	single    bool
-	deadline  time.Time // zero where there is none
-	clock     *clock    // nil where the search goes on to its limits whatever it finds
+	next      func(*Tree) int // of Drive; nil where a tree is done once it has its visits
+	deadline  time.Time       // zero where there is none
+	clock     *clock          // nil where the search goes on to its limits whatever it finds
 
 	mu   sync.Mutex
 	todo []*Tree // first come, first served; a tree with a leaf under way is not here, but a single tree stays
@@ -113,18 +137,30 @@ func (s *search) take(trees []*Tree, n int) []*Tree {
 	return trees
 }
 
-// put gives trees back to todo, those that need no more visits excepted.
+// put gives trees back to todo, those that are done with excepted.
 func (s *search) put(trees []*Tree) {
 	if s.single {
 		return
 	}
+	trees = slices.DeleteFunc(trees, func(t *Tree) bool { return !s.renew(t) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range trees {
-		if !s.finished(t) {
-			s.todo = append(s.todo, t)
+	s.todo = append(s.todo, trees...)
+}
+
+// renew reports whether the tree, which has no leaf under way, needs more visits, after asking next where it has those
+// it was to have.
+func (s *search) renew(t *Tree) bool {
+	for t.goal > 0 && t.finished() {
+		if s.next == nil {
+			return false
+		}
+		before := t.root
+		if t.goal = s.next(t); t.root == before && t.finished() {
+			return false // next wants what the tree has, or more of what is proved
 		}
 	}
+	return t.goal > 0
 }
 
 // wave is a batch under way.
@@ -221,7 +257,7 @@ const freeVisits = 256
 // tree can have endless visits that want no evaluation, such as those of a draw that is proved and beats all else.
 func (s *search) visitOne(ctx context.Context, w *wave) {
 	t := s.todo[0]
-	for visits := 0; len(w.trees) < s.limits.Batch && !s.finished(t); visits++ {
+	for visits := 0; len(w.trees) < s.limits.Batch && !t.finished(); visits++ {
 		if visits%freeVisits == 0 && (s.over(ctx) || s.clock != nil && s.clock.decided(t, s.limits.Visits)) {
 			return
 		}
@@ -239,9 +275,9 @@ func (s *search) visitOne(ctx context.Context, w *wave) {
 }
 
 // finished reports whether the tree needs no more visits than it has or has under way.
-func (s *search) finished(t *Tree) bool {
+func (t *Tree) finished() bool {
 	n := &t.nodes[rootNode]
-	return n.proof != open || int(n.visits)+int(n.pending) >= s.limits.Visits
+	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal
 }
 
 // land waits for a wave and hands out its answers.
@@ -258,6 +294,7 @@ func (s *search) land(w *wave) error {
 		if ahead := i + lanes; ahead < len(w.trees) {
 			w.trees[ahead].prefetch()
 		}
+		t.sources |= 1 << w.batch.Source[i]
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i))
 	}
 	if err == nil {

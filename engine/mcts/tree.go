@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -58,6 +59,9 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
+	goal   int // how many visits the search under way is to give its root
+
+	sources uint32 // bit s is set where a source s has answered a leaf
 }
 
 const rootNode = 1
@@ -77,9 +81,23 @@ func New(board *game.Board, c Config) (*Tree, error) {
 func (t *Tree) Reset(p game.Position) {
 	t.root = p
 	t.nodes = append(t.nodes[:0], node{}, node{})
+	t.sources = 0
 	t.pcg.Seed(t.config.Seed, p.Hash())
 	t.gumbel.reset()
 }
+
+// Reconfigure is Reset with another configuration.
+func (t *Tree) Reconfigure(c Config, p game.Position) error {
+	if err := c.validate(t.board); err != nil {
+		return err
+	}
+	t.config = c
+	t.Reset(p)
+	return nil
+}
+
+// AnsweredBy reports whether one of the leaves that Search or Drive brought since Reset was answered by a source.
+func (t *Tree) AnsweredBy(s eval.Source) bool { return t.sources&(1<<s) != 0 }
 
 // Board and Root are the game and the position that the tree searches.
 func (t *Tree) Board() *game.Board  { return t.board }

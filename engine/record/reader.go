@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -17,11 +18,10 @@ type Reader struct {
 	total  int64
 	boards boards
 
-	open   *os.File // the file being read, or nil
-	groups []parquet.RowGroup
-	file   int   // index of the next file to open, or of the open one
-	group  int   // of the open file: the next row group
-	left   int64 // rows of the group under way that were not read from it yet
+	open   *shard // the file being read, or nil
+	file   int    // index of the next file to open, or of the open one
+	group  int    // of the open file: the next row group
+	left   int64  // rows of the group under way that were not read from it yet
 	reader *parquet.GenericReader[row]
 	buffer [chunk]row
 	ahead  []row // rows of the buffer that are still to be handed out
@@ -33,13 +33,13 @@ type Reader struct {
 func Open(paths ...string) (*Reader, error) {
 	r := &Reader{paths: paths}
 	for _, path := range paths {
-		f, groups, err := openFile(path)
+		f, err := openShard(path)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", path, err)
 		}
 		f.Close()
-		r.counts = append(r.counts, rowsOf(groups))
-		r.total += rowsOf(groups)
+		r.counts = append(r.counts, f.rows)
+		r.total += f.rows
 	}
 	return r, nil
 }
@@ -73,7 +73,7 @@ func (r *Reader) Next(rec *Record) error {
 	return nil
 }
 
-// SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the page in which the row is.
+// SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the row group in which the row is.
 func (r *Reader) SeekRow(n int64) error {
 	if n < 0 || n > r.total {
 		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
@@ -95,15 +95,38 @@ func (r *Reader) seekInFile(n int64) error {
 	if err := r.openNext(); err != nil {
 		return err
 	}
-	for n >= r.groups[r.group].NumRows() {
-		n -= r.groups[r.group].NumRows()
-		r.at += r.groups[r.group].NumRows()
+	for n >= r.open.groups[r.group].NumRows() {
+		n -= r.open.groups[r.group].NumRows()
+		r.at += r.open.groups[r.group].NumRows()
 		r.group++
 	}
-	r.startGroup()
-	r.left -= n
-	r.at += n
-	return r.reader.SeekToRow(n)
+	if err := r.startGroup(); err != nil {
+		return err
+	}
+	for n > 0 {
+		if err := r.read(); err != nil {
+			return err
+		}
+		skipped := min(n, int64(len(r.ahead)))
+		r.ahead = r.ahead[skipped:]
+		r.at += skipped
+		n -= skipped
+	}
+	return nil
+}
+
+// read reads at least one row of the group under way into the buffer.
+func (r *Reader) read() error {
+	n, err := r.reader.Read(r.buffer[:min(chunk, r.left)])
+	r.ahead = r.buffer[:n]
+	r.left -= int64(n)
+	switch {
+	case n > 0: // an error comes again
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return fmt.Errorf("its row group ends %d rows too early: %w", r.left, errDamaged)
+	}
+	return err
 }
 
 // fill reads a few rows into the buffer, if need be of the next group or file. It may read none without an error.
@@ -116,19 +139,9 @@ func (r *Reader) fill() error {
 		case r.open == nil:
 			return r.openNext()
 		case r.left > 0:
-			n, err := r.reader.Read(r.buffer[:min(chunk, r.left)])
-			r.ahead = r.buffer[:n]
-			r.left -= int64(n)
-			if n > 0 { // an error comes again
-				return nil
-			}
-			if err == nil || errors.Is(err, io.EOF) {
-				err = fmt.Errorf("its row group ends %d rows before it should: the file is damaged", r.left)
-			}
-			return err
-		case r.group < len(r.groups):
-			r.startGroup()
-			return nil
+			return r.read()
+		case r.group < len(r.open.groups):
+			return r.startGroup()
 		}
 		if err := r.closeFile(); err != nil {
 			return err
@@ -144,7 +157,7 @@ func (r *Reader) within(do func() error) (err error) {
 	path, row := r.paths[r.file], &r.at
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the file is damaged: %v", p)
+			err = fmt.Errorf("%w: %v", errDamaged, p)
 		}
 		if err != nil {
 			err = fmt.Errorf("records %s: row %d: %w", path, *row, err)
@@ -154,25 +167,30 @@ func (r *Reader) within(do func() error) (err error) {
 }
 
 func (r *Reader) openNext() error {
-	f, groups, err := openFile(r.paths[r.file])
+	f, err := openShard(r.paths[r.file])
 	if err != nil {
 		return err
 	}
-	if n := rowsOf(groups); n != r.counts[r.file] {
-		return errors.Join(fmt.Errorf("has %d rows, and had %d before: it was replaced while it was read", n, r.counts[r.file]), f.Close())
+	if want := r.counts[r.file]; f.rows != want {
+		f.Close()
+		return fmt.Errorf("has %d rows, and had %d before: it was replaced while it was read", f.rows, want)
 	}
-	r.open, r.groups, r.group, r.left, r.at = f, groups, 0, 0, 0
+	r.open, r.group, r.left, r.at = f, 0, 0, 0
 	return nil
 }
 
-func (r *Reader) startGroup() {
+func (r *Reader) startGroup() error {
+	if err := r.open.checkGroup(r.group); err != nil {
+		return err
+	}
 	if r.reader != nil {
 		r.reader.Close()
 	}
-	g := r.groups[r.group]
+	g := r.open.groups[r.group]
 	r.reader = parquet.NewGenericRowGroupReader[row](g)
 	r.left = g.NumRows()
 	r.group++
+	return nil
 }
 
 func (r *Reader) closeFile() error {
@@ -183,26 +201,28 @@ func (r *Reader) closeFile() error {
 		r.reader.Close()
 	}
 	err := r.open.Close()
-	r.open, r.reader, r.groups, r.ahead, r.left, r.at = nil, nil, nil, nil, 0, 0
+	r.open, r.reader, r.ahead, r.left, r.at = nil, nil, nil, 0, 0
 	return err
 }
 
-func rowsOf(groups []parquet.RowGroup) (n int64) {
-	for _, g := range groups {
-		n += g.NumRows()
-	}
-	return n
+// shard is an open file of records.
+type shard struct {
+	*os.File
+	size   int64
+	parsed *parquet.File
+	groups []parquet.RowGroup
+	rows   int64
 }
 
-// openFile opens a file and checks that its footer is that of records.
-func openFile(path string) (f *os.File, groups []parquet.RowGroup, err error) {
-	f, err = os.Open(path)
+// openShard opens a file and checks that its footer is that of records.
+func openShard(path string) (s *shard, err error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, errors.Unwrap(err) // the path is named already
+		return nil, errors.Unwrap(err) // the path is named already
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the file is damaged: %v", p)
+			err = fmt.Errorf("%w: %v", errDamaged, p)
 		}
 		if err != nil {
 			f.Close()
@@ -210,19 +230,34 @@ func openFile(path string) (f *os.File, groups []parquet.RowGroup, err error) {
 	}()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, errors.New("is not a regular file")
+		return nil, errors.New("is not a regular file")
 	}
-	file, err := parquet.OpenFile(f, info.Size())
+	if err := checkEnvelope(f, info.Size()); err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, nil, fmt.Errorf("is not a whole Parquet file: %w", err)
+		return nil, fmt.Errorf("is not a whole Parquet file: %w", err)
 	}
 	if err := checkFooter(file); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return f, file.RowGroups(), nil
+	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows()}, nil
+}
+
+// checkGroup looks at the pages of a row group before they are read.
+func (s *shard) checkGroup(group int) error {
+	columns := s.parsed.Metadata().RowGroups[group].Columns
+	for i := range columns {
+		m := &columns[i].MetaData
+		if err := checkPages(s, s.size, m); err != nil {
+			return fmt.Errorf("column %s: %w", strings.Join(m.PathInSchema, "."), err)
+		}
+	}
+	return nil
 }
 
 func checkFooter(file *parquet.File) error {
@@ -235,13 +270,15 @@ func checkFooter(file *parquet.File) error {
 	if err := checkSchema(file.Schema()); err != nil {
 		return err
 	}
+	var rows int64
 	for i, g := range file.RowGroups() {
 		if g.NumRows() < 0 || g.NumRows() > 1<<40 {
-			return fmt.Errorf("row group %d has %d rows: the file is damaged", i, g.NumRows())
+			return fmt.Errorf("row group %d has %d rows: %w", i, g.NumRows(), errDamaged)
 		}
+		rows += g.NumRows()
 	}
-	if got, want := rowsOf(file.RowGroups()), file.NumRows(); got != want {
-		return fmt.Errorf("has %d rows, but its row groups have %d: the file is damaged", want, got)
+	if rows != file.NumRows() {
+		return fmt.Errorf("has %d rows, but its row groups have %d: %w", file.NumRows(), rows, errDamaged)
 	}
 	return nil
 }

@@ -35,8 +35,11 @@ func parse(file []byte) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got, ok := metadata[formatKey]; !ok || got != format {
-		return nil, fmt.Errorf("metadata %s is %q, want %q", formatKey, got, format)
+	switch got, ok := metadata[formatKey]; {
+	case !ok:
+		return nil, fmt.Errorf("metadata %s is missing, want %q: the file is no network of evald", formatKey, format)
+	case got != format:
+		return nil, fmt.Errorf("metadata %s is %q, but this evald reads %q: use the evald that wrote it, or a newer one", formatKey, got, format)
 	}
 	text, ok := metadata[configKey]
 	if !ok {

@@ -213,8 +213,8 @@ var corruptions = []struct {
 	{"broken config", swap(`\"hidden\":1}`, `\"hidden\":1`), nil, `metadata evald.config: JSON ends too early`},
 	{"config and more", swap(`\"hidden\":1}`, `\"hidden\":1} 2`), nil, `metadata evald.config: more than one value`},
 	{"no config", swap(`evald.config`, `evald.confog`), nil, `metadata evald.config is missing`},
-	{"newer format", swap(`"evald.format":"1"`, `"evald.format":"2"`), nil, `metadata evald.format is "2", want "1"`},
-	{"no metadata", remove(`"__metadata__":{`, `},`), nil, `metadata evald.format is "", want "1"`},
+	{"newer format", swap(`"evald.format":"1"`, `"evald.format":"2"`), nil, `metadata evald.format is "2", but this evald reads "1": use the evald that wrote it, or a newer one`},
+	{"no metadata", remove(`"__metadata__":{`, `},`), nil, `metadata evald.format is missing, want "1": the file is no network of evald`},
 	{
 		"metadata not text", swap(`"evald.format":"1"`, `"evald.format":1`), nil,
 		`header: metadata "evald.format": json: cannot unmarshal number into Go value of type string`,
@@ -288,7 +288,7 @@ func TestCorruptFiles(t *testing.T) {
 		{length(5, '{', '}'), "header length is 5, but only 2 bytes follow"},
 		{length(10e9, make([]byte, 12)...), "header length is 10000000000, must be at most 1048576"},
 		{length(math.MaxUint64), "header length is 18446744073709551615, must be at most 1048576"},
-		{length(2, '{', '}'), `metadata evald.format is "", want "1"`},
+		{length(2, '{', '}'), `metadata evald.format is missing, want "1": the file is no network of evald`},
 	} {
 		if _, err := Parse(c.file); err == nil || err.Error() != "parse network: "+c.want {
 			t.Errorf("%d bytes:\n got %v\nwant parse network: %s", len(c.file), err, c.want)

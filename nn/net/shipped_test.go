@@ -48,6 +48,9 @@ func TestSeededModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if e.Config != m.config.String() {
+				t.Errorf("the manifest says %s, the network is %s", e.Config, m.config)
+			}
 			if e.Trained {
 				t.Error("the manifest calls a network of random weights trained")
 			}

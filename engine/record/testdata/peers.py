@@ -29,4 +29,5 @@ schema = pyarrow.schema([
     required("ply", pyarrow.int32()), required("source", pyarrow.string()), required("network", pyarrow.string()),
     required("weight", pyarrow.float32()),
 ], metadata={"evald.records": "1"})
-pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, schema, preserve_index=False).replace_schema_metadata(schema.metadata), theirs)
+pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, schema, preserve_index=False).replace_schema_metadata(schema.metadata), theirs,
+                            compression="zstd")

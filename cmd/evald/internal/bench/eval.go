@@ -184,7 +184,11 @@ func (e *evalBench) evaluators(network *net.Network, name string) error {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
 	}
-	e.measure(Figure{Name: "network " + name + ", pure-Go reference", Unit: "positions"}, 64, e.batch(net.NewEvaluator(network), 64))
+	figures, err := Network(e.ctx, e.d, network, name, nil, e.progress)
+	if err != nil {
+		return err
+	}
+	e.figures = append(e.figures, figures...)
 
 	h, err := heuristic.New(eval.Bitsquares)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // common are the libraries of glibc, which is wherever Python is.
-var common = []string{"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "libresolv.so.2", "librt.so.1"}
+var common = []string{"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "libresolv.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
 
 // checkProgram refuses a file that does not run on linux/amd64 with glibc alone. linked says what a dynamic program
 // needs; it is empty where the program is static.

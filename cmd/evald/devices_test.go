@@ -1,0 +1,36 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/kernels/cuda/driver"
+)
+
+func TestDevices(t *testing.T) {
+	status, text, stderr := evald(t, "", "devices")
+	if status != exitOK || stderr != "" || !regexp.MustCompile(`^cpu  \w+, \d+ threads, .*\ngpu  .+\n`).MatchString(text) {
+		t.Errorf("status %d, errors %q, output %q", status, stderr, text)
+	}
+	status, out, stderr := evald(t, "", "devices", "--json")
+	var found devices
+	if err := json.Unmarshal([]byte(out), &found); status != exitOK || stderr != "" || err != nil {
+		t.Fatalf("status %d, errors %q, %v in %s", status, stderr, err, out)
+	}
+	if (found.GPU == nil) == (found.NoGPU == "") || !strings.HasSuffix(text, found.gpus()) {
+		t.Errorf("JSON says %+v, text %q", found, text)
+	}
+}
+
+func TestDevicesText(t *testing.T) {
+	found := devices{GPU: &driver.Driver{Library: "libcuda.so.1", Version: 12090, Devices: []driver.Device{
+		{Name: "One", Major: 9, Memory: 3 << 29, Multiprocessors: 132},
+		{Index: 1, Name: "Two", Major: 8, Minor: 6, Memory: 24 << 30, Multiprocessors: 82},
+	}}}
+	want := "gpu  0: One, sm_90, 132 multiprocessors, 1.5 GiB\ngpu  1: Two, sm_86, 82 multiprocessors, 24.0 GiB\n     driver libcuda.so.1, CUDA 12.9\n"
+	if got := found.gpus(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

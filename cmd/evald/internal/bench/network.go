@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// networkBatch is the rows of a batch in the figures of networks.
+const networkBatch = 256
+
+// contender is one way to evaluate a network, measured beside the others in turns, so that a machine that others use
+// too treats all alike.
+type contender struct {
+	name    string
+	round   func() (float64, error) // positions a second over one round
+	ceiling func(d time.Duration) float64
+	why     string
+	rates   []float64
+	peaks   []float64
+}
+
+// race measures the contenders in turns.
+func race(ctx context.Context, contenders []*contender, d time.Duration, progress func(string)) error {
+	for i := range rounds + 1 { // the first warms up
+		for _, c := range contenders {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if progress != nil {
+				progress(fmt.Sprintf("%s, round %d of %d", c.name, i, rounds))
+			}
+			rate, err := c.round()
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			if i == 0 {
+				continue
+			}
+			c.rates = append(c.rates, rate)
+			if c.ceiling != nil {
+				c.peaks = append(c.peaks, c.ceiling(d/4))
+			}
+		}
+	}
+	return nil
+}
+
+// figure is the contender's median rate. Its ratio to another contender is the median of the rounds' ratios.
+func (c *contender) figure(to *contender) Figure {
+	f := Figure{Name: c.name, Unit: "positions"}
+	if len(c.peaks) > 0 {
+		f.Ceiling, f.Why = median(append([]float64(nil), c.peaks...)), c.why
+	}
+	if to != c {
+		var ratios []float64
+		for i, r := range c.rates {
+			ratios = append(ratios, r/to.rates[i])
+		}
+		f.Ratio, f.To = median(ratios), to.name
+	}
+	f.Rate = median(append([]float64(nil), c.rates...))
+	return f
+}
+
+// pathContender evaluates with the kernels of one path, by all threads.
+func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Path, b *eval.Batch, d time.Duration) (*contender, error) {
+	e, err := cpu.NewPath(n, p)
+	if err != nil {
+		return nil, err
+	}
+	c := &contender{name: fmt.Sprintf("network %s, %s", name, p), round: timed(ctx, e, b, d)}
+	if p.Peak(1) > 0 {
+		work := float64(macs(n, b.Board))
+		c.ceiling = func(d time.Duration) float64 { return peak(p, e.Threads(), d) / work }
+		c.why = fmt.Sprintf("%.1f M multiply-adds each, in registers", work/1e6)
+	}
+	return c, nil
+}
+
+// timed is a round of batches.
+func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration) func() (float64, error) {
+	return func() (float64, error) {
+		rows, start := 0, time.Now()
+		for rows == 0 || time.Since(start) < d {
+			if err := e.Evaluate(ctx, b); err != nil {
+				return 0, err
+			}
+			rows += len(b.Pos)
+		}
+		return float64(rows) / time.Since(start).Seconds(), nil
+	}
+}
+
+// macs is the multiply-adds of the 3x3 convolutions of one position: all but about one in a hundred of the network's.
+func macs(n *net.Network, b *game.Board) int {
+	c := n.Config()
+	return b.Cells() * 9 * c.Channels * (net.PlaneCount + 2*c.Blocks*c.Channels)
+}
+
+// peak is the multiply-adds a second of a path's instructions on so many threads at once, without memory.
+func peak(p kernel.Path, threads int, d time.Duration) float64 {
+	const n = 50_000
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	sum := 0.0
+	for range threads {
+		all.Go(func() {
+			done, start := 0, time.Now()
+			for time.Since(start) < d {
+				done += p.Peak(n)
+			}
+			rate := float64(done) / time.Since(start).Seconds()
+			mu.Lock()
+			sum += rate
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return sum
+}
+
+// Network measures a network by every path of the CPU, and by the reference, or where peer is not nil beside it. Each
+// round takes about d.
+func Network(ctx context.Context, d time.Duration, n *net.Network, name string, peer *Peer, progress func(string)) ([]Figure, error) {
+	board := game.MustBoard(game.Connect4)
+	b := eval.NewBatch(board, networkBatch)
+	copy(b.Pos, playedPositions(board, networkBatch))
+
+	var contenders []*contender
+	for _, p := range kernel.Paths() {
+		c, err := pathContender(ctx, n, name, p, b, d)
+		if err != nil {
+			return nil, err
+		}
+		contenders = append(contenders, c)
+	}
+	var to *contender
+	if peer == nil {
+		few := eval.NewBatch(board, 32)
+		copy(few.Pos, b.Pos)
+		to = &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewEvaluator(n), few, d)}
+	} else {
+		if err := peer.start(ctx, n, b, runtime.GOMAXPROCS(0)); err != nil {
+			return nil, err
+		}
+		defer peer.stop()
+		to = &contender{name: fmt.Sprintf("network %s, onnxruntime %s", name, peer.version), round: func() (float64, error) { return peer.round(d) }}
+	}
+	contenders = append(contenders, to)
+	if err := race(ctx, contenders, d, progress); err != nil {
+		return nil, err
+	}
+	var figures []Figure
+	for _, c := range contenders {
+		f := c.figure(to)
+		if f.To != "" {
+			f.To = "pure-Go reference"
+			if peer != nil {
+				f.To = "onnxruntime"
+			}
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}

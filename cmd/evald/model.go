@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
+)
+
+// modelCmd is `evald model`.
+type modelCmd struct {
+	List   modelListCmd   `cmd:"" help:"List the shipped models and those of the store: $EVALD_MODELS, or evald/models in your data folder."`
+	Show   modelShowCmd   `cmd:"" help:"Show what a model is."`
+	Import modelImportCmd `cmd:"" help:"Check a safetensors file and keep it in the store, as the next version of its name."`
+	Export modelExportCmd `cmd:"" help:"Write a model as ONNX or safetensors."`
+	Verify modelVerifyCmd `cmd:"" help:"Compare checksums and let models answer a few positions."`
+}
+
+// modelInfo is a model as --json writes it.
+type modelInfo struct {
+	models.Entry
+	Path       string            `json:"path,omitempty"` // of its file; shipped models have none
+	Parameters int               `json:"parameters,omitempty"`
+	Bytes      int               `json:"bytes,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"` // of the file
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// modelListCmd is `evald model list`.
+type modelListCmd struct {
+	JSON bool `help:"Write JSON for machines instead of a table."`
+}
+
+// Run lists what can be read; what cannot is the error.
+func (c *modelListCmd) Run(s streams) error {
+	all, wrong := allModels()
+	if c.JSON {
+		return errors.Join(writeJSON(s.out, all), wrong)
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "model\tconfig\ttrained on\tcreated\twhere")
+	for _, m := range all {
+		where, created := "shipped", "-"
+		if m.Path != "" {
+			where = m.Path
+		}
+		if !m.Created.IsZero() {
+			created = m.Created.Format(time.DateOnly)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Ref(), m.Config, trainedOn(m.Entry), created, where)
+	}
+	return errors.Join(t.Flush(), wrong)
+}
+
+func trainedOn(e models.Entry) string {
+	if len(e.Rules) == 0 {
+		return "nothing"
+	}
+	return strings.Join(e.Rules, ", ")
+}
+
+// allModels are the shipped ones and those of the store; the error is of what cannot be read there.
+func allModels() ([]modelInfo, error) {
+	var all []modelInfo
+	for _, e := range models.List() {
+		all = append(all, modelInfo{Entry: e})
+	}
+	store, err := userStore()
+	if err != nil {
+		return all, err
+	}
+	entries, err := store.List()
+	for _, e := range entries {
+		all = append(all, modelInfo{Entry: e, Path: store.Path(e)})
+	}
+	return all, err
+}
+
+// modelShowCmd is `evald model show`.
+type modelShowCmd struct {
+	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	JSON  bool   `help:"Write JSON for machines instead of lines."`
+}
+
+// Run shows the model's entry and what its file says.
+func (c *modelShowCmd) Run(s streams) error {
+	m, n, err := openModel(c.Model)
+	if err != nil {
+		return err
+	}
+	info := modelInfo{m.Entry, m.Path, n.Config().Parameters(), len(m.content), n.Metadata}
+	if c.JSON {
+		return writeJSON(s.out, info)
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, value)
+		}
+	}
+	line("name", m.Name)
+	if m.Version > 0 {
+		line("version", strconv.Itoa(m.Version))
+		line("trained on", trainedOn(m.Entry))
+	}
+	config := n.Config()
+	line("config", fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden))
+	line("parameters", strconv.Itoa(info.Parameters))
+	line("bytes", strconv.Itoa(info.Bytes))
+	line("sha256", m.SHA256)
+	if !m.Created.IsZero() {
+		line("created", m.Created.Format(time.RFC3339))
+	}
+	line("note", m.Note)
+	line("file", m.Path)
+	for _, key := range slices.Sorted(maps.Keys(n.Metadata)) {
+		line(key, strconv.Quote(n.Metadata[key]))
+	}
+	return t.Flush()
+}
+
+// modelImportCmd is `evald model import`.
+type modelImportCmd struct {
+	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py."`
+	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
+	Rules []string `placeholder:"7x6x4,.." help:"The games it was trained on; where they are missing evald.rules of the file's metadata. Without any it counts as untrained."`
+	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
+}
+
+// Run checks the file and adds it to the store.
+func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
+	content, n, err := readNetwork(c.File)
+	if err != nil {
+		return err
+	}
+	e, err := c.entry(n)
+	if err != nil {
+		return err
+	}
+	if err := checkAnswers(ctx, n, e.Rules); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	store, err := userStore()
+	if err != nil {
+		return err
+	}
+	stored, added, err := store.Add(e, content)
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		fmt.Fprintf(s.out, "%s is the same network already: nothing was added\n", stored.Ref())
+	default:
+		fmt.Fprintf(s.out, "%s: %s, trained on %s, in %s\n", stored.Ref(), stored.Config, trainedOn(stored), store.Path(stored))
+	}
+	return nil
+}
+
+// entry is what the flags and the file's metadata say.
+func (c *modelImportCmd) entry(n *net.Network) (models.Entry, error) {
+	base := filepath.Base(c.File)
+	e := models.Entry{Name: c.Name, Config: n.Config().String(), Note: c.Note, Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second)}
+	for _, name := range []string{n.Metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))} {
+		if e.Name == "" {
+			e.Name = name
+		}
+	}
+	if e.Note == "" {
+		e.Note = n.Metadata["evald.note"]
+	}
+	if text := n.Metadata["evald.rules"]; len(e.Rules) == 0 && text != "" {
+		e.Rules = strings.Split(text, ",")
+	}
+	for _, rules := range e.Rules {
+		if _, err := game.ParseRules(rules); err != nil {
+			return e, fmt.Errorf("--rules: %w", err)
+		}
+	}
+	e.Trained = len(e.Rules) > 0
+	switch _, version, err := models.ParseRef(e.Name); {
+	case err != nil:
+		return e, fmt.Errorf("%w: give another one with --name", err)
+	case version != 0:
+		return e, fmt.Errorf("model name %q: the store counts versions itself: leave @%d out", e.Name, version)
+	}
+	if _, shipped := models.Find(e.Name); shipped {
+		return e, fmt.Errorf("model name %q is that of a shipped model, which would be found first: give another one with --name", e.Name)
+	}
+	return e, nil
+}
+
+// readNetwork reads a file and the network in it.
+func readNetwork(path string) ([]byte, *net.Network, error) {
+	content, err := readNetworkFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read network: %w", err)
+	}
+	n, err := net.Parse(content)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return content, n, nil
+}
+
+// modelExportCmd is `evald model export`.
+type modelExportCmd struct {
+	Model  string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	Output string `short:"o" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
+}
+
+// Run writes the file.
+func (c *modelExportCmd) Run() error {
+	extension := strings.ToLower(filepath.Ext(c.Output))
+	if extension != ".onnx" && extension != ".safetensors" {
+		return fmt.Errorf("-o %s: want a name that ends in .onnx or .safetensors", c.Output)
+	}
+	m, n, err := openModel(c.Model)
+	if err != nil {
+		return err
+	}
+	content := m.content // the same bytes, and so the same checksum
+	if extension == ".onnx" {
+		if n.Metadata["evald.name"] == "" || m.Version > 0 {
+			n.Metadata["evald.name"] = m.Name
+		}
+		if m.Version > 0 {
+			n.Metadata["evald.version"], n.Metadata["evald.rules"] = strconv.Itoa(m.Version), strings.Join(m.Rules, ",")
+		}
+		if content, err = onnx.Marshal(n, m.Name); err != nil {
+			return err
+		}
+	}
+	return writeWhole(c.Output, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// modelVerifyCmd is `evald model verify`.
+type modelVerifyCmd struct {
+	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"Which ones; all of evald model list where none is named."`
+}
+
+// Run verifies each model, and goes on after one that fails.
+func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
+	refs := c.Models
+	var wrong error
+	if len(refs) == 0 {
+		var all []modelInfo
+		all, wrong = allModels()
+		for _, m := range all {
+			refs = append(refs, m.Ref())
+		}
+	}
+	failed := wrong != nil
+	if failed {
+		fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
+	}
+	for _, ref := range refs {
+		m, n, err := openModel(ref)
+		if err == nil {
+			err = checkAnswers(ctx, n, m.Rules)
+		}
+		if err != nil {
+			failed = true
+			fmt.Fprintf(s.out, "FAILED  %s: %v\n", ref, err)
+			continue
+		}
+		fmt.Fprintf(s.out, "ok      %s  sha256 %s\n", ref, m.SHA256)
+	}
+	if failed {
+		return errors.New("some models are damaged")
+	}
+	return nil
+}
+
+// checkAnswers lets the network answer a few positions of several games and of those given: a network can have finite
+// weights and still overflow.
+func checkAnswers(ctx context.Context, n *net.Network, rules []string) error {
+	e := net.NewEvaluator(n)
+	for _, text := range append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...) {
+		r, err := game.ParseRules(text)
+		if err != nil {
+			return err
+		}
+		board, err := game.NewBoard(r)
+		if err != nil {
+			return err
+		}
+		batch := eval.NewBatch(board, 3)
+		clear(batch.Pos)
+		for i := 1; i < len(batch.Pos); i++ { // one move after the other, from the left
+			before := batch.Pos[i-1]
+			batch.Pos[i] = before
+			if legal := board.Legal(before); !legal.IsZero() && board.Result(before) == game.Ongoing {
+				batch.Pos[i] = board.PlayCell(before, legal.LowBit())
+			}
+		}
+		if err := e.Evaluate(ctx, batch); err != nil { // also where an answer is not finite
+			return fmt.Errorf("on %s it does not work: %w", text, err)
+		}
+	}
+	return nil
+}

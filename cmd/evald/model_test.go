@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/nn/net"
+)
+
+const shippedModel = "../../models/seeded-2x16.safetensors"
+
+// ownStore is an empty model store for one test.
+func ownStore(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	t.Setenv("EVALD_MODELS", dir)
+	return dir
+}
+
+// must runs the program and fails where it does.
+func must(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	status, out, stderr := evald(t, stdin, args...)
+	if status != exitOK {
+		t.Fatalf("evald %s: status %d, %s%s", strings.Join(args, " "), status, out, stderr)
+	}
+	return out
+}
+
+func TestModelCommands(t *testing.T) {
+	store := ownStore(t)
+	const torch = "../../nn/net/testdata/torch_bf16.safetensors" // written by PyTorch
+	for _, c := range []struct{ args, want string }{
+		{"model import " + torch + " --rules 7x6x4,9x5x4 --note first", "tiny@1: 1x2/1/1, trained on 7x6x4, 9x5x4, in " + store + "/tiny/1/model.safetensors\n"},
+		{"model import " + torch + " --rules 7x6x4,9x5x4 --note first", "tiny@1 is the same network already: nothing was added\n"},
+		{"model import " + shippedModel + " --name tiny", "tiny@2: 2x16/8/16, trained on nothing, in " + store + "/tiny/2/model.safetensors\n"},
+		{"model verify tiny@1 " + torch, "ok      tiny@1  sha256 dcf6253bee832a89e61de6b026d76834eb98fe7a9a8e6995a068e33f4a144637\n" +
+			"ok      " + torch + "  sha256 dcf6253bee832a89e61de6b026d76834eb98fe7a9a8e6995a068e33f4a144637\n"},
+	} {
+		if got := must(t, "", strings.Fields(c.args)...); got != c.want {
+			t.Errorf("%s: %q, want %q", c.args, got, c.want)
+		}
+	}
+	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 4 {
+		t.Errorf("the list has %d lines, want a header and three models", lines)
+	}
+	var list []modelInfo
+	if err := json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	var refs []string
+	for _, m := range list {
+		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
+	}
+	want := []string{
+		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
+		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
+		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
+	}
+	if diff := cmp.Diff(want, refs); diff != "" {
+		t.Error(diff)
+	}
+	var info modelInfo
+	if err := json.Unmarshal([]byte(must(t, "", "model", "show", "tiny@1", "--json")), &info); err != nil {
+		t.Fatal(err)
+	}
+	if info.Parameters != 193 || info.Bytes != 1898 || info.Metadata["evald.name"] != "tiny" {
+		t.Errorf("show: %d parameters, %d bytes, metadata %v", info.Parameters, info.Bytes, info.Metadata)
+	}
+}
+
+// Every command takes a stored model by its name, the newest version without a number, and says which it was.
+func TestModelByName(t *testing.T) {
+	store := ownStore(t)
+	must(t, "", "model", "import", "../../nn/net/testdata/torch_f32.safetensors", "--name", "mine", "--rules", "7x6x4")
+	must(t, "", "model", "import", shippedModel, "--name", "mine", "--rules", "7x6x4")
+	shipped := must(t, "445\n", "eval", "--model", "seeded-2x16")
+	newest := must(t, "445\n", "eval", "--model", "mine")
+	if want := strings.Replace(shipped, `"model":"seeded-2x16"`, `"model":"mine@2"`, 1); newest != want {
+		t.Errorf("the newest answers %s, want %s", newest, want)
+	}
+	first := must(t, "445\n", "eval", "--model", "mine@1")
+	if !strings.Contains(first, `"model":"mine@1"`) || strings.Contains(first, newest[40:80]) {
+		t.Errorf("the first version answers %s", first)
+	}
+	if out := must(t, "", "match", "policy:model=mine@1", "policy:model=mine", "--games", "2"); !strings.Contains(out, "policy:model=mine@1") {
+		t.Errorf("match: %s", out)
+	}
+	if got, want := modelFile("mine"), filepath.Join(store, "mine", "2", "model.safetensors"); got != want {
+		t.Errorf("kaggle pack takes the file %q, want %q", got, want)
+	}
+
+	// A store out of order does not keep anybody from a file.
+	if err := os.Remove(filepath.Join(store, "mine", "2", "manifest.json")); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := evald(t, "445\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "model mine@2: open ") {
+		t.Errorf("a version without manifest: status %d, %s", status, stderr)
+	}
+	t.Setenv("EVALD_MODELS", shippedModel)
+	must(t, "445\n", "eval", "--model", shippedModel)
+}
+
+func TestModelErrors(t *testing.T) {
+	store := ownStore(t)
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, err := os.ReadFile(shippedModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge, err := net.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stem.weight", "value.conv.weight", "value.fc.weight", "value.wdl.weight"} {
+		for i := range huge.Weight(name).Float32s() {
+			huge.Weight(name).Float32s()[i] = math.MaxFloat32
+		}
+	}
+	overflowing, err := huge.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := file("cut.safetensors", good[:len(good)-4])
+	newer := file("newer.safetensors", bytes.Replace(good, []byte(`"evald.format":"1"`), []byte(`"evald.format":"9"`), 1))
+	garbage := file("garbage", []byte("no network, just text"))
+	for _, c := range []struct{ args, want string }{
+		{"import " + cut, cut + ": parse network: tensor "},
+		{"import " + newer, `metadata evald.format is "9", but this evald reads "1": use the evald that wrote it, or a newer one`},
+		{"import " + garbage, garbage + ": parse network: header length is "},
+		{"import " + file("empty", nil), "too few for a safetensors header"},
+		{"import " + file("huge.safetensors", overflowing) + " --name huge", "on 7x6x4 it does not work: evaluate: row 0: win-draw-loss logit 0 is NaN"},
+		{"import " + dir, "is a directory"},
+		{"import nonesuch", "no such file"},
+		{"import " + shippedModel, `model name "seeded-2x16" is that of a shipped model, which would be found first: give another one with --name`},
+		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},
+		{"import " + shippedModel + " --name a@2", "leave @2 out"},
+		{"import " + shippedModel + " --name a --rules 7x6", `--rules: rules "7x6": want columns x rows x in-a-row`},
+		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (seeded-2x16)`},
+		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
+		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
+		{"show seeded-2x16@2", `model "seeded-2x16@2" is neither a file nor a shipped model`},
+		{"verify " + cut, "some models are damaged"},
+	} {
+		status, _, stderr := evald(t, "", append([]string{"model"}, strings.Fields(c.args)...)...)
+		if status != exitBadInput || !strings.Contains(stderr, c.want) {
+			t.Errorf("model %s: status %d, errors %q, want %q", c.args, status, stderr, c.want)
+		}
+	}
+	if _, err := os.Stat(store); !os.IsNotExist(err) {
+		t.Errorf("refused imports have made the store: %v", err)
+	}
+}
+
+func TestModelVerifyFindsDamage(t *testing.T) {
+	store := ownStore(t)
+	must(t, "", "model", "import", shippedModel, "--name", "mine")
+	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 2 {
+		t.Errorf("verify says %s", out)
+	}
+	path := filepath.Join(store, "mine", "1", "model.safetensors")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, _ := evald(t, "", "model", "verify")
+	if status != exitBadInput || !strings.Contains(out, "ok      seeded-2x16@1") || !strings.Contains(out, "FAILED  mine@1: ") || !strings.Contains(out, "remove the folder "+filepath.Join(store, "mine", "1")) {
+		t.Errorf("status %d, %s", status, out)
+	}
+	if status, _, stderr := evald(t, "4\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "the file is damaged") {
+		t.Errorf("eval with a damaged model: status %d, %s", status, stderr)
+	}
+}
+
+func TestModelExport(t *testing.T) {
+	ownStore(t)
+	dir := t.TempDir()
+	same, another := filepath.Join(dir, "same.safetensors"), filepath.Join(dir, "x.onnx")
+	must(t, "", "model", "export", "seeded-2x16", "-o", same)
+	want, err := os.ReadFile(shippedModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(same); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the exported safetensors file differs, %v", err)
+	}
+	must(t, "", "model", "export", "seeded-2x16", "-o", another)
+	got, err := os.ReadFile(another)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"cell_policy", "evald.config", `{"blocks":2,"channels":16,"head_channels":8,"hidden":16}`, "evald.name", "evald.rules", "evald.version"} {
+		if !bytes.Contains(got, []byte(text)) {
+			t.Errorf("the ONNX file has no %s", text)
+		}
+	}
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with onnxruntime (see .ci/requirements.txt)")
+	}
+	out, err := exec.Command(python, "../../nn/onnx/example.py", another).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	golden(t, "onnx_example.txt", string(out))
+}
+
+// PyTorch reads what evald exports, and evald imports what PyTorch saves of that, with the same answers.
+func TestTorchBothWays(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" || exec.Command(python, "-c", "import torch, safetensors").Run() != nil {
+		t.Skip("EVALD_PYTHON names no Python with torch and safetensors")
+	}
+	ownStore(t)
+	dir := t.TempDir()
+	exported, saved := filepath.Join(dir, "exported.safetensors"), filepath.Join(dir, "saved.safetensors")
+	must(t, "", "model", "export", "seeded-2x16", "-o", exported)
+	const script = `
+import sys; sys.path.insert(0, "../../nn/net")
+import torch_model
+net, metadata = torch_model.load(sys.argv[1])
+torch_model.save(net, {"evald.name": "from-torch", "evald.rules": "7x6x4,3x3x3free"}, sys.argv[2])`
+	if out, err := exec.Command(python, "-c", script, exported, saved).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := must(t, "", "model", "import", saved); !strings.HasPrefix(got, "from-torch@1: 2x16/8/16, trained on 7x6x4, 3x3x3free, in ") {
+		t.Errorf("import says %s", got)
+	}
+	want := must(t, "445\n", "eval", "--model", "seeded-2x16")
+	if got := must(t, "445\n", "eval", "--model", "from-torch"); got != strings.Replace(want, "seeded-2x16", "from-torch@1", 1) {
+		t.Errorf("the network answers %s after the way through PyTorch, %s before", got, want)
+	}
+}

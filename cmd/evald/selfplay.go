@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// selfplayCmd is `evald selfplay`.
+type selfplayCmd struct {
+	backend
+	selfplayFlags
+	Out   string `short:"o" type:"path" placeholder:"DIR" required:"" help:"Directory of the records; one that has some already is gone on with."`
+	Games int    `default:"1000" help:"Games in all."`
+}
+
+// selfplayFlags say how games are played.
+type selfplayFlags struct {
+	Rules            string  `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Visits           int     `default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
+	FastVisits       int     `default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
+	FullShare        float64 `default:"${fullShare}" help:"Share of the moves that are searched fully."`
+	Selection        string  `enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
+	Noise            float64 `default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
+	Alpha            float64 `default:"${alpha}" help:"Concentration of the noise."`
+	OpeningPlies     int     `default:"${openingPlies}" help:"Games begin with 0 to so many random moves."`
+	Temperature      float64 `default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
+	TemperaturePlies int     `default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
+	Resign           float64 `default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
+	Seed             uint64  `help:"Of all that is random: the same seed, evaluator and flags give the same records."`
+	Parallel         int     `default:"${parallel}" help:"Games at once."`
+	Batch            int     `default:"${batch}" help:"Leaves that are evaluated together."`
+}
+
+// selfplayVars are the defaults as kong wants them.
+func selfplayVars() map[string]string {
+	c := selfplay.DefaultConfig()
+	return map[string]string{
+		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
+		"noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "openingPlies": fmt.Sprint(c.OpeningPlies),
+		"temperature": fmt.Sprint(c.Temperature), "temperaturePlies": fmt.Sprint(c.TemperaturePlies),
+		"parallel": fmt.Sprint(c.Parallel), "batch": fmt.Sprint(c.Batch),
+	}
+}
+
+func (f selfplayFlags) config(network string) selfplay.Config {
+	c := selfplay.DefaultConfig()
+	c.Network, c.Rules, c.Seed, c.Selection = network, f.Rules, f.Seed, f.Selection
+	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
+	c.Noise, c.Alpha, c.Resign = f.Noise, f.Alpha, f.Resign
+	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
+	c.Parallel, c.Batch = f.Parallel, f.Batch
+	return c
+}
+
+// Run plays the games that are missing.
+func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
+	e, model, err := c.evaluator(s.err)
+	if err != nil {
+		return err
+	}
+	if c.Games < 1 {
+		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
+	}
+	config := c.config(model)
+	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %d visits for %g of the moves, %d for the others; %d games at once, batches of %d; seed %d; records in %s\n",
+		config.Rules, model, c.Games, config.Visits, config.FullShare, config.FastVisits, config.Parallel, config.Batch, config.Seed, c.Out)
+	progress := newProgress(s.err, 0)
+	var last selfplay.Progress
+	err = selfplay.Run(ctx, e, config, c.Out, c.Games, func(p selfplay.Progress) {
+		last = p
+		rate := float64(p.Played) / p.Elapsed.Seconds()
+		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
+		progress.text(fmt.Sprintf("%d of %d games, %.1f/s, %v left", p.Games, p.All, rate, left.Round(time.Second)))
+	})
+	progress.clear()
+	if err != nil && ctx.Err() != nil {
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d games are kept, the same command goes on\n", last.Games, c.Games)
+		return errInterrupted
+	}
+	if err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond))
+	return err
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Records appear, the run goes on, and what is wrong is said.
+func TestSelfplay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	args := strings.Fields("selfplay --backend bitsquares --visits 20 --fast-visits 5 --seed 3 -o " + dir + " --games")
+	status, out, stderr := evald(t, "", append(args, "6")...)
+	if status != exitOK || !strings.HasPrefix(out, "6 games, of which 6 were played now") || !strings.Contains(stderr, "7x6x4 by bitsquares, 6 games; 20 visits for 0.25") {
+		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	if status, out, _ = evald(t, "", append(args, "8")...); status != exitOK || !strings.HasPrefix(out, "8 games, of which 2 were played now") {
+		t.Errorf("two more: status %d, output %q", status, out)
+	}
+	for want, args := range map[string][]string{
+		"another configuration": append(args, "8", "--visits", "21"),
+		"must be 1 or more":     append(args, "0"),
+		"visits is 1, want 2":   {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
+	} {
+		if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package selfplay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Game is one game.
+type Game struct {
+	Number int
+	Plies  []Ply         // those that were searched, in order
+	Last   game.Position // after the last move
+	Result int8          // for the first player: 1, 0 or -1
+}
+
+// Ply is a position of a game and what the search found there. Values are those of the side to move.
+type Ply struct {
+	Position game.Position
+	Visits   []uint32 // of a full search, by action; nil of a fast one
+	Q        float32  // value of the root, -1..1
+	Source   eval.Source
+}
+
+// Play plays games first to first+n-1 but those in have through e, many at once, and hands out each when it is over, not
+// in the order of their numbers; calls of done do not overlap. An error of done or e ends the play. Where ctx ends the games under way
+// are dropped, since they can be played again, and the error wraps ctx.Err().
+func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return err
+	}
+	board, err := game.NewBoard(rules)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{Config: c, board: board, seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
+	trees := make([]*mcts.Tree, max(0, min(c.Parallel, n)))
+	for i := range trees {
+		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
+			return err
+		}
+		r.seats[trees[i]] = &seat{policy: make([]float32, board.Actions())}
+	}
+	err = mcts.Drive(inner, e, trees, c.Batch, r.advance)
+	if r.failed != nil && ctx.Err() == nil {
+		return r.failed
+	}
+	return err
+}
+
+// run is the games under way.
+type run struct {
+	Config
+	board  *game.Board
+	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	next   int // number of the next game to begin
+	end    int
+	have   map[int]bool // games that are not to be played
+	done   func(*Game) error
+	failed error
+}
+
+// seat is where one tree plays its games, one after the other.
+type seat struct {
+	*Game    // nil between games
+	position game.Position
+	random   *rand.Rand // of the game
+	seed     uint64     // of the game's trees
+	full     bool       // the search under way
+	policy   []float32  // [A], scratch
+}
+
+// advance is what mcts.Drive asks when a tree has its visits: it makes the move, begins a game where there is none, and
+// says how many visits the next move is to have.
+func (r *run) advance(t *mcts.Tree) int {
+	s := r.seats[t]
+	if s.Game != nil && r.move(s, t) {
+		if !r.finish(s.Game) {
+			return 0
+		}
+		s.Game = nil
+	}
+	if s.Game == nil && !r.begin(s) {
+		return 0
+	}
+	// The random source is asked as often whatever comes of it.
+	s.full = s.random.Float64() < r.FullShare
+	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
+		panic(err) // Validate has looked at all of it
+	}
+	if s.full {
+		return r.Visits
+	}
+	return r.FastVisits
+}
+
+// begin gives a seat the next game, with its opening played, if there is one.
+func (r *run) begin(s *seat) bool {
+	r.mu.Lock()
+	for r.have[r.next] {
+		r.next++
+	}
+	n := r.next
+	if n >= r.end || r.failed != nil {
+		r.mu.Unlock()
+		return false
+	}
+	r.next++
+	r.mu.Unlock()
+	s.Game = &Game{Number: n}
+	s.random = rand.New(rand.NewPCG(r.Seed, uint64(n)))
+	s.seed = s.random.Uint64()
+	s.position = r.opening(s.random)
+	return true
+}
+
+// openingTries is how often a random opening that ends in a decided position is drawn anew.
+const openingTries = 100
+
+// opening is a position after random moves, from which nobody wins at once.
+func (r *run) opening(random *rand.Rand) game.Position {
+	plies := random.IntN(r.OpeningPlies + 1)
+	for range openingTries {
+		var p game.Position
+		for range plies {
+			legal := r.board.Legal(p)
+			if legal.IsZero() {
+				break
+			}
+			for range random.IntN(legal.OnesCount()) {
+				legal = legal.WithoutFirst()
+			}
+			if p = r.board.PlayCell(p, legal.LowBit()); r.board.Result(p) != game.Ongoing {
+				break
+			}
+		}
+		if r.board.Result(p) == game.Ongoing && r.board.Wins(p).IsZero() {
+			return p
+		}
+	}
+	return game.Position{}
+}
+
+// move keeps what the search found, makes a move, and reports whether the game is over.
+func (r *run) move(s *seat, t *mcts.Tree) (over bool) {
+	ply := Ply{Position: s.position, Q: float32(t.Value()), Source: r.source(t)}
+	if s.full {
+		t.Policy(s.policy, 1)
+		ply.Visits = make([]uint32, len(s.policy))
+		for a, p := range s.policy {
+			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
+		}
+	}
+	s.Plies = append(s.Plies, ply)
+	if s.full && r.Resign > 0 && float64(ply.Q) < -r.Resign {
+		s.Last, s.Result = s.position, outcome(-1, s.position)
+		return true
+	}
+	s.position = r.board.Play(s.position, r.choose(s, t))
+	switch r.board.Result(s.position) {
+	case game.Ongoing:
+		return false
+	case game.Loss:
+		s.Result = outcome(-1, s.position)
+	}
+	s.Last = s.position
+	return true
+}
+
+// outcome turns a result for the side to move at p into one for the first player, and back.
+func outcome(result int8, p game.Position) int8 {
+	if p.Mover() == 1 {
+		return result
+	}
+	return -result
+}
+
+// choose draws the move to make.
+func (r *run) choose(s *seat, t *mcts.Tree) int {
+	x := s.random.Float64()
+	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
+		return t.Best()
+	}
+	t.Policy(s.policy, r.Temperature)
+	last := -1
+	for a, p := range s.policy {
+		if p == 0 {
+			continue
+		}
+		if last = a; x < float64(p) {
+			break
+		}
+		x -= float64(p)
+	}
+	return last
+}
+
+// source is who answered the tree's leaves: a network if it was nothing else, the heuristic if one has helped out.
+func (r *run) source(t *mcts.Tree) eval.Source {
+	for _, s := range []eval.Source{eval.Uniform, eval.Rollout, eval.OddEven, eval.Gameovers, eval.Bitsquares, eval.CPU, eval.GPU, eval.Cached} {
+		if t.AnsweredBy(s) {
+			return s
+		}
+	}
+	return eval.Terminal // the rules alone
+}
+
+// finish hands a game out, and reports whether the play goes on.
+func (r *run) finish(g *Game) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed != nil {
+		return false
+	}
+	if err := r.done(g); err != nil {
+		r.failed = fmt.Errorf("selfplay: game %d: %w", g.Number, err)
+		r.cancel()
+	}
+	return r.failed == nil
+}

@@ -1,0 +1,97 @@
+// Package selfplay plays games of an evaluator against itself and keeps them as training records.
+//
+// Game number n of a run is determined by the run's configuration, its evaluator and n alone, whatever runs beside it.
+// So a run that was killed goes on with the games that are not in its files, and comes to the same files.
+package selfplay
+
+import (
+	"fmt"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Config of a run. What is not said to be left out belongs to what determines the games.
+type Config struct {
+	Rules   string `json:"rules"`
+	Network string `json:"network"` // name of what evaluates, for the records
+	Seed    uint64 `json:"seed"`
+
+	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare a move is
+	// searched with Visits and exploration, and its record teaches the policy; the others have FastVisits, no
+	// exploration, and records for the values alone.
+	Visits     int     `json:"visits"`
+	FastVisits int     `json:"fast_visits"`
+	FullShare  float64 `json:"full_share"`
+
+	Selection string  `json:"selection"` // puct or gumbel, at the root of full searches
+	Noise     float64 `json:"noise"`     // share of Dirichlet noise in the root's priors; puct
+	Alpha     float64 `json:"alpha"`     // its concentration
+	C         float64 `json:"c"`         // exploration constant of puct
+
+	// Games begin with 0 to OpeningPlies random moves, each number as likely as the others, and then choose moves by
+	// visits^(1/Temperature) for TemperaturePlies plies, later the best ones.
+	OpeningPlies     int     `json:"opening_plies"`
+	Temperature      float64 `json:"temperature"`
+	TemperaturePlies int     `json:"temperature_plies"`
+
+	// Resign ends a game whose side to move has a value of less than -Resign in a full search; 0 plays to the end.
+	Resign float64 `json:"resign"`
+
+	// These two are how the work is done; games do not depend on them.
+	Parallel int `json:"-"` // games at once
+	Batch    int `json:"-"` // leaves that are evaluated together
+}
+
+// DefaultConfig of 7x6x4.
+func DefaultConfig() Config {
+	return Config{
+		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: 1.5,
+		OpeningPlies: 6, Temperature: 1, TemperaturePlies: 12, Parallel: 512, Batch: 128,
+	}
+}
+
+// Validate names the field that is out of range, or is nil.
+func (c Config) Validate() error {
+	if _, err := game.ParseRules(c.Rules); err != nil {
+		return fmt.Errorf("selfplay: rules: %w", err)
+	}
+	if c.Selection != "puct" && c.Selection != "gumbel" {
+		return fmt.Errorf("selfplay: selection is %q, want puct or gumbel", c.Selection)
+	}
+	for _, f := range []struct {
+		name            string
+		value, min, max float64
+	}{
+		{"visits", float64(c.Visits), 2, 1e6},
+		{"fast visits", float64(c.FastVisits), 2, 1e6},
+		{"full share", c.FullShare, 0, 1},
+		{"noise", c.Noise, 0, 1},
+		{"alpha", c.Alpha, 1e-6, 1e6},
+		{"c", c.C, 0, 1e6},
+		{"opening plies", float64(c.OpeningPlies), 0, 100},
+		{"temperature", c.Temperature, 0, 100},
+		{"temperature plies", float64(c.TemperaturePlies), 0, 1000},
+		{"resign", c.Resign, 0, 1},
+		{"parallel", float64(c.Parallel), 1, 1 << 20},
+		{"batch", float64(c.Batch), 1, 1 << 20},
+	} {
+		if !(f.value >= f.min && f.value <= f.max) {
+			return fmt.Errorf("selfplay: %s is %v, want %v to %v", f.name, f.value, f.min, f.max)
+		}
+	}
+	return nil
+}
+
+// tree is the configuration of a full or a fast search.
+func (c Config) tree(seed uint64, full bool) mcts.Config {
+	m := mcts.DefaultConfig()
+	m.C, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Alpha, c.Visits, seed, 1<<20
+	switch {
+	case full && c.Selection == "gumbel":
+		m.Selection = mcts.Gumbel
+	case full:
+		m.Noise = c.Noise
+	}
+	return m
+}

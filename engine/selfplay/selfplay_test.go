@@ -1,0 +1,273 @@
+package selfplay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+func config() selfplay.Config {
+	c := selfplay.DefaultConfig()
+	c.Visits, c.FastVisits, c.FullShare, c.Parallel, c.Batch, c.Seed, c.Network = 30, 8, 0.5, 20, 4, 7, "test"
+	return c
+}
+
+func bitsquares(t testing.TB) eval.Evaluator {
+	t.Helper()
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// files are the records' files of a directory, whole.
+func files(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for _, p := range paths {
+		if all[filepath.Base(p)], err = os.ReadFile(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func names(files map[string][]byte) (all []string) {
+	for name := range files {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Records are those of legal games, and say how each ended.
+func TestRecords(t *testing.T) {
+	for _, rules := range []string{"7x6x4", "5x4x4", "3x3x3free", "12x9x5"} {
+		c := config()
+		c.Rules = rules
+		dir := t.TempDir()
+		const games = 12
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(files(t, dir)); !slices.Equal(got, []string{"games-000000-000011.parquet", "selfplay.json"}) {
+			t.Fatalf("files %v", got)
+		}
+		r, err := record.Open(filepath.Join(dir, "games-000000-000011.parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, full, fast := 0, 0, 0
+		var last record.Record
+		for rec := (record.Record{}); ; {
+			err := r.Next(&rec) // checks legality, classes and results
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Network != "test" || rec.Rules.String() != rules || rec.Weight != 1 {
+				t.Fatalf("record %+v", rec)
+			}
+			switch {
+			case rec.GameOver != record.NotOver:
+				ended++
+				if rec.Source != eval.Terminal || len(rec.Visits) > 0 {
+					t.Errorf("the end of a game is %+v", rec)
+				}
+			case len(rec.Visits) > 0:
+				full++
+			default:
+				fast++
+			}
+			if last.Weight > 0 && last.GameOver == record.NotOver && rec.Ply != last.Ply+1 {
+				t.Errorf("%d stones, then %d, in one game", last.Ply, rec.Ply)
+			}
+			if last.GameOver == record.NotOver && last.Weight > 0 && rec.Z != -last.Z {
+				t.Errorf("the outcome is %d, then %d for the other side", last.Z, rec.Z)
+			}
+			last = rec
+			last.Visits = nil
+		}
+		if ended != games || full < 10 || fast < 10 {
+			t.Errorf("%s: %d games ended, %d records of full and %d of fast searches", rules, ended, full, fast)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The same run gives the same files, however many games are played at once, and however often it is interrupted.
+func TestRepeatable(t *testing.T) {
+	for _, selection := range []string{"puct", "gumbel"} {
+		c := config()
+		c.Selection = selection
+		const games = 40
+		dir := t.TempDir()
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := files(t, dir)
+
+		c.Parallel, c.Batch = 3, 1
+		dir = t.TempDir()
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			t.Errorf("%s: three games at once give other files than twenty", selection)
+		}
+
+		c.Parallel, c.Batch = 20, 4
+		dir = t.TempDir()
+		stops, waited := 0, false
+		for {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := selfplay.Run(ctx, bitsquares(t), c, dir, games, func(p selfplay.Progress) {
+				if p.Played == 7 {
+					cancel()
+				}
+			})
+			cancel()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			stops++
+			_, waits := files(t, dir)["waiting.json"]
+			waited = waited || waits
+		}
+		if stops < 4 || stops > 6 || !waited {
+			t.Errorf("%s: %d interrupts, games waited: %v; want 4 to 6, as each but the last played 7 games or more of %d and lost none", selection, stops, waited, games)
+		}
+		if diff := cmp.Diff(names(want), names(files(t, dir))); diff != "" {
+			t.Errorf("%s: files after interrupts (-want +got):\n%s", selection, diff)
+		}
+		for name, text := range files(t, dir) {
+			if !bytes.Equal(text, want[name]) {
+				t.Errorf("%s: %s is another one after interrupts", selection, name)
+			}
+		}
+	}
+}
+
+// More games go on where the last run ended, and another configuration is refused.
+func TestGoOn(t *testing.T) {
+	c, dir := config(), t.TempDir()
+	for _, n := range []int{5, 9, 9, 3} {
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(files(t, dir)); !slices.Equal(got, []string{"games-000000-000004.parquet", "games-000005-000008.parquet", "selfplay.json"}) {
+		t.Errorf("files %v", got)
+	}
+	other := c
+	other.Visits++
+	if err := selfplay.Run(t.Context(), bitsquares(t), other, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("other visits: error %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "games-000000-000004.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "games-000005-000008.parquet: want the games from number 0 on") {
+		t.Errorf("a gap: error %v", err)
+	}
+}
+
+// Who answered travels into the records; what breaks ends the run.
+func TestSources(t *testing.T) {
+	c := config()
+	calls := 0
+	flaky := &evaltest.Stub{Source: eval.GPU, Before: func(context.Context, *eval.Batch) error {
+		if calls++; calls%5 == 0 {
+			return errors.New("device lost")
+		}
+		return nil
+	}}
+	e := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: flaky}, eval.Stage{Name: "bitsquares", Evaluator: bitsquares(t)})
+	seen := map[eval.Source]int{}
+	c.Batch, c.Parallel = 8, 8
+	err := selfplay.Play(t.Context(), e, c, 0, 20, nil, func(g *selfplay.Game) error {
+		for _, p := range g.Plies {
+			seen[p.Source]++
+		}
+		return nil
+	})
+	if err != nil || seen[eval.GPU] == 0 || seen[eval.Bitsquares] == 0 {
+		t.Errorf("sources %v, error %v", seen, err)
+	}
+	broken := errors.New("device lost")
+	err = selfplay.Play(t.Context(), &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}, c, 0, 5, nil, func(*selfplay.Game) error { return nil })
+	if !errors.Is(err, broken) {
+		t.Errorf("a broken evaluator: error %v", err)
+	}
+	full := errors.New("disk full")
+	err = selfplay.Play(t.Context(), bitsquares(t), c, 0, 50, nil, func(*selfplay.Game) error { return full })
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) {
+		t.Errorf("nowhere to put games: error %v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for want, change := range map[string]func(*selfplay.Config){
+		"rules":                 func(c *selfplay.Config) { c.Rules = "7x6" },
+		`selection is "uct"`:    func(c *selfplay.Config) { c.Selection = "uct" },
+		"visits is 1, want 2":   func(c *selfplay.Config) { c.Visits = 1 },
+		"full share is 2":       func(c *selfplay.Config) { c.FullShare = 2 },
+		"parallel is 0, want 1": func(c *selfplay.Config) { c.Parallel = 0 },
+	} {
+		c := config()
+		change(&c)
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, t.TempDir(), 1, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// Resigned games end early, and their last position is not taken for the end of a game.
+func TestResign(t *testing.T) {
+	c := config()
+	c.Resign, c.FullShare = 0.2, 1
+	resigned := 0
+	err := selfplay.Play(t.Context(), bitsquares(t), c, 0, 20, nil, func(g *selfplay.Game) error {
+		b := game.MustBoard(game.Connect4)
+		if b.Result(g.Last) == game.Ongoing {
+			resigned++
+			if last := g.Plies[len(g.Plies)-1]; last.Q >= -0.2 || last.Position != g.Last {
+				t.Errorf("game %d was resigned at %v", g.Number, last.Q)
+			}
+			if want := int8(1 - 2*(g.Last.Mover()&1)); g.Result != want {
+				t.Errorf("game %d: result %d after player %d resigned", g.Number, g.Result, g.Last.Mover())
+			}
+		}
+		return nil
+	})
+	if err != nil || resigned < 5 {
+		t.Errorf("%d of 20 games were resigned, error %v", resigned, err)
+	}
+}

@@ -1,0 +1,229 @@
+package selfplay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
+
+// Progress of a run.
+type Progress struct {
+	Games, All int // in the files, and of the whole run
+	Rows       int64
+	Played     int // games finished since the start of the program
+	Elapsed    time.Duration
+}
+
+// ShardGames is how many games a file of records holds at most.
+const ShardGames = 500
+
+const (
+	configFile  = "selfplay.json"
+	waitingFile = "waiting.json"
+)
+
+// Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
+// 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Where
+// ctx ends, the games that are over but wait for one with a lower number are kept in waiting.json. A directory that has
+// games already is gone on with; one of another configuration is an error. report, unless nil, hears of each finished
+// game.
+func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := keepConfig(c, filepath.Join(dir, configFile)); err != nil {
+		return err
+	}
+	s, err := openShards(dir, c, n)
+	if err != nil {
+		return err
+	}
+	if s.next >= n {
+		return nil
+	}
+	have := map[int]bool{}
+	for number := range s.waiting {
+		have[number] = true
+	}
+	start, played := time.Now(), 0
+	err = Play(ctx, e, c, s.next, n-s.next, have, func(g *Game) error {
+		played++
+		err := s.add(g)
+		if report != nil && err == nil {
+			report(Progress{Games: s.next + len(s.waiting), All: n, Rows: s.rows, Played: played, Elapsed: time.Since(start)})
+		}
+		return err
+	})
+	return errors.Join(err, s.close())
+}
+
+// keepConfig writes the configuration, or compares it with the one that is there.
+func keepConfig(c Config, path string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	there, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return renameio.WriteFile(path, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	var old Config
+	if err := json.Unmarshal(there, &old); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if old.Parallel, old.Batch = c.Parallel, c.Batch; old != c {
+		return fmt.Errorf("%s has games of another configuration: go on with that of %s, or name another directory", filepath.Dir(path), path)
+	}
+	return nil
+}
+
+// shards writes games in the order of their numbers; those that come early wait.
+type shards struct {
+	dir     string
+	config  Config
+	first   int     // number of the first game of the file to come
+	games   []*Game // of the file to come, from first on
+	next    int     // first + len(games)
+	end     int     // of the run
+	waiting map[int]*Game
+	rows    int64
+}
+
+// openShards finds the games that a directory has.
+func openShards(dir string, c Config, end int) (*shards, error) {
+	s := &shards{dir: dir, config: c, end: end, waiting: map[int]*Game{}}
+	files, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		var first, last int
+		if _, err := fmt.Sscanf(filepath.Base(file), "games-%06d-%06d.parquet", &first, &last); err != nil || first != s.next || last < first {
+			return nil, fmt.Errorf("%s: want the games from number %d on: remove the file, or name another directory", file, s.next)
+		}
+		s.first, s.next = last+1, last+1
+	}
+	text, err := os.ReadFile(filepath.Join(dir, waitingFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var waiting []*Game
+	if err := json.Unmarshal(text, &waiting); err != nil {
+		return nil, fmt.Errorf("%s: %w: remove it, and its games are played again", filepath.Join(dir, waitingFile), err)
+	}
+	for _, g := range waiting {
+		if g.Number >= s.next && g.Number < end {
+			s.waiting[g.Number] = g
+		}
+	}
+	return s, s.drain()
+}
+
+func (s *shards) add(g *Game) error {
+	s.waiting[g.Number] = g
+	return s.drain()
+}
+
+// drain takes the games whose turn it is.
+func (s *shards) drain() error {
+	for {
+		g, ok := s.waiting[s.next]
+		if !ok {
+			return nil
+		}
+		delete(s.waiting, s.next)
+		s.games = append(s.games, g)
+		s.next++
+		if len(s.games) == ShardGames || s.next == s.end {
+			if err := s.write(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// write writes the file that was to come.
+func (s *shards) write() error {
+	w, err := record.Create(filepath.Join(s.dir, fmt.Sprintf("games-%06d-%06d.parquet", s.first, s.next-1)))
+	if err != nil {
+		return err
+	}
+	for _, g := range s.games {
+		for _, r := range s.config.records(g) {
+			if err := w.Write(&r); err != nil {
+				w.Abort()
+				return err
+			}
+			s.rows++
+		}
+	}
+	s.first, s.games = s.next, nil
+	return w.Close()
+}
+
+// close keeps the games that are in no file.
+func (s *shards) close() error {
+	path := filepath.Join(s.dir, waitingFile)
+	all := s.games
+	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
+		all = append(all, s.waiting[number])
+	}
+	if len(all) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, text, 0o644)
+}
+
+// records are a game's: one for each position that was searched, and the last one if the game was over there.
+func (c Config) records(g *Game) []record.Record {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		panic(err) // Validate has read it
+	}
+	board := game.MustBoard(rules)
+	var all []record.Record
+	for _, p := range g.Plies {
+		all = append(all, record.Record{
+			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
+			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: c.Network, Weight: 1,
+		})
+	}
+	if over := record.GameOver(board, g.Last); over != record.NotOver {
+		z := outcome(g.Result, g.Last)
+		all = append(all, record.Record{
+			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,
+			Network: c.Network, Weight: 1,
+		})
+	}
+	return all
+}

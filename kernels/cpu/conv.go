@@ -1,0 +1,85 @@
+package cpu
+
+// conv is one call of the operation that the package documentation defines. A word is one float32, or two bfloat16 in a
+// float32's place, the even channel in the low half.
+type conv struct {
+	*layer
+	cells  []int32   // the cells to compute, as indices into all slices below
+	taps   []int32   // [taps] distances in cells
+	src    []float32 // [cell][stride] words, of which the first `words` are inputs
+	stride int
+	add    []float32 // [cell][width], or nil; may be dst
+	dst    []float32 // [cell][width] float32, or nil
+	pairs  []float32 // [cell][width/2] the same in bfloat16, or nil
+	relu   bool
+}
+
+// layer is the weights of a conv, packed for one kernel.
+type layer struct {
+	tapCount int
+	words    int       // inputs of a tap, in words
+	width    int       // outputs, rounded up to the kernel's lanes
+	weights  []float32 // [panel][tap][word][outputs of the panel]
+	bias     []float32 // [width]
+}
+
+// kernel is one way to compute a conv.
+type kernel struct {
+	name     Path
+	bf16     bool // words are pairs of bfloat16
+	lanes    int  // outputs are rounded up to a multiple
+	panel    int  // outputs of a panel: lanes times a power of two
+	inWords  int  // words of a tap are rounded up to a multiple
+	run      func(conv)
+	heads    func() kernel // float32 kernel for what follows the tower; nil: this one
+	peak     func(n int)   // rounds of multiply-adds in registers; nil where there are none
+	peakMACs int           // multiply-adds of a round
+}
+
+// panelWidth is how many outputs the next panel has where so many are left, a multiple of the lanes.
+func (k *kernel) panelWidth(left int) int {
+	w := k.panel
+	for w > left {
+		w /= 2
+	}
+	return w
+}
+
+// pack makes a layer of weights [out][in][taps] and a bias [out].
+func (k *kernel) pack(weight, bias []float32, taps int) *layer {
+	out := len(bias)
+	in := len(weight) / out / taps
+	each := 1 // inputs in a word
+	if k.bf16 {
+		each = 2
+	}
+	l := &layer{tapCount: taps, words: roundUp((in+each-1)/each, k.inWords), width: roundUp(out, k.lanes)}
+	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
+	copy(l.bias, bias)
+	at := func(o, i, t int) float32 {
+		if o >= out || i >= in {
+			return 0
+		}
+		return weight[(o*in+i)*taps+t]
+	}
+	next := 0
+	for first := 0; first < l.width; {
+		panel := k.panelWidth(l.width - first)
+		for t := range taps {
+			for w := range l.words {
+				for o := first; o < first+panel; o++ {
+					if k.bf16 {
+						l.weights[next] = pair(at(o, 2*w, t), at(o, 2*w+1, t))
+					} else {
+						l.weights[next] = at(o, w, t)
+					}
+					next++
+				}
+			}
+		}
+		first += panel
+	}
+	return l
+}
+
+func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }

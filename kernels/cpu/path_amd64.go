@@ -1,0 +1,81 @@
+//go:build cgo
+
+package cpu
+
+// #include "conv_amd64.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// vectorKernels are those in C that this processor has the instructions for, the fastest first. That the operating
+// system keeps the registers is part of the features.
+func vectorKernels() []kernel {
+	x := &cpu.X86
+	var kernels []kernel
+	if x.HasAVX512F && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
+		kernels = append(kernels, kernel{
+			name: AMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+			run:  func(c conv) { C.conv_amx(c.c()) },
+			peak: func(n int) { C.peak_amx(C.int64_t(n)) }, peakMACs: 4 * 16 * 16 * 32,
+		})
+	}
+	if x.HasAVX512F && x.HasAVX512BF16 {
+		kernels = append(kernels, kernel{
+			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
+			run:  func(c conv) { C.conv_avx512bf16(c.c()) },
+			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 12 * 32,
+		})
+	}
+	if x.HasAVX512F {
+		kernels = append(kernels, avx512())
+	}
+	if x.HasAVX2 && x.HasFMA {
+		kernels = append(kernels, kernel{
+			name: AVX2, lanes: 8, panel: 16, inWords: 1,
+			run:  func(c conv) { C.conv_avx2(c.c()) },
+			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 12 * 8,
+		})
+	}
+	return kernels
+}
+
+func avx512() kernel {
+	return kernel{
+		name: AVX512, lanes: 16, panel: 64, inWords: 1,
+		run:  func(c conv) { C.conv_avx512(c.c()) },
+		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 12 * 16,
+	}
+}
+
+// emulated are kernels for tests.
+func emulated() []kernel {
+	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BF16 { // which finish the sums of the tiles
+		return nil
+	}
+	return []kernel{{
+		name: EmulatedAMX, bf16: true, lanes: 32, panel: 32, inWords: 16, heads: avx512,
+		run: func(c conv) { C.conv_amx_emulated(c.c()) },
+	}}
+}
+
+// c is the call as C sees it. Nothing of it is kept after the call.
+func (c *conv) c() C.conv {
+	relu := C.int64_t(0)
+	if c.relu {
+		relu = 1
+	}
+	return C.conv{
+		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)),
+		taps: ints(c.taps), tap_count: C.int64_t(c.tapCount),
+		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
+		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),
+		add: floats(c.add), dst: floats(c.dst), pairs: unsafe.Pointer(unsafe.SliceData(c.pairs)), relu: relu,
+	}
+}
+
+func ints(s []int32) *C.int32_t   { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

@@ -1,0 +1,128 @@
+package cpu
+
+// Scratch is the memory in which a tower evaluates blocks of positions of one size of board. It is for one goroutine
+// at a time.
+type Scratch struct {
+	Positions int // of a block at most
+
+	// The answers of the last block, logits for the side to move.
+	WDL      []float32 // [n,3] win, draw, loss
+	GameOver []float32 // [n,4] not over, own win, other's win, draw
+	Cells    []float32 // [n,H*W] of landing in each cell, top row first
+
+	// Trace, unless nil, sees what each layer gives, position by position, under the names and in the shapes of the
+	// reference's Network.Trace. The values are valid during the call only.
+	Trace func(layer string, position int, values []float32)
+
+	rows, columns, cells, padded int // of one position
+
+	index []int32 // [Positions*cells] the padded cell of each cell, top row first
+	taps  []int32 // [9] distances to the neighbours of a cell and to itself, as kernels of 3x3 have them
+	here  []int32 // [1] the only tap of a 1x1 convolution: 0
+	each  []int32 // [Positions] 0, 1, 2 ..: the "cells" of layers that have one value a position
+
+	planes []float32 // [Positions*padded][stem.words]
+	x      []float32 // [Positions*padded][width] the residual stream
+	pairs  []float32 // [Positions*padded][width/2] the same in bfloat16; nil where the path has none
+	mid    []float32 // [Positions*padded][width or width/2] between the two convolutions of a block
+	head   []float32 // [Positions*padded][conv.width] value.conv and policy.conv
+	logits []float32 // [Positions*padded][policyLogits.width]
+	pool   []float32 // [Positions][2V]
+	hidden []float32 // [Positions][fc.width]
+	out    []float32 // [Positions][out.width]
+}
+
+// slack is how many cells behind the last one a kernel that takes cells in runs may read.
+const slack = 40
+
+// blockBytes is about what the activations of a block take: they and the weights of a layer fit a second-level cache.
+const blockBytes = 256 << 10
+
+// NewScratch is memory for boards of so many rows and columns.
+func (t *Tower) NewScratch(rows, columns int) *Scratch {
+	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
+	width := t.stem.width
+	n := min(max(blockBytes/(2*4*s.padded*width), 1), 16)
+	s.Positions = n
+	s.WDL, s.GameOver = make([]float32, n*t.wdls), make([]float32, n*t.gameOvers)
+	s.Cells = make([]float32, n*s.cells)
+
+	stride := columns + 1
+	for i := range n {
+		for r := range rows {
+			for c := range columns {
+				s.index = append(s.index, int32(i*s.padded+(r+1)*stride+c+1))
+			}
+		}
+		s.each = append(s.each, int32(i))
+	}
+	for r := -1; r <= 1; r++ {
+		for c := -1; c <= 1; c++ {
+			s.taps = append(s.taps, int32(r*stride+c))
+		}
+	}
+	s.here = []int32{0}
+
+	all := n*s.padded + slack
+	s.planes, s.x = aligned(all*t.stem.words), aligned(all*width)
+	s.mid = aligned(all * width)
+	if t.kernel.bf16 {
+		s.pairs, s.mid = aligned(all*width/2), aligned(all*width/2)
+	}
+	s.head, s.logits = aligned(all*t.conv.width), aligned(all*t.policyLogits.width)
+	s.pool, s.hidden, s.out = aligned(n*t.fc.words), aligned(n*t.fc.width), aligned(n*t.out.width)
+	return s
+}
+
+// Fits reports whether the scratch is for boards of this size.
+func (s *Scratch) Fits(rows, columns int) bool { return s.rows == rows && s.columns == columns }
+
+// load lays out the planes [n,planes,H,W].
+func (s *Scratch) load(t *Tower, planes []float32, n int) {
+	words, count := t.stem.words, t.planes
+	for i := range n {
+		of := planes[i*count*s.cells : (i+1)*count*s.cells]
+		for cell, padded := range s.index[i*s.cells : (i+1)*s.cells] {
+			x := s.planes[int(padded)*words : (int(padded)+1)*words]
+			if !t.kernel.bf16 {
+				for p := range count {
+					x[p] = of[p*s.cells+cell]
+				}
+				continue
+			}
+			for p := 0; p < count; p += 2 {
+				high := float32(0)
+				if p+1 < count {
+					high = of[(p+1)*s.cells+cell]
+				}
+				x[p/2] = pair(of[p*s.cells+cell], high)
+			}
+		}
+	}
+}
+
+// show passes channels [from, from+channels) of x [padded][width] to Trace, as [channels,H,W].
+func (s *Scratch) show(layer string, n int, x []float32, width, from, channels int) {
+	if s.Trace == nil {
+		return
+	}
+	values := make([]float32, channels*s.cells)
+	for i := range n {
+		for cell, padded := range s.index[i*s.cells : (i+1)*s.cells] {
+			for c := range channels {
+				values[c*s.cells+cell] = x[int(padded)*width+from+c]
+			}
+		}
+		s.Trace(layer, i, values)
+	}
+}
+
+// showRows passes the first values of each row of x [n][width] to Trace.
+func (s *Scratch) showRows(layer string, n int, x []float32, width, count int) {
+	if s.Trace == nil {
+		return
+	}
+	for i := range n {
+		s.Trace(layer, i, x[i*width:i*width+count])
+	}
+}

@@ -1,0 +1,71 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+)
+
+// selfTests remember each path's result.
+var selfTests sync.Map // Path -> func() error
+
+// SelfTest compares a path with the plain Go one, on random planes through a small random network, once in the life of
+// the program. An error says where they disagree, or that the path is none of Paths: then the path must not be used.
+// It takes less than a millisecond.
+func SelfTest(p Path) error {
+	k, err := p.kernel()
+	if err != nil {
+		return err
+	}
+	test, _ := selfTests.LoadOrStore(p, sync.OnceValue(func() error { return selfTest(k) }))
+	return test.(func() error)()
+}
+
+func selfTest(k kernel) error {
+	r := rand.New(rand.NewPCG(1, 2))
+	const planes, C, V, F, rows, columns = 5, 40, 6, 20, 6, 7
+	affine := func(out, in int) Affine {
+		a := Affine{Weight: make([]float32, out*in), Bias: make([]float32, out)}
+		for i := range a.Weight {
+			a.Weight[i] = float32(r.NormFloat64() / math.Sqrt(float64(in)))
+		}
+		for i := range a.Bias {
+			a.Bias[i] = float32(r.NormFloat64())
+		}
+		return a
+	}
+	n := Network{
+		Stem: affine(C, 9*planes), Blocks: [][2]Affine{{affine(C, 9*C), affine(C, 9*C)}},
+		ValueConv: affine(V, C), FC: affine(F, 2*V), WDL: affine(3, F), GameOver: affine(4, F),
+		PolicyConv: affine(V, C), PolicyLogit: affine(1, V),
+	}
+	plain, fast := newTower(n, goKernel()), newTower(n, k)
+	want, got := plain.NewScratch(rows, columns), fast.NewScratch(rows, columns)
+	count := min(3, want.Positions, got.Positions)
+	x := make([]float32, count*planes*rows*columns)
+	for i := range x {
+		x[i] = float32(r.IntN(2))
+	}
+	plain.Forward(want, x, count)
+	fast.Forward(got, x, count)
+	tolerance := 1e-4
+	if k.bf16 {
+		tolerance = 0.1 // of logits around 1; a wrong instruction gives quite other numbers
+	}
+	for _, out := range [...]struct {
+		name      string
+		got, want []float32
+	}{
+		{"win-draw-loss", got.WDL[:3*count], want.WDL},
+		{"gameover", got.GameOver[:4*count], want.GameOver},
+		{"cell", got.Cells[:count*rows*columns], want.Cells},
+	} {
+		for i, v := range out.got {
+			if !(math.Abs(float64(v-out.want[i])) <= tolerance) {
+				return fmt.Errorf("CPU path %s fails its self-test: %s logit %d is %v, plain Go says %v", k.name, out.name, i, v, out.want[i])
+			}
+		}
+	}
+	return nil
+}

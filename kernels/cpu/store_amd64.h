@@ -1,0 +1,11 @@
+// How sums leave the registers, for the macros of template_amd64.h.
+
+#define INLINE TARGET static inline __attribute__((always_inline)) void
+
+// store finishes the vector of outputs that begins at `at`, an index into [cell][width].
+INLINE NAME(store)(const conv *c, int64_t at, VEC y) {
+	if (c->add) y = ADD(y, LOAD(c->add + at));
+	if (c->relu) y = RELU(y);
+	if (c->dst) STORE(c->dst + at, y);
+	if (c->pairs) STORE_PAIRS((uint16_t *)c->pairs + at, y);
+}

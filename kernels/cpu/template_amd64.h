@@ -1,0 +1,91 @@
+// The operation for any vector of LANES floats: tiles of ROWS cells by up to PANEL vectors of outputs, whose sums stay
+// in registers. The file that includes this defines
+//
+//	NAME(x)              x with the path's name
+//	TARGET               the attribute that allows the path's instructions
+//	VEC, LANES           the vector and its floats
+//	PANEL                vectors of outputs in a panel at most: 1, 2 or 4
+//	LOAD(p), STORE(p, v), SPREAD(p), ADD(a, b), RELU(v)
+//	MAC(sum, a, b)       sum + a*b, or where words are pairs of bfloat16, the sum with both products
+//	STORE_PAIRS(p, v)    v as bfloat16 at p, of 2 bytes each; nothing where the path has none
+//
+// A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of input then costs 4 (2) loads of
+// weights and 6 of inputs for 24 (12) multiply-adds, so that loads never wait. Compilers keep the arrays in registers
+// since every loop over them has a constant count.
+
+#define ROWS 6
+#define UNROLLED _Pragma("GCC unroll 8")
+
+#include "store_amd64.h"
+
+// tile computes `count` cells, at most ROWS, and `vectors` vectors of outputs from `first` on, with the weights w of
+// their panel. Where there are fewer cells the last is computed again and not stored.
+INLINE NAME(tile)(const int vectors, const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+	const float *x[ROWS];
+	VEC sum[ROWS][PANEL];
+	UNROLLED for (int m = 0; m < ROWS; m++) {
+		x[m] = c->src + cells[m < count ? m : count - 1] * c->stride;
+		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = LOAD(c->bias + first + v * LANES);
+	}
+	for (int64_t t = 0; t < c->tap_count; t++) {
+		int64_t word = c->taps[t] * c->stride;
+		for (int64_t end = word + c->words; word < end; word++, w += vectors * LANES) {
+			VEC b[PANEL];
+			UNROLLED for (int v = 0; v < vectors; v++) b[v] = LOAD(w + v * LANES);
+			UNROLLED for (int m = 0; m < ROWS; m++) {
+				VEC a = SPREAD(x[m] + word);
+				UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = MAC(sum[m][v], a, b[v]);
+			}
+		}
+	}
+	UNROLLED for (int m = 0; m < ROWS; m++) {
+		if (m < count) {
+			UNROLLED for (int v = 0; v < vectors; v++) NAME(store)(c, cells[m] * c->width + first + v * LANES, sum[m][v]);
+		}
+	}
+}
+
+TARGET static void NAME(panel1)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(1, c, cells, count, w, first);
+}
+
+TARGET static void NAME(panel2)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(2, c, cells, count, w, first);
+}
+
+#if PANEL == 4
+TARGET static void NAME(panel4)(const conv *c, const int32_t *cells, int64_t count, const float *w, int64_t first) {
+	NAME(tile)(4, c, cells, count, w, first);
+}
+#endif
+
+// The widest panel that fits comes next, as kernel.panelWidth packs them.
+TARGET void NAME(conv)(conv c) {
+	const float *w = c.weights;
+	for (int64_t first = 0, vectors; first < c.width; first += vectors * LANES) {
+		int64_t left = (c.width - first) / LANES;
+		vectors = left >= 4 && PANEL == 4 ? 4 : left >= 2 ? 2 : 1;
+		for (int64_t m = 0; m < c.cell_count; m += ROWS) {
+			int64_t count = c.cell_count - m < ROWS ? c.cell_count - m : ROWS;
+#if PANEL == 4
+			if (vectors == 4) NAME(panel4)(&c, c.cells + m, count, w, first);
+			else
+#endif
+			if (vectors == 2) NAME(panel2)(&c, c.cells + m, count, w, first);
+			else NAME(panel1)(&c, c.cells + m, count, w, first);
+		}
+		w += c.tap_count * c.words * vectors * LANES;
+	}
+}
+
+// Twelve sums that do not wait for each other; the empty asm keeps the compiler from dropping them.
+TARGET void NAME(peak)(int64_t n) {
+	const float zero[LANES] = {0};
+	VEC z = LOAD(zero), s0 = z, s1 = z, s2 = z, s3 = z, s4 = z, s5 = z, s6 = z, s7 = z, s8 = z, s9 = z, s10 = z, s11 = z;
+#define TURN(s) s = MAC(s, z, z); __asm__ volatile("" : "+v"(s))
+	for (; n > 0; n--) {
+		TURN(s0); TURN(s1); TURN(s2); TURN(s3); TURN(s4); TURN(s5);
+		TURN(s6); TURN(s7); TURN(s8); TURN(s9); TURN(s10); TURN(s11);
+	}
+#undef TURN
+}

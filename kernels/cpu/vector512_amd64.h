@@ -1,0 +1,10 @@
+// The vectors of AVX-512 for template_amd64.h: 16 floats.
+#include <immintrin.h>
+
+#define VEC __m512
+#define LANES 16
+#define LOAD(p) _mm512_loadu_ps(p)
+#define STORE(p, v) _mm512_storeu_ps(p, v)
+#define SPREAD(p) _mm512_set1_ps(*(p))
+#define ADD(a, b) _mm512_add_ps(a, b)
+#define RELU(v) _mm512_max_ps(_mm512_setzero_ps(), v) // of zero and NaN the second is taken: NaN

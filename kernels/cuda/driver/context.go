@@ -1,0 +1,174 @@
+//go:build gpu && cgo && linux && amd64
+
+package driver
+
+// #include <cuda.h>
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// What a context holds. All are handles, which may be copied, and are worth nothing in another context.
+type (
+	Memory   = cu.DevicePtr // an address in the device's memory; one may add to it
+	Module   = cu.Module    // compiled kernels
+	Function = cu.Function  // a kernel
+	Stream   = cu.Stream    // a queue: what is put into one happens in that order, and at the same time as what is in others
+	Event    = cu.Event     // a place in a Stream
+)
+
+// Context calls the driver on a Worker's thread. Errors are of type *Error. Calls that take a Stream return before it
+// is done; what fails later is the error of a later call, at the latest of Wait.
+type Context struct{}
+
+// MemInfo is how many bytes of the device's memory are free, and how many there are.
+func (*Context) MemInfo() (free, total int64, err error) {
+	free, total, err = cu.MemInfo()
+	return free, total, wrap("cuMemGetInfo", err)
+}
+
+// Alloc takes n > 0 bytes of the device's memory.
+func (*Context) Alloc(n int) (Memory, error) {
+	m, err := cu.MemAlloc(int64(n))
+	return m, wrap("cuMemAlloc", err)
+}
+
+// Free gives back what Alloc took.
+func (*Context) Free(m Memory) error { return wrap("cuMemFree", cu.MemFree(m)) }
+
+// Upload copies to the device, and returns when that is done.
+func (*Context) Upload(to Memory, from []byte) error {
+	if err := cu.MemcpyHtoD(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))); err != nil {
+		return wrap("cuMemcpyHtoD", err)
+	}
+	// The driver may return while the last of it is still under way, in stream 0, which other streams do not wait for.
+	return wrap("cuStreamSynchronize", cu.NoStream.Synchronize())
+}
+
+// Download copies from the device, and returns when that is done.
+func (*Context) Download(to []byte, from Memory) error {
+	return wrap("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(unsafe.SliceData(to)), from, int64(len(to))))
+}
+
+// Host is memory of the machine that is pinned, so that copies between it and the device happen in a Stream.
+type Host struct{ bytes []byte }
+
+// Bytes are the memory itself, until it is freed. While a copy is under way they belong to the device.
+func (h Host) Bytes() []byte { return h.bytes }
+
+// AllocHost takes n > 0 bytes of pinned memory.
+func (*Context) AllocHost(n int) (Host, error) {
+	var p unsafe.Pointer
+	if err := failed("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), 0)); err != nil {
+		return Host{}, err
+	}
+	return Host{unsafe.Slice((*byte)(p), n)}, nil
+}
+
+// FreeHost gives back what AllocHost took.
+func (*Context) FreeHost(h Host) error {
+	return wrap("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(h.bytes))))
+}
+
+// CopyToDevice copies the first n bytes.
+func (*Context) CopyToDevice(to Memory, from Host, n int, s Stream) error {
+	p := unsafe.Pointer(unsafe.SliceData(from.bytes[:n]))
+	return wrap("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(to, p, int64(n), s))
+}
+
+// CopyToHost copies to the first n bytes.
+func (*Context) CopyToHost(to Host, from Memory, n int, s Stream) error {
+	p := unsafe.Pointer(unsafe.SliceData(to.bytes[:n]))
+	return wrap("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(p, from, int64(n), s))
+}
+
+// Load compiles PTX for the device. What the compiler says of its errors is part of the error.
+func (*Context) Load(ptx string) (Module, error) {
+	said := make([]byte, 8<<10)
+	m, err := cu.LoadDataEx(ptx, &cu.JITErrorLogBuffer{Buffer: said})
+	runtime.KeepAlive(said)
+	err = wrap("cuModuleLoadDataEx", err)
+	if text, _, _ := strings.Cut(string(said), "\x00"); err != nil && strings.TrimSpace(text) != "" {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(text))
+	}
+	return m, err
+}
+
+// Unload gives back what Load made.
+func (*Context) Unload(m Module) error { return wrap("cuModuleUnload", m.Unload()) }
+
+// Function finds a kernel by its name.
+func (*Context) Function(m Module, name string) (Function, error) {
+	f, err := m.Function(name)
+	if err != nil {
+		return f, fmt.Errorf("kernel %s: %w", name, wrap("cuModuleGetFunction", err))
+	}
+	return f, nil
+}
+
+// AllowShared lets blocks of the kernel have up to n bytes of shared memory at launch, at most Device.Shared; without
+// it 48 KiB.
+func (*Context) AllowShared(f Function, n int) error {
+	// cu does not have this call, and a cu.Function is nothing but the driver's handle.
+	handle := *(*C.CUfunction)(unsafe.Pointer(&f))
+	return failed("cuFuncSetAttribute", C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
+}
+
+// Resident is how many blocks of so many threads and bytes of shared memory one multiprocessor runs at a time.
+func (*Context) Resident(f Function, threads, shared int) (int, error) {
+	n, err := f.MaxActiveBlocksPerMultiProcessor(threads, int64(shared))
+	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
+}
+
+// Launch puts a kernel into the stream: a grid of so many blocks, each of so many threads and bytes of shared memory.
+// The arguments are the kernel's in order, an address or number each, smaller ones in the low bytes; they must be as
+// many as it has, which nothing checks.
+func (*Context) Launch(f Function, grid, block [3]int, shared int, s Stream, args ...uint64) error {
+	at := make([]unsafe.Pointer, len(args))
+	for i := range args {
+		at[i] = unsafe.Pointer(&args[i])
+	}
+	return wrap("cuLaunchKernel", f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, at))
+}
+
+// NewStream makes an empty stream.
+func (*Context) NewStream() (Stream, error) {
+	s, err := cu.MakeStream(cu.NonBlocking)
+	return s, wrap("cuStreamCreate", err)
+}
+
+// DestroyStream ends a stream.
+func (*Context) DestroyStream(s Stream) error { return wrap("cuStreamDestroy", s.Destroy()) }
+
+// Wait returns when all that is in the stream is done.
+func (*Context) Wait(s Stream) error { return wrap("cuStreamSynchronize", s.Synchronize()) }
+
+// NewEvent makes an event that measures time.
+func (*Context) NewEvent() (Event, error) {
+	e, err := cu.MakeEvent(cu.DefaultEvent)
+	return e, wrap("cuEventCreate", err)
+}
+
+// DestroyEvent ends an event.
+func (*Context) DestroyEvent(e Event) error { return wrap("cuEventDestroy", cu.DestroyEvent(&e)) }
+
+// Record puts the event behind what is in the stream.
+func (*Context) Record(e Event, s Stream) error { return wrap("cuEventRecord", e.Record(s)) }
+
+// WaitEvent returns when all before the event is done.
+func (*Context) WaitEvent(e Event) error { return wrap("cuEventSynchronize", e.Synchronize()) }
+
+// After lets what is put into the stream from now on wait for the event, which may be in another stream.
+func (*Context) After(s Stream, e Event) error { return wrap("cuStreamWaitEvent", s.Wait(e, 0)) }
+
+// Elapsed is the time between two events in milliseconds. Both must have happened.
+func (*Context) Elapsed(from, to Event) (float64, error) {
+	ms, err := from.Elapsed(to)
+	return ms, wrap("cuEventElapsedTime", err)
+}

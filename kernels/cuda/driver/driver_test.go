@@ -1,0 +1,335 @@
+//go:build gpu && cgo && linux && amd64
+
+package driver_test
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/kernels/cuda/driver/fake"
+)
+
+//go:embed testdata/kernels.ptx
+var ptx string
+
+var device *fake.Driver
+
+// TestMain runs the tests on the fake driver; with EVALD_GPU=1 it runs TestGPU alone, on what the machine has. As the
+// program of TestReasons it only says what it finds.
+func TestMain(m *testing.M) {
+	if os.Getenv("EVALD_TEST_FIND") != "" {
+		_, err := driver.Find()
+		fmt.Println(err)
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv("EVALD_GPU") == "1" {
+		flag.Parse()
+		if err := flag.Set("test.run", "^TestGPU$"); err != nil {
+			panic(err)
+		}
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "evald-cuda-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	kernels := filepath.Join(dir, "kernels.so")
+	device, err = fake.Install(dir)
+	err = errors.Join(err, fake.Compile(kernels, "testdata/kernels.c", "fake"), fake.UseKernels(kernels))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// start is a worker on the fake device, with all counts at zero.
+func start(t *testing.T) *driver.Worker {
+	t.Helper()
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device.Reset()
+	w, err := found.Devices[0].Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func TestFind(t *testing.T) {
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &driver.Driver{
+		Library: os.Getenv("EVALD_CUDA_DRIVER"), Version: 12040,
+		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448}},
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Every way in which there is no device is told apart.
+func TestReasons(t *testing.T) {
+	fakeDriver := os.Getenv("EVALD_CUDA_DRIVER")
+	garbage := filepath.Join(t.TempDir(), "libcuda.so")
+	if err := os.WriteFile(garbage, []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ env, want string }{
+		{"EVALD_CUDA_DRIVER=/no/such.so", "no CUDA driver library: /no/such.so: cannot open shared object file: No such file or directory"},
+		{"EVALD_CUDA_DRIVER=" + garbage, "no CUDA driver library: " + garbage + ": file too short"},
+		{"EVALD_CUDA_DRIVER=" + os.Getenv("EVALD_FAKE_KERNELS"), "no CUDA driver library: " + os.Getenv("EVALD_FAKE_KERNELS") + ": undefined symbol: cuInit"},
+		{"EVALD_FAKE_FAULTS=cuInit:1:1:100", "driver " + fakeDriver + ": cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"},
+		{"EVALD_FAKE_FAULTS=cuInit:1:1:34", "driver " + fakeDriver + ": cuInit: error (34): no text"},
+		{"EVALD_FAKE_DEVICES=0", "driver " + fakeDriver + ": 0 devices"},
+		{"EVALD_FAKE_FAULTS=cuDeviceGetCount:1:-1:3", "driver " + fakeDriver + ": cuDeviceGetCount: CUDA_ERROR_NOT_INITIALIZED (3): initialization error"},
+		{"EVALD_FAKE_FAULTS=cuDeviceGetName:1:1:101", "driver " + fakeDriver + ": device 0: cuDeviceGetName: CUDA_ERROR_INVALID_DEVICE (101): invalid device ordinal"},
+		{"EVALD_FAKE_FAULTS=cuDeviceGetAttribute:4:1:1", "driver " + fakeDriver + ": device 0: cuDeviceGetAttribute: CUDA_ERROR_INVALID_VALUE (1): invalid argument"},
+	} {
+		program := exec.Command(os.Args[0])
+		program.Env = append(os.Environ(), "EVALD_TEST_FIND=1", "GORACE=atexit_sleep_ms=0", c.env)
+		out, err := program.CombinedOutput()
+		if err != nil || string(out) != c.want+"\n" {
+			t.Errorf("%s: %v\n got %s want %s", c.env, err, out, c.want)
+		}
+	}
+}
+
+func TestWork(t *testing.T) {
+	w := start(t)
+	if err := checkWork(w); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fake.Count{Contexts: 1}, device.Count()); diff != "" {
+		t.Errorf("after the work (-want +got):\n%s", diff)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fake.Count{}, device.Count()); diff != "" {
+		t.Errorf("after Close (-want +got):\n%s", diff)
+	}
+}
+
+// Each call fails in turn, at each of its places: the error names it, and nothing is left behind. A failure on the device
+// costs the context; a new one works.
+func TestEveryCallFails(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device.Reset()
+	whole := func() (err error) {
+		w, err := found.Devices[0].Start()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.Close()) }()
+		return checkWork(w)
+	}
+	if err := whole(); err != nil {
+		t.Fatal(err)
+	}
+	calls := device.Calls()
+	if len(calls) != 27 {
+		t.Fatalf("%d kinds of calls, not 27: %v", len(calls), calls)
+	}
+	for name, times := range calls {
+		for at := 1; at <= times; at++ {
+			for _, code := range []int{fake.OutOfMemory, fake.IllegalAddress, fake.LaunchFailed} {
+				device.Reset()
+				device.Fail(name, at, 1, code)
+				err := whole()
+				var e *driver.Error
+				call, _, _ := strings.Cut(name, "_")
+				if name == "kernel" {
+					call = "cuEventSynchronize"
+				}
+				if !errors.As(err, &e) || e.Code != code || e.Call != call {
+					t.Errorf("call %d of %s fails with %d: %v", at, name, code, err)
+				}
+				count := device.Count()
+				if code == fake.OutOfMemory && call != "cuEventSynchronize" && !strings.Contains(name, "Free") && !strings.Contains(name, "Destroy") && !strings.Contains(name, "Unload") && count.Swept != 0 {
+					t.Errorf("call %d of %s fails with %d: %d things were left to the context's end", at, name, code, count.Swept)
+				}
+				count.Swept = 0
+				if diff := cmp.Diff(fake.Count{}, count); diff != "" {
+					t.Errorf("call %d of %s fails with %d, lives (-want +got):\n%s", at, name, code, diff)
+				}
+			}
+		}
+	}
+	device.Reset()
+	if err := whole(); err != nil {
+		t.Errorf("after all faults: %v", err)
+	}
+}
+
+// After a failure on the device every call has the same answer until there is a new context.
+func TestLostDevice(t *testing.T) {
+	w := start(t)
+	device.Fail("kernel", 1, 1, fake.IllegalAddress)
+	for i := range 3 {
+		if err := checkWork(w); !errors.As(err, new(*driver.Error)) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") {
+			t.Errorf("try %d: %v", i, err)
+		}
+	}
+	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "cuCtxDestroy: CUDA_ERROR_ILLEGAL_ADDRESS") {
+		t.Errorf("Close: %v", err)
+	}
+	if err := checkWork(start(t)); err != nil {
+		t.Errorf("with a new context: %v", err)
+	}
+	device.Fail("cuCtxCreate_v2", 1, -1, fake.LaunchFailed)
+	found, _ := driver.Find()
+	for range 2 {
+		if _, err := found.Devices[0].Start(); err == nil || err.Error() != "cuCtxCreate: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure" {
+			t.Errorf("a device that stays lost: %v", err)
+		}
+	}
+	device.Reset()
+}
+
+// What is put into a stream is done when somebody waits for it, and its failure is reported then.
+func TestStreamsAreLate(t *testing.T) {
+	w := start(t)
+	if err := w.Do(func(c *driver.Context) error {
+		memory, err := c.Alloc(8)
+		host, err2 := c.AllocHost(8)
+		s, err3 := c.NewStream()
+		if err := errors.Join(err, err2, err3, c.Upload(memory, []byte("on time."))); err != nil {
+			return err
+		}
+		if n := device.Calls()["cuStreamSynchronize"]; n != 1 {
+			t.Errorf("Upload waited %d times for stream 0", n)
+		}
+		if err := c.CopyToHost(host, memory, 8, s); err != nil {
+			return err
+		}
+		if string(host.Bytes()) == "on time." {
+			t.Error("the copy was done before Wait")
+		}
+		err = c.Wait(s)
+		if string(host.Bytes()) != "on time." {
+			t.Errorf("after Wait: %q", host.Bytes())
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := start(t)
+	_ = w.Do(func(c *driver.Context) error {
+		s, _ := c.NewStream()
+		m, _ := c.Load(ptx)
+		f, _ := c.Function(m, "axpy")
+		over, _ := c.Function(m, "overrun")
+		memory, _ := c.Alloc(16)
+		host, _ := c.AllocHost(16)
+		one := [3]int{1, 1, 1}
+		_, noPTX := c.Load("no PTX")
+		_, noKernel := c.Function(m, "axp")
+		_, noHost := c.Function(m, "no_host_function")
+		_, tooMuch := c.Alloc(2 << 30)
+		_, nothing := c.Alloc(0)
+		e, _ := c.NewEvent()
+		for shared, want := range map[int]int{0: 16, 48 << 10: 4, 232448: 1} { // of 228 KiB, 1 KiB a block taken
+			if n, err := c.Resident(f, 128, shared); err != nil || n != want {
+				t.Errorf("%d blocks of %d bytes fit (%v), want %d", n, shared, err, want)
+			}
+		}
+		for _, refusal := range []struct {
+			err  error
+			says string
+		}{
+			{noPTX, "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: fake : Missing .version directive"},
+			{noKernel, "kernel axp: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found"},
+			{noHost, "kernel no_host_function: cuModuleGetFunction: CUDA_ERROR_NO_BINARY_FOR_GPU (209)"},
+			{tooMuch, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"},
+			{nothing, "cuMemAlloc: CUDA_ERROR_INVALID_VALUE (1): invalid argument"},
+			{c.Launch(f, one, [3]int{1025, 1, 1}, 0, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
+			{c.Launch(f, [3]int{0, 1, 1}, one, 0, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
+			{c.Launch(f, one, one, 48<<10+1, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
+			{c.AllowShared(f, 1<<20), "cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE"},
+			{c.Upload(memory, make([]byte, 17)), "cuMemcpyHtoD: CUDA_ERROR_INVALID_VALUE"},
+			{c.Download(make([]byte, 16), memory+1), "cuMemcpyDtoH: CUDA_ERROR_INVALID_VALUE"},
+			{c.CopyToDevice(memory+8, host, 9, s), "cuMemcpyHtoDAsync: CUDA_ERROR_INVALID_VALUE"},
+			{c.Free(memory + 1), "cuMemFree: CUDA_ERROR_INVALID_VALUE"},
+			{c.Record(e, driver.Stream{}), "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): invalid resource handle"},
+		} {
+			if refusal.err == nil || !strings.HasPrefix(refusal.err.Error(), refusal.says) {
+				t.Errorf("%v\nwant %s", refusal.err, refusal.says)
+			}
+		}
+		if err := errors.Join(c.Launch(over, one, one, 0, s, uint64(memory)), c.Wait(s), c.Free(memory)); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	// The module, the stream, the event and the pinned memory are left to Close.
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(fake.Count{Swept: 4, Overruns: 1}, device.Count()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Contexts belong to threads: without the worker's thread there is none.
+func TestManyCallers(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := start(t)
+	running, most := 0, 0
+	var wait sync.WaitGroup
+	for range 50 {
+		wait.Go(func() {
+			if err := w.Do(func(c *driver.Context) error {
+				running++
+				most = max(most, running)
+				defer func() { running-- }()
+				m, err := c.Alloc(1)
+				return errors.Join(err, c.Free(m))
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if most != 1 {
+		t.Errorf("%d jobs ran at once", most)
+	}
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.Do(func(*driver.Context) error { t.Error("ran after Close"); return nil }); !errors.Is(err, driver.ErrClosed) {
+		t.Errorf("Do after Close: %v", err)
+	}
+}

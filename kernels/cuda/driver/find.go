@@ -1,0 +1,108 @@
+//go:build gpu && cgo && linux && amd64
+
+package driver
+
+// #include <cuda.h>
+// #include <evald_cuda_loader.h>
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// libraries are tried in order: what the system's loader finds, then where WSL and container runtimes put the driver
+// without telling it.
+var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
+
+// Find is the driver and its devices, or why there are none. The first call looks; the others repeat its answer.
+func Find() (*Driver, error) { return find() }
+
+var find = sync.OnceValues(func() (*Driver, error) {
+	names := libraries
+	if name := os.Getenv("EVALD_CUDA_DRIVER"); name != "" {
+		names = []string{name}
+	}
+	library, err := open(names)
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{Library: library, Version: cu.Version()}
+	n, err := cu.NumDevices()
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: %w", library, wrap("cuDeviceGetCount", err))
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("driver %s: 0 devices", library)
+	}
+	for i := range n {
+		device, err := describe(i)
+		if err != nil {
+			return nil, fmt.Errorf("driver %s: device %d: %w", library, i, err)
+		}
+		d.Devices = append(d.Devices, device)
+	}
+	return d, nil
+})
+
+// open opens the first of the names that is a driver's library. A library whose driver does not start ends the search.
+func open(names []string) (name string, err error) {
+	var tried, reasons []string
+	why := make([]byte, 512)
+	for _, name := range names {
+		cName := C.CString(name)
+		result := C.evald_cuda_open(cName, (*C.char)(unsafe.Pointer(&why[0])), C.size_t(len(why)))
+		C.free(unsafe.Pointer(cName))
+		text := C.GoString((*C.char)(unsafe.Pointer(&why[0])))
+		switch {
+		case result == 0:
+			return name, nil
+		case result > 0:
+			return "", fmt.Errorf("driver %s: cuInit: %s", name, text)
+		}
+		tried = append(tried, name)
+		reasons = append(reasons, strings.TrimPrefix(text, name+": "))
+	}
+	if len(slices.Compact(slices.Clone(reasons))) == 1 {
+		return "", fmt.Errorf("no CUDA driver library: %s: %s", strings.Join(tried, ", "), reasons[0])
+	}
+	for i := range tried {
+		tried[i] += ": " + reasons[i]
+	}
+	return "", errors.New("no CUDA driver library: " + strings.Join(tried, "; "))
+}
+
+func describe(index int) (Device, error) {
+	d, err := cu.GetDevice(index)
+	if err != nil {
+		return Device{}, wrap("cuDeviceGet", err)
+	}
+	device := Device{Index: index}
+	if device.Name, err = d.Name(); err != nil {
+		return Device{}, wrap("cuDeviceGetName", err)
+	}
+	if device.Memory, err = d.TotalMem(); err != nil {
+		return Device{}, wrap("cuDeviceTotalMem", err)
+	}
+	for _, a := range []struct {
+		attribute cu.DeviceAttribute
+		to        *int
+	}{
+		{cu.ComputeCapabilityMajor, &device.Major},
+		{cu.ComputeCapabilityMinor, &device.Minor},
+		{cu.MultiprocessorCount, &device.Multiprocessors},
+		{C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device.Shared},
+	} {
+		if *a.to, err = d.Attribute(a.attribute); err != nil {
+			return Device{}, wrap("cuDeviceGetAttribute", err)
+		}
+	}
+	return device, nil
+}

@@ -1,0 +1,65 @@
+/* The library that the program is linked with in place of the driver's. Each function of cuda.h is a jump through a
+ * table (trampolines.S); this fills the table. Everything is hidden, so that the driver, once it is loaded, cannot
+ * take our symbols for its own. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "cuda.h"
+#include "evald_cuda_loader.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+static const char *const names[] = {
+#define F(name, parameters) #name,
+#include "cuda_functions.h"
+#undef F
+};
+
+enum { count = sizeof names / sizeof *names };
+
+static CUresult not_opened(void) { return CUDA_ERROR_NOT_INITIALIZED; }
+
+/* What the library lacks; a driver may be older or newer than a function. */
+static CUresult not_supported(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+
+HIDDEN void *evald_cuda_table[count] = {[0 ... count - 1] = (void *)not_opened};
+
+/* cu calls it when the program starts, and ends the program where it fails. The driver's own takes its time and needs
+ * a device, so it is called in evald_cuda_open. */
+HIDDEN CUresult cuInit(unsigned flags) {
+	(void)flags;
+	return CUDA_SUCCESS;
+}
+
+static void explain(void *library, CUresult result, char *why, size_t size) {
+	CUresult (*name)(CUresult, const char **) = dlsym(library, "cuGetErrorName");
+	CUresult (*text)(CUresult, const char **) = dlsym(library, "cuGetErrorString");
+	const char *n = NULL, *t = NULL;
+	if (name) name(result, &n);
+	if (text) text(result, &t);
+	snprintf(why, size, "%s (%d): %s", n ? n : "error", (int)result, t ? t : "no text");
+}
+
+HIDDEN int evald_cuda_open(const char *name, char *why, size_t size) {
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		snprintf(why, size, "%s", dlerror());
+		return -1;
+	}
+	CUresult (*init)(unsigned) = dlsym(library, "cuInit");
+	if (!init) {
+		snprintf(why, size, "%s", dlerror());
+		dlclose(library);
+		return -1;
+	}
+	CUresult result = init(0);
+	if (result != CUDA_SUCCESS) { /* not closed: a driver may have started threads */
+		explain(library, result, why, size);
+		return result;
+	}
+	for (int i = 0; i < count; i++) {
+		void *function = dlsym(library, names[i]);
+		evald_cuda_table[i] = function ? function : (void *)not_supported;
+	}
+	return 0;
+}

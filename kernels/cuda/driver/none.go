@@ -1,0 +1,10 @@
+//go:build !(gpu && cgo && linux && amd64)
+
+package driver
+
+import "errors"
+
+// Find is the driver and its devices, or why there are none.
+func Find() (*Driver, error) {
+	return nil, errors.New("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")
+}

@@ -1,0 +1,338 @@
+package models
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Store is a folder with the networks of a user:
+//
+//	NAME/VERSION/manifest.json
+//	NAME/VERSION/model.safetensors
+//
+// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails where
+// the version exists, so that any number of processes may add and read at once, and one that is killed leaves nothing
+// but a temporary folder. There is no file that all of them would have to change, and nothing is changed once written:
+// to remove a model, remove its folder.
+type Store struct{ dir string }
+
+const (
+	manifestFile   = "manifest.json"
+	modelFile      = "model.safetensors"
+	manifestFormat = 1 // version of the manifest, raised when an older program would misread it
+
+	maxManifest = 1 << 20
+	maxModel    = 1 << 30
+	maxName     = 64
+	maxVersion  = 1 << 30
+
+	temporary = ".new-"        // begins the names of folders that are being written
+	abandoned = 24 * time.Hour // after which nobody is writing them any more
+)
+
+// manifest.json of one version.
+type storedManifest struct {
+	Format int `json:"format"`
+	Entry
+}
+
+// DefaultDir is $EVALD_MODELS, or evald/models in the user's data folder ($XDG_DATA_HOME, or ~/.local/share).
+func DefaultDir() (string, error) {
+	if dir := os.Getenv("EVALD_MODELS"); dir != "" {
+		return dir, nil
+	}
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		return filepath.Join(data, "evald", "models"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("model store: %w: set EVALD_MODELS to a folder", err)
+	}
+	return filepath.Join(home, ".local", "share", "evald", "models"), nil
+}
+
+// NewStore is the store in a folder, which is made when the first model is added.
+func NewStore(dir string) Store { return Store{dir} }
+
+// Dir is the store's folder.
+func (s Store) Dir() string { return s.dir }
+
+// ParseRef cuts "mine@3" into name and version; 0 is the newest, where none is given.
+func ParseRef(ref string) (name string, version int, err error) {
+	name, text, versioned := strings.Cut(ref, "@")
+	if err := checkName(name); err != nil {
+		return "", 0, err
+	}
+	if versioned {
+		version, err = strconv.Atoi(text)
+		if err != nil || strconv.Itoa(version) != text || version < 1 || version > maxVersion {
+			return "", 0, fmt.Errorf("model %q: version %q is not a number from 1", ref, text)
+		}
+	}
+	return name, version, nil
+}
+
+// goodName is a folder's name on every system, and has no other meaning in a command.
+var goodName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._-]{0,%d}$`, maxName-1))
+
+func checkName(name string) error {
+	if !goodName.MatchString(name) {
+		return fmt.Errorf("model name %.100q: want 1 to %d letters, digits, dots, _ and -, beginning with a letter or digit", name, maxName)
+	}
+	return nil
+}
+
+// List is every model of the store by name and version. A folder with something wrong in it is left out and is part of
+// the error, which says what to do. A store that does not exist has none.
+func (s Store) List() ([]Entry, error) {
+	folders, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model store: %w", err)
+	}
+	var entries []Entry
+	var wrong []error
+	for _, folder := range folders {
+		if checkName(folder.Name()) != nil || !folder.IsDir() {
+			continue // not ours
+		}
+		versions, err := s.versions(folder.Name())
+		wrong = append(wrong, err)
+		for _, version := range versions {
+			e, err := s.entry(folder.Name(), version)
+			wrong = append(wrong, err)
+			if err == nil {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries, errors.Join(wrong...)
+}
+
+// Find is the model of a reference, "mine" (its newest version) or "mine@2"; ok is false where there is none. An error
+// says what is wrong with the reference or with the model's manifest.
+func (s Store) Find(ref string) (e Entry, ok bool, err error) {
+	name, version, err := ParseRef(ref)
+	if err != nil {
+		return Entry{}, false, err
+	}
+	versions, err := s.versions(name)
+	if err != nil {
+		return Entry{}, false, err
+	}
+	if version == 0 && len(versions) > 0 {
+		version = versions[len(versions)-1]
+	}
+	if !slices.Contains(versions, version) {
+		return Entry{}, false, nil
+	}
+	e, err = s.entry(name, version)
+	return e, err == nil, err
+}
+
+// Path is the file of an entry.
+func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Version), modelFile) }
+
+// Read gives the bytes of an entry's file after their checksum was compared.
+func (s Store) Read(e Entry) ([]byte, error) {
+	file, err := readBounded(s.Path(e), maxModel)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w: %s", e.Ref(), err, s.wayOut(e.Name, e.Version))
+	}
+	if err := e.verify(file); err != nil {
+		return nil, fmt.Errorf("%w: the file is damaged: %s", err, s.wayOut(e.Name, e.Version))
+	}
+	return file, nil
+}
+
+// Add keeps a file under e.Name with the next version, and gives the entry with version, file and checksum. Where the
+// newest version has the same bytes, undamaged, and the same rules and note, there is nothing to add, and that entry comes back with added false.
+func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
+	if err := checkName(e.Name); err != nil {
+		return Entry{}, false, err
+	}
+	if len(file) > maxModel {
+		return Entry{}, false, fmt.Errorf("model %q has %d bytes, may have %d", e.Name, len(file), maxModel)
+	}
+	e.File, e.SHA256, e.Rules = modelFile, checksum(file), append([]string{}, e.Rules...)
+	newest, ok, err := s.Find(e.Name)
+	if err == nil && ok && newest.SHA256 == e.SHA256 && newest.Note == e.Note && slices.Equal(newest.Rules, e.Rules) {
+		if _, err := s.Read(newest); err == nil { // else this is its repair
+			return newest, false, nil
+		}
+	}
+	parent := filepath.Join(s.dir, e.Name)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return Entry{}, false, s.cannotWrite(err)
+	}
+	removeAbandoned(parent)
+	folder, err := os.MkdirTemp(parent, temporary)
+	if err != nil {
+		return Entry{}, false, s.cannotWrite(err)
+	}
+	defer os.RemoveAll(folder) // nothing is there any more where all went well
+	if err := errors.Join(os.Chmod(folder, 0o755), writeSynced(filepath.Join(folder, modelFile), file)); err != nil {
+		return Entry{}, false, s.cannotWrite(err)
+	}
+	stored, err = s.claim(e, folder)
+	return stored, err == nil, err
+}
+
+// claim gives the folder the next free version.
+func (s Store) claim(e Entry, folder string) (Entry, error) {
+	for {
+		versions, err := s.versions(e.Name)
+		if err != nil {
+			return Entry{}, err
+		}
+		e.Version = 1
+		if len(versions) > 0 {
+			e.Version = versions[len(versions)-1] + 1
+		}
+		text, err := json.MarshalIndent(storedManifest{manifestFormat, e}, "", "\t")
+		if err != nil {
+			return Entry{}, err
+		}
+		if err := writeSynced(filepath.Join(folder, manifestFile), append(text, '\n')); err != nil {
+			return Entry{}, s.cannotWrite(err)
+		}
+		err = os.Rename(folder, s.folder(e.Name, e.Version))
+		switch {
+		case err == nil:
+			return e, syncDir(filepath.Join(s.dir, e.Name))
+		case !errors.Is(err, fs.ErrExist): // else another process took that version meanwhile
+			return Entry{}, s.cannotWrite(err)
+		}
+	}
+}
+
+func (s Store) cannotWrite(err error) error {
+	return fmt.Errorf("model store: %w: set EVALD_MODELS to a folder that can be written", err)
+}
+
+// wayOut says what to do with a damaged version.
+func (s Store) wayOut(name string, version int) string {
+	return fmt.Sprintf("remove the folder %s, or import the model again", s.folder(name, version))
+}
+
+func (s Store) folder(name string, version int) string {
+	return filepath.Join(s.dir, name, strconv.Itoa(version))
+}
+
+// versions are the versions of a name in ascending order.
+func (s Store) versions(name string) ([]int, error) {
+	folders, err := os.ReadDir(filepath.Join(s.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model store: %w", err)
+	}
+	var versions []int
+	for _, f := range folders {
+		if v, err := strconv.Atoi(f.Name()); err == nil && strconv.Itoa(v) == f.Name() && v >= 1 && v <= maxVersion {
+			versions = append(versions, v)
+		}
+	}
+	slices.Sort(versions)
+	return versions, nil
+}
+
+// entry reads the manifest of a version.
+func (s Store) entry(name string, version int) (Entry, error) {
+	text, err := readBounded(filepath.Join(s.folder(name, version), manifestFile), maxManifest)
+	var e Entry
+	if err == nil {
+		e, err = parseManifest(text)
+	}
+	if err == nil && (e.Name != name || e.Version != version) {
+		err = fmt.Errorf("its manifest is that of %s", e.Ref())
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("model %s@%d: %w: %s", name, version, err, s.wayOut(name, version))
+	}
+	return e, nil
+}
+
+func parseManifest(text []byte) (Entry, error) {
+	var m storedManifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		// What cannot be read may be of a newer format: only its number is sure to be there.
+		var format struct {
+			Format int `json:"format"`
+		}
+		_ = json.Unmarshal(text, &format)
+		if format.Format <= manifestFormat {
+			return Entry{}, fmt.Errorf("%s: %w", manifestFile, err)
+		}
+		m.Format = format.Format
+	}
+	switch {
+	case m.Format > manifestFormat:
+		return Entry{}, fmt.Errorf("%s is of format %d, this evald reads %d: use a newer evald", manifestFile, m.Format, manifestFormat)
+	case m.Format < 1:
+		return Entry{}, fmt.Errorf("%s: format is %d, want %d", manifestFile, m.Format, manifestFormat)
+	case m.File != modelFile:
+		return Entry{}, fmt.Errorf("%s: file is %q, want %q", manifestFile, m.File, modelFile)
+	case len(m.SHA256) != 64:
+		return Entry{}, fmt.Errorf("%s: sha256 is %q, want 64 hexadecimal digits", manifestFile, m.SHA256)
+	}
+	return m.Entry, checkName(m.Name)
+}
+
+// removeAbandoned removes what killed processes have left.
+func removeAbandoned(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, temporary+"*"))
+	for _, folder := range left {
+		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.RemoveAll(folder) // it only takes room
+		}
+	}
+}
+
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, fmt.Errorf("%s is not a regular file", path))
+	}
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return content, err
+}
+
+// writeSynced writes a file that is on the disk when it returns: a rename must not come before its content.
+func writeSynced(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,323 @@
+package models
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func add(t testing.TB, s Store, name, content string) Entry {
+	t.Helper()
+	e, added, err := s.Add(Entry{Name: name, Config: "1x2", Note: "n"}, []byte(content))
+	if err != nil || !added {
+		t.Fatalf("add %s: added %v, %v", name, added, err)
+	}
+	return e
+}
+
+func TestStore(t *testing.T) {
+	s := NewStore(filepath.Join(t.TempDir(), "not", "yet"))
+	if list, err := s.List(); list != nil || err != nil {
+		t.Errorf("a store that does not exist has %v, %v", list, err)
+	}
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	first, added, err := s.Add(Entry{Name: "mine", Config: "6x64", Trained: true, Rules: []string{"7x6x4"}, Note: "a note", Created: created}, []byte("one"))
+	want := Entry{
+		Name: "mine", Version: 1, File: "model.safetensors", SHA256: "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed",
+		Config: "6x64", Trained: true, Rules: []string{"7x6x4"}, Note: "a note", Created: created,
+	}
+	if diff := cmp.Diff(want, first); err != nil || !added || diff != "" {
+		t.Fatalf("added %v, %v, %s", added, err, diff)
+	}
+	second, other := add(t, s, "mine", "two"), add(t, s, "Other-1.5_b", "one")
+	if second.Version != 2 || other.Version != 1 {
+		t.Errorf("versions are %d and %d, want 2 and 1", second.Version, other.Version)
+	}
+	same, added, err := s.Add(Entry{Name: "mine", Note: "n", Created: created}, []byte("two"))
+	if diff := cmp.Diff(second, same); err != nil || added || diff != "" {
+		t.Errorf("the same bytes again: added %v, %v, %s", added, err, diff)
+	}
+	third, added, err := s.Add(Entry{Name: "mine", Note: "n", Trained: true, Rules: []string{"7x6x4"}}, []byte("two"))
+	if err != nil || !added || third.Version != 3 {
+		t.Errorf("the same bytes with rules: version %d, added %v, %v", third.Version, added, err)
+	}
+	list, err := s.List()
+	if diff := cmp.Diff([]Entry{other, first, second, third}, list); err != nil || diff != "" {
+		t.Errorf("list: %v, %s", err, diff)
+	}
+	for ref, want := range map[string]string{"mine": "two", "mine@1": "one", "mine@2": "two", "Other-1.5_b": "one"} {
+		e, ok, err := s.Find(ref)
+		if err != nil || !ok {
+			t.Fatalf("find %s: %v, %v", ref, ok, err)
+		}
+		if file, err := s.Read(e); err != nil || string(file) != want {
+			t.Errorf("read %s: %q, %v", ref, file, err)
+		}
+	}
+	for _, ref := range []string{"mine@4", "nobody", "nobody@1", "MINE"} {
+		if _, ok, err := s.Find(ref); ok || err != nil {
+			t.Errorf("find %s: %v, %v, want neither", ref, ok, err)
+		}
+	}
+}
+
+// No name leads out of the store.
+func TestBadNames(t *testing.T) {
+	dir := t.TempDir()
+	s := NewStore(filepath.Join(dir, "store"))
+	for _, name := range []string{
+		"", ".", "..", "../x", "/etc/x", "a/b", `a\b`, ".hidden", "-x", "a b", "a\x00", "a\n", "ü", "a@1", "a:b", "a,b", strings.Repeat("x", 65),
+	} {
+		if _, _, err := s.Add(Entry{Name: name}, []byte("x")); err == nil || !strings.HasPrefix(err.Error(), "model name ") {
+			t.Errorf("add %q: %v", name, err)
+		}
+		if _, _, err := s.Find(name); err == nil && name != "a@1" {
+			t.Errorf("find %q is no error", name)
+		}
+	}
+	for _, version := range []string{"", "0", "-1", "01", "+1", "1 ", "x", "99999999999", "1/../../x"} {
+		if _, _, err := s.Find("a@" + version); err == nil || !strings.Contains(err.Error(), "is not a number from 1") {
+			t.Errorf("version %q: %v", version, err)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("files were made: %v, %v", files, err)
+	}
+}
+
+// What somebody does to the files is found out, named, and does not hide the other models.
+func TestDamagedStore(t *testing.T) {
+	for _, c := range []struct {
+		name, file, content, want string
+	}{
+		{"flipped", modelFile, "twp", "but the manifest says "},
+		{"no model", modelFile, "-", "no such file"},
+		{"no manifest", manifestFile, "-", "no such file"},
+		{"no JSON", manifestFile, "x", "manifest.json: invalid character"},
+		{"empty", manifestFile, "", "manifest.json: unexpected end of JSON input"},
+		{"no format", manifestFile, "{}", "manifest.json: format is 0, want 1"},
+		{"too new", manifestFile, `{"format":2,"name":["unlike","today"]}`, "is of format 2, this evald reads 1: use a newer evald"},
+		{"other file", manifestFile, `{"format":1,"file":"../../../etc/passwd"}`, `file is "../../../etc/passwd", want "model.safetensors"`},
+		{"no sum", manifestFile, `{"format":1,"file":"model.safetensors"}`, `sha256 is "", want 64 hexadecimal digits`},
+		{"other name", manifestFile, `{"format":1,"file":"model.safetensors","version":1,"name":"b","sha256":"` + strings.Repeat("0", 64) + `"}`, "its manifest is that of b@1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := NewStore(t.TempDir())
+			good, bad := add(t, s, "a", "one"), add(t, s, "a", "two")
+			path := filepath.Join(s.folder("a", 2), c.file)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if c.content != "-" {
+				if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list, err := s.List()
+			if c.file == modelFile {
+				if _, err = s.Read(bad); len(list) != 2 {
+					t.Errorf("%d models are listed, want both", len(list))
+				}
+			} else if diff := cmp.Diff([]Entry{good}, list); diff != "" {
+				t.Errorf("list: %s", diff)
+			} else if _, ok, err := s.Find("a"); ok || err == nil {
+				t.Errorf("find of the damaged version: %v, %v", ok, err)
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "model ") || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "remove the folder "+s.folder("a", 2)+", or import the model again") {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if third := add(t, s, "a", "two"); third.Version != 3 { // the way out works
+				t.Errorf("imported again as version %d, want 3", third.Version)
+			}
+		})
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	locked := filepath.Join(dir, "locked")
+	if err := os.Mkdir(locked, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []string{filepath.Join(file, "store"), locked} {
+		if store == locked && os.Geteuid() == 0 {
+			continue // nothing is read-only to root
+		}
+		_, _, err := NewStore(store).Add(Entry{Name: "a"}, []byte("x"))
+		if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
+			t.Errorf("%s: %v", store, err)
+		}
+	}
+	if _, err := NewStore(file).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
+		t.Errorf("a file as a store: %v", err)
+	}
+}
+
+// Everybody who adds at once gets a version of its own, and a reader never sees half a model.
+func TestConcurrentAdds(t *testing.T) {
+	dir := t.TempDir()
+	const writers, each = 8, 5
+	var adding sync.WaitGroup
+	done := make(chan struct{})
+	reader := make(chan error, 1)
+	go func() {
+		s := NewStore(dir)
+		for {
+			list, err := s.List()
+			for _, e := range list {
+				_, readErr := s.Read(e)
+				err = errors.Join(err, readErr)
+			}
+			select {
+			case <-done:
+				reader <- err
+				return
+			default:
+			}
+			if err != nil {
+				reader <- err
+				return
+			}
+		}
+	}()
+	for w := range writers {
+		adding.Go(func() {
+			for i := range each {
+				if _, added, err := NewStore(dir).Add(Entry{Name: "a"}, fmt.Appendf(nil, "%d of %d", i, w)); err != nil || !added {
+					t.Errorf("added %v, %v", added, err)
+				}
+			}
+		})
+	}
+	adding.Wait()
+	close(done)
+	if err := <-reader; err != nil {
+		t.Error(err)
+	}
+	list, err := NewStore(dir).List()
+	if err != nil || len(list) != writers*each {
+		t.Fatalf("%d models, %v; want %d", len(list), err, writers*each)
+	}
+	sums := map[string]bool{}
+	for i, e := range list {
+		if e.Version != i+1 {
+			t.Errorf("version %d comes as number %d", e.Version, i+1)
+		}
+		sums[e.SHA256] = true
+	}
+	if len(sums) != writers*each {
+		t.Errorf("%d different files, want %d", len(sums), writers*each)
+	}
+}
+
+// TestKilled's other process: it adds until it is killed.
+func TestAddForever(t *testing.T) {
+	dir := os.Getenv("MODELS_TEST_ADD_FOREVER")
+	if dir == "" {
+		t.Skip("part of TestKilled")
+	}
+	for i := 0; ; i++ {
+		add(t, NewStore(dir), "a", fmt.Sprint(os.Getpid(), strings.Repeat("x", 1<<20), i))
+		fmt.Println("added")
+	}
+}
+
+// A process killed at any moment leaves every model whole or not there at all, and nothing in the way of the next.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	added := 0
+	for round := range 4 {
+		child := exec.Command(os.Args[0], "-test.run=^TestAddForever$", "-test.v")
+		child.Env = append(os.Environ(), "MODELS_TEST_ADD_FOREVER="+dir)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for seen := 0; seen <= round && lines.Scan(); {
+			if lines.Text() == "added" {
+				seen++
+				added++
+			}
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Wait() // killed, as wanted
+	}
+	s := NewStore(dir)
+	list, err := s.List()
+	if err != nil || len(list) < added {
+		t.Fatalf("%d models, %v; %d were added", len(list), err, added)
+	}
+	for i, e := range list {
+		if _, err := s.Read(e); err != nil || e.Version != i+1 {
+			t.Errorf("%s as number %d: %v", e.Ref(), i+1, err)
+		}
+	}
+	add(t, s, "a", "after all that")
+
+	// What was left under a temporary name goes after a day.
+	left := filepath.Join(dir, "a", temporary+"left")
+	young := filepath.Join(dir, "a", temporary+"young")
+	for _, folder := range []string{left, young} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(left, time.Time{}, time.Now().Add(-25*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, "a", "a day later")
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what an import a day ago left is there still: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("what may be in use was removed: %v", err)
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	for _, c := range []struct{ models, data, home, want string }{
+		{"/m", "/d", "/h", "/m"},
+		{"", "/d", "/h", "/d/evald/models"},
+		{"", "relative", "/h", "/h/.local/share/evald/models"},
+		{"", "", "/h", "/h/.local/share/evald/models"},
+		{"", "", "", ""},
+	} {
+		t.Setenv("EVALD_MODELS", c.models)
+		t.Setenv("XDG_DATA_HOME", c.data)
+		t.Setenv("HOME", c.home)
+		got, err := DefaultDir()
+		if got != c.want || (err == nil) == (c.want == "") {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(`{"format":1,"name":"a","version":1,"file":"model.safetensors","sha256":"` + strings.Repeat("0", 64) + `","rules":["7x6x4"],"created":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"format":2}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, err := parseManifest(text)
+		if err == nil && (checkName(e.Name) != nil || e.File != modelFile || len(e.SHA256) != 64) {
+			t.Errorf("accepted %+v", e)
+		}
+	})
+}

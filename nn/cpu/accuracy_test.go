@@ -1,0 +1,180 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// accuracyBoards are of all kinds: small, usual, with and without gravity, and as wide and as high as boards get.
+func accuracyBoards() []*game.Board {
+	var boards []*game.Board
+	for _, r := range []game.Rules{
+		game.TicTacToe,
+		game.Connect4,
+		{Rows: 4, Columns: 4, InARow: 4, Gravity: true},
+		{Rows: 5, Columns: 9, InARow: 4, Gravity: true},
+		{Rows: 9, Columns: 12, InARow: 5, Gravity: true},
+		{Rows: 3, Columns: 32, InARow: 4, Gravity: true},
+		{Rows: 31, Columns: 4, InARow: 4, Gravity: true},
+	} {
+		boards = append(boards, game.MustBoard(r))
+	}
+	return boards
+}
+
+// Every layer of whole networks against the reference's.
+func TestLayers(t *testing.T) {
+	networks := []*net.Network{network(t, "2x16/8/16", 1), network(t, "3x33/5/7", 2), network(t, "1x1/1/1", 3), network(t, "1x96/32/64", 4)}
+	eachPath(t, func(t *testing.T, p kernel.Path) {
+		tolerance := 1e-4
+		if p.BFloat16() {
+			tolerance = 0.05
+		}
+		for _, n := range networks {
+			tower, err := kernel.New(weights(n), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range accuracyBoards() {
+				checkLayers(t, n, tower, b, tolerance)
+			}
+		}
+	})
+}
+
+func checkLayers(t *testing.T, n *net.Network, tower *kernel.Tower, b *game.Board, tolerance float64) {
+	t.Helper()
+	h, w := b.Rows(), b.Columns()
+	s := tower.NewScratch(h, w)
+	count := min(3, s.Positions)
+	pos := gametest.Positions(gametest.Rand(5), b, count, true)
+	planes := make([]float32, net.PlanesSize(b, count))
+	net.Planes(b, pos, planes)
+	got := make([]map[string][]float32, count)
+	for i := range got {
+		got[i] = map[string][]float32{}
+	}
+	s.Trace = func(layer string, position int, values []float32) { got[position][layer] = slices.Clone(values) }
+	tower.Forward(s, planes, count)
+	for i := range count {
+		size := len(planes) / count
+		n.Trace(planes[i*size:(i+1)*size], h, w, func(layer string, want []float32) {
+			have := got[i][layer]
+			delete(got[i], layer)
+			if len(have) != len(want) {
+				t.Fatalf("%v %v: %s has %d values, want %d", n.Config(), b.Rules(), layer, len(have), len(want))
+			}
+			for k, v := range want {
+				if d := math.Abs(float64(have[k] - v)); !(d <= tolerance*max(1, math.Abs(float64(v)))) {
+					t.Fatalf("%v %v: position %d: %s: value %d is %v, want %v", n.Config(), b.Rules(), i, layer, k, have[k], v)
+				}
+			}
+		})
+		if len(got[i]) > 0 {
+			t.Errorf("layers that the reference does not have: %v", got[i])
+		}
+	}
+}
+
+// End to end on 7x6. Float32 paths are the reference within 1e-4. Bfloat16 paths keep the probabilities within 0.02 at
+// the 99th percentile and the best move of 99.5% of them, over 10,000 positions; there a float32 path, which has just been compared
+// with the reference, stands for it, since that would take minutes.
+func TestEndToEnd(t *testing.T) {
+	board := game.MustBoard(game.Connect4)
+	for name, c := range map[string]struct {
+		n         *net.Network
+		positions int
+	}{
+		"6x64":       {network(t, "6x64", 1), 10_000},
+		"6x64 fresh": {freshNetwork(t, "6x64"), 2000},
+		"10x128":     {network(t, "10x128", 1), 400},
+		"2x16":       {network(t, "2x16/8/16", 1), 10_000},
+	} {
+		n, few, many := c.n, 5, c.positions
+		if testing.Short() || gametest.Race {
+			few, many = 3, 30
+		}
+		pos := gametest.Positions(gametest.Rand(6), board, many, true)
+		reference := answers(t, net.NewEvaluator(n), board, pos[:few])
+		var exact *eval.Batch // of a float32 path, of as many positions as were asked for so far
+		t.Run(name, func(t *testing.T) {
+			eachPath(t, func(t *testing.T, p kernel.Path) {
+				e := evaluator(t, n, p)
+				compareAnswers(t, p, answers(t, e, board, pos[:few]), reference)
+				if !p.BFloat16() || p == kernel.EmulatedAMX {
+					return
+				}
+				if exact == nil {
+					exact = answers(t, evaluator(t, n, kernel.AVX512), board, pos)
+				}
+				compareAnswers(t, p, answers(t, e, board, pos), exact)
+			})
+		})
+	}
+}
+
+func freshNetwork(t testing.TB, config string) *net.Network {
+	c, err := net.ParseConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := net.New(c, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func answers(t *testing.T, e eval.Evaluator, b *game.Board, pos []game.Position) *eval.Batch {
+	t.Helper()
+	batch := newBatch(b, pos)
+	if err := e.Evaluate(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	return batch
+}
+
+func compareAnswers(t *testing.T, p kernel.Path, got, want *eval.Batch) {
+	t.Helper()
+	n := len(want.Pos)
+	var off []float64 // of WDL, a row each
+	worst, changed := 0.0, 0
+	for i := range n {
+		d := 0.0
+		for k, x := range want.WDLRow(i) {
+			d = max(d, math.Abs(float64(got.WDLRow(i)[k]-x)))
+		}
+		off = append(off, d)
+		worst = max(worst, d)
+		for k, x := range want.PolicyRow(i) {
+			worst = max(worst, math.Abs(float64(got.PolicyRow(i)[k]-x)))
+		}
+		if best(got.PolicyRow(i)) != best(want.PolicyRow(i)) {
+			changed++
+		}
+	}
+	slices.Sort(off)
+	p99 := off[len(off)*99/100]
+	t.Logf("WDL off by %.2g at the 99th percentile, WDL or policy by %.2g at most; %d of %d best moves changed", p99, worst, changed, n)
+	if !p.BFloat16() {
+		if worst > 1e-4 {
+			t.Errorf("off by %v, want at most 1e-4", worst)
+		}
+		return
+	}
+	if p99 > 0.02 {
+		t.Errorf("WDL is off by %v at the 99th percentile, want at most 0.02", p99)
+	}
+	if n >= 2000 && float64(changed) > 0.005*float64(n) {
+		t.Errorf("%d of %d best moves changed, want at most 0.5%%", changed, n)
+	}
+}
+
+func best(policy []float32) int { return slices.Index(policy, slices.Max(policy)) }

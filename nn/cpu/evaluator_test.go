@@ -1,0 +1,273 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+var _ eval.Evaluator = (*Evaluator)(nil)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// manyThreads lets several goroutines evaluate whatever the machine has.
+func manyThreads(t testing.TB) {
+	was := runtime.GOMAXPROCS(4)
+	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
+}
+
+// network is one in which every weight and bias differs from zero.
+func network(t testing.TB, config string, seed uint64) *net.Network {
+	t.Helper()
+	c, err := net.ParseConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := net.NewScrambled(c, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Evaluator {
+	t.Helper()
+	e, err := NewPath(n, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Path() != p {
+		t.Fatalf("path is %s, want %s", e.Path(), p)
+	}
+	return e
+}
+
+func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
+	batch := eval.NewBatch(b, len(pos))
+	copy(batch.Pos, pos)
+	return batch
+}
+
+// eachPath runs a test on every path of this machine, and on the emulated one where it can run.
+func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
+	paths := kernel.Paths()
+	if kernel.EmulatedAMX.Check() == nil {
+		paths = append(paths, kernel.EmulatedAMX)
+	}
+	for _, p := range paths {
+		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// New takes the fastest path: all of this machine's pass their self-test.
+func TestNew(t *testing.T) {
+	e, notes := New(network(t, "1x4", 1))
+	if len(notes) > 0 || e.Path() != kernel.Paths()[0] || e.Threads() != runtime.GOMAXPROCS(0) {
+		t.Errorf("path %s with %d threads, notes %v; want %s", e.Path(), e.Threads(), notes, kernel.Paths()[0])
+	}
+}
+
+func TestConformance(t *testing.T) {
+	manyThreads(t)
+	eachPath(t, func(t *testing.T, p kernel.Path) {
+		n := network(t, "1x20/6/10", 1)
+		if p == kernel.Go || p == kernel.EmulatedAMX { // slow ones
+			n = network(t, "1x9/6/10", 1)
+		}
+		c := evaltest.Config{
+			New:     func(t testing.TB) eval.Evaluator { return evaluator(t, n, p) },
+			Sources: []eval.Source{eval.CPU},
+		}
+		if gametest.Race || testing.Short() || p == kernel.EmulatedAMX {
+			c.Boards, c.Rows = gametest.Boards()[:3], 37
+		}
+		evaltest.Run(t, c)
+	})
+}
+
+// However a batch is cut, each row gets the same bits.
+func TestRandomSplits(t *testing.T) {
+	manyThreads(t)
+	eachPath(t, func(t *testing.T, p kernel.Path) {
+		e := evaluator(t, network(t, "1x40", 2), p)
+		for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.TicTacToe)} {
+			r := gametest.Rand(3)
+			pos := gametest.Positions(r, b, 90, false)
+			whole := newBatch(b, pos)
+			if err := e.Evaluate(t.Context(), whole); err != nil {
+				t.Fatal(err)
+			}
+			times := 10
+			if p == kernel.EmulatedAMX {
+				times = 1
+			}
+			for range times {
+				for from := 0; from < len(pos); {
+					to := min(len(pos), from+1+r.IntN(40))
+					part, want := newBatch(b, pos[from:to]), whole.Slice(from, to)
+					if err := e.Evaluate(t.Context(), part); err != nil {
+						t.Fatal(err)
+					}
+					if !slices.Equal(part.WDL, want.WDL) || !slices.Equal(part.Policy, want.Policy) || !slices.Equal(part.Source, want.Source) {
+						t.Fatalf("%v: rows %d to %d differ alone", b.Rules(), from, to)
+					}
+					from = to
+				}
+			}
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	manyThreads(t)
+	if _, err := NewPath(network(t, "1x4", 1), "mmx"); err == nil || !strings.Contains(err.Error(), `CPU path "mmx"`) {
+		t.Errorf("error %v, want one that names the path", err)
+	}
+	eachPath(t, func(t *testing.T, p kernel.Path) {
+		b := game.MustBoard(game.Connect4)
+		n := network(t, "2x16/8/16", 1)
+		pos := gametest.Positions(gametest.Rand(12), b, 400, true)
+
+		late := &cancelLater{Context: t.Context(), left: 10}
+		if err := evaluator(t, n, p).Evaluate(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want a context cancelled on the way", err)
+		}
+		if late.left < -4 {
+			t.Errorf("the context was asked %d times after it was cancelled by 4 goroutines", -late.left)
+		}
+
+		// Finished games do not reach the network, so the first to fail is the first that is not finished.
+		won, _, err := b.ParseMoves("1212121")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pos[0], pos[1] = won, won
+		for name, want := range map[string]string{
+			"value.wdl.bias":      "evaluate: row 2: win-draw-loss logit 1 is +Inf",
+			"value.gameover.bias": "evaluate: row 2: gameover logit 1 is +Inf",
+			"policy.logit.bias":   "evaluate: row 2: cell logit 0 is +Inf",
+		} {
+			broken := network(t, "2x16/8/16", 1)
+			overflow(broken, name)
+			for range 5 {
+				if err := evaluator(t, broken, p).Evaluate(t.Context(), newBatch(b, pos)); err == nil || err.Error() != want {
+					t.Errorf("%s: error %v, want %s", name, err, want)
+				}
+			}
+		}
+	})
+}
+
+// overflow makes the layer of that bias add up to more than a float32 holds, from finite weights.
+func overflow(n *net.Network, bias string) {
+	weight := n.Weight(strings.TrimSuffix(bias, "bias") + "weight").Float32s()
+	values := n.Weight(bias).Float32s()
+	at := min(1, len(values)-1)
+	in := len(weight) / len(values)
+	values[at] = 3e38
+	for i := range in {
+		weight[at*in+i] = 3e38
+	}
+}
+
+// cancelLater is cancelled after Err has been asked for a number of times.
+type cancelLater struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (c *cancelLater) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Of failures in any order the lowest row's is kept.
+func TestFirstFailure(t *testing.T) {
+	var j job
+	for _, row := range []int{5, 2, 7} {
+		j.fail(row, fmt.Errorf("row %d", row))
+	}
+	if want := "row 2"; j.err.Error() != want {
+		t.Errorf("error %v, want %s", j.err, want)
+	}
+}
+
+// Who waits for a free thread hears of a cancelled context.
+func TestCancelledWhileWaiting(t *testing.T) {
+	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
+	for range e.Threads() {
+		e.slots <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error)
+	b := newBatch(game.MustBoard(game.Connect4), make([]game.Position, 3))
+	go func() { result <- e.Evaluate(ctx, b) }()
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want a cancelled context", err)
+	}
+}
+
+// A batch allocates nothing once the memory is there.
+func TestAllocations(t *testing.T) {
+	if gametest.Race {
+		t.Skip("the race detector makes pools forget")
+	}
+	manyThreads(t)
+	eachPath(t, func(t *testing.T, p kernel.Path) {
+		b := game.MustBoard(game.TicTacToe)
+		e := evaluator(t, network(t, "1x4/3/5", 1), p)
+		batch := newBatch(b, gametest.Positions(gametest.Rand(4), b, 40, true))
+		evaluate := func() {
+			if err := e.Evaluate(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			evaluate()
+		}
+		// The runtime may need a new goroutine or clear a pool now and then; a batch that allocated would show as 1.
+		if n := testing.AllocsPerRun(200, evaluate); n >= 1 {
+			t.Errorf("%v allocations a batch", n)
+		}
+	})
+}
+
+func BenchmarkEvaluator(b *testing.B) {
+	for _, config := range []string{"2x16/8/16", "6x64"} {
+		n := network(b, config, 1)
+		for _, p := range kernel.Paths() {
+			b.Run(strings.ReplaceAll(config, "/", "-")+"/"+string(p), func(b *testing.B) {
+				board := game.MustBoard(game.Connect4)
+				e := evaluator(b, n, p)
+				batch := newBatch(board, gametest.Positions(gametest.Rand(1), board, 256, true))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := e.Evaluate(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N*len(batch.Pos))/b.Elapsed().Seconds(), "positions/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// job is one batch under evaluation, kept for the next. Rows are claimed in order, so every row before a failed one has
+// been claimed, and the failure that is kept, that of the lowest row, does not depend on timing.
+type job struct {
+	e     *Evaluator
+	ctx   context.Context
+	batch *eval.Batch
+	share int // rows of a block at most, so that every goroutine gets some
+	help  func()
+
+	others sync.WaitGroup
+	next   atomic.Int64 // the first row that nobody has claimed
+	stop   atomic.Bool
+
+	mu  sync.Mutex
+	row int // of err
+	err error
+}
+
+func newJob(e *Evaluator) *job {
+	j := &job{e: e}
+	j.help = func() { // made once, since a new closure for each batch would be allocated
+		j.work()
+		<-e.slots
+		j.others.Done()
+	}
+	return j
+}
+
+func (j *job) begin(ctx context.Context, b *eval.Batch) {
+	j.ctx, j.batch, j.err = ctx, b, nil
+	threads := cap(j.e.slots)
+	j.share = (len(b.Pos) + threads - 1) / threads
+	j.next.Store(0)
+	j.stop.Store(false)
+}
+
+func (j *job) end() error {
+	err := j.err
+	j.ctx, j.batch, j.err = nil, nil, nil
+	return err
+}
+
+func (j *job) fail(row int, err error) {
+	j.stop.Store(true)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil || row < j.row {
+		j.row, j.err = row, err
+	}
+}
+
+// work evaluates blocks until none is left.
+func (j *job) work() {
+	w := j.e.pool.Get().(*worker)
+	defer j.e.pool.Put(w)
+	w.fit(j.e.tower, j.batch.Board)
+	size := min(w.scratch.Positions, j.share)
+	for !j.stop.Load() {
+		first := int(j.next.Add(int64(size))) - size
+		if first >= len(j.batch.Pos) {
+			return
+		}
+		if err := j.ctx.Err(); err != nil {
+			j.fail(first, fmt.Errorf("evaluate: %w", err))
+			return
+		}
+		if row, err := w.answer(j.e.tower, j.batch, first, min(first+size, len(j.batch.Pos))); err != nil {
+			j.fail(row, fmt.Errorf("evaluate: row %d: %w", row, err))
+			return
+		}
+	}
+}
+
+// worker is the memory that one goroutine evaluates in.
+type worker struct {
+	scratch *kernel.Scratch
+	planes  []float32 // [scratch.Positions,5,H,W]
+	rows    []int     // of the batch, one for each position of the block
+	logits  []float32 // [A]
+	legal   []bool    // [A]
+}
+
+// fit makes the memory that of a board.
+func (w *worker) fit(t *kernel.Tower, board *game.Board) {
+	if w.scratch == nil || !w.scratch.Fits(board.Rows(), board.Columns()) {
+		w.scratch = t.NewScratch(board.Rows(), board.Columns())
+		w.planes = make([]float32, net.PlanesSize(board, w.scratch.Positions))
+		w.rows = make([]int, 0, w.scratch.Positions)
+	}
+	if len(w.logits) != board.Actions() {
+		w.logits, w.legal = make([]float32, board.Actions()), make([]bool, board.Actions())
+	}
+}
+
+// answer fills the rows from first up to last, at most as many as the scratch has positions. The error comes with its
+// row.
+func (w *worker) answer(t *kernel.Tower, b *eval.Batch, first, last int) (row int, err error) {
+	w.rows = w.rows[:0]
+	size := net.PlanesSize(b.Board, 1)
+	for i := first; i < last; i++ {
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		n := len(w.rows)
+		net.Planes(b.Board, b.Pos[i:i+1], w.planes[n*size:(n+1)*size])
+		w.rows = append(w.rows, i)
+	}
+	n := len(w.rows)
+	if n == 0 {
+		return 0, nil
+	}
+	t.Forward(w.scratch, w.planes[:n*size], n)
+	for k, i := range w.rows {
+		if err := w.finish(b, i, k); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// finish fills row i of the batch from the logits of position k of the block.
+func (w *worker) finish(b *eval.Batch, i, k int) error {
+	s, cells := w.scratch, b.Board.Cells()
+	wdl, cell := s.WDL[k*net.WDLs:(k+1)*net.WDLs], s.Cells[k*cells:(k+1)*cells]
+	for _, out := range [...]struct {
+		name   string
+		values []float32
+	}{{"win-draw-loss", wdl}, {"gameover", s.GameOver[k*net.GameOvers : (k+1)*net.GameOvers]}, {"cell", cell}} {
+		if at, ok := finite(out.values); !ok {
+			return fmt.Errorf("%s logit %d is %v", out.name, at, out.values[at])
+		}
+	}
+	net.Softmax(b.WDLRow(i), wdl)
+	net.ActionLogits(b.Board, b.Pos[i], cell, w.logits, w.legal)
+	net.MaskedSoftmax(b.PolicyRow(i), w.logits, w.legal)
+	b.Source[i] = eval.CPU
+	return nil
+}

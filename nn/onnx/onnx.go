@@ -1,0 +1,161 @@
+// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and whatever else reads the format. The file
+// has no board size in it either: batch, rows and columns are free.
+//
+// # Input
+//
+//	planes       float32 [N,5,H,W]  as package net defines them: own, other, playable, parity, board
+//
+// # Outputs
+//
+// All are float32 and for the side to move. The first three are those of the network (net.Output); the others follow
+// from them and save users the masking.
+//
+//	wdl          [N,3]    logits of win, draw, loss
+//	gameover     [N,4]    logits of not over, own win, other's win, draw
+//	cells        [N,H,W]  logits of landing in each cell, top row first, playable or not
+//	outcome      [N,3]    probabilities of win, draw, loss: the softmax of wdl
+//	cell_policy  [N,H,W]  probabilities of moves by the cell where the stone lands: the softmax of cells over the
+//	                      playable ones, 0 elsewhere; all 0 where no cell is playable
+//	policy       [N,W]    the sum of cell_policy over the rows: with gravity the probability of each column. Without
+//	                      gravity take cell_policy, whose cells are in the order of Kaggle's flat board
+//
+// The network does not know that a game is over; whoever calls it should ask the rules first.
+//
+// # Metadata
+//
+// metadata_props has evald.format and evald.config as the safetensors file has them, and all of Network.Metadata.
+package onnx
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/evald/evald/nn/net"
+)
+
+// Versions of the format: opset 17 came with ONNX 1.12 of 2022, whose files are of IR version 8.
+const (
+	irVersion = 8
+	opset     = 17
+)
+
+const playablePlane = 2
+
+// Marshal is the network as the bytes of an ONNX file; the same network always gives the same bytes. The name is for
+// people. The error says which weight is not finite.
+func Marshal(n *net.Network, name string) ([]byte, error) {
+	config, err := json.Marshal(n.Config())
+	if err != nil {
+		return nil, err
+	}
+	g := &graph{}
+	if err := g.weights(n); err != nil {
+		return nil, fmt.Errorf("write ONNX: %w", err)
+	}
+	g.network(n.Config())
+
+	metadata := maps.Clone(n.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	metadata["evald.format"], metadata["evald.config"] = "1", string(config)
+
+	var m message
+	m.number(1, irVersion)
+	m.text(2, "evald")
+	m.text(6, "ConnectX network "+n.Config().String()+". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy.")
+	m.bytes(7, g.marshal(name))
+	m.nest(8, func(m *message) { m.number(2, opset) })
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		m.nest(14, func(m *message) {
+			m.text(1, key)
+			m.text(2, metadata[key])
+		})
+	}
+	return m, nil
+}
+
+// weights adds every tensor of the network under its own name.
+func (g *graph) weights(n *net.Network) error {
+	for _, spec := range n.Config().Specs() {
+		values := n.Weight(spec.Name).Float32s()
+		for i, v := range values {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				return fmt.Errorf("tensor %q has %v as value %d", spec.Name, v, i)
+			}
+		}
+		g.floats(spec.Name, spec.Shape, values)
+	}
+	return nil
+}
+
+// network is the forward pass of package net as nodes. A node's output has its layer's name.
+func (g *graph) network(c net.Config) {
+	g.input("planes", "N", net.PlaneCount, "H", "W")
+	g.int64s("axis.rows", []int64{1}, 1)
+	g.int64s("plane.playable", nil, playablePlane)
+	g.int64s("shape.flat", []int64{2}, 0, -1) // N stays, the rest is one dimension
+	g.floats("minus.infinity", nil, []float32{-1e30})
+	g.floats("zero", nil, []float32{0})
+
+	x := g.relu(g.conv("stem", "planes", 3))
+	for i := range c.Blocks {
+		name := "blocks." + strconv.Itoa(i)
+		inner := g.relu(g.conv(name+".conv1", x, 3))
+		sum := g.node("Add", name, []string{x, g.conv(name+".conv2", inner, 3)})
+		x = g.relu(sum)
+	}
+
+	v := g.relu(g.conv("value.conv", x, 1))
+	cells := []attribute{ints("axes", 2, 3), integer("keepdims", 0)}
+	mean := g.node("ReduceMean", "value.mean", []string{v}, cells...)
+	highest := g.node("ReduceMax", "value.max", []string{v}, cells...)
+	pool := g.node("Concat", "value.pool", []string{mean, highest}, integer("axis", 1))
+	f := g.relu(g.linear("value.fc", "value.fc", pool))
+	g.linear("wdl", "value.wdl", f)
+	g.linear("gameover", "value.gameover", f)
+
+	q := g.relu(g.conv("policy.conv", x, 1))
+	logits := g.conv("policy.logit", q, 1) // [N,1,H,W]
+	g.node("Squeeze", "cells", []string{logits, "axis.rows"})
+	g.policy()
+
+	g.output("wdl", "N", net.WDLs)
+	g.output("gameover", "N", net.GameOvers)
+	g.output("cells", "N", "H", "W")
+	g.output("outcome", "N", net.WDLs)
+	g.output("policy", "N", "W")
+	g.output("cell_policy", "N", "H", "W")
+}
+
+// policy is what follows from the network's own outputs: softmax over the playable cells, summed over columns. The
+// product with the mask makes illegal moves exactly 0, also where all are.
+func (g *graph) policy() {
+	g.node("Softmax", "outcome", []string{"wdl"}, integer("axis", 1))
+
+	playable := g.node("Gather", "playable", []string{"planes", "plane.playable"}, integer("axis", 1))
+	legal := g.node("Greater", "legal", []string{playable, "zero"})
+	masked := g.node("Where", "masked", []string{legal, "cells", "minus.infinity"})
+	flat := g.node("Reshape", "masked.flat", []string{masked, "shape.flat"})
+	soft := g.node("Softmax", "masked.softmax", []string{flat}, integer("axis", 1))
+	back := g.node("Reshape", "masked.board", []string{soft, g.node("Shape", "board", []string{"cells"})})
+	g.node("Mul", "cell_policy", []string{back, playable})
+	g.node("ReduceSum", "policy", []string{"cell_policy", "axis.rows"}, integer("keepdims", 0))
+}
+
+// conv is a convolution with the weights of that name; kernel is 1, or 3 with a border of zeros.
+func (g *graph) conv(name, x string, kernel int64) string {
+	pad := kernel / 2
+	return g.node("Conv", name, []string{x, name + ".weight", name + ".bias"}, ints("kernel_shape", kernel, kernel), ints("pads", pad, pad, pad, pad))
+}
+
+// linear is a fully connected layer: weight [out,in], as in PyTorch.
+func (g *graph) linear(output, name, x string) string {
+	return g.node("Gemm", output, []string{x, name + ".weight", name + ".bias"}, integer("transB", 1))
+}
+
+func (g *graph) relu(x string) string { return g.node("Relu", x+".relu", []string{x}) }

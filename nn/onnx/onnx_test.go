@@ -1,0 +1,227 @@
+package onnx_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
+)
+
+func scrambled(t *testing.T, config string) *net.Network {
+	t.Helper()
+	c, err := net.ParseConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := net.NewScrambled(c, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Metadata = map[string]string{"evald.name": "scrambled " + config}
+	return n
+}
+
+// The bytes are the same for the same network, today and tomorrow. Where the export is meant to change, so must the sum:
+// TestRuntime says whether the new file is right.
+func TestGolden(t *testing.T) {
+	n := scrambled(t, "2x16")
+	file, err := onnx.Marshal(n, "golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(file)
+	const want = "c4a8894d50340b594e136cdc174a9e920fa151a4dbec517acfcf7d667d505158"
+	if got := hex.EncodeToString(sum[:]); got != want {
+		t.Errorf("the file of %d bytes has sha256 %s, want %s", len(file), got, want)
+	}
+	again, err := onnx.Marshal(n, "golden")
+	if err != nil || !bytes.Equal(file, again) {
+		t.Errorf("a second export differs, error %v", err)
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	n := scrambled(t, "1x2/1/1")
+	n.Weight("value.fc.weight").Float32s()[1] = float32(math.Inf(1))
+	if _, err := onnx.Marshal(n, "x"); err == nil || err.Error() != `write ONNX: tensor "value.fc.weight" has +Inf as value 1` {
+		t.Errorf("error %v", err)
+	}
+}
+
+// batch is positions of one board as run.py reads them.
+type batch struct {
+	Rows    int     `json:"rows"`
+	Columns int     `json:"columns"`
+	InARow  int     `json:"inarow"`
+	Gravity bool    `json:"gravity"`
+	Boards  [][]int `json:"boards"`
+	Marks   []int   `json:"marks"`
+
+	board     *game.Board
+	positions []game.Position
+}
+
+type model struct {
+	File    string  `json:"file"`
+	Batches []batch `json:"batches"`
+	network *net.Network
+}
+
+type answer struct {
+	Metadata map[string]string
+	Batches  []map[string]struct {
+		Shape  []int
+		Values []float32
+	}
+}
+
+// onnx.checker takes the files, and onnxruntime gives what the reference gives, on boards and in batches of all sizes.
+func TestRuntime(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with onnx and onnxruntime (see .ci/requirements.txt)")
+	}
+	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime").CombinedOutput(); err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			t.Fatalf("EVALD_PYTHON=%s has no onnx and onnxruntime: %s", python, out)
+		}
+		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)
+	}
+	models := []model{}
+	for _, config := range []string{"2x16", "1x2/1/1", "3x24/8/16"} {
+		n := scrambled(t, config)
+		m := model{File: filepath.Join(t.TempDir(), "model.onnx"), network: n, Batches: batches()}
+		file, err := onnx.Marshal(n, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(m.File, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	input, err := json.Marshal(models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command(python, "testdata/run.py")
+	run.Stdin = bytes.NewReader(input)
+	var stderr strings.Builder
+	run.Stderr = &stderr
+	out, err := run.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	var answers []answer
+	if err := json.Unmarshal(out, &answers); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range models {
+		config := m.network.Config()
+		text, _ := json.Marshal(config)
+		want := map[string]string{"evald.name": "scrambled " + config.String(), "evald.format": "1", "evald.config": string(text)}
+		if diff := cmp.Diff(want, answers[i].Metadata); diff != "" {
+			t.Errorf("metadata: %s", diff)
+		}
+		for j, b := range m.Batches {
+			t.Run(fmt.Sprintf("%v/%v/%d", config, b.board.Rules(), len(b.positions)), func(t *testing.T) {
+				compare(t, m.network, b, answers[i].Batches[j])
+			})
+		}
+	}
+}
+
+// batches are random positions of all boards, finished games and full boards among them, and the smallest board.
+func batches() []batch {
+	var all []batch
+	random := gametest.Rand(11)
+	boards := append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 1, Columns: 1, InARow: 1, Gravity: true}))
+	for i, b := range boards {
+		positions := gametest.Positions(random, b, []int{1, 3, 16}[i%3], false)
+		r := b.Rules()
+		next := batch{Rows: r.Rows, Columns: r.Columns, InARow: r.InARow, Gravity: r.Gravity, board: b, positions: positions}
+		for _, p := range positions {
+			next.Boards = append(next.Boards, game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle())
+			next.Marks = append(next.Marks, p.Mover())
+		}
+		all = append(all, next)
+	}
+	return all
+}
+
+func compare(t *testing.T, n *net.Network, b batch, got map[string]struct {
+	Shape  []int
+	Values []float32
+},
+) {
+	N, H, W := len(b.positions), b.Rows, b.Columns
+	out, err := n.Forward(net.NewPlanes(b.board, b.positions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, want []float32, shape ...int) {
+		t.Helper()
+		if !slices.Equal(got[name].Shape, shape) {
+			t.Fatalf("%s has shape %v, want %v", name, got[name].Shape, shape)
+		}
+		for i, w := range want {
+			if g := got[name].Values[i]; !(math.Abs(float64(g-w)) <= 1e-4*max(1, math.Abs(float64(w)))) {
+				t.Fatalf("%s has %v as value %d, want %v", name, g, i, w)
+			}
+		}
+	}
+	check("wdl", out.WDL.Float32s(), N, 3)
+	check("gameover", out.GameOver.Float32s(), N, 4)
+	check("cells", out.Cells.Float32s(), N, H, W)
+
+	// What follows from them is the evaluator's answer, but in finished games, which it leaves to the rules.
+	e := eval.NewBatch(b.board, N)
+	copy(e.Pos, b.positions)
+	if err := net.NewEvaluator(n).Evaluate(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	policy := "cell_policy"
+	if b.Gravity {
+		policy = "policy"
+	}
+	wantWDL, wantPolicy := slices.Clone(got["outcome"].Values), slices.Clone(got[policy].Values)
+	for i, p := range b.positions {
+		if b.board.Result(p) == game.Ongoing {
+			copy(wantWDL[3*i:], e.WDLRow(i))
+			copy(wantPolicy[i*b.board.Actions():], e.PolicyRow(i))
+		} else if p.All == b.board.Full() {
+			clear(wantPolicy[i*b.board.Actions() : (i+1)*b.board.Actions()])
+		}
+	}
+	check("outcome", wantWDL, N, 3)
+	if b.Gravity {
+		check("policy", wantPolicy, N, W)
+		check("cell_policy", nil, N, H, W)
+	} else {
+		check("cell_policy", wantPolicy, N, H, W)
+		check("policy", nil, N, W)
+	}
+	for i := range got["cell_policy"].Values { // exactly 0 where no stone can land
+		cell := i % (H * W)
+		at := b.board.Index(cell%W, H-1-cell/W)
+		if !b.board.Legal(b.positions[i/(H*W)]).Has(at) && got["cell_policy"].Values[i] != 0 {
+			t.Fatalf("cell_policy has %v as value %d, where no stone can land", got["cell_policy"].Values[i], i)
+		}
+	}
+}

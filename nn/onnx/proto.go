@@ -1,0 +1,144 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs. Numbers of fields and
+// of element types are that file's.
+
+// message is an encoded protocol buffer that grows.
+type message []byte
+
+func (m *message) number(field protowire.Number, v int64) {
+	*m = protowire.AppendVarint(protowire.AppendTag(*m, field, protowire.VarintType), uint64(v))
+}
+
+func (m *message) bytes(field protowire.Number, v []byte) {
+	*m = protowire.AppendBytes(protowire.AppendTag(*m, field, protowire.BytesType), v)
+}
+
+func (m *message) text(field protowire.Number, v string) { m.bytes(field, []byte(v)) }
+
+func (m *message) nest(field protowire.Number, fill func(*message)) {
+	var inner message
+	fill(&inner)
+	m.bytes(field, inner)
+}
+
+// TensorProto.DataType
+const (
+	float32Type = 1
+	int64Type   = 7
+)
+
+// graph is a GraphProto under construction. Nodes must be added in an order in which they can run.
+type graph struct{ nodes, tensors, inputs, outputs message }
+
+func (g *graph) marshal(name string) []byte {
+	m := append(message(nil), g.nodes...)
+	m.text(2, name)
+	m = append(m, g.tensors...)
+	m = append(m, g.inputs...)
+	return append(m, g.outputs...)
+}
+
+// attribute is an AttributeProto.
+type attribute message
+
+func integer(name string, v int64) attribute {
+	const kind = 2 // INT
+	var m message
+	m.text(1, name)
+	m.number(3, v)
+	m.number(20, kind)
+	return attribute(m)
+}
+
+func ints(name string, vs ...int64) attribute {
+	const kind = 7 // INTS
+	var m message
+	m.text(1, name)
+	for _, v := range vs {
+		m.number(8, v)
+	}
+	m.number(20, kind)
+	return attribute(m)
+}
+
+// node adds a NodeProto with one output, whose name it gives back.
+func (g *graph) node(op, output string, inputs []string, attributes ...attribute) string {
+	g.nodes.nest(1, func(m *message) {
+		for _, input := range inputs {
+			m.text(1, input)
+		}
+		m.text(2, output)
+		m.text(3, output)
+		m.text(4, op)
+		for _, a := range attributes {
+			m.bytes(5, a)
+		}
+	})
+	return output
+}
+
+// tensor adds a TensorProto that is a constant; a nil shape is a scalar.
+func (g *graph) tensor(name string, kind int64, shape []int64, raw []byte) {
+	g.tensors.nest(5, func(m *message) {
+		for _, d := range shape {
+			m.number(1, d)
+		}
+		m.number(2, kind)
+		m.text(8, name)
+		m.bytes(9, raw)
+	})
+}
+
+func (g *graph) floats(name string, shape []int, values []float32) {
+	raw := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	var dims []int64
+	for _, d := range shape {
+		dims = append(dims, int64(d))
+	}
+	g.tensor(name, float32Type, dims, raw)
+}
+
+func (g *graph) int64s(name string, shape []int64, values ...int64) {
+	var raw []byte
+	for _, v := range values {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+	}
+	g.tensor(name, int64Type, shape, raw)
+}
+
+func (g *graph) input(name string, shape ...any)  { g.inputs.nest(11, value(name, shape)) }
+func (g *graph) output(name string, shape ...any) { g.outputs.nest(12, value(name, shape)) }
+
+// value is the ValueInfoProto of a float32 tensor; a dimension is a number, or a name where it is free.
+func value(name string, shape []any) func(*message) {
+	return func(m *message) {
+		m.text(1, name)
+		m.nest(2, func(m *message) { // TypeProto
+			m.nest(1, func(m *message) { // Tensor
+				m.number(1, float32Type)
+				m.nest(2, func(m *message) { // TensorShapeProto
+					for _, d := range shape {
+						m.nest(1, func(m *message) {
+							if size, ok := d.(int); ok {
+								m.number(1, int64(size))
+							} else {
+								m.text(2, d.(string))
+							}
+						})
+					}
+				})
+			})
+		})
+	}
+}
