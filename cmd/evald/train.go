@@ -153,6 +153,12 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Rec
 		fmt.Fprintf(w, ", which has %d steps", done)
 	}
 	fmt.Fprintln(w)
+	if records == nil {
+		return
+	}
+	if ignored, of := records.Ignored(); ignored > 0 {
+		fmt.Fprintf(w, "evald: of the first %d records %d were answered by heuristics and teach nothing; with --heuristics they do\n", of, ignored)
+	}
 }
 
 // train makes the steps with a line of progress.

@@ -76,7 +76,11 @@ func TestTrainRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := record.Record{Rules: b.Rules(), Position: p, Visits: []uint32{0, 1, 2, 3, 2, 1, 0}, Ply: p.Plies(), Source: eval.Searched, Z: 1, Weight: 1}
+		source := eval.Searched
+		if i%4 == 0 {
+			source = eval.Bitsquares
+		}
+		rec := record.Record{Rules: b.Rules(), Position: p, Visits: []uint32{0, 1, 2, 3, 2, 1, 0}, Ply: p.Plies(), Source: source, Z: 1, Weight: 1}
 		if err := w.Write(&rec); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +90,8 @@ func TestTrainRecords(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "run")
 	status, out, stderr := evald(t, "", trainTiny(dir, path, "--optimizer", "sgd")...)
-	if status != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "from 40 records") {
+	if status != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "from 40 records") ||
+		!strings.Contains(stderr, "of the first 40 records 10 were answered by heuristics and teach nothing; with --heuristics they do") {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile))

@@ -29,6 +29,7 @@ type Records struct {
 	chunks   []int     // in the order of the pass
 	group    int       // of examples, -1 for none
 	examples []Example // of the group in memory, shuffled
+	ignored  int       // of them: answered by heuristics
 }
 
 // OpenRecords opens files of one game's records. Those that a heuristic answered, and not a network, a search or a
@@ -41,8 +42,15 @@ func OpenRecords(b *game.Board, seed uint64, heuristics bool, paths ...string) (
 	if reader.Rows() == 0 {
 		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
 	}
-	return &Records{reader: reader, board: b, seed: seed, heuristics: heuristics, pass: -1}, nil
+	r := &Records{reader: reader, board: b, seed: seed, heuristics: heuristics, pass: -1}
+	if _, err := r.example(0, 0); err != nil { // what is wrong with the first is said now
+		return nil, errors.Join(err, reader.Close())
+	}
+	return r, nil
 }
+
+// Ignored is how many of the examples in memory count for nothing because heuristics answered them.
+func (r *Records) Ignored() (ignored, of int) { return r.ignored, len(r.examples) }
 
 // Rows is the number of records in all files.
 func (r *Records) Rows() int64 { return r.reader.Rows() }
@@ -93,7 +101,7 @@ func (r *Records) chunkSize(c int) int64 { return min(chunkRows, r.Rows()-int64(
 
 // load reads chunks and shuffles their examples.
 func (r *Records) load(chunks []int, random *rand.Rand) error {
-	r.group, r.examples = -1, r.examples[:0]
+	r.group, r.examples, r.ignored = -1, r.examples[:0], 0
 	use := false
 	var rec record.Record
 	for _, c := range chunks {
@@ -109,11 +117,14 @@ func (r *Records) load(chunks []int, random *rand.Rand) error {
 			}
 			e := r.convert(&rec)
 			use = use || e.Weight > 0
+			if e.Weight == 0 && rec.Weight > 0 {
+				r.ignored++
+			}
 			r.examples = append(r.examples, e)
 		}
 	}
 	if !use {
-		return fmt.Errorf("records: of %d none counts: all were answered by heuristics, or have weight 0", len(r.examples))
+		return fmt.Errorf("records: of %d none counts: %d were answered by heuristics, the others have weight 0", len(r.examples), r.ignored)
 	}
 	random.Shuffle(len(r.examples), func(i, j int) { r.examples[i], r.examples[j] = r.examples[j], r.examples[i] })
 	return nil

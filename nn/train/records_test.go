@@ -110,7 +110,7 @@ func TestRecordsRefuses(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	dst := make([]Example, 4)
 	for want, open := range map[string]func() (*Records, error){
-		"all were answered by heuristics": func() (*Records, error) {
+		"10 were answered by heuristics": func() (*Records, error) {
 			return OpenRecords(b, 1, false, writeRecords(t, b, 10, eval.Bitsquares))
 		},
 		"a run learns one game": func() (*Records, error) {
@@ -132,6 +132,9 @@ func TestRecordsRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	if ignored, of := r.Ignored(); ignored != 0 || of != 10 {
+		t.Errorf("%d of %d examples are ignored, want 0 of 10", ignored, of)
+	}
 	if err := WithRule(r.Source, b, 1)(0, make([]Example, 16)); err != nil {
 		t.Error(err)
 	}
