@@ -59,6 +59,10 @@ bench: build ## measure this machine, each figure beside its ceiling
 	./bin/evald bench eval
 
 lint: $(GPULIB) ## check formatting and run the static checks
+kernels: ## compile the GPU kernels to PTX; needs clang-19, and ptxas from .ci/requirements.txt
+	$(GO) test ./kernels/cuda -run 'TestPTXIsCurrent|TestResources' -count 1 -update
+
+lint: ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -75,3 +79,4 @@ clean: ## remove what was built
 	rm -rf bin
 
 .PHONY: help build run test gpu fuzz bench lint vuln clean
+.PHONY: help build run test fuzz bench kernels lint vuln clean

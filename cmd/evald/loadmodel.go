@@ -79,6 +79,13 @@ func openModel(nameOrPath string) (model, *net.Network, error) {
 const maxNetworkFile = 1 << 30
 
 func readNetworkFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path) // reading a pipe may never end
+	}
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func (c *modelShowCmd) Run(s streams) error {
 type modelImportCmd struct {
 	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py."`
 	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
-	Rules []string `placeholder:"7x6x4,.." help:"The games it was trained on; where they are missing evald.rules of the file's metadata. Without any it counts as untrained."`
+	Rules []string `placeholder:"7x6x4" help:"The games it was trained on; where they are missing evald.rules of the file's metadata. Without any it counts as untrained."`
 	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
 }
 

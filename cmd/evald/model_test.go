@@ -103,7 +103,7 @@ func TestModelByName(t *testing.T) {
 	if err := os.Remove(filepath.Join(store, "mine", "2", "manifest.json")); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := evald(t, "445\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "model mine@2: open ") {
+	if status, _, stderr := evald(t, "445\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "model mine@2: stat ") {
 		t.Errorf("a version without manifest: status %d, %s", status, stderr)
 	}
 	t.Setenv("EVALD_MODELS", shippedModel)
@@ -146,7 +146,8 @@ func TestModelErrors(t *testing.T) {
 		{"import " + garbage, garbage + ": parse network: header length is "},
 		{"import " + file("empty", nil), "too few for a safetensors header"},
 		{"import " + file("huge.safetensors", overflowing) + " --name huge", "on 7x6x4 it does not work: evaluate: row 0: win-draw-loss logit 0 is NaN"},
-		{"import " + dir, "is a directory"},
+		{"import " + dir, "is not a regular file"},
+		{"show /dev/zero", "/dev/zero is not a regular file"},
 		{"import nonesuch", "no such file"},
 		{"import " + shippedModel, `model name "seeded-2x16" is that of a shipped model, which would be found first: give another one with --name`},
 		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},

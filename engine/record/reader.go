@@ -216,9 +216,16 @@ type shard struct {
 
 // openShard opens a file and checks that its footer is that of records.
 func openShard(path string) (s *shard, err error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, errors.Unwrap(err) // the path is named already
+	}
+	if !info.Mode().IsRegular() { // opening a pipe may never end
+		return nil, errors.New("is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -228,12 +235,8 @@ func openShard(path string) (s *shard, err error) {
 			f.Close()
 		}
 	}()
-	info, err := f.Stat()
-	if err != nil {
+	if info, err = f.Stat(); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
 	}
 	if err := checkEnvelope(f, info.Size()); err != nil {
 		return nil, err

@@ -5,8 +5,15 @@
 // Tensors are row-major as in PyTorch: activations [N,C,H,W] (or [N,H,W,C], see Shape), weights [O,I,kernel row,
 // kernel column].
 //
+// # Paths
+//
+// There are three ways to compute, of which a Pool takes the first that the processor and the build can: AVX-512, AVX2
+// with FMA, both in C (fast.c), and plain Go. The vector paths do 3x3 convolutions on transformed tiles, with about half
+// the multiplications of the plain loop. Their error is that of a float32 sum too, but results differ between paths in
+// the last bits.
+//
 // # Determinism
 //
-// Results are the same bit for bit on repeated runs and with any number of threads: work is cut into pieces by the
-// shape alone, and sums over pieces run in the order of the pieces.
+// On one path results are the same bit for bit on repeated runs and with any number of threads: a board's result does
+// not depend on those beside it, and sums over boards are cut into parts by the shape alone and added in their order.
 package conv

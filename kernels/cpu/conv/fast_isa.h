@@ -284,6 +284,13 @@ TARGET static void ISA(load_block)(float *v, long vs, float *sum, float *scratch
 	}
 }
 
+// prefetch asks for one of so many equal shares of a block of floats, so that it is there when the products are done. The
+// block may be NULL, and go on behind the end of its buffer: asking for memory never faults.
+INLINE void ISA(prefetch)(const float *x, long floats, int share, int shares) {
+	if (!x) return;
+	for (long j = floats * share / shares; j < floats * (share + 1) / shares; j += 16) __builtin_prefetch(x + j, 0, 2);
+}
+
 // forward and sums are conv_forward and conv_sums of fast.h.
 TARGET static void ISA(forward)(float *y, const float *x, const float *x_mask, const float *u, const float *bias,
 	const float *add, const float *y_mask, float *scratch, const conv_dims *d) {
@@ -292,13 +299,20 @@ TARGET static void ISA(forward)(float *y, const float *x, const float *x_mask, c
 	int ip = pad(d->i), op = pad(d->o), cells = d->h * d->w;
 	for (int n = 0; n < d->n; n += d->block) {
 		int boards = d->n - n < d->block ? d->n - n : d->block, rows = boards * tiles(d);
-		long in = (long)n * d->i * cells;
+		long in = (long)n * d->i * cells, out = (long)n * d->o * cells, size = (long)boards * cells;
 		ISA(load_block)(v, l.vs, 0, scratch, &l, x + in, x_mask ? x_mask + in : 0, boards, d->i, 0, d);
 		for (int o = 0; o < op; o += PANEL) {
 			int width = op - o < PANEL ? op - o : PANEL;
-			for (int t = 0; t < points(d); t++)
+			for (int t = 0; t < points(d); t++) {
+				if (o == 0) {
+					ISA(prefetch)(y + out, size * d->o, t, points(d));
+					ISA(prefetch)(add ? add + out : 0, size * d->o, t, points(d));
+					ISA(prefetch)(y_mask ? y_mask + out : 0, size * d->o, t, points(d));
+					if (n + d->block < d->n) ISA(prefetch)(x + in + size * d->i, size * d->i, t, points(d));
+				}
 				ISA(product)(rows, width, m + t * l.ms + o, op, v + t * l.vs, ip, 1, u + at_weight(d, t, 0, o), width,
 					d->i, 0);
+			}
 		}
 		for (int j = 0; j < boards; j++) {
 			float *board = scratch, *from = m + (long)j * tiles(d) * op;
@@ -322,13 +336,18 @@ TARGET static void ISA(sums)(float *sums, float *dbias, const float *x, const fl
 	if (d->n == 0) memset(sums, 0, 4 * conv_sizes(d).sums);
 	for (int n = 0; n < d->n; n += d->block) {
 		int boards = d->n - n < d->block ? d->n - n : d->block, depth = boards * tiles(d);
-		long in = (long)n * d->i * cells, out = (long)n * d->o * cells;
+		long in = (long)n * d->i * cells, out = (long)n * d->o * cells, size = (long)boards * cells;
 		ISA(load_block)(v, l.vs, 0, scratch, &l, x + in, 0, boards, d->i, 0, d);
 		ISA(load_block)(m, l.ms, dbias, scratch, &l, dy + out, y ? y + out : 0, boards, d->o, 1, d);
-		for (int t = 0; t < points(d); t++)
+		for (int t = 0; t < points(d); t++) {
+			if (n + d->block < d->n) {
+				ISA(prefetch)(x + in + size * d->i, size * d->i, t, points(d));
+				ISA(prefetch)(dy + out + size * d->o, size * d->o, t, points(d));
+			}
 			for (int o = 0; o < op; o += PANEL)
 				ISA(product)(d->i, op - o < PANEL ? op - o : PANEL, sums + (long)t * d->i * op + o, op, v + t * l.vs, 1, ip,
 					m + t * l.ms + o, op, depth, n > 0);
+		}
 	}
 }
 

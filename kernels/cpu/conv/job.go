@@ -26,13 +26,14 @@ type job struct {
 	so, si                       int // strides of weight by output and input channel
 	flip                         bool
 	dweight, dbias, dy           []float32 // of a gradient by the weights, where y and x are as in the forward pass
-	part, parts                  int       // boards in a partial gradient, and how many of those there are
+	part, parts                  int       // boards in a piece of work, and the number of partial gradients
 
 	u, sums, dbiases buffer // transformed weights, partial gradients by weights and bias
 }
 
 const (
 	blockTiles   = 48      // about as many tiles of 2x2 are transformed together
+	pieceBlocks  = 4       // blocks in a piece of work, at most
 	channelSlice = 8       // input channels of the weights that are transformed in one piece
 	maxParts     = 16      // partial gradients
 	minPart      = 8       // boards that are worth a partial gradient
@@ -119,7 +120,9 @@ func (p *Pool) convolve() {
 	_, size, _ := j.sizes(&j.d)
 	j.u.of(size)
 	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
-	p.run(int((j.d.n+j.d.block-1)/j.d.block), (*job).forwardPiece)
+	// Boards do not depend on each other, so the number of threads may have a say here.
+	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*cap(p.workers))))
+	p.run((int(j.d.n)+j.part-1)/j.part, (*job).forwardPiece)
 	j.release()
 }
 
@@ -136,8 +139,8 @@ func (j *job) weightsPiece(_ *worker, piece int) {
 }
 
 func (j *job) forwardPiece(w *worker, piece int) {
-	from := piece * int(j.d.block)
-	to := min(from+int(j.d.block), int(j.d.n))
+	from := piece * j.part
+	to := min(from+j.part, int(j.d.n))
 	in, out := int(j.d.i*j.d.h*j.d.w), int(j.d.o*j.d.h*j.d.w)
 	j.kernels.forward(rows(j.y, from, to, out), rows(j.x, from, to, in), rows(j.xMask, from, to, in), j.u.floats, j.bias,
 		rows(j.add, from, to, out), rows(j.mask, from, to, out), w.prepare(j, to-from), &w.d)

@@ -1,0 +1,157 @@
+// The network in one launch, as tower.h, for what does not fit there: any number of channels, heads of any width,
+// little shared memory. A block of threads takes one board at a time and keeps its activations in global memory, that is,
+// in the L2 cache. Slow, and simple.
+#include "heads.h"
+
+CONSTANT int WARPS = 8, THREADS = 32 * WARPS;
+CONSTANT int MAX_ROWS = 128; // no board has more cells
+CONSTANT int STEM = 48;      // inputs of the stem: 9 taps x 5 planes, and zeros
+
+// Layer is one convolution of [cells][inputs] bf16 into `columns` outputs.
+struct Layer {
+	const u8 *weights; // [taps * inputs / 16][columns / 16][32] Quad
+	const float *bias;
+	int taps, inputs, columns;
+
+	DEVICE_MEMBER u64 bytes() const { return 2ull * taps * inputs * columns; }
+};
+
+// pair is two neighbouring bf16 of a row, 0 where the row is off the board.
+DEVICE u32 pair(const u8 *x, int inputs, int row, int channel, bool on) {
+	return on ? *reinterpret_cast<const u32 *>(x + 2 * (static_cast<u64>(row) * inputs + channel)) : 0;
+}
+
+// on says whether the cell that a tap sees from a row is on the board.
+DEVICE bool on(const Job &job, int row, int taps, int tap) {
+	if (row >= job.cells()) return false;
+	if (taps == 1) return true;
+	int top = row / job.columns + tap / 3 - 1, column = row % job.columns + tap % 3 - 1;
+	return top >= 0 && top < job.rows && column >= 0 && column < job.columns;
+}
+
+// convolve computes one layer; a warp takes 16 rows by 16 columns at a time. start(row, column) is what is added to the
+// bias, and store(row, column, x, y) gets the sums of a column and the next; both see rows of the board only.
+template <class Start, class Store>
+DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start start, Store store) {
+	int warp = thread_id() / 32, lane = thread_id() % 32, g = lane / 4, t = lane % 4;
+	int across = layer.columns / 16, tiles = (job.cells() + 15) / 16 * across;
+	for (int tile = warp; tile < tiles; tile += WARPS) {
+		int row = tile / across * 16 + g, column = tile % across * 16 + 2 * t;
+		float sum[1][2][4];
+		for (int n = 0; n < 2; n++) {
+			for (int i = 0; i < 4; i++) {
+				int r = row + i / 2 * 8, c = column + 8 * n + i % 2;
+				sum[0][n][i] = r < job.cells() ? layer.bias[c] + start(r, c) : 0;
+			}
+		}
+		for (int tap = 0; tap < layer.taps; tap++) {
+			int shift = layer.taps == 9 ? (tap / 3 - 1) * job.columns + tap % 3 - 1 : 0;
+			bool on0 = on(job, row, layer.taps, tap), on8 = on(job, row + 8, layer.taps, tap);
+			for (int k = 0; k < layer.inputs; k += 16) {
+				u32 a[1][4] = {{
+					pair(x, layer.inputs, row + shift, k + 2 * t, on0),
+					pair(x, layer.inputs, row + 8 + shift, k + 2 * t, on8),
+					pair(x, layer.inputs, row + shift, k + 2 * t + 8, on0),
+					pair(x, layer.inputs, row + 8 + shift, k + 2 * t + 8, on8),
+				}};
+				u64 step = static_cast<u64>(tap * layer.inputs + k) / 16 * across + tile % across;
+				Quad b[1] = {*reinterpret_cast<const Quad *>(layer.weights + (step * 32 + lane) * 16)};
+				mma<1, 2>(sum, a, b);
+			}
+		}
+		for (int n = 0; n < 2; n++)
+			for (int i = 0; i < 4; i += 2)
+				if (row + i * 4 < job.cells()) store(row + i * 4, column + 8 * n, sum[0][n][i], sum[0][n][i + 1]);
+	}
+	sync_block();
+}
+
+// Scratch is a block's memory, the numbers of which scratch_bytes of nn/gpu counts.
+struct Scratch {
+	u8 *planes, *x, *t; // [MAX_ROWS][STEM], [MAX_ROWS][channels] twice; bf16
+	float *residual;    // [MAX_ROWS][channels]
+	float *heads;       // [MAX_ROWS][columns]
+	float *pooled, *features, *logits; // [2V], [F], [A]
+};
+
+DEVICE Scratch scratch(const Job &job, int columns) {
+	Scratch s;
+	s.planes = job.scratch + block_id() * job.scratch_bytes;
+	s.x = s.planes + 2 * MAX_ROWS * STEM;
+	s.t = s.x + 2 * MAX_ROWS * job.channels;
+	s.residual = reinterpret_cast<float *>(s.t + 2 * MAX_ROWS * job.channels);
+	s.heads = s.residual + MAX_ROWS * job.channels;
+	s.pooled = s.heads + MAX_ROWS * columns;
+	s.features = s.pooled + 2 * job.head;
+	s.logits = s.features + job.hidden;
+	return s;
+}
+
+struct GlobalHead {
+	const float *values;
+	int columns;
+	DEVICE_MEMBER float operator()(int cell, int column) const { return values[cell * columns + column]; }
+};
+
+DEVICE void any(const Job &job) {
+	int thread = thread_id(), channels = job.channels, columns = (2 * job.head + 15) / 16 * 16;
+	Scratch s = scratch(job, columns);
+	Layer stem{job.weights, nullptr, 1, STEM, channels}, conv{nullptr, nullptr, 9, channels, channels};
+	Layer head{nullptr, nullptr, 1, channels, columns};
+	const u8 *blocks = stem.weights + stem.bytes();
+	head.weights = blocks + 2 * job.blocks * conv.bytes();
+	Parameters p = parameters(job, reinterpret_cast<const float *>(head.weights + head.bytes()), channels, columns);
+	stem.bias = p.bias;
+	head.bias = p.head;
+
+	auto nothing = [](int, int) -> float { return 0; };
+	auto kept = [&](int row, int column) -> float { return s.residual[row * channels + column]; };
+	auto activate = [&](u8 *to, int row, int column, float x, float y) {
+		*reinterpret_cast<u32 *>(to + 2 * (row * channels + column)) = bf16x2(x, y);
+	};
+	auto inner = [&](int row, int column, float x, float y) { activate(s.t, row, column, relu(x), relu(y)); };
+	auto outer = [&](int row, int column, float x, float y) {
+		x = relu(x), y = relu(y);
+		activate(s.x, row, column, x, y);
+		s.residual[row * channels + column] = x;
+		s.residual[row * channels + column + 1] = y;
+	};
+	auto keep = [&](int row, int column, float x, float y) {
+		s.heads[row * columns + column] = relu(x);
+		s.heads[row * columns + column + 1] = relu(y);
+	};
+
+	for (int i = block_id(); i < job.n; i += grid_size()) {
+		Position at = position(job, i);
+		for (int cell = thread; cell < job.cells(); cell += THREADS) {
+			u64 planes = neighbourhood(job, at, cell / job.columns, cell % job.columns);
+			Quad *to = reinterpret_cast<Quad *>(s.planes + 2 * STEM * cell);
+#pragma unroll
+			for (int part = 0; part < STEM / 8; part++) to[part] = stem_input(job, planes, part);
+		}
+		sync_block();
+		convolve(job, stem, s.planes, nothing, outer);
+		for (int layer = 0; layer < 2 * job.blocks; layer++) {
+			conv.weights = blocks + layer * conv.bytes();
+			conv.bias = p.bias + (1 + layer) * channels;
+			if (layer % 2 == 0)
+				convolve(job, conv, s.x, nothing, inner);
+			else
+				convolve(job, conv, s.t, kept, outer);
+		}
+		convolve(job, head, s.x, nothing, keep);
+
+		GlobalHead output{s.heads, columns};
+		for (int v = thread; v < job.head; v += THREADS) pool(job, Global{s.pooled}, v, output);
+		for (int a = thread; a < job.actions; a += THREADS) {
+			int cell = landing(job, at, a);
+			s.logits[a] = cell < 0 ? 0 : logit(job, p, cell, output);
+		}
+		sync_block();
+		for (int f = thread; f < job.hidden; f += THREADS) s.features[f] = hidden(job, p, Global{s.pooled}, f);
+		sync_block();
+		if (thread == 0) answer(job, p, i, Global{s.features}, Global{s.logits});
+	}
+}
+
+KERNEL(tower_any, 256)(Job job) { any(job); }

@@ -1,0 +1,200 @@
+// Fibers, barriers and memory of the emulation; see emu.h.
+#include <ucontext.h>
+
+#include <cstdarg>
+#include <memory>
+#include <random>
+
+#include "../device.h"
+
+namespace emu {
+namespace {
+
+constexpr size_t STACK = 128 << 10;
+constexpr u8 POISON = 0xff;
+
+enum State { READY, WARP_WAIT, BLOCK_WAIT, DONE };
+
+struct Copy {
+	u32 to;
+	const void *from;
+};
+
+struct Fiber {
+	ucontext_t context;
+	std::unique_ptr<char[]> stack;
+	State state;
+	Collective call;
+	void *arguments;
+	std::vector<std::vector<Copy>> groups; // committed, the oldest first
+	std::vector<Copy> open;                // not yet committed
+};
+
+struct Machine {
+	Launch launch;
+	const std::function<void()> *body;
+	std::vector<Fiber> fibers;
+	std::vector<char> memory;
+	u32 block, thread;
+	ucontext_t scheduler;
+} machine;
+
+void enter() {
+	(*machine.body)();
+	machine.fibers[machine.thread].state = DONE;
+}
+
+// pause gives control back to the scheduler until the fiber is READY again.
+void pause(State state) {
+	Fiber &f = machine.fibers[machine.thread];
+	f.state = state;
+	swapcontext(&f.context, &machine.scheduler);
+}
+
+void resume(u32 thread) {
+	machine.thread = thread;
+	swapcontext(&machine.scheduler, &machine.fibers[thread].context);
+}
+
+std::vector<u32> order_of(u32 n, std::mt19937 &random) {
+	std::vector<u32> order(n);
+	for (u32 i = 0; i < n; i++) order[i] = machine.launch.order == 1 ? n - 1 - i : i;
+	if (machine.launch.order > 1)
+		for (u32 i = n; i > 1; i--) std::swap(order[i - 1], order[random() % i]);
+	return order;
+}
+
+const char *place(State s) { return s == DONE ? "the end" : s == BLOCK_WAIT ? "sync_block" : "a function of the warp"; }
+
+// run_warp runs a warp until all its lanes wait for the block or are done.
+void run_warp(u32 warp, std::mt19937 &random) {
+	for (;;) {
+		for (u32 lane : order_of(WARP, random))
+			if (machine.fibers[warp * WARP + lane].state == READY) resume(warp * WARP + lane);
+		const Fiber *lanes = &machine.fibers[warp * WARP];
+		for (int i = 1; i < WARP; i++) {
+			if (lanes[i].state != lanes[0].state || (lanes[0].state == WARP_WAIT && lanes[i].call != lanes[0].call))
+				fail("block %u, warp %u diverges: lane 0 is at %s, lane %d at %s%s", machine.block, warp,
+					place(lanes[0].state), i, place(lanes[i].state), lanes[i].state == lanes[0].state ? ", another one" : "");
+		}
+		if (lanes[0].state != WARP_WAIT) return;
+		void *arguments[WARP];
+		for (int i = 0; i < WARP; i++) arguments[i] = lanes[i].arguments;
+		lanes[0].call(arguments);
+		for (int i = 0; i < WARP; i++) machine.fibers[warp * WARP + i].state = READY;
+	}
+}
+
+void run_block(std::mt19937 &random) {
+	std::fill(machine.memory.begin(), machine.memory.end(), char(POISON));
+	for (Fiber &f : machine.fibers) {
+		f.state = READY, f.groups.clear(), f.open.clear();
+		getcontext(&f.context);
+		f.context.uc_stack.ss_sp = f.stack.get();
+		f.context.uc_stack.ss_size = STACK;
+		f.context.uc_link = &machine.scheduler;
+		makecontext(&f.context, enter, 0);
+	}
+	for (;;) {
+		for (u32 warp : order_of(machine.launch.threads / WARP, random)) run_warp(warp, random);
+		for (u32 i = 1; i < machine.launch.threads; i++)
+			if (machine.fibers[i].state != machine.fibers[0].state)
+				fail("block %u: thread 0 is at %s, thread %u at %s", machine.block, place(machine.fibers[0].state), i,
+					place(machine.fibers[i].state));
+		if (machine.fibers[0].state == DONE) break;
+		for (Fiber &f : machine.fibers) f.state = READY;
+	}
+	for (Fiber &f : machine.fibers)
+		for (const auto &group : f.groups)
+			if (!group.empty()) fail("block %u ends before its copies have arrived", machine.block);
+}
+
+} // namespace
+
+void fail(const char *format, ...) {
+	va_list arguments;
+	va_start(arguments, format);
+	fprintf(stderr, "emulation: ");
+	vfprintf(stderr, format, arguments);
+	fprintf(stderr, "\n");
+	va_end(arguments);
+	_Exit(3);
+}
+
+void run(const Launch &launch, const std::function<void()> &body) {
+	if (launch.threads == 0 || launch.threads % WARP) fail("%u threads a block are no whole warps", launch.threads);
+	machine.launch = launch, machine.body = &body;
+	machine.memory.resize(launch.shared_bytes);
+	machine.memory.shrink_to_fit();
+	machine.fibers.resize(launch.threads);
+	for (Fiber &f : machine.fibers) f.stack = std::make_unique<char[]>(STACK);
+	std::mt19937 random(launch.order);
+	for (u32 block : order_of(launch.blocks, random)) {
+		machine.block = block;
+		run_block(random);
+	}
+}
+
+void wait(Collective call, void *arguments) {
+	Fiber &f = machine.fibers[machine.thread];
+	f.call = call, f.arguments = arguments;
+	pause(WARP_WAIT);
+}
+
+void wait_block() { pause(BLOCK_WAIT); }
+u32 thread() { return machine.thread; }
+u32 block() { return machine.block; }
+u32 grid() { return machine.launch.blocks; }
+
+char *shared(u32 offset, u32 size) {
+	if (offset % size || u64(offset) + size > machine.memory.size())
+		fail("block %u, thread %u: %u bytes at %u of %zu bytes of shared memory", machine.block, machine.thread, size, offset,
+			machine.memory.size());
+	return &machine.memory[offset];
+}
+
+void copy(u32 offset, const void *from) {
+	const char *first = static_cast<const char *>(machine.launch.from), *at = static_cast<const char *>(from);
+	if (at < first || at + 16 > first + machine.launch.from_bytes || (at - first) % 16)
+		fail("block %u, thread %u copies from byte %td of %zu", machine.block, machine.thread, at - first,
+			machine.launch.from_bytes);
+	memset(shared(offset, 16), POISON, 16);
+	machine.fibers[machine.thread].open.push_back({offset, from});
+}
+
+void commit() {
+	Fiber &f = machine.fibers[machine.thread];
+	f.groups.push_back(std::move(f.open));
+	f.open.clear();
+}
+
+void wait_copies(size_t pending) {
+	auto &groups = machine.fibers[machine.thread].groups;
+	for (; groups.size() > pending; groups.erase(groups.begin()))
+		for (const Copy &c : groups.front()) memcpy(shared(c.to, 16), c.from, 16);
+}
+
+namespace {
+struct Kernel {
+	std::string name;
+	u32 threads;
+	Entry entry;
+};
+std::vector<Kernel> &kernels() {
+	static std::vector<Kernel> list;
+	return list;
+}
+} // namespace
+
+Registration::Registration(const char *name, u32 threads, Entry entry) { kernels().push_back({name, threads, entry}); }
+
+Entry find(const char *name, u32 *threads) {
+	for (const Kernel &k : kernels()) {
+		if (k.name != name) continue;
+		*threads = k.threads;
+		return k.entry;
+	}
+	fail("no kernel is called %s", name);
+}
+
+} // namespace emu

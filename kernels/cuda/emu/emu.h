@@ -1,0 +1,180 @@
+// The functions of device.h on the CPU. A block's threads are fibers that run one at a time on one CPU thread; where a
+// function is the whole warp's, or a barrier the whole block's, a fiber waits there for the others. What goes wrong on a
+// GPU now and then goes wrong here always:
+//
+//	a missing barrier       a warp runs on to its next barrier before another warp starts, in an order that is chosen
+//	unwritten memory        shared memory begins as 0xff, which is NaN as float and as bf16
+//	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
+//	past the end            addresses are checked; buffers lie between guard bytes
+//	a diverged warp         the lanes of a warp must wait at the same call
+//
+// mma sums in float32, k ascending, each product added and rounded in turn. A GPU adds several products at once and
+// rounds otherwise, so that its results differ in the last bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#define DEVICE static inline
+#define DEVICE_MEMBER inline
+#define CONSTANT static constexpr
+
+namespace emu {
+
+constexpr int WARP = 32;
+
+// Collective is what a warp does together: its lanes' arguments, in the order of lanes.
+typedef void (*Collective)(void *const (&lanes)[WARP]);
+
+// What a fiber calls. wait returns when the whole warp has called it with the same collective, and that has run.
+void wait(Collective call, void *arguments);
+void wait_block();
+u32 thread();
+u32 block();
+u32 grid();
+char *shared(u32 offset, u32 size); // checked: offset + size is inside, and offset a multiple of size
+void copy(u32 offset, const void *from);
+void commit();
+void wait_copies(size_t pending);
+
+[[noreturn]] void fail(const char *format, ...);
+
+// Launch is one start of a kernel.
+struct Launch {
+	u32 blocks, threads, shared_bytes;
+	u32 order;               // 0: warps and lanes ascending; 1: descending; else shuffled by this seed
+	const void *from;        // the only memory that copy_async may read, and its size
+	size_t from_bytes;
+};
+
+// run runs body as every thread of every block; it ends the process with a message where the kernel does wrong.
+void run(const Launch &launch, const std::function<void()> &body);
+
+// Registration puts kernels on the list that find searches.
+typedef void (*Entry)(const void *job);
+struct Registration {
+	Registration(const char *name, u32 threads, Entry entry);
+};
+Entry find(const char *name, u32 *threads);
+
+inline float from_bf16(u32 half) { return std::bit_cast<float>(half << 16); }
+
+inline u32 to_bf16(float x) {
+	u32 bits = std::bit_cast<u32>(x);
+	if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff; // NaN
+	return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+template <int M, int N>
+struct MultiplyArguments {
+	float (*c)[N][4];
+	const u32 (*a)[4];
+	const Quad *b;
+};
+
+template <int M, int N>
+void multiply(void *const (&lanes)[WARP]) {
+	static float a[16 * M][16], b[16][8 * N], c[16 * M][8 * N];
+	typedef MultiplyArguments<M, N> Arguments;
+	for (int lane = 0; lane < WARP; lane++) {
+		const Arguments &of = *static_cast<Arguments *>(lanes[lane]);
+		int g = lane / 4, t = lane % 4;
+		for (int m = 0; m < M; m++) {
+			for (int i = 0; i < 4; i++) {
+				float *at = &a[16 * m + g + i % 2 * 8][2 * t + i / 2 * 8];
+				at[0] = from_bf16(of.a[m][i] & 0xffff), at[1] = from_bf16(of.a[m][i] >> 16);
+			}
+		}
+		for (int n = 0; n < N; n++) {
+			const Quad &q = of.b[n / 2];
+			u32 half[2] = {n % 2 ? q.z : q.x, n % 2 ? q.w : q.y};
+			for (int i = 0; i < 2; i++) {
+				b[2 * t + 8 * i][8 * n + g] = from_bf16(half[i] & 0xffff);
+				b[2 * t + 8 * i + 1][8 * n + g] = from_bf16(half[i] >> 16);
+			}
+		}
+		for (int m = 0; m < M; m++)
+			for (int n = 0; n < N; n++)
+				for (int i = 0; i < 4; i++) c[16 * m + g + i / 2 * 8][8 * n + 2 * t + i % 2] = of.c[m][n][i];
+	}
+	for (int i = 0; i < 16 * M; i++)
+		for (int k = 0; k < 16; k++)
+			for (int j = 0; j < 8 * N; j++) c[i][j] += a[i][k] * b[k][j];
+	for (int lane = 0; lane < WARP; lane++) {
+		const Arguments &of = *static_cast<Arguments *>(lanes[lane]);
+		int g = lane / 4, t = lane % 4;
+		for (int m = 0; m < M; m++)
+			for (int n = 0; n < N; n++)
+				for (int i = 0; i < 4; i++) of.c[m][n][i] = c[16 * m + g + i / 2 * 8][8 * n + 2 * t + i % 2];
+	}
+}
+
+template <int M>
+struct LoadArguments {
+	u32 (*a)[4];
+	const u32 *at;
+};
+
+// load is ldmatrix as the instruction defines it: matrix i has its 8 rows at the addresses of lanes 8i to 8i+7, and
+// lane l gets elements 2*(l%4) and the next of its row l/4.
+template <int M>
+void load(void *const (&lanes)[WARP]) {
+	typedef LoadArguments<M> Arguments;
+	for (int m = 0; m < M; m++) {
+		for (int i = 0; i < 4; i++) {
+			for (int lane = 0; lane < WARP; lane++) {
+				u32 row = static_cast<Arguments *>(lanes[8 * i + lane / 4])->at[m];
+				memcpy(&static_cast<Arguments *>(lanes[lane])->a[m][i], shared(row, 16) + 4 * (lane % 4), 4);
+			}
+		}
+	}
+}
+
+} // namespace emu
+
+template <class T>
+DEVICE T &shared(u32 offset) {
+	return *reinterpret_cast<T *>(emu::shared(offset, sizeof(T)));
+}
+
+DEVICE u32 thread_id() { return emu::thread(); }
+DEVICE u32 block_id() { return emu::block(); }
+DEVICE u32 grid_size() { return emu::grid(); }
+DEVICE void sync_block() { emu::wait_block(); }
+
+template <int M>
+DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
+	emu::LoadArguments<M> arguments{a, at};
+	emu::wait(emu::load<M>, &arguments);
+}
+
+template <int M, int N>
+DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2]) {
+	emu::MultiplyArguments<M, N> arguments{c, a, b};
+	emu::wait(emu::multiply<M, N>, &arguments);
+}
+
+DEVICE void copy_async(u32 offset, const void *from) { emu::copy(offset, from); }
+DEVICE void copy_commit() { emu::commit(); }
+
+template <int PENDING>
+DEVICE void copy_wait() { emu::wait_copies(PENDING); }
+
+DEVICE u32 bf16x2(float low, float high) { return emu::to_bf16(low) | emu::to_bf16(high) << 16; }
+DEVICE float exp2_fast(float x) { return std::exp2(x); }
+DEVICE int popcount(u64 x) { return std::popcount(x); }
+DEVICE int opaque(int x) { return x; }
+DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
+
+#define KERNEL(name, threads)                                                                               \
+	static void name(Job);                                                                                   \
+	static emu::Registration registration_##name(#name, threads,                                             \
+		[](const void *job) { name(*static_cast<const Job *>(job)); });                                       \
+	static void name

@@ -1,0 +1,103 @@
+// Package emutest runs kernels on the CPU in tests: it compiles their sources with g++ against kernels/cuda/emu.
+package emutest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// Emulator is a program that runs launches.
+type Emulator struct{ path string }
+
+// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message where the source
+// reads or writes outside of memory or does what C++ leaves undefined.
+var (
+	Optimised = []string{"-O3", "-march=native"}
+	Sanitised = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+)
+
+// Build compiles C++ and kernel sources, named from kernels/cuda on, into a program in folder. Where there is no g++ the
+// test skips, or fails if EVALD_REQUIRE_DATA=1.
+func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
+	t.Helper()
+	if _, err := exec.LookPath("g++"); err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			t.Fatalf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %v", err)
+		}
+		t.Skip("no g++ to emulate kernels with")
+	}
+	_, self, _, _ := runtime.Caller(0)
+	root := filepath.Dir(filepath.Dir(self))
+	read(t, root)
+	e := Emulator{filepath.Join(folder, "emulate")}
+	args := []string{"-std=c++20", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-DEMULATED"}
+	args = append(append(args, flags...), "-o", e.path, "-x", "c++")
+	build := exec.Command("g++", append(args, sources...)...)
+	build.Dir = root
+	if log, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, log)
+	}
+	return e
+}
+
+// read opens all sources, so that `go test` knows that its results depend on them.
+func read(t testing.TB, root string) {
+	t.Helper()
+	for _, pattern := range []string{"*.cu", "*.h", "emu/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources %s in %s: %v", pattern, root, err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Output runs the program.
+func (e Emulator) Output(in []byte, args ...string) (out []byte, log string, err error) {
+	var stderr bytes.Buffer
+	run := exec.Command(e.path, args...)
+	run.Stdin, run.Stderr = bytes.NewReader(in), &stderr
+	out, err = run.Output()
+	return out, stderr.String(), err
+}
+
+// Launch is one start of a kernel.
+type Launch struct {
+	Kernel  string
+	Blocks  int    // of the grid
+	Shared  int    // bytes of shared memory
+	Order   uint32 // in which warps and lanes run: 0 ascending, 1 descending, else shuffled by this seed
+	Job     []byte // the job's numbers, from n on
+	Weights []byte
+	Pos     []byte
+	Out     int // bytes of out
+	Scratch int // bytes of scratch for each block
+}
+
+// Run runs the launch in the program built of the kernels and emu/main.cpp. The bytes of out that nothing wrote are 0xcd.
+func (e Emulator) Run(t testing.TB, l Launch) []byte {
+	t.Helper()
+	in := append([]byte(nil), l.Job...)
+	for _, size := range [...]int{len(l.Weights), len(l.Pos), l.Out, l.Scratch} {
+		in = binary.LittleEndian.AppendUint64(in, uint64(size))
+	}
+	in = append(append(in, l.Weights...), l.Pos...)
+	out, log, err := e.Output(in, l.Kernel, strconv.Itoa(l.Blocks), strconv.Itoa(l.Shared), strconv.Itoa(int(l.Order)))
+	if err != nil {
+		t.Fatalf("emulating %s: %v\n%s", l.Kernel, err, log)
+	}
+	if len(out) != l.Out {
+		t.Fatalf("emulating %s: %d bytes of output, want %d\n%s", l.Kernel, len(out), l.Out, log)
+	}
+	return out
+}

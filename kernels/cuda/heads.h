@@ -1,0 +1,127 @@
+// What follows the heads' convolution: pooling, the value head's small layers, softmax, and the answer. Sums run in one
+// fixed order for each board, wherever in a block of threads it lies, so that an answer does not depend on its batch.
+#pragma once
+
+#include "board.h"
+
+// Parameters are the numbers after the packed matrices, float32, in this order. "columns" is the width of the packed
+// heads' convolution: V of value.conv, V of policy.conv, padding.
+struct Parameters {
+	const float *bias;      // of the tower: stem, then two convolutions a block, [1 + 2*blocks][channels]
+	const float *head;      // [columns]
+	const float *fc;        // [2V][F], transposed
+	const float *fc_bias;   // [F]
+	const float *wdl;       // [3][F]
+	const float *wdl_bias;  // [3]
+	const float *logit;     // [V]
+	const float *logit_bias; // [1]
+};
+
+DEVICE Parameters parameters(const Job &job, const float *at, int channels, int columns) {
+	Parameters p;
+	p.bias = at;
+	p.head = p.bias + (1 + 2 * job.blocks) * channels;
+	p.fc = p.head + columns;
+	p.fc_bias = p.fc + 2 * job.head * job.hidden;
+	p.wdl = p.fc_bias + job.hidden;
+	p.wdl_bias = p.wdl + 3 * job.hidden;
+	p.logit = p.wdl_bias + 3;
+	p.logit_bias = p.logit + job.head;
+	return p;
+}
+
+// relu lets NaN through, so that it is noticed.
+DEVICE float relu(float x) { return x < 0 ? 0 : x; }
+
+DEVICE bool finite(float x) { return (float_bits(x) & 0x7f800000) != 0x7f800000; }
+
+// Floats is memory for float32 numbers: Shared at an offset in shared memory, Global at a pointer.
+struct Shared {
+	u32 offset;
+	DEVICE_MEMBER float &operator[](int i) const { return shared<float>(offset + 4 * i); }
+	DEVICE_MEMBER Shared from(int i) const { return {offset + 4 * i}; }
+};
+struct Global {
+	float *values;
+	DEVICE_MEMBER float &operator[](int i) const { return values[i]; }
+	DEVICE_MEMBER Global from(int i) const { return {values + i}; }
+};
+
+// pool writes mean and then maximum over the cells of V columns into dst [2V]; conv(cell, v) is relu'd already.
+template <class Floats, class Conv>
+DEVICE void pool(const Job &job, Floats dst, int v, Conv conv) {
+	float sum = 0, greatest = conv(0, v);
+	for (int cell = 0; cell < job.cells(); cell++) {
+		float x = conv(cell, v);
+		sum += x;
+		greatest = greatest < x ? x : greatest; // NaN shows in the mean
+	}
+	dst[v] = sum / static_cast<float>(job.cells());
+	dst[job.head + v] = greatest;
+}
+
+// hidden is output f of the value head's fully connected layer.
+template <class Floats>
+DEVICE float hidden(const Job &job, const Parameters &p, Floats pooled, int f) {
+	float sum = p.fc_bias[f];
+	for (int i = 0; i < 2 * job.head; i++) sum += p.fc[i * job.hidden + f] * pooled[i];
+	return relu(sum);
+}
+
+// logit is that of landing in a cell.
+template <class Conv>
+DEVICE float logit(const Job &job, const Parameters &p, int cell, Conv conv) {
+	float sum = p.logit_bias[0];
+	for (int v = 0; v < job.head; v++) sum += p.logit[v] * conv(cell, job.head + v);
+	return sum;
+}
+
+DEVICE float exponential(float x) { return exp2_fast(x * 1.44269504f); }
+
+// The status of an answer, in the upper bits of its first word. Memory that nobody wrote has neither.
+CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
+
+// answer writes a row of out:
+//
+//	word 0       the status, and in bits 0..24 the probability of a win in units of 2^-24
+//	word 1       the probability of a draw in units of 2^-24; what is left of 1 is that of a loss
+//	word 2 + a   the probability of action a as float32, 0 where it is illegal
+//
+// Where a logit is not finite, the status says so and all else is zero. logits holds one number for each action; those
+// of illegal ones are not looked at.
+template <class Floats>
+DEVICE void answer(const Job &job, const Parameters &p, int i, Floats features, Floats logits) {
+	Position at = position(job, i);
+	float wdl[3], greatest = 0;
+	bool ok = true;
+#pragma unroll
+	for (int o = 0; o < 3; o++) {
+		wdl[o] = p.wdl_bias[o];
+		for (int f = 0; f < job.hidden; f++) wdl[o] += p.wdl[o * job.hidden + f] * features[f];
+		ok = ok && finite(wdl[o]);
+		greatest = o == 0 || wdl[o] > greatest ? wdl[o] : greatest;
+	}
+	float sum = 0;
+#pragma unroll
+	for (int o = 0; o < 3; o++) sum += wdl[o] = exponential(wdl[o] - greatest);
+
+	bool any = false;
+	float best = 0, total = 0;
+	for (int a = 0; a < job.actions; a++) {
+		if (landing(job, at, a) < 0) continue;
+		ok = ok && finite(logits[a]);
+		best = !any || logits[a] > best ? logits[a] : best;
+		any = true;
+	}
+	for (int a = 0; a < job.actions; a++)
+		if (landing(job, at, a) >= 0) total += logits[a] = exponential(logits[a] - best);
+
+	u32 *out = job.out + static_cast<u64>(i) * (2 + job.actions);
+	u32 one = 1 << 24;
+	u32 win = ok ? static_cast<u32>(wdl[0] / sum * one + 0.5f) : 0;
+	u32 draw = ok ? static_cast<u32>(wdl[1] / sum * one + 0.5f) : 0;
+	out[0] = (ok ? ANSWERED : NOT_FINITE) | win;
+	out[1] = win + draw > one ? one - win : draw;
+	for (int a = 0; a < job.actions; a++)
+		out[2 + a] = ok && landing(job, at, a) >= 0 ? float_bits(logits[a] / total) : 0;
+}

@@ -1,0 +1,70 @@
+// Package cuda holds the network's kernels for GPUs: CUDA C++ sources, the PTX built from them, and what the host needs to
+// know to start them. Each kernel is the whole network in one launch; nn/gpu packs its weights and reads its answers.
+//
+//	device.h   what a kernel asks of the machine, each function a few lines of PTX
+//	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
+//	board.h    Job (the kernels' argument), bitboards into planes
+//	heads.h    pooling, the small layers, softmax, the answer
+//	tower.h    the network in shared memory
+//	tower*.cu  kernels of it, for 64, 128 and 256 channels
+//	any.cu     the network in global memory: a kernel for all other shapes
+//	ptx/       what `make kernels` compiled
+//
+// LOG.md has the predictions and, as they come, the measurements.
+package cuda
+
+import _ "embed"
+
+// Kernel is one entry point. Networks are padded with zeros to its number of channels.
+type Kernel struct {
+	Name     string // in PTX
+	PTX      string // the module that it is in; a driver compiles the whole of it
+	Channels int    // C; 0: any multiple of 16, in global memory
+	Rows     int    // cells of all boards that a block of threads takes at a time
+	Threads  int    // of a block
+	Shared   int    // bytes of dynamic shared memory a block; above 48 KiB the function's limit must be raised first
+	Chunk    int    // bytes of weights that are copied at a time
+	Keep     int    // bytes for what the heads keep: (2V + F + A) float32 a board
+}
+
+var (
+	//go:embed ptx/tower64.ptx
+	tower64 string
+	//go:embed ptx/tower128.ptx
+	tower128 string
+	//go:embed ptx/tower256.ptx
+	tower256 string
+	//go:embed ptx/any.ptx
+	anySize string
+)
+
+// Kernels lists the kernels, those to be preferred first. The widths and sizes are those in tower*.cu.
+func Kernels() []Kernel {
+	return []Kernel{
+		tower("tower_64", tower64, 64, 8, 64, 4),
+		tower("tower_64_half", tower64, 64, 4, 64, 2),
+		tower("tower_64_quarter", tower64, 64, 2, 64, 2),
+		tower("tower_128", tower128, 128, 8, 64, 2),
+		tower("tower_128_half", tower128, 128, 4, 64, 2),
+		tower("tower_128_quarter", tower128, 128, 2, 64, 2),
+		tower("tower_256", tower256, 256, 8, 32, 2),
+		{Name: "tower_any", PTX: anySize, Rows: MaxCells, Threads: 256},
+	}
+}
+
+// JobBytes is the size of Job in board.h, the kernels' one argument.
+const JobBytes = 88
+
+// MaxCells is more than the cells of any board.
+const MaxCells = 128
+
+// tower mirrors Shape in tower.h.
+func tower(name, ptx string, channels, warps, k, stages int) Kernel {
+	rows := warps * 64 / (channels / 64)
+	line := 2 * channels
+	chunk := k * line
+	return Kernel{
+		Name: name, PTX: ptx, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Shared: stages*chunk + 3*rows*line + line, Chunk: chunk, Keep: rows * line,
+	}
+}

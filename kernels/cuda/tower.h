@@ -1,0 +1,296 @@
+// The network in one launch: bitboards in, probabilities out. nn/net defines what is computed.
+//
+// A block of threads takes `boards` positions at a time. Their cells are the rows of a matrix of ROWS x C numbers, one
+// after another without borders, which stays in shared memory as bf16 through all layers. A 3x3 convolution is nine matrix
+// products, one for each tap, of shifted rows; a row that lies off its board is read from a line of zeros. All outputs of
+// a layer are in registers before the first is written, so a layer overwrites its input. The residual stream is kept in
+// float32 beside it.
+//
+// The weights, packed by nn/gpu in the order in which threads want them, come in CHUNKs through a ring of STAGES, copied
+// while earlier ones are multiplied. They are the same for every group of boards, so the ring runs on from the last layer
+// into the first.
+//
+// C and the division of work are templates; the board is not, since nothing of it is in the inner loop.
+#pragma once
+
+#include "heads.h"
+
+// Shape divides ROWS x C outputs into tiles of 64 x 64, one a warp.
+template <int C_, int WARPS_, int K_, int STAGES_>
+struct Shape {
+	CONSTANT int C = C_, WARPS = WARPS_, STAGES = STAGES_;
+	CONSTANT int K = K_; // how many input channels of one tap are in a chunk
+	CONSTANT int ACROSS = C / 64, ROWS = WARPS / ACROSS * 64, THREADS = 32 * WARPS;
+	CONSTANT int STEM = 64; // inputs of the stem: 9 taps x 5 planes, and zeros
+
+	// Shared memory, in bytes.
+	CONSTANT u32 LINE = 2 * C, CHUNK = K * LINE;
+	CONSTANT u32 ACTIVATIONS = STAGES * CHUNK;        // [ROWS][C] bf16, see line; after the tower what heads keep
+	CONSTANT u32 ZEROS = ACTIVATIONS + ROWS * LINE;   // one line
+	CONSTANT u32 RESIDUAL = ZEROS + LINE;             // [ROWS][C] float32, see kept; after the tower the heads' convolution
+	CONSTANT u32 BYTES = RESIDUAL + 2 * ROWS * LINE;
+	static_assert(C % 64 == 0 && WARPS % ACROSS == 0 && K % 16 == 0 && STEM % K == 0 && CHUNK % (16 * THREADS) == 0);
+};
+
+// Lane is where a thread stands in its warp and its warp in the block.
+struct Lane {
+	int thread, lane, row, column; // row and column of the warp's tile
+
+	template <class S>
+	DEVICE_MEMBER static Lane of() {
+		int thread = thread_id();
+		int warp = thread / 32;
+		return {thread, thread % 32, warp / S::ACROSS * 64, warp % S::ACROSS * 64};
+	}
+
+	// afresh keeps addresses that are used once a layer out of the registers that the multiplication needs.
+	DEVICE_MEMBER Lane afresh() const { return {opaque(thread), opaque(lane), opaque(row), opaque(column)}; }
+};
+
+// line is where the 16 bytes of row `row` that hold channels 8*part.. lie in the activations. The lower bits of part are
+// mixed with the row's, so that eight rows' same parts lie in different banks.
+template <class S>
+DEVICE u32 line(int row, int part) {
+	return S::ACTIVATIONS + row * S::LINE + ((part ^ (row & 7)) << 4);
+}
+
+// Weights is the stream of chunks.
+template <class S>
+struct Weights {
+	const u8 *first;
+	int chunks, next; // of one pass through the network; the next one to be fetched
+	int into, from;   // stages of the ring
+
+	DEVICE_MEMBER void fetch(int thread) {
+		const u8 *at = first + static_cast<u64>(next) * S::CHUNK;
+#pragma unroll
+		for (u32 i = 0; i < S::CHUNK; i += 16 * S::THREADS) copy_async(into * S::CHUNK + i + 16 * thread, at + i + 16 * thread);
+		copy_commit();
+		next = next + 1 == chunks ? 0 : next + 1;
+		into = into + 1 == S::STAGES ? 0 : into + 1;
+	}
+
+	DEVICE_MEMBER void start(int thread) {
+		next = into = from = 0;
+		for (int i = 0; i < S::STAGES - 1; i++) fetch(thread);
+	}
+
+	// take waits for the next chunk and is its place. All threads have left the one before, whose place is filled anew.
+	DEVICE_MEMBER u32 take(int thread) {
+		copy_wait<S::STAGES - 2>();
+		sync_block();
+		fetch(thread);
+		u32 at = from * S::CHUNK;
+		from = from + 1 == S::STAGES ? 0 : from + 1;
+		return at;
+	}
+};
+
+typedef float Tile[4][8][4]; // a warp's 64 x 64 outputs: 4 x 8 tiles of mma
+
+// Operands are what one step of 16 inputs multiplies.
+struct Operands {
+	u32 a[4][4];
+	Quad b[4];
+};
+
+// Rows are the four rows whose halves this thread names to ldmatrix: 16*m + lane%16 of its warp's tile.
+struct Rows {
+	int row[4];
+	u32 on[4]; // bit tap: the cell that this tap sees is on the board
+
+	template <class S>
+	DEVICE_MEMBER static Rows of(const Job &job, const Lane &l) {
+		Rows r;
+#pragma unroll
+		for (int m = 0; m < 4; m++) {
+			r.row[m] = l.row + 16 * m + l.lane % 16;
+			r.on[m] = 0;
+			if (r.row[m] >= job.boards * job.cells()) continue;
+			int cell = r.row[m] % job.cells(), top = cell / job.columns, column = cell % job.columns;
+			for (int tap = 0; tap < 9; tap++) {
+				int h = top + tap / 3 - 1, w = column + tap % 3 - 1;
+				if (h >= 0 && h < job.rows && w >= 0 && w < job.columns) r.on[m] |= 1 << tap;
+			}
+		}
+		return r;
+	}
+};
+
+template <class S>
+DEVICE void load(Operands &x, const Lane &l, const u32 (&at)[4], const int (&mix)[4], u32 chunk, int k, int step) {
+	u32 address[4];
+#pragma unroll
+	for (int m = 0; m < 4; m++) address[m] = at[m] + (((k / 8 + 2 * step + l.lane / 16) ^ mix[m]) << 4);
+	ldmatrix<4>(x.a, address);
+	u32 from = chunk + ((step * (S::C / 16) + l.column / 16) * 32 + l.lane) * 16;
+#pragma unroll
+	for (int n = 0; n < 4; n++) x.b[n] = shared<Quad>(from + n * 512);
+}
+
+// convolve adds to a tile the products of the activations with the next weights of the stream: taps first_tap to end-1 (4 is
+// the row itself) of so many channels each.
+template <class S>
+DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows &rows, int first_tap, int end, int inputs) {
+	for (int tap = first_tap; tap < end; tap++) {
+		u32 at[4];
+		int mix[4];
+		int shift = (tap / 3 - 1) * job.columns + tap % 3 - 1;
+#pragma unroll
+		for (int m = 0; m < 4; m++) {
+			int row = rows.row[m] + shift;
+			bool on = rows.on[m] >> tap & 1;
+			at[m] = on ? S::ACTIVATIONS + row * S::LINE : S::ZEROS;
+			mix[m] = on ? row & 7 : 0;
+		}
+		for (int k = 0; k < inputs; k += S::K) {
+			u32 chunk = weights.take(l.thread);
+			if (l.row >= job.boards * job.cells()) continue; // no board reaches into this warp's rows
+			Operands x[2];
+			load<S>(x[0], l, at, mix, chunk, k, 0);
+#pragma unroll
+			for (int step = 0; step < S::K / 16; step++) {
+				if (step + 1 < S::K / 16) load<S>(x[(step + 1) % 2], l, at, mix, chunk, k, step + 1);
+				mma<4, 8>(sum, x[step % 2].a, x[step % 2].b);
+			}
+		}
+	}
+}
+
+// begin sets a tile to the biases of its columns.
+DEVICE void begin(Tile &sum, const Lane &lane, const float *bias) {
+	Lane l = lane.afresh();
+#pragma unroll
+	for (int n = 0; n < 8; n++) {
+		int column = l.column + 8 * n + 2 * (l.lane % 4);
+		float low = bias[column], high = bias[column + 1];
+#pragma unroll
+		for (int m = 0; m < 4; m++) sum[m][n][0] = sum[m][n][2] = low, sum[m][n][1] = sum[m][n][3] = high;
+	}
+}
+
+// kept is the residual stream at a row and an even column, and the next one. The columns are mixed with the row, so that
+// the eight rows that a warp touches at once lie in different banks.
+struct alignas(8) Floats2 {
+	float x, y;
+};
+template <class S>
+DEVICE Floats2 &kept(int row, int column) {
+	return shared<Floats2>(S::RESIDUAL + 4 * (row * S::C + (column ^ ((row & 7) << 3))));
+}
+
+// add adds the residual stream to a tile.
+template <class S>
+DEVICE void add(Tile &sum, const Lane &lane) {
+	Lane l = lane.afresh();
+#pragma unroll
+	for (int m = 0; m < 4; m++) {
+#pragma unroll
+		for (int n = 0; n < 8; n++) {
+			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
+			Floats2 upper = kept<S>(row, column), lower = kept<S>(row + 8, column);
+			sum[m][n][0] += upper.x, sum[m][n][1] += upper.y;
+			sum[m][n][2] += lower.x, sum[m][n][3] += lower.y;
+		}
+	}
+}
+
+// finish writes relu(sum) into the activations, and where keep is set into the residual stream.
+template <class S>
+DEVICE void finish(Tile &sum, const Lane &lane, bool keep) {
+	Lane l = lane.afresh();
+	sync_block(); // all have read what is overwritten now
+#pragma unroll
+	for (int m = 0; m < 4; m++) {
+#pragma unroll
+		for (int n = 0; n < 8; n++) {
+			float *x = sum[m][n];
+#pragma unroll
+			for (int i = 0; i < 4; i++) x[i] = relu(x[i]);
+			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
+			shared<u32>(line<S>(row, column / 8) + 2 * (column % 8)) = bf16x2(x[0], x[1]);
+			shared<u32>(line<S>(row + 8, column / 8) + 2 * (column % 8)) = bf16x2(x[2], x[3]);
+			if (keep) {
+				kept<S>(row, column) = {x[0], x[1]};
+				kept<S>(row + 8, column) = {x[2], x[3]};
+			}
+		}
+	}
+}
+
+// expand writes the stem's input for the boards from `first` on.
+template <class S>
+DEVICE void expand(const Job &job, int first, const Lane &l) {
+	for (int row = l.thread; row < S::ROWS; row += S::THREADS) {
+		int board = row / job.cells(), cell = row % job.cells();
+		u64 planes = 0;
+		if (board < job.boards)
+			planes = neighbourhood(job, position(job, first + board), cell / job.columns, cell % job.columns);
+#pragma unroll
+		for (int part = 0; part < S::STEM / 8; part++) shared<Quad>(line<S>(row, part)) = stem_input(job, planes, part);
+	}
+}
+
+// HeadOutput is what the heads' convolution left in the residual stream, of one board.
+template <class S>
+struct HeadOutput {
+	int first; // row of the board's first cell
+	DEVICE_MEMBER float operator()(int cell, int column) const {
+		const Floats2 &pair = kept<S>(first + cell, column & ~1);
+		return column & 1 ? pair.y : pair.x;
+	}
+};
+
+// heads answers the boards from `first` on. What it computes on the way lies where the activations were.
+template <class S>
+DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l) {
+	sync_block(); // all outputs of the heads' convolution are there
+	Shared pooled{S::ACTIVATIONS};                                  // [boards][2V]
+	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
+	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
+	for (int i = l.thread; i < job.boards * job.head; i += S::THREADS) {
+		int board = i / job.head;
+		pool(job, pooled.from(board * 2 * job.head), i % job.head, HeadOutput<S>{board * job.cells()});
+	}
+	for (int i = l.thread; i < job.boards * job.actions; i += S::THREADS) {
+		int board = i / job.actions, cell = landing(job, position(job, first + board), i % job.actions);
+		logits[i] = cell < 0 ? 0 : logit(job, p, cell, HeadOutput<S>{board * job.cells()});
+	}
+	sync_block();
+	for (int i = l.thread; i < job.boards * job.hidden; i += S::THREADS)
+		features[i] = hidden(job, p, pooled.from(i / job.hidden * 2 * job.head), i % job.hidden);
+	sync_block();
+	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
+		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
+	sync_block(); // the next boards' planes overwrite all this
+}
+
+template <class S>
+DEVICE void tower(const Job &job) {
+	Lane l = Lane::of<S>();
+	Rows rows = Rows::of<S>(job, l);
+	for (u32 i = 16 * l.thread; i < S::LINE; i += 16 * S::THREADS) shared<Quad>(S::ZEROS + i) = {0, 0, 0, 0};
+
+	Weights<S> weights;
+	weights.first = job.weights;
+	weights.chunks = (S::STEM + (2 * job.blocks * 9 + 1) * S::C) / S::K;
+	Parameters p = parameters(job, reinterpret_cast<const float *>(job.weights + static_cast<u64>(weights.chunks) * S::CHUNK), S::C, S::C);
+	weights.start(l.thread);
+
+	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+		expand<S>(job, first, l);
+		// Layer 0 is the stem, the last one the heads'; of those between, the even ones end a residual block.
+		int last = 2 * job.blocks + 1;
+		const float *bias = p.bias;
+		for (int layer = 0; layer <= last; layer++, bias += S::C) {
+			bool around = layer > 0 && layer < last, ends = layer % 2 == 0;
+			Tile sum;
+			begin(sum, l, bias);
+			if (around && ends) add<S>(sum, l);
+			convolve(sum, weights, job, l, rows, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
+			finish<S>(sum, l, ends || layer == last);
+		}
+		heads<S>(job, p, first, l);
+	}
+	copy_wait<0>();
+}

@@ -1,0 +1,333 @@
+package gpu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda/emutest"
+	"github.com/evald/evald/nn/net"
+)
+
+// programs is where emulators are built; each once.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "evald-gpu"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+var optimised struct {
+	sync.Mutex
+	built    bool
+	emulator emutest.Emulator
+}
+
+func emulator(t *testing.T) emutest.Emulator {
+	t.Helper()
+	optimised.Lock()
+	defer optimised.Unlock()
+	if !optimised.built {
+		optimised.emulator = build(t, programs, emutest.Optimised, "tower64.cu", "tower128.cu", "tower256.cu")
+		optimised.built = true
+	}
+	return optimised.emulator
+}
+
+func build(t *testing.T, folder string, flags []string, towers ...string) emutest.Emulator {
+	t.Helper()
+	return emutest.Build(t, folder, flags, append(towers, "any.cu", "emu/emu.cpp", "emu/main.cpp")...)
+}
+
+// hopper is the shared memory of an H100 or H200, ampere that of an A100, geforce that of cards for games since sm_80, and
+// small what every GPU has.
+const (
+	hopper  = 232448
+	ampere  = 166912
+	geforce = 101376
+	small   = 49152
+)
+
+func plan(t *testing.T, c net.Config, r game.Rules, shared int, kernel string) Plan {
+	t.Helper()
+	p, err := NewPlan(c, r, shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Kernel.Name != kernel {
+		t.Fatalf("network %s on board %s is planned for %s, want %s", c, r, p.Kernel.Name, kernel)
+	}
+	return p
+}
+
+func config(t *testing.T, text string) net.Config {
+	t.Helper()
+	c, err := net.ParseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func scrambled(t *testing.T, text string, seed uint64) *net.Network {
+	t.Helper()
+	n, err := net.NewScrambled(config(t, text), seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// device says how a launch is emulated.
+type device struct {
+	processors int    // multiprocessors that the positions are shared out to
+	blocks     int    // of the grid; 0: one for each group
+	order      uint32 // of warps and lanes
+}
+
+// emulate answers positions on the emulated device, each row of bytes as the kernel left it. Behind the rows there is
+// room for another, which must stay as it was.
+func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d device) []byte {
+	t.Helper()
+	job := p.Job(len(pos), max(1, d.processors))
+	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
+	positions := make([]byte, p.PositionBytes()*len(pos))
+	p.PutPositions(positions, pos)
+	rows := p.RowBytes() * len(pos)
+	if d.blocks == 0 {
+		d.blocks = job.Groups()
+	}
+	out := e.Run(t, emutest.Launch{
+		Kernel: p.Kernel.Name, Blocks: d.blocks, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
+		Weights: weights, Pos: positions, Out: rows + p.RowBytes(), Scratch: p.Scratch,
+	})
+	if tail := out[rows:]; !bytes.Equal(tail, bytes.Repeat([]byte{0xcd}, len(tail))) {
+		t.Fatalf("%s writes past its %d rows", p.Kernel.Name, len(pos))
+	}
+	return out[:rows]
+}
+
+// read is the answers as a batch.
+func read(t *testing.T, p Plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
+	t.Helper()
+	b := eval.NewBatch(board, len(pos))
+	copy(b.Pos, pos)
+	for i := range pos {
+		if err := p.ReadAnswer(b, i, rows[i*p.RowBytes():(i+1)*p.RowBytes()]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// reference is what nn/net answers.
+func reference(t *testing.T, n *net.Network, board *game.Board, pos []game.Position) *eval.Batch {
+	t.Helper()
+	b := eval.NewBatch(board, len(pos))
+	copy(b.Pos, pos)
+	if err := net.NewEvaluator(n).Evaluate(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// compare holds answers to the bars: at the 99th percentile (of few rows: at most) the probabilities of win, draw and loss
+// are within 0.02 of the reference and the policy's within 0.02; rows sum to one, and nothing is given to illegal moves.
+func compare(t *testing.T, got, want *eval.Batch) {
+	t.Helper()
+	var wdl, policy []float64
+	flips := 0
+	for i, at := range got.Pos {
+		if want.Source[i] == eval.Terminal {
+			continue
+		}
+		wdl = append(wdl, apart(got.WDLRow(i), want.WDLRow(i)))
+		policy = append(policy, apart(got.PolicyRow(i), want.PolicyRow(i)))
+		if best(got.PolicyRow(i)) != best(want.PolicyRow(i)) {
+			flips++
+		}
+		for a, p := range got.PolicyRow(i) {
+			if p != 0 && !got.Board.CanPlay(at, a) {
+				t.Errorf("row %d gives illegal move %d probability %g", i, a, p)
+			}
+		}
+		for name, row := range map[string][]float32{"win, draw and loss": got.WDLRow(i), "policy": got.PolicyRow(i)} {
+			sum := 0.0
+			for _, x := range row {
+				sum += float64(x)
+			}
+			if math.Abs(sum-1) > 1e-6 {
+				t.Errorf("row %d: %s sum to %.9g", i, name, sum)
+			}
+		}
+	}
+	if len(wdl) == 0 {
+		t.Fatal("no row to compare")
+	}
+	slices.Sort(wdl)
+	slices.Sort(policy)
+	at := len(wdl) * 99 / 100
+	t.Logf("%d rows: WDL within %.5f at the 99th percentile, %.5f at most; policy %.5f, %.5f; %d best moves differ",
+		len(wdl), wdl[at], wdl[len(wdl)-1], policy[at], policy[len(policy)-1], flips)
+	if wdl[at] > 0.02 || policy[at] > 0.02 {
+		t.Errorf("99th percentile of the difference: WDL %.5f, policy %.5f, want at most 0.02", wdl[at], policy[at])
+	}
+	if flips*200 > len(wdl)+199 {
+		t.Errorf("%d of %d best moves differ, want at most 0.5%%", flips, len(wdl))
+	}
+}
+
+func apart(x, y []float32) float64 {
+	d := 0.0
+	for i := range x {
+		d = max(d, math.Abs(float64(x[i])-float64(y[i])))
+	}
+	return d
+}
+
+func best(policy []float32) int { return slices.Index(policy, slices.Max(policy)) }
+
+// Every kernel agrees with the reference, on boards and networks of all kinds.
+func TestKernelsAgreeWithReference(t *testing.T) {
+	e := emulator(t)
+	free := game.Rules{Rows: 3, Columns: 3, InARow: 3}
+	for _, test := range []struct {
+		net    string
+		rules  game.Rules
+		shared int
+		kernel string
+		n      int
+	}{
+		{"2x16/8/16", game.Connect4, hopper, "tower_64", 100},
+		{"6x64", game.Connect4, hopper, "tower_64", 40},
+		{"3x50/20/30", game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}, ampere, "tower_64_half", 20},
+		{"2x64", free, hopper, "tower_64", 120},
+		{"1x32", game.Rules{Rows: 10, Columns: 11, InARow: 5, Gravity: true}, hopper, "tower_64", 9},
+		{"10x128", game.Connect4, hopper, "tower_128", 6},
+		{"1x96", game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true}, ampere, "tower_128_half", 40},
+		{"2x100", game.Connect4, geforce, "tower_128_quarter", 3},
+		{"1x256", game.Connect4, hopper, "tower_256", 4},
+		{"2x20/70/9", game.Rules{Rows: 4, Columns: 5, InARow: 3, Gravity: true}, hopper, "tower_256", 8},
+		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 9},
+		{"2x24/130/20", game.Connect4, hopper, "tower_any", 9},
+		{"1x32", game.Rules{Rows: 9, Columns: 9, InARow: 5}, small, "tower_any", 5},
+	} {
+		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
+			n, board := scrambled(t, test.net, 7), game.MustBoard(test.rules)
+			p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
+			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
+			rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 2})
+			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
+		})
+	}
+}
+
+// A row is bitwise the same whatever batch it came in and however threads and blocks are scheduled, and no launch reads
+// what nobody wrote, or writes what it should not.
+func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
+	e := emulator(t)
+	for _, test := range []struct {
+		shared int
+		kernel string
+	}{{hopper, "tower_64"}, {ampere, "tower_64_half"}, {geforce, "tower_64_quarter"}, {small, "tower_any"}} {
+		t.Run(test.kernel, func(t *testing.T) {
+			n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
+			p := plan(t, n.Config(), game.Connect4, test.shared, test.kernel)
+			weights := Pack(p, n)
+			pos := gametest.Positions(gametest.Rand(5), board, 3*p.Boards+2, false)
+			whole := emulate(t, e, p, weights, pos, device{})
+			for name, d := range map[string]device{
+				"descending":               {order: 1},
+				"shuffled":                 {blocks: 3, order: 99},
+				"one block a time":         {blocks: 1},
+				"more blocks than boards":  {blocks: len(pos) + 1, order: 2},
+				"two processors":           {processors: 2},
+				"a processor each":         {processors: len(pos), blocks: 5},
+				"more processors than pos": {processors: 1000, order: 3},
+			} {
+				if !bytes.Equal(whole, emulate(t, e, p, weights, pos, d)) {
+					t.Errorf("%s: rows differ", name)
+				}
+			}
+			for _, cut := range [][2]int{{0, 1}, {1, p.Boards + 1}, {2, len(pos)}} {
+				part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], device{})
+				if !bytes.Equal(part, whole[cut[0]*p.RowBytes():cut[1]*p.RowBytes()]) {
+					t.Errorf("rows %d to %d differ from those of the whole batch", cut[0], cut[1]-1)
+				}
+			}
+		})
+	}
+}
+
+// The sanitised build, of one kernel of tower.h and any.cu each, finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
+func TestSanitised(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	e := build(t, t.TempDir(), emutest.Sanitised, "emu/quarter.cu")
+	for _, test := range []struct {
+		rules  game.Rules
+		shared int
+		kernel string
+	}{
+		{game.Connect4, geforce, "tower_64_quarter"},
+		{game.Rules{Rows: 9, Columns: 9, InARow: 5}, geforce, "tower_64_quarter"},
+		{game.TicTacToe, small, "tower_any"},
+	} {
+		n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(test.rules)
+		p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
+		pos := gametest.Positions(gametest.Rand(5), board, p.Boards+1, true)
+		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
+	}
+}
+
+// A network whose output is not finite gives errors, not numbers.
+func TestNotFinite(t *testing.T) {
+	e := emulator(t)
+	for _, name := range []string{"value.wdl.bias", "policy.logit.bias", "stem.bias"} {
+		n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
+		p := plan(t, n.Config(), game.Connect4, small, "tower_any")
+		n.Weight(name).Float32s()[0] = float32(math.Inf(1))
+		pos := []game.Position{{}}
+		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
+			t.Errorf("infinite %s: answer %x", name, rows)
+		}
+		if err := p.ReadAnswer(eval.NewBatch(board, 1), 0, rows); err == nil {
+			t.Errorf("infinite %s: no error", name)
+		}
+	}
+}
+
+// Where only a win or a draw is possible, rounding both up must not make more than one of them.
+func TestWinAndDrawAreAtMostOne(t *testing.T) {
+	e := emulator(t)
+	n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.TicTacToe)
+	n.Weight("value.wdl.bias").Float32s()[2] = -1000
+	p := plan(t, n.Config(), game.TicTacToe, small, "tower_any")
+	pos := gametest.Positions(gametest.Rand(1), board, 300, true)
+	rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+	got := read(t, p, board, pos, rows)
+	for i := range pos {
+		if wdl := got.WDLRow(i); wdl[0]+wdl[1] > 1 || wdl[2] > 1.0/(1<<24) {
+			t.Errorf("row %d: win, draw, loss %v", i, wdl)
+		}
+	}
+}

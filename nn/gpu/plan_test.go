@@ -1,0 +1,131 @@
+package gpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+func TestPlanChoosesKernel(t *testing.T) {
+	wide := game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true}
+	for _, test := range []struct {
+		net    string
+		rules  game.Rules
+		shared int
+		kernel string
+		boards int
+	}{
+		{"6x64", game.Connect4, hopper, "tower_64", 12},
+		{"6x64", game.Connect4, ampere, "tower_64_half", 6},
+		{"6x64", game.Connect4, geforce, "tower_64_quarter", 3},
+		{"6x64", game.Connect4, small, "tower_any", 1},
+		{"2x16/8/16", game.TicTacToe, hopper, "tower_64", 56},
+		{"10x128", game.Connect4, hopper, "tower_128", 6},
+		{"10x128", game.Connect4, ampere, "tower_128_half", 3},
+		{"10x128", game.Connect4, geforce, "tower_128_quarter", 1},
+		{"10x128", wide, geforce, "tower_any", 1}, // 100 cells in 64 rows
+		{"20x256", game.Connect4, hopper, "tower_256", 3},
+		{"20x256", game.Connect4, ampere, "tower_any", 1},
+		{"6x64", wide, hopper, "tower_64", 5},
+		{"20x256", wide, hopper, "tower_256", 1},
+		{"6x64/33/64", game.Connect4, hopper, "tower_128", 6},     // 66 columns of heads do not fit 64
+		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 4},    // 16284 bytes of features a board
+		{"1x16/32/8192", game.Connect4, ampere, "tower_any", 1},   // 33052 bytes a board fit nowhere
+		{"1x257", game.Connect4, hopper, "tower_any", 1},          // more channels than any tower
+		{"1x16/2000/16", game.TicTacToe, hopper, "tower_any", 1},  // more columns of heads than any tower
+		{"1x2048/2048/8", game.TicTacToe, hopper, "tower_any", 1}, // the largest
+	} {
+		if p := plan(t, config(t, test.net), test.rules, test.shared, test.kernel); p.Boards != test.boards {
+			t.Errorf("%s on %s: %d boards at a time, want %d", test.net, test.rules, p.Boards, test.boards)
+		}
+	}
+}
+
+func TestPlanRefusesWhatIsInvalid(t *testing.T) {
+	valid := config(t, "1x16")
+	if _, err := NewPlan(net.Config{Blocks: 1}, game.Connect4, hopper); err == nil {
+		t.Error("a network without channels is planned for")
+	}
+	if _, err := NewPlan(valid, game.Rules{Rows: 6, InARow: 4}, hopper); err == nil {
+		t.Error("a board without columns is planned for")
+	}
+}
+
+// Every valid network and board has a plan, whose boards fit the kernel.
+func TestPlanFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		c := net.Config{Blocks: 1 + r.IntN(2), Channels: 1 + r.IntN(300), HeadChannels: 1 + r.IntN(150), Hidden: 1 + r.IntN(200)}
+		rules := game.Rules{Rows: 1 + r.IntN(12), Columns: 1 + r.IntN(12), InARow: 4, Gravity: r.IntN(2) == 0}
+		if rules.Validate() != nil {
+			continue
+		}
+		p, err := NewPlan(c, rules, []int{small, geforce, ampere, hopper}[r.IntN(4)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := p.Kernel
+		if p.Boards < 1 || p.Boards*rules.Cells() > k.Rows {
+			t.Errorf("%s on %s by %s: %d boards of %d cells in %d rows", c, rules, k.Name, p.Boards, rules.Cells(), k.Rows)
+		}
+		for n := range 3 * p.Boards {
+			processors := 1 + r.IntN(5)
+			job := p.Job(n, processors)
+			boards, groups := int(job.boards), job.Groups()
+			if boards < 1 || boards > p.Boards || groups*boards < n || groups > 0 && (groups-1)*boards >= n {
+				t.Errorf("%d positions in %d groups of %d, want at most %d", n, groups, boards, p.Boards)
+			}
+			if boards < p.Boards && groups > processors {
+				t.Errorf("%d positions in %d groups of %d on %d processors: more would fit a group", n, groups, boards, processors)
+			}
+		}
+	}
+}
+
+// Weights lie where the kernels look for them: of each layer, input and output the right number, and zeros around.
+func TestPackPlacesWeights(t *testing.T) {
+	n := scrambled(t, "1x20/3/4", 9)
+	p := plan(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16
+	packed := Pack(p, n)
+	// at is a number of a matrix that begins at a byte and has so many outputs.
+	at := func(begin, outputs, in, out int) float32 {
+		tile := in/16*(outputs/16) + out/16
+		k, o := in%16, out%16
+		lane, element := o%8*4+k%8/2, o/8*4+k/8*2+k%2
+		i := begin + tile*512 + lane*16 + element*2
+		return fromBF16(packed[i], packed[i+1])
+	}
+	stem, conv2 := n.Weight("stem.weight").Float32s(), n.Weight("blocks.0.conv2.weight").Float32s()
+	policy := n.Weight("policy.conv.weight").Float32s()
+	first := 2 * 48 * 32        // after the stem
+	second := first + 2*9*32*32 // after conv1
+	heads := second + 2*9*32*32
+	for _, test := range []struct {
+		name      string
+		got, want float32
+	}{
+		{"stem: output 3, plane 4, tap 7", at(0, 32, 7*5+4, 3), stem[(3*5+4)*9+7]},
+		{"stem: output 19, plane 0, tap 0", at(0, 32, 0, 19), stem[19*5*9]},
+		{"stem: no output 20", at(0, 32, 0, 20), 0},
+		{"stem: no input 45", at(0, 32, 45, 3), 0},
+		{"conv2: output 17, input 18, tap 5", at(second, 32, 5*32+18, 17), conv2[(17*20+18)*9+5]},
+		{"conv2: no input 20", at(second, 32, 5*32+20, 17), 0},
+		{"policy.conv: output 2, input 19", at(heads, 16, 19, 5), policy[2*20+19]},
+		{"heads: no output 6", at(heads, 16, 19, 6), 0},
+	} {
+		if test.got != fromBF16(byte(bf16(test.want)), byte(bf16(test.want)>>8)) {
+			t.Errorf("%s: %g, want %g", test.name, test.got, test.want)
+		}
+	}
+	floats := 3*32 + 16 + 2*3*4 + 4 + 3*4 + 3 + 3 + 1
+	if want := heads + 2*32*16 + 4*floats; len(packed) != want {
+		t.Errorf("%d bytes of weights, want %d", len(packed), want)
+	}
+}
+
+func fromBF16(low, high byte) float32 {
+	return math.Float32frombits(uint32(high)<<24 | uint32(low)<<16)
+}
