@@ -30,7 +30,7 @@ var layers = []struct{ pkg, may string }{
 	{"kernels/...", "kernels/..."},
 	{"models", ""},
 	{"nn/net", "engine/game engine/eval kernels/..."},
-	{"nn/train", "engine/game engine/eval engine/record kernels/... nn/net"},
+	{"nn/train/...", "engine/game engine/eval engine/record kernels/... nn/net nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},

@@ -1,0 +1,135 @@
+package train
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// Classes of the gameover head, for the side to move.
+const (
+	NotOver = iota
+	OwnWin
+	OtherWin
+	Draw
+)
+
+// Example is one position to learn from. All of it is for the side to move.
+type Example struct {
+	Position game.Position
+	Policy   []float32  // [A] target, sums to 1 over legal actions; empty where there is none
+	WDL      [3]float32 // target, sums to 1; all 0 where there is none
+	GameOver int        // NotOver, OwnWin, OtherWin or Draw; negative where nothing is to be learned
+	Weight   float32    // of all its targets, 1 for a usual one
+}
+
+// Mirror is the example of the mirror image.
+func (e Example) Mirror(b *game.Board) Example {
+	e.Position = b.Mirror(e.Position)
+	mirrored := make([]float32, len(e.Policy))
+	for a, p := range e.Policy {
+		mirrored[b.MirrorAction(a)] = p
+	}
+	e.Policy = mirrored
+	return e
+}
+
+// Batch is N examples as tensors.
+type Batch struct {
+	board    *game.Board
+	planes   *tensor.Dense // [N,H,W,5]
+	wdl      *tensor.Dense // [N,3] targets times the example's weight
+	gameover *tensor.Dense // [N,4]
+	cells    *tensor.Dense // [N,H*W] the policy, by the cell where a stone would land, top row first; Absent elsewhere
+	planar   []float32     // [5,H,W] of one position
+}
+
+// NewBatch has room for n examples.
+func NewBatch(b *game.Board, n int) *Batch {
+	floats := func(shape ...int) *tensor.Dense {
+		return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...))
+	}
+	return &Batch{
+		board: b, planes: floats(n, b.Rows(), b.Columns(), net.PlaneCount), wdl: floats(n, net.WDLs),
+		gameover: floats(n, net.GameOvers), cells: floats(n, b.Cells()), planar: make([]float32, net.PlanesSize(b, 1)),
+	}
+}
+
+// Fill makes the batch that of the examples, of which there must be exactly as many as it has room for. The error names
+// the example and the field that is wrong.
+func (t *Batch) Fill(examples []Example) error {
+	if n := t.wdl.Shape()[0]; len(examples) != n {
+		return fmt.Errorf("batch of %d has %d examples", n, len(examples))
+	}
+	for i, e := range examples {
+		if err := t.row(i, e); err != nil {
+			return fmt.Errorf("example %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// row writes example i.
+func (t *Batch) row(i int, e Example) error {
+	b := t.board
+	switch {
+	case !(e.Weight >= 0 && e.Weight <= 1e6):
+		return fmt.Errorf("weight is %v, must be 0 to 1e6", e.Weight)
+	case len(e.Policy) != 0 && len(e.Policy) != b.Actions():
+		return fmt.Errorf("policy has %d actions, a board of %v has %d", len(e.Policy), b.Rules(), b.Actions())
+	case e.GameOver >= net.GameOvers:
+		return fmt.Errorf("gameover is %d, want a class below %d", e.GameOver, net.GameOvers)
+	}
+	cells := b.Cells()
+	net.Planes(b, []game.Position{e.Position}, t.planar)
+	planes := t.planes.Float32s()[i*len(t.planar):][:len(t.planar)]
+	for at, v := range t.planar {
+		planes[at%cells*net.PlaneCount+at/cells] = v
+	}
+	wdl := t.wdl.Float32s()[i*net.WDLs:][:net.WDLs]
+	for k, p := range e.WDL {
+		if !(p >= 0 && p <= 1.001) {
+			return fmt.Errorf("win, draw and loss are %v, want probabilities", e.WDL)
+		}
+		wdl[k] = p * e.Weight
+	}
+	over := t.gameover.Float32s()[i*net.GameOvers:][:net.GameOvers]
+	clear(over)
+	if e.GameOver >= 0 {
+		over[e.GameOver] = e.Weight
+	}
+	return t.policy(t.cells.Float32s()[i*cells:][:cells], e)
+}
+
+// policy writes the policy's targets by cell [H*W].
+func (t *Batch) policy(dst []float32, e Example) error {
+	b := t.board
+	for i := range dst {
+		dst[i] = Absent
+	}
+	legal := float32(0)
+	for set := b.Legal(e.Position); !set.IsZero(); set = set.WithoutFirst() {
+		bit := set.First()
+		column, top := bit/(b.Rows()+1), b.Rows()-1-bit%(b.Rows()+1)
+		p := float32(0)
+		if len(e.Policy) > 0 {
+			p = e.Policy[b.Action(bit)]
+		}
+		if !(p >= 0 && p <= 1.001) {
+			return fmt.Errorf("policy is %v, want probabilities", e.Policy)
+		}
+		legal += p
+		dst[top*b.Columns()+column] = p * e.Weight
+	}
+	total := float32(0)
+	for _, p := range e.Policy {
+		total += p
+	}
+	if total != 0 && !(legal > 0.999*total) {
+		return fmt.Errorf("policy %v is for illegal actions", e.Policy)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package train
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+)
+
+// A checkpoint is
+//
+//	magic
+//	4 bytes     length of the header, little-endian
+//	the header  JSON
+//	the data    float32, little-endian: for each tensor of net.Config.Specs the weight, its moving average where there
+//	            is one, and for those that are trained the solver's first and (AdamW) second moment
+//	32 bytes    SHA-256 of all that comes before
+//
+// The random state is not in it: every step's random numbers, and its place in the data, follow from the seed and the
+// step's number.
+const (
+	magic               = "evald checkpoint 1\n"
+	maxCheckpointHeader = 1 << 16
+)
+
+type checkpointHeader struct {
+	Config Config `json:"config"`
+	Step   int    `json:"step"`
+}
+
+// Checkpoint is the whole state of the run as bytes.
+func (t *Trainer) Checkpoint() []byte {
+	header := t.header()
+	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
+	file = append(file, header...)
+	for _, part := range t.state() {
+		for _, v := range part {
+			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(v))
+		}
+	}
+	sum := sha256.Sum256(file)
+	return append(file, sum[:]...)
+}
+
+// header is the configuration and the step as JSON.
+func (t *Trainer) header() []byte {
+	header, err := json.Marshal(checkpointHeader{t.config, t.step})
+	if err != nil {
+		panic(err) // numbers have been validated, so they marshal
+	}
+	return header
+}
+
+// state is all memory that the steps change, in the order of the file.
+func (t *Trainer) state() (parts [][]float32) {
+	for _, s := range t.net.Config().Specs() {
+		parts = append(parts, t.net.Weight(s.Name).Float32s())
+		if t.average != t.net {
+			parts = append(parts, t.average.Weight(s.Name).Float32s())
+		}
+		if m := t.solver.moments[s.Name]; m != nil {
+			parts = append(parts, m.first, m.second)
+		}
+	}
+	return parts
+}
+
+// Restore makes the run go on from a checkpoint of the same configuration. The error says what is wrong with it, and
+// then nothing has changed.
+func (t *Trainer) Restore(file []byte) error {
+	header, data, err := splitCheckpoint(file)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
+	}
+	if field, was, is := difference(header.Config, t.config); field != "" {
+		return fmt.Errorf("checkpoint: it is of a run with %s %v, and now it is %v: give the same again, or begin another run in another folder", field, was, is)
+	}
+	parts, size := t.state(), 0
+	for _, part := range parts {
+		size += 4 * len(part)
+	}
+	if size != len(data) || header.Step < 0 || header.Step > t.config.Steps {
+		return fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, t.config.Steps)
+	}
+	for _, part := range parts {
+		for i := range part {
+			part[i], data = math.Float32frombits(binary.LittleEndian.Uint32(data)), data[4:]
+		}
+	}
+	t.step, t.solver.steps = header.Step, header.Step
+	return nil
+}
+
+// splitCheckpoint checks a file's structure and its sum.
+func splitCheckpoint(file []byte) (h checkpointHeader, data []byte, err error) {
+	rest, ok := bytes.CutPrefix(file, []byte(magic))
+	if !ok {
+		return h, nil, errors.New("the file is no checkpoint of this program's version")
+	}
+	if len(rest) < 4+sha256.Size {
+		return h, nil, fmt.Errorf("the file has %d bytes, which is too few", len(file))
+	}
+	body := file[:len(file)-sha256.Size]
+	if sha256.Sum256(body) != [sha256.Size]byte(file[len(body):]) {
+		return h, nil, errors.New("the file is damaged: its sum is wrong")
+	}
+	length := int(binary.LittleEndian.Uint32(rest))
+	rest = rest[4 : len(rest)-sha256.Size]
+	if length > maxCheckpointHeader || length > len(rest) {
+		return h, nil, fmt.Errorf("its header has %d bytes, which is too many", length)
+	}
+	dec := json.NewDecoder(bytes.NewReader(rest[:length]))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&h); err != nil {
+		return h, nil, fmt.Errorf("its header: %w", err)
+	}
+	return h, rest[length:], nil
+}
+
+// difference is the first field in which two configurations differ, by its JSON name; "" if there is none.
+func difference(a, b Config) (field string, was, is any) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if was, is := x.Field(i).Interface(), y.Field(i).Interface(); was != is {
+			return x.Type().Field(i).Tag.Get("json"), was, is
+		}
+	}
+	return "", nil, nil
+}

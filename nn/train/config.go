@@ -1,0 +1,103 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// Config is all that decides a run's weights, beside its data: the same Config gives the same weights.
+type Config struct {
+	Task      string  `json:"task"`      // in words, for who reads the file; nothing depends on it
+	Network   string  `json:"network"`   // net.ParseConfig, such as 6x64
+	Init      string  `json:"init"`      // the file that the weights begin with, "" for fresh ones
+	Rules     string  `json:"rules"`     // game.ParseRules, such as 7x6x4
+	Records   int64   `json:"records"`   // how many the run learns from, so that it does not go on with others
+	Batch     int     `json:"batch"`     // examples a step
+	Steps     int     `json:"steps"`     // of the whole run
+	LR        float64 `json:"lr"`        // learning rate after the warm-up
+	Schedule  string  `json:"schedule"`  // Cosine or Step
+	Warmup    int     `json:"warmup"`    // steps of a rate that rises from 0
+	Optimizer string  `json:"optimizer"` // AdamW or SGD
+	L2        float64 `json:"l2"`        // decoupled weight decay
+	Clip      float64 `json:"clip"`      // greatest norm of the gradient of all parameters together; 0 is no limit
+	EMA       float64 `json:"ema"`       // decay of the moving average of the weights; 0 is no average
+	Seed      uint64  `json:"seed"`
+	Weights   Weights `json:"weights"` // of the losses
+}
+
+// The values of Config.Schedule and Config.Optimizer.
+const (
+	Cosine = "cosine"
+	Step   = "step"
+	AdamW  = "adamw"
+	SGD    = "sgd"
+)
+
+// Bounds that keep a mistyped number from asking for all memory or all time.
+const (
+	maxBatch = 1 << 16
+	maxSteps = 1 << 30
+)
+
+// Validate says which field is out of range, and gives the network's shape and the board.
+func (c Config) Validate() (net.Config, *game.Board, error) {
+	network, err := net.ParseConfig(c.Network)
+	if err != nil {
+		return network, nil, err
+	}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return network, nil, err
+	}
+	for _, f := range [...]struct {
+		name             string
+		value, low, high float64
+	}{
+		{"batch", float64(c.Batch), 1, maxBatch},
+		{"steps", float64(c.Steps), 1, maxSteps},
+		{"lr", c.LR, 1e-9, 10},
+		{"warmup", float64(c.Warmup), 0, float64(c.Steps)},
+		{"l2", c.L2, 0, 1},
+		{"clip", c.Clip, 0, math.MaxFloat32},
+		{"ema", c.EMA, 0, 0.999999},
+	} {
+		if !(f.value >= f.low && f.value <= f.high) {
+			return network, nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)
+		}
+	}
+	if c.Schedule != Cosine && c.Schedule != Step {
+		return network, nil, fmt.Errorf("schedule is %q, want %s or %s", c.Schedule, Cosine, Step)
+	}
+	if c.Optimizer != AdamW && c.Optimizer != SGD {
+		return network, nil, fmt.Errorf("optimizer is %q, want %s or %s", c.Optimizer, AdamW, SGD)
+	}
+	b, err := game.NewBoard(rules)
+	return network, b, err
+}
+
+// Rate is the learning rate of a step, counted from 0: it rises in a line over Warmup steps, and then either falls in
+// half a cosine to 0 at the end, or is cut to a tenth at 60% of the steps and again at 85%.
+func (c Config) Rate(step int) float64 {
+	if step < c.Warmup {
+		return c.LR * float64(step+1) / float64(c.Warmup+1)
+	}
+	if c.Schedule == Cosine {
+		done := float64(step-c.Warmup) / float64(max(1, c.Steps-c.Warmup))
+		return c.LR * (1 + math.Cos(math.Pi*done)) / 2
+	}
+	rate := c.LR
+	for _, cut := range [...]float64{0.6, 0.85} {
+		if float64(step) >= cut*float64(c.Steps) {
+			rate /= 10
+		}
+	}
+	return rate
+}
+
+// decay is the moving average's at a step: smaller at first, when the average would hold on to the initial weights.
+func (c Config) decay(step int) float64 {
+	return min(c.EMA, float64(1+step)/float64(10+step))
+}

@@ -1,0 +1,59 @@
+package train
+
+import (
+	"context"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// measureBatch is how many positions are measured at once.
+const measureBatch = 1024
+
+// Measure is the losses and the accuracy of a network on so many examples of the source, rounded up to whole batches of
+// 1024. progress, where it is not nil, hears how many are done.
+func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
+	var all Losses
+	g, err := newGraph(n, b, measureBatch, w, false, 0)
+	if err != nil {
+		return all, err
+	}
+	defer g.close()
+	batch := make([]Example, measureBatch)
+	for step := 0; step*measureBatch < examples; step++ {
+		if err := ctx.Err(); err != nil {
+			return all, err
+		}
+		if err := source(step, batch); err != nil {
+			return all, err
+		}
+		if err := g.batch.Fill(batch); err != nil {
+			return all, err
+		}
+		seen, err := g.run()
+		if err != nil {
+			return all, err
+		}
+		all.add(seen)
+		if progress != nil {
+			progress((step + 1) * measureBatch)
+		}
+	}
+	return all, nil
+}
+
+// add counts another batch's losses in.
+func (l *Losses) add(other *Losses) {
+	for _, t := range [...]struct {
+		sum  **Term
+		term *Term
+	}{{&l.WDL, other.WDL}, {&l.Policy, other.Policy}, {&l.GameOver, other.GameOver}} {
+		if t.term == nil {
+			continue
+		}
+		if *t.sum == nil {
+			*t.sum = &Term{}
+		}
+		(*t.sum).Add(t.term)
+	}
+}

@@ -1,0 +1,169 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
+
+// Records are read in chunks, in a random order that is another in each pass over the files; so many chunks are in
+// memory at once and shuffled among each other.
+const (
+	chunkRows   = 4096
+	groupChunks = 16
+)
+
+// Records is the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent
+// use.
+type Records struct {
+	reader     *record.Reader
+	board      *game.Board
+	seed       uint64
+	heuristics bool
+
+	pass     int       // of chunks
+	chunks   []int     // in the order of the pass
+	group    int       // of examples, -1 for none
+	examples []Example // of the group in memory, shuffled
+	ignored  int       // of them: answered by heuristics
+}
+
+// OpenRecords opens files of one game's records. Those that a heuristic answered, and not a network, a search or a
+// solver, are learned from only with heuristics set. Close it.
+func OpenRecords(b *game.Board, seed uint64, heuristics bool, paths ...string) (*Records, error) {
+	reader, err := record.Open(paths...)
+	if err != nil {
+		return nil, err
+	}
+	if reader.Rows() == 0 {
+		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
+	}
+	r := &Records{reader: reader, board: b, seed: seed, heuristics: heuristics, pass: -1}
+	if _, err := r.example(0, 0); err != nil { // what is wrong with the first is said now
+		return nil, errors.Join(err, reader.Close())
+	}
+	return r, nil
+}
+
+// Ignored is how many of the examples in memory count for nothing because heuristics answered them.
+func (r *Records) Ignored() (ignored, of int) { return r.ignored, len(r.examples) }
+
+// Rows is the number of records in all files.
+func (r *Records) Rows() int64 { return r.reader.Rows() }
+
+// Close closes the files.
+func (r *Records) Close() error { return r.reader.Close() }
+
+// Source is the records as batches: step s has the examples from s*len(dst) on, pass after pass.
+func (r *Records) Source(step int, dst []Example) error {
+	for i := range dst {
+		at := int64(step)*int64(len(dst)) + int64(i)
+		e, err := r.example(int(at/r.Rows()), at%r.Rows())
+		if err != nil {
+			return err
+		}
+		dst[i] = e
+	}
+	return nil
+}
+
+// example is example number at of a pass.
+func (r *Records) example(pass int, at int64) (Example, error) {
+	if pass != r.pass {
+		r.chunks = randomOf(r.seed, forShuffling, pass).Perm(int((r.Rows() + chunkRows - 1) / chunkRows))
+		r.pass, r.group = pass, -1
+	}
+	for group := 0; ; group++ {
+		some := r.chunks[group*groupChunks : min((group+1)*groupChunks, len(r.chunks))]
+		size := int64(0)
+		for _, c := range some {
+			size += r.chunkSize(c)
+		}
+		if at >= size {
+			at -= size
+			continue
+		}
+		if group != r.group {
+			if err := r.load(some, rand.New(rand.NewPCG(r.seed, uint64(pass)<<32+uint64(group)))); err != nil {
+				return Example{}, err
+			}
+			r.group = group
+		}
+		return r.examples[at], nil
+	}
+}
+
+func (r *Records) chunkSize(c int) int64 { return min(chunkRows, r.Rows()-int64(c)*chunkRows) }
+
+// load reads chunks and shuffles their examples.
+func (r *Records) load(chunks []int, random *rand.Rand) error {
+	r.group, r.examples, r.ignored = -1, r.examples[:0], 0
+	use := false
+	var rec record.Record
+	for _, c := range chunks {
+		if err := r.reader.SeekRow(int64(c) * chunkRows); err != nil {
+			return err
+		}
+		for i := range r.chunkSize(c) {
+			if err := r.reader.Next(&rec); err != nil {
+				return err
+			}
+			if rec.Rules != r.board.Rules() {
+				return fmt.Errorf("records: row %d is of %v, and the run is one of %v: a run learns one game", int64(c)*chunkRows+i, rec.Rules, r.board.Rules())
+			}
+			e := r.convert(&rec)
+			use = use || e.Weight > 0
+			if e.Weight == 0 && rec.Weight > 0 {
+				r.ignored++
+			}
+			r.examples = append(r.examples, e)
+		}
+	}
+	if !use {
+		return fmt.Errorf("records: of %d none counts: %d were answered by heuristics, the others have weight 0", len(r.examples), r.ignored)
+	}
+	random.Shuffle(len(r.examples), func(i, j int) { r.examples[i], r.examples[j] = r.examples[j], r.examples[i] })
+	return nil
+}
+
+// convert makes an example of a record: the policy is the shares of visits, win, draw and loss are the game's outcome.
+func (r *Records) convert(rec *record.Record) Example {
+	e := Example{Position: rec.Position, GameOver: int(rec.GameOver), Weight: rec.Weight}
+	if !r.heuristics && !learnable(rec.Source) {
+		e.Weight = 0
+	}
+	e.WDL[1-rec.Z] = 1
+	total := 0.0
+	for _, v := range rec.Visits {
+		total += float64(v)
+	}
+	if total > 0 {
+		e.Policy = make([]float32, len(rec.Visits))
+		for a, v := range rec.Visits {
+			e.Policy[a] = float32(float64(v) / total)
+		}
+	}
+	return e
+}
+
+// learnable reports whether what this source said is worth learning without asking.
+func learnable(s eval.Source) bool {
+	return s.Network() || s == eval.Terminal || s == eval.Searched || s == eval.Solved
+}
+
+// WithRule is a source of which an eighth of each batch, the last examples, are RulePositions: records of play hardly
+// ever show a finished game. Of those that are not finished only the gameover head learns.
+func WithRule(s Source, b *game.Board, seed uint64) Source {
+	rule := RulePositions(b, seed)
+	return func(step int, dst []Example) error {
+		share := len(dst) / 8
+		if err := s(step, dst[:len(dst)-share]); err != nil {
+			return err
+		}
+		return rule(step, dst[len(dst)-share:])
+	}
+}

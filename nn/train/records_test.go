@@ -1,0 +1,141 @@
+package train
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record"
+)
+
+// writeRecords writes n records whose weights number them, 1 to n.
+func writeRecords(t *testing.T, b *game.Board, n int, source eval.Source) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "r.parquet")
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for i, p := range gametest.Positions(gametest.Rand(1), b, n, true) {
+		rec := record.Record{
+			Rules: b.Rules(), Position: p, Q: 0.5, Z: int8(i%3 - 1), GameOver: record.GameOver(b, p), Ply: p.Plies(),
+			Source: source, Weight: float32(i + 1),
+		}
+		if rec.GameOver == record.NotOver {
+			rec.Visits = make([]uint32, b.Actions())
+			for a := range rec.Visits {
+				if b.CanPlay(p, a) {
+					rec.Visits[a] = uint32(1 + a)
+				}
+			}
+		}
+		if err := w.Write(&rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Each pass has every record once, in another order, and any step can be asked for at any time.
+func TestRecords(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	const rows, batch = 3*chunkRows + 100, 644 // 19.24 batches a pass
+	path := writeRecords(t, b, rows, eval.Searched)
+	open := func() *Records {
+		r, err := OpenRecords(b, 5, false, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	r := open()
+	var order []int
+	dst := make([]Example, batch)
+	for step := range 2*rows/batch + 1 {
+		if err := r.Source(step, dst); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range dst {
+			order = append(order, int(e.Weight))
+		}
+	}
+	seen := map[int]int{}
+	for _, w := range order[:rows] {
+		seen[w]++
+	}
+	if len(seen) != rows {
+		t.Errorf("a pass over %d records has %d different ones", rows, len(seen))
+	}
+	if cmp.Equal(order[:100], order[rows:rows+100]) {
+		t.Error("both passes begin with the same records")
+	}
+	late := open()
+	if err := late.Source(21, dst); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range dst {
+		if int(e.Weight) != order[21*batch+i] {
+			t.Fatalf("example %d of step 21 is record %v when nothing came before it, want %d", i, e.Weight, order[21*batch+i])
+		}
+	}
+}
+
+func TestRecordsConvert(t *testing.T) {
+	r := &Records{}
+	got := r.convert(&record.Record{Visits: []uint32{0, 3, 1}, Z: -1, GameOver: record.OtherWin, Source: eval.Bitsquares, Weight: 2})
+	want := Example{Policy: []float32{0, 0.75, 0.25}, WDL: [3]float32{0, 0, 1}, GameOver: OtherWin}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for source, learned := range map[eval.Source]bool{
+		eval.CPU: true, eval.Cached: true, eval.Terminal: true, eval.Searched: true, eval.Solved: true, eval.None: false, eval.Rollout: false,
+	} {
+		if learnable(source) != learned {
+			t.Errorf("records of source %v are learned from: %t, want %t", source, !learned, learned)
+		}
+	}
+}
+
+func TestRecordsRefuses(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	dst := make([]Example, 4)
+	for want, open := range map[string]func() (*Records, error){
+		"10 were answered by heuristics": func() (*Records, error) {
+			return OpenRecords(b, 1, false, writeRecords(t, b, 10, eval.Bitsquares))
+		},
+		"a run learns one game": func() (*Records, error) {
+			return OpenRecords(b, 1, true, writeRecords(t, game.MustBoard(game.TicTacToe), 10, eval.CPU))
+		},
+		"there are none": func() (*Records, error) { return OpenRecords(b, 1, true, writeRecords(t, b, 0, eval.CPU)) },
+	} {
+		r, err := open()
+		if err == nil {
+			err = r.Source(0, dst)
+			r.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+	r, err := OpenRecords(b, 1, true, writeRecords(t, b, 10, eval.Bitsquares))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if ignored, of := r.Ignored(); ignored != 0 || of != 10 {
+		t.Errorf("%d of %d examples are ignored, want 0 of 10", ignored, of)
+	}
+	if err := WithRule(r.Source, b, 1)(0, make([]Example, 16)); err != nil {
+		t.Error(err)
+	}
+}

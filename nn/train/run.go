@@ -1,0 +1,210 @@
+package train
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/train/tensorboard"
+)
+
+// The files of a run's folder, beside TensorBoard's.
+const (
+	ConfigFile     = "config.json"
+	CheckpointFile = "checkpoint"
+	NetworkFile    = "network.safetensors"
+	MetricsFile    = "metrics.jsonl"
+	lockFile       = "lock"
+)
+
+var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
+
+// Run is a run in a folder: what can go on is there, and so is what it has learned. Close it.
+type Run struct {
+	*Trainer
+	dir     string
+	lock    *os.File
+	metrics *os.File
+	events  *os.File
+	board   *tensorboard.Writer
+	means   means
+}
+
+// OpenRun begins a run in a folder, which is made where there is none, or goes on with the one that is there. Arguments
+// are as in New.
+func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
+	r := &Run{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.Trainer, err = New(c, initial, source, threads); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if r.lock, err = os.OpenFile(r.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, err
+	}
+	if err := lock(r.lock); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := r.restore(); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := renameio.WriteFile(r.path(ConfigFile), append(text, '\n'), 0o644); err != nil {
+		return nil, err
+	}
+	return r, r.openMetrics()
+}
+
+func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
+
+// restore goes on from the folder's checkpoint, if there is one.
+func (r *Run) restore() error {
+	file, err := os.ReadFile(r.path(CheckpointFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.Restore(file)
+}
+
+// openMetrics leaves those metrics in the file that are of steps before the checkpoint's, and begins a file of
+// TensorBoard's.
+func (r *Run) openMetrics() error {
+	path := r.path(MetricsFile)
+	old, err := ReadMetrics(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var kept bytes.Buffer
+	encode := json.NewEncoder(&kept)
+	for _, m := range old {
+		if m.Step <= r.Done() {
+			if err := encode.Encode(m); err != nil {
+				return err
+			}
+		}
+	}
+	if err := renameio.WriteFile(path, kept.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if r.metrics, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	now := time.Now()
+	name := fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)
+	if r.events, err = os.Create(r.path(name)); err != nil {
+		return err
+	}
+	r.board, err = tensorboard.NewWriter(r.events, now, r.Done()+1)
+	return err
+}
+
+// Train makes the steps that are missing. It saves the run every so often and at its end, also when it ends early: with
+// a cancelled context, whose error it returns, or with any other. progress, where it is not nil, hears of every step.
+func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
+	saved := time.Now()
+	for r.Done() < r.config.Steps && err == nil {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var report Report
+		if report, err = r.Step(); err != nil {
+			return err // its weights are not worth keeping
+		}
+		err = r.note(report)
+		if progress != nil {
+			progress(report)
+		}
+		if time.Since(saved) > saveEvery {
+			err = errors.Join(err, r.Save())
+			saved = time.Now()
+		}
+	}
+	return errors.Join(err, r.Save())
+}
+
+// trainingKey is the network's metadata about the run: what the checkpoint's header has.
+const trainingKey = "evald.training"
+
+// Save writes the network and the checkpoint.
+func (r *Run) Save() error {
+	r.Network().Metadata[trainingKey] = string(r.header())
+	if err := r.Network().WriteFile(r.path(NetworkFile)); err != nil {
+		return err
+	}
+	return renameio.WriteFile(r.path(CheckpointFile), r.Checkpoint(), 0o644)
+}
+
+// note counts a step in, and writes the metrics when it is time.
+func (r *Run) note(report Report) error {
+	r.means.add(report)
+	every := min(max(1, r.config.Steps/400), 100)
+	if report.Step%every != 0 && report.Step != r.config.Steps {
+		return nil
+	}
+	m := r.means.metrics(report, r.config.Batch)
+	r.means = means{}
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if _, err := r.metrics.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	return r.board.Scalars(time.Now(), report.Step, m.scalars()...)
+}
+
+// Close gives memory, files and goroutines back. It saves nothing.
+func (r *Run) Close() (err error) {
+	if r.Trainer != nil {
+		r.Trainer.Close()
+	}
+	for _, f := range []*os.File{r.metrics, r.events, r.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// ReadMetrics reads a run's metrics, in the order of steps. A last line that a kill has torn is left out.
+func ReadMetrics(path string) (all []Metrics, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var m Metrics
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			if !lines.Scan() {
+				break
+			}
+			return nil, fmt.Errorf("%s: line %d: %w", path, len(all)+1, err)
+		}
+		all = append(all, m)
+	}
+	return all, lines.Err()
+}

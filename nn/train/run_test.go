@@ -1,0 +1,203 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func openRun(t testing.TB, dir string, c Config) *Run {
+	t.Helper()
+	r, err := OpenRun(dir, c, nil, testSource(c), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func read(t testing.TB, dir, name string) []byte {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// wholeRun is the folder of a run that nothing has disturbed.
+func wholeRun(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := openRun(t, dir, testConfig()).Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// sameRun compares the network and the steps of the metrics.
+func sameRun(t *testing.T, want, got string) {
+	t.Helper()
+	if !bytes.Equal(read(t, want, NetworkFile), read(t, got, NetworkFile)) {
+		t.Error("the network's file is another")
+	}
+	metrics, err := ReadMetrics(filepath.Join(got, MetricsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range metrics {
+		if m.Step != i+1 || m.WDL == nil || !(m.WDL.Loss > 0) {
+			t.Fatalf("line %d of the metrics is of step %d: %+v", i+1, m.Step, m)
+		}
+	}
+	if len(metrics) != testConfig().Steps {
+		t.Errorf("metrics have %d lines, want %d", len(metrics), testConfig().Steps)
+	}
+}
+
+func TestRunInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := openRun(t, dir, testConfig())
+	err := r.Train(ctx, time.Hour, func(r Report) {
+		if r.Step == 17 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
+		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
+	}
+	if _, err := OpenRun(dir, testConfig(), nil, testSource(testConfig()), 1); !errors.Is(err, errInUse) {
+		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openRun(t, dir, testConfig())
+	if again.Done() != 17 {
+		t.Fatalf("goes on after %d steps, want 17", again.Done())
+	}
+	if err := again.Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameRun(t, wholeRun(t), dir)
+}
+
+const killedDir = "EVALD_TEST_KILLED" // the folder of the run that kills itself
+
+// A run is killed in its 17th step, when the checkpoint is one of the 16th and the metrics' last line is torn.
+func TestRunKilled(t *testing.T) {
+	if dir := os.Getenv(killedDir); dir != "" {
+		r := openRun(t, dir, testConfig())
+		err := r.Train(t.Context(), 0, func(report Report) {
+			if report.Step == 17 {
+				r.metrics.WriteString(`{"step":`)
+				self, err := os.FindProcess(os.Getpid())
+				if err == nil {
+					err = self.Kill()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				select {} // the signal is on its way
+			}
+		})
+		t.Fatalf("the run lives on: %v", err)
+	}
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestRunKilled$")
+	child.Env = append(os.Environ(), killedDir+"="+dir)
+	out, err := child.CombinedOutput()
+	if err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the run ended with %v: %s", err, out)
+	}
+	r := openRun(t, dir, testConfig())
+	if r.Done() != 16 {
+		t.Fatalf("goes on after %d steps, want 16", r.Done())
+	}
+	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameRun(t, wholeRun(t), dir)
+}
+
+func TestRunRefuses(t *testing.T) {
+	dir := t.TempDir()
+	r := openRun(t, dir, testConfig())
+	if err := r.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(c Config, want string) {
+		t.Helper()
+		if _, err := OpenRun(dir, c, nil, testSource(c), 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+	c := testConfig()
+	c.Seed = 8
+	refused(c, "it is of a run with seed 7, and now it is 8")
+	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), []byte("torn"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused(testConfig(), "remove it to begin anew")
+}
+
+// What is wrong with a configuration is named.
+func TestConfigRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"network config":     func(c *Config) { c.Network = "6" },
+		"rules":              func(c *Config) { c.Rules = "7" },
+		"batch is 0":         func(c *Config) { c.Batch = 0 },
+		"steps is 0":         func(c *Config) { c.Steps, c.Warmup = 0, 0 },
+		"lr is -1":           func(c *Config) { c.LR = -1 },
+		"warmup is 41":       func(c *Config) { c.Warmup = 41 },
+		"ema is 1":           func(c *Config) { c.EMA = 1 },
+		"schedule is":        func(c *Config) { c.Schedule = "none" },
+		"optimizer is":       func(c *Config) { c.Optimizer = "" },
+		"weights of the los": func(c *Config) { c.Weights = Weights{} },
+	} {
+		c := testConfig()
+		change(&c)
+		if _, err := New(c, nil, nil, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+	c := testConfig()
+	if _, err := New(c, scrambled(t, "2x4/4/6", 1), nil, 1); err == nil || !strings.Contains(err.Error(), "2x4/4/6") {
+		t.Errorf("a network of another shape to begin with gives %v", err)
+	}
+}
+
+// BenchmarkStep is what peer.py measures in PyTorch: steps of a 6x64 network on batches of 256.
+func BenchmarkStep(b *testing.B) {
+	c := testConfig()
+	c.Network, c.Rules, c.Batch, c.Steps = "6x64", "7x6x4", 256, 1<<20
+	_, board, err := c.Validate()
+	if err != nil {
+		b.Fatal(err)
+	}
+	examples := randomExamples(1, board, c.Batch)
+	tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tr.Close()
+	steps(b, tr, 1)
+	cpu := cpuTime()
+	for b.Loop() {
+		steps(b, tr, 1)
+	}
+	b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
+	if used := (cpuTime() - cpu).Seconds(); used > 0 {
+		b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
+	}
+}

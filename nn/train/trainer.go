@@ -1,0 +1,164 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// Source fills dst with the examples of a step, counted from 0. The same step always has the same examples, which is
+// what lets a run go on where it was killed.
+type Source func(step int, dst []Example) error
+
+// Trainer does the steps of one run. It is not safe for concurrent use.
+type Trainer struct {
+	config   Config
+	board    *game.Board
+	net      *net.Network // what the steps change
+	average  *net.Network // the moving average, or net itself
+	graph    *graph
+	solver   *solver
+	source   Source
+	examples []Example
+	step     int // done
+}
+
+// Report is one step.
+type Report struct {
+	Step  int // counted from 1
+	Began time.Time
+	Rate  float64
+	Norm  float64 // of the gradient, before it was cut
+	Losses
+}
+
+// New prepares a run. It begins with a copy of the given network, which must have the configuration's shape, or with a
+// fresh one where that is nil. threads is how many goroutines the kernels use, 0 for all; nothing depends on it. Close
+// the Trainer.
+func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, error) {
+	shape, board, err := c.Validate()
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch)}
+	switch {
+	case initial == nil:
+		if t.net, err = net.New(shape, c.Seed); err != nil {
+			return nil, err
+		}
+	case initial.Config() != shape:
+		return nil, fmt.Errorf("the network to begin with is %v, and the configuration says %v", initial.Config(), shape)
+	default:
+		t.net = clone(initial)
+	}
+	t.average = t.net
+	if c.EMA > 0 {
+		t.average = clone(t.net)
+	}
+	if t.graph, err = newGraph(t.net, board, c.Batch, c.Weights, true, threads); err != nil {
+		return nil, err
+	}
+	t.solver = &solver{adam: c.Optimizer == AdamW, clip: c.Clip, decay: c.L2, moments: map[string]*moments{}}
+	for _, p := range t.graph.params {
+		m := &moments{first: make([]float32, p.Shape().TotalSize())}
+		if t.solver.adam {
+			m.second = make([]float32, len(m.first))
+		}
+		t.solver.moments[p.Name()] = m
+	}
+	return t, nil
+}
+
+// Close ends the kernels' goroutines. It may be called twice.
+func (t *Trainer) Close() { t.graph.close() }
+
+// Done is how many steps have been made.
+func (t *Trainer) Done() int { return t.step }
+
+// Network is what the run has learned so far: the moving average of the weights. It changes with every step.
+func (t *Trainer) Network() *net.Network { return t.average }
+
+// Step makes one step: a batch from the source, of which each example is mirrored or not, its losses, their gradient,
+// the solver.
+func (t *Trainer) Step() (Report, error) {
+	report, err := t.doStep()
+	if err != nil {
+		return report, fmt.Errorf("step %d: %w", t.step+1, err)
+	}
+	t.step++
+	return report, nil
+}
+
+func (t *Trainer) doStep() (r Report, err error) {
+	began := time.Now()
+	if err := t.source(t.step, t.examples); err != nil {
+		return r, err
+	}
+	random := randomOf(t.config.Seed, forMirrors, t.step)
+	for i := range t.examples {
+		if random.IntN(2) == 1 {
+			t.examples[i] = t.examples[i].Mirror(t.board)
+		}
+	}
+	if err := t.graph.batch.Fill(t.examples); err != nil {
+		return r, err
+	}
+	losses, err := t.graph.run()
+	if err != nil {
+		return r, err
+	}
+	t.solver.rate = t.config.Rate(t.step)
+	if err := t.solver.Step(gorgonia.NodesToValueGrads(t.graph.params)); err != nil {
+		return r, err
+	}
+	if t.average != t.net {
+		keep := float32(t.config.decay(t.step))
+		for _, p := range t.graph.params {
+			follow(t.average.Weight(p.Name()).Float32s(), floats(p.Value()), keep)
+		}
+	}
+	return Report{t.step + 1, began, t.solver.rate, t.solver.norm, *losses}, nil
+}
+
+// follow moves an average towards values.
+func follow(average, values []float32, keep float32) {
+	for i, v := range values {
+		average[i] = keep*average[i] + (1-keep)*v
+	}
+}
+
+// clone is a network with memory of its own.
+func clone(n *net.Network) *net.Network {
+	weights := map[string]*tensor.Dense{}
+	for _, s := range n.Config().Specs() {
+		weights[s.Name] = tensor.New(tensor.WithShape(s.Shape...), tensor.WithBacking(slices.Clone(n.Weight(s.Name).Float32s())))
+	}
+	c, err := net.FromWeights(n.Config(), weights)
+	if err != nil {
+		panic(err) // n was a network
+	}
+	maps.Copy(c.Metadata, n.Metadata)
+	return c
+}
+
+// What random numbers are for: each use has a sequence of its own for every step.
+const (
+	forMirrors = iota + 1
+	forLearning
+	forMeasuring
+	forShuffling
+	forShare
+)
+
+// randomOf is the random numbers of one use at one step.
+func randomOf(seed uint64, use, step int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(use)<<40+uint64(step)))
+}

@@ -1,0 +1,461 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/nn/net"
+)
+
+func testConfig() Config {
+	return Config{
+		Network: "1x4/4/6", Rules: "4x4x3", Batch: 16, Steps: 40, LR: 0.01, Schedule: Cosine, Warmup: 4,
+		Optimizer: AdamW, L2: 0.01, Clip: 1, EMA: 0.9, Seed: 7, Weights: Weights{1, 1, 1},
+	}
+}
+
+// testSource is random examples for each step.
+func testSource(c Config) Source {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		panic(err)
+	}
+	b := game.MustBoard(rules)
+	return func(step int, dst []Example) error {
+		copy(dst, randomExamples(uint64(step), b, len(dst)))
+		return nil
+	}
+}
+
+func newTrainer(t testing.TB, c Config, threads int) *Trainer {
+	t.Helper()
+	tr, err := New(c, nil, testSource(c), threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tr.Close)
+	return tr
+}
+
+func steps(t testing.TB, tr *Trainer, n int) (last Report) {
+	t.Helper()
+	for range n {
+		var err error
+		if last, err = tr.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return last
+}
+
+func weightsOf(t testing.TB, n *net.Network) []byte {
+	t.Helper()
+	file, err := n.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A run that goes on from a checkpoint ends with the same bytes as one that was never stopped, whatever the number of
+// threads.
+func TestResume(t *testing.T) {
+	for _, optimizer := range []string{AdamW, SGD} {
+		c := testConfig()
+		c.Optimizer = optimizer
+		whole := newTrainer(t, c, 1)
+		steps(t, whole, c.Steps)
+
+		first := newTrainer(t, c, 2)
+		steps(t, first, 17)
+		second := newTrainer(t, c, 3)
+		steps(t, second, 3) // whatever it was before
+		if err := second.Restore(first.Checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		if second.Done() != 17 {
+			t.Fatalf("restored at step %d, want 17", second.Done())
+		}
+		steps(t, second, c.Steps-17)
+		if !bytes.Equal(weightsOf(t, whole.Network()), weightsOf(t, second.Network())) {
+			t.Errorf("%s: the run that was stopped has other weights", optimizer)
+		}
+		if !bytes.Equal(whole.Checkpoint(), second.Checkpoint()) {
+			t.Errorf("%s: the run that was stopped has another state", optimizer)
+		}
+		if bytes.Equal(weightsOf(t, whole.net), weightsOf(t, whole.average)) {
+			t.Error("the moving average is the weights themselves")
+		}
+	}
+}
+
+// Whatever is wrong with a checkpoint is an error, and the run is as before.
+func TestRestoreRefuses(t *testing.T) {
+	tr := newTrainer(t, testConfig(), 1)
+	steps(t, tr, 2)
+	good := tr.Checkpoint()
+	other := testConfig()
+	other.LR = 0.02
+	otherTrainer := newTrainer(t, other, 1)
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 4
+	for _, test := range []struct {
+		name, want string
+		file       []byte
+	}{
+		{"empty", "no checkpoint", nil},
+		{"network", "no checkpoint", weightsOf(t, tr.Network())},
+		{"magic only", "too few", []byte(magic)},
+		{"truncated", "damaged", good[:len(good)-1]},
+		{"flipped bit", "damaged", flipped},
+		{"longer", "damaged", append(bytes.Clone(good), 0)},
+		{"foreign", "lr 0.02", otherTrainer.Checkpoint()},
+	} {
+		err := tr.Restore(test.file)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error is %v, want one about %q", test.name, err, test.want)
+		}
+		if !bytes.Equal(tr.Checkpoint(), good) {
+			t.Fatalf("%s: the run has changed", test.name)
+		}
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	tr, err := New(testConfig(), nil, testSource(testConfig()), 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer tr.Close()
+	good := tr.Checkpoint()
+	f.Add(good)
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if err := tr.Restore(file); err == nil && !bytes.Equal(tr.Checkpoint(), file) {
+			t.Error("a checkpoint was accepted that is not the run's state")
+		}
+	})
+}
+
+// A few examples are learned by heart.
+func TestOverfit(t *testing.T) {
+	for _, optimizer := range []string{AdamW, SGD} {
+		c := testConfig()
+		c.Network, c.Steps, c.Optimizer, c.L2, c.EMA, c.Warmup = "2x8/8/16", 150, optimizer, 0, 0, 5
+		if optimizer == SGD {
+			c.LR = 0.05
+		}
+		b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
+		var examples []Example
+		for i, e := range randomExamples(3, b, c.Batch) {
+			e.WDL, e.GameOver, e.Weight = [3]float32{}, i%4, 1
+			e.WDL[i%3] = 1
+			best := -1
+			for a := range e.Policy {
+				if b.CanPlay(e.Position, a) {
+					best = a
+				}
+			}
+			if best >= 0 {
+				clear(e.Policy)
+				e.Policy[best] = 1
+			}
+			examples = append(examples, e)
+		}
+		tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		first := steps(t, tr, 1).Total
+		last := steps(t, tr, c.Steps-1)
+		if first < 2 || last.Total > 0.25*first {
+			t.Errorf("%s: loss goes from %.3f to %.3f, want to less than a quarter", optimizer, first, last.Total)
+		}
+		t.Logf("%s: %.6f to %.6f", optimizer, first, last.Total)
+	}
+}
+
+// The losses of mirror images under a network whose kernels are mirrored are the same.
+func TestMirror(t *testing.T) {
+	for _, b := range gametest.Boards()[:5] {
+		n := scrambled(t, "1x4/3/5", 4)
+		examples := randomExamples(5, b, 8)
+		plain, _ := gradients(t, testGraph(t, n, b, examples, Weights{1, 1, 1}))
+		for i, e := range examples {
+			examples[i] = e.Mirror(b)
+			if back := examples[i].Mirror(b); back.Position != e.Position {
+				t.Fatal("the mirror image of a mirror image is another position")
+			}
+		}
+		for _, s := range n.Config().Specs() {
+			if w := n.Weight(s.Name).Float32s(); len(s.Shape) == 4 && s.Shape[3] == 3 {
+				for i := 0; i < len(w); i += 3 {
+					w[i], w[i+2] = w[i+2], w[i]
+				}
+			}
+		}
+		mirrored, _ := gradients(t, testGraph(t, n, b, examples, Weights{1, 1, 1}))
+		near(t, b.Rules().String()+" loss", mirrored.Total, plain.Total, 1e-5)
+		near(t, b.Rules().String()+" policy loss", mirrored.Policy.Loss, plain.Policy.Loss, 1e-5)
+	}
+}
+
+func TestRate(t *testing.T) {
+	c := Config{LR: 1, Steps: 110, Warmup: 10, Schedule: Cosine}
+	for step, want := range map[int]float64{0: 1.0 / 11, 9: 10.0 / 11, 10: 1, 35: 0.85355339, 60: 0.5, 109: 0.00024672} {
+		near(t, "cosine", c.Rate(step), want, 1e-7)
+	}
+	c = Config{LR: 2, Steps: 100, Schedule: Step}
+	for step, want := range map[int]float64{0: 2, 59: 2, 60: 0.2, 84: 0.2, 85: 0.02, 99: 0.02} {
+		near(t, "step", c.Rate(step), want, 1e-12)
+	}
+	c.EMA = 0.99
+	near(t, "first decay", c.decay(0), 0.1, 1e-12)
+	near(t, "late decay", c.decay(10000), 0.99, 0)
+}
+
+// param is a parameter for the solver alone.
+type param struct {
+	name    string
+	w, grad *tensor.Dense
+}
+
+func (p param) Value() gorgonia.Value         { return p.w }
+func (p param) Grad() (gorgonia.Value, error) { return p.grad, nil }
+func (p param) Name() string                  { return p.name }
+func vector(shape []int, values ...float32) *tensor.Dense {
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
+}
+
+// Two steps by hand: the norm cut over all parameters, the decay on weights but not on biases, the moments.
+func TestSolver(t *testing.T) {
+	for _, adam := range []bool{false, true} {
+		weight := param{"weight", vector([]int{1, 2}, 1, -2), vector([]int{1, 2}, 3, 0)}
+		bias := param{"bias", vector([]int{1}, 1), vector([]int{1}, 4)}
+		model := []gorgonia.ValueGrad{weight, bias}
+		s := &solver{adam: adam, clip: 1, decay: 0.1, rate: 0.5, moments: map[string]*moments{
+			"weight": {make([]float32, 2), make([]float32, 2)}, "bias": {make([]float32, 1), make([]float32, 1)},
+		}}
+		w, m, v := []float64{1, -2, 1}, make([]float64, 3), make([]float64, 3)
+		for step, grads := range [][]float64{{3, 0, 4}, {0.1, -0.2, 0.2}} {
+			copy(weight.grad.Float32s(), []float32{float32(grads[0]), float32(grads[1])})
+			bias.grad.Float32s()[0] = float32(grads[2])
+			if err := s.Step(model); err != nil {
+				t.Fatal(err)
+			}
+			norm := math.Sqrt(grads[0]*grads[0] + grads[1]*grads[1] + grads[2]*grads[2])
+			near(t, "norm", s.norm, norm, 1e-6)
+			for i, g := range grads {
+				g /= max(1, norm)
+				if i < 2 {
+					w[i] -= 0.5 * 0.1 * w[i]
+				}
+				if adam {
+					m[i], v[i] = 0.9*m[i]+0.1*g, 0.999*v[i]+0.001*g*g
+					n := float64(step + 1)
+					w[i] -= 0.5 * m[i] / (1 - math.Pow(0.9, n)) / (math.Sqrt(v[i]/(1-math.Pow(0.999, n))) + 1e-8)
+				} else {
+					m[i] = 0.9*m[i] + g
+					w[i] -= 0.5 * m[i]
+				}
+			}
+			for i, got := range append(weight.w.Float32s()[:2:2], bias.w.Float32s()[0]) {
+				near(t, "parameter", float64(got), w[i], 1e-5)
+			}
+			if weight.grad.Float32s()[0] != 0 || bias.grad.Float32s()[0] != 0 {
+				t.Fatal("gradients are left for the next step")
+			}
+		}
+		before := weight.w.Float32s()[0]
+		weight.grad.Float32s()[1] = float32(math.NaN())
+		if err := s.Step(model); err == nil || !strings.Contains(err.Error(), "diverged") || weight.w.Float32s()[0] != before {
+			t.Errorf("a gradient of NaN gives error %v and weight %v, want an error and %v", err, weight.w.Float32s()[0], before)
+		}
+	}
+}
+
+// The moving average is what its definition says.
+func TestAverage(t *testing.T) {
+	c := testConfig()
+	tr := newTrainer(t, c, 1)
+	value := func(n *net.Network) float64 { return float64(n.Weight("stem.weight").Float32s()[3]) }
+	want := value(tr.net)
+	for step := range 12 {
+		steps(t, tr, 1)
+		d := min(0.9, float64(1+step)/float64(10+step))
+		want = d*want + (1-d)*value(tr.net)
+		near(t, "average", value(tr.Network()), want, 1e-6)
+	}
+}
+
+// The rates of classes are those documented.
+func TestPositionRates(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	count := func(s Source, batches int) (classes [4]float64) {
+		examples := make([]Example, 1000)
+		for step := range batches {
+			if err := s(step, examples); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range examples {
+				want := map[game.Result]int{game.Ongoing: NotOver, game.Win: OwnWin, game.Loss: OtherWin, game.Draw: Draw}[b.Result(e.Position)]
+				if e.GameOver != want {
+					t.Fatalf("position %v has class %d, want %d", e.Position, e.GameOver, want)
+				}
+				classes[e.GameOver] += 1 / float64(1000*batches)
+			}
+		}
+		return classes
+	}
+	within := func(name string, got [4]float64, want [4]float64, by float64) {
+		t.Helper()
+		for class := range got {
+			if math.Abs(got[class]-want[class]) > by {
+				t.Errorf("%s: class %d has rate %.5f, want %.5f", name, class, got[class], want[class])
+			}
+		}
+	}
+	natural := count(NaturalPositions(b, 1), 100)
+	within("natural", natural, [4]float64{0.953, 0.0235, 0.0235, 0.00015}, 0.002)
+	if natural[Draw] == 0 {
+		t.Error("no draw among 100,000 natural positions")
+	}
+	within("to learn", count(RulePositions(b, 1), 20), [4]float64{0.5, 0.125, 0.125, 0.25}, 0.012)
+	line := game.MustBoard(game.Rules{Rows: 1, Columns: 3, InARow: 1, Gravity: true}) // nothing is ever drawn
+	if err := RulePositions(line, 1)(0, make([]Example, 8)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The source of a step does not depend on the steps before it.
+func TestSourcesByStep(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range []Source{NaturalPositions(b, 3), RulePositions(b, 3)} {
+		once, again := make([]Example, 32), make([]Example, 32)
+		if err := s(5, once); err != nil {
+			t.Fatal(err)
+		}
+		if err := s(4, again); err != nil {
+			t.Fatal(err)
+		}
+		if again[0].Position == once[0].Position && again[1].Position == once[1].Position && again[2].Position == once[2].Position {
+			t.Error("two steps begin with the same positions")
+		}
+		if err := s(5, again); err != nil {
+			t.Fatal(err)
+		}
+		for i := range once {
+			if once[i].Position != again[i].Position {
+				t.Fatal("a step has other examples the second time")
+			}
+		}
+	}
+}
+
+// What Measure counts is what the network's reference forward pass says.
+func TestMeasure(t *testing.T) {
+	b := game.MustBoard(game.TicTacToe)
+	n := scrambled(t, "1x4/3/5", 9)
+	source := NaturalPositions(b, 2)
+	got, err := Measure(context.Background(), n, b, source, 1, Weights{GameOver: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := make([]Example, measureBatch)
+	if err := source(0, examples); err != nil {
+		t.Fatal(err)
+	}
+	var rows, right [4]int
+	for _, e := range examples {
+		out, err := n.Forward(net.NewPlanes(b, []game.Position{e.Position}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logits, best := out.GameOver.Float32s(), 0
+		for k, l := range logits {
+			if l > logits[best] {
+				best = k
+			}
+		}
+		rows[e.GameOver]++
+		if best == e.GameOver {
+			right[best]++
+		}
+	}
+	for k := range rows {
+		if got.GameOver.Rows[k] != rows[k] || got.GameOver.Right[k] != right[k] {
+			t.Errorf("class %d: %d of %d right, want %d of %d", k, got.GameOver.Right[k], got.GameOver.Rows[k], right[k], rows[k])
+		}
+	}
+}
+
+func TestFillRefuses(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	full := b.Play(game.Position{}, 0)
+	for range 5 {
+		full = b.Play(full, 0)
+	}
+	nan := float32(math.NaN())
+	for want, e := range map[string]Example{
+		"weight is NaN":          {Weight: nan},
+		"weight is -1":           {Weight: -1},
+		"policy has 3 actions":   {Weight: 1, Policy: make([]float32, 3)},
+		"gameover is 4":          {Weight: 1, GameOver: 4},
+		"win, draw and loss":     {Weight: 1, WDL: [3]float32{nan, 0, 0}},
+		"want probabilities":     {Weight: 1, Policy: []float32{nan, 0, 0, 0, 0, 0, 0}},
+		"is for illegal actions": {Weight: 1, Position: full, Policy: []float32{1, 0, 0, 0, 0, 0, 0}},
+	} {
+		err := NewBatch(b, 1).Fill([]Example{e})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+}
+
+// About half of the examples are mirrored, others at every step.
+func TestStepMirrors(t *testing.T) {
+	c := testConfig()
+	c.Batch = 400
+	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
+	left := b.Play(game.Position{}, 0)
+	tr, err := New(c, nil, func(_ int, dst []Example) error {
+		for i := range dst {
+			dst[i] = Example{Position: left, Policy: []float32{1, 0, 0, 0}, Weight: 1}
+		}
+		return nil
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	var first []Example
+	for range 2 {
+		steps(t, tr, 1)
+		mirrored := 0
+		for _, e := range tr.examples {
+			if e.Position == b.Mirror(left) && e.Policy[3] == 1 {
+				mirrored++
+			} else if e.Position != left || e.Policy[0] != 1 {
+				t.Fatalf("an example has become %+v", e)
+			}
+		}
+		if mirrored < 150 || mirrored > 250 {
+			t.Errorf("%d of 400 examples are mirrored", mirrored)
+		}
+		if cmp.Equal(first, tr.examples, cmp.Comparer(func(a, b game.Position) bool { return a == b })) {
+			t.Error("two steps mirror the same examples")
+		}
+		first = slices.Clone(tr.examples)
+	}
+}
