@@ -22,12 +22,6 @@ type backend struct {
 	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file."`
 }
 
-// heuristics are the backends that need no model.
-var heuristics = map[string]eval.Source{
-	"bitsquares": eval.Bitsquares, "gameovers": eval.Gameovers, "oddeven": eval.OddEven,
-	"rollout": eval.Rollout, "uniform": eval.Uniform,
-}
-
 // choice is an evaluator and what is to be said of it.
 type choice struct {
 	eval.Evaluator
@@ -51,7 +45,7 @@ func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err
 
 // choose makes the evaluator that the flags ask for. What the user should know about the choice goes to notes.
 func (f backend) choose(notes io.Writer) (choice, error) {
-	if source, ok := heuristics[f.Backend]; ok {
+	if source, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
 			return choice{}, fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
 		}

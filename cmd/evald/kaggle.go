@@ -10,6 +10,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 // kaggleCmd is `evald kaggle`.
@@ -103,7 +104,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 
 // modelFile is the file of an agent's model; empty where it has none outside of the program.
 func modelFile(model string) string {
-	if _, heuristic := heuristics[model]; heuristic || model == "" {
+	if _, ok := heuristic.Named(model); ok || model == "" {
 		return ""
 	}
 	if m, ok, err := findModel(model); err == nil && ok {

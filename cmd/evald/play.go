@@ -57,7 +57,7 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 	}
 	config := play.Config{Board: board, Start: start, Search: c.Evaluate, Evaluate: !c.Quiet}
 	shared := shareAgents(s.err)
-	if source, ok := heuristics[c.Evaluate]; ok {
+	if source, ok := heuristic.Named(c.Evaluate); ok {
 		config.Evaluator, err = heuristic.New(source)
 	} else {
 		config.Evaluator, err = shared.Models(c.Evaluate)

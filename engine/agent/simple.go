@@ -24,10 +24,7 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 		return 0, fmt.Errorf("random: %w", err)
 	}
 	legal := b.Legal(p)
-	for range r.IntN(legal.OnesCount()) {
-		legal = legal.WithoutFirst()
-	}
-	return b.Action(legal.First()), nil
+	return b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()), nil
 }
 
 // flat plays random games after each legal move, unless one wins at once, and takes the best mean result.
@@ -91,10 +88,7 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 		if n == 0 {
 			return 0
 		}
-		for range f.IntN(n) {
-			legal = legal.WithoutFirst()
-		}
-		p = b.PlayCell(p, legal.LowBit())
+		p = b.PlayCell(p, legal.Nth(f.IntN(n)))
 	}
 }
 
@@ -108,10 +102,8 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 
 // evaluator is a heuristic by its name, or else a network.
 func evaluator(name string, shared Shared) (eval.Evaluator, error) {
-	for _, source := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
-		if source.String() == name {
-			return heuristic.New(source)
-		}
+	if source, ok := heuristic.Named(name); ok {
+		return heuristic.New(source)
 	}
 	if shared.Models == nil {
 		return nil, fmt.Errorf("agent: no networks here, so no model %q", name)

@@ -48,11 +48,9 @@ func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int,
 func randomMoves(r *rand.Rand, b *game.Board, plies int) (p game.Position, moves []int) {
 	for len(moves) < plies && b.Result(p) == game.Ongoing {
 		legal := b.Legal(p)
-		for range r.IntN(legal.OnesCount()) {
-			legal = legal.WithoutFirst()
-		}
-		moves = append(moves, b.Action(legal.First()))
-		p = b.PlayCell(p, legal.LowBit())
+		cell := legal.Nth(r.IntN(legal.OnesCount()))
+		moves = append(moves, b.Action(cell.First()))
+		p = b.PlayCell(p, cell)
 	}
 	return p, moves
 }

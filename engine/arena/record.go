@@ -16,6 +16,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/evald/evald/engine/filelock"
 )
 
 // Settings are what all games of a record have in common. Games of other settings are other games.
@@ -171,7 +173,7 @@ func (r *Record) openJournal() error {
 	if err != nil {
 		return err
 	}
-	if err := lock(f); err != nil {
+	if err := filelock.Lock(f, errInUse); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	info, err := f.Stat()

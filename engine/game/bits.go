@@ -43,6 +43,14 @@ func (a Bits) WithoutFirst() Bits {
 	return Bits{0, a.Hi & (a.Hi - 1)}
 }
 
+// Nth is the set of one bit alone, the n-th from the lowest, which is number 0. There must be more than n.
+func (a Bits) Nth(n int) Bits {
+	for range n {
+		a = a.WithoutFirst()
+	}
+	return a.LowBit()
+}
+
 // And, Or, Xor and AndNot are the set operations a & b, a | b, a ^ b and a &^ b.
 func (a Bits) And(b Bits) Bits    { return Bits{a.Lo & b.Lo, a.Hi & b.Hi} }
 func (a Bits) Or(b Bits) Bits     { return Bits{a.Lo | b.Lo, a.Hi | b.Hi} }

@@ -37,6 +37,16 @@ type Evaluator struct {
 	Source      eval.Source
 }
 
+// Named is the source that has a heuristic of that name.
+func Named(name string) (source eval.Source, ok bool) {
+	for _, source := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
+		if source.String() == name {
+			return source, true
+		}
+	}
+	return eval.None, false
+}
+
 // New is the evaluator of a source with its published parameters. With Temperature = Width a move's probability is
 // proportional to its odds of winning.
 func New(source eval.Source) (eval.Evaluator, error) {

@@ -69,10 +69,7 @@ func playOut(b *game.Board, p game.Position, rng *splitmix) int {
 		if legal.IsZero() {
 			return 0
 		}
-		for range rng.below(legal.OnesCount()) {
-			legal = legal.WithoutFirst()
-		}
-		p = b.PlayCell(p, legal.LowBit())
+		p = b.PlayCell(p, legal.Nth(rng.below(legal.OnesCount())))
 		sign = -sign
 	}
 }

@@ -1,9 +1,6 @@
 package mcts
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // clock foresees how many visits a tree will have when its time is over.
 type clock struct {
@@ -11,10 +8,8 @@ type clock struct {
 	visits          int       // when it started
 }
 
-func newClock(ctx context.Context, t *Tree) *clock {
-	c := &clock{start: time.Now(), visits: t.Visits()}
-	c.deadline, _ = ctx.Deadline()
-	return c
+func newClock(deadline time.Time, t *Tree) *clock {
+	return &clock{start: time.Now(), deadline: deadline, visits: t.Visits()}
 }
 
 // The rate is trusted after a part of the time, and then the time left is taken to be longer than it is.

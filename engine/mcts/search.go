@@ -82,7 +82,7 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 		}
 	}
 	if s.limits.Decide && s.single {
-		s.clock = newClock(ctx, trees[0])
+		s.clock = newClock(s.deadline, trees[0])
 	}
 	failed := make([]error, workers)
 	var wait sync.WaitGroup

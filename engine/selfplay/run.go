@@ -35,11 +35,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	rules, err := game.ParseRules(c.Rules)
-	if err != nil {
-		return err
-	}
-	board, err := game.NewBoard(rules)
+	board, err := c.board()
 	if err != nil {
 		return err
 	}
@@ -142,10 +138,7 @@ func (r *run) opening(random *rand.Rand) game.Position {
 			if legal.IsZero() {
 				break
 			}
-			for range random.IntN(legal.OnesCount()) {
-				legal = legal.WithoutFirst()
-			}
-			if p = r.board.PlayCell(p, legal.LowBit()); r.board.Result(p) != game.Ongoing {
+			if p = r.board.PlayCell(p, legal.Nth(random.IntN(legal.OnesCount()))); r.board.Result(p) != game.Ongoing {
 				break
 			}
 		}

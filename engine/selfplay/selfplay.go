@@ -83,6 +83,15 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// board is that of the rules, which Validate has looked at.
+func (c Config) board() (*game.Board, error) {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	return game.NewBoard(rules)
+}
+
 // tree is the configuration of a full or a fast search.
 func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig()

@@ -99,7 +99,8 @@ func keepConfig(c Config, path string) error {
 // shards writes games in the order of their numbers; those that come early wait.
 type shards struct {
 	dir     string
-	config  Config
+	board   *game.Board
+	network string
 	first   int     // number of the first game of the file to come
 	games   []*Game // of the file to come, from first on
 	next    int     // first + len(games)
@@ -110,7 +111,11 @@ type shards struct {
 
 // openShards finds the games that a directory has.
 func openShards(dir string, c Config, end int) (*shards, error) {
-	s := &shards{dir: dir, config: c, end: end, waiting: map[int]*Game{}}
+	board, err := c.board()
+	if err != nil {
+		return nil, err
+	}
+	s := &shards{dir: dir, board: board, network: c.Network, end: end, waiting: map[int]*Game{}}
 	files, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
 	if err != nil {
 		return nil, err
@@ -172,7 +177,7 @@ func (s *shards) write() error {
 		return err
 	}
 	for _, g := range s.games {
-		for _, r := range s.config.records(g) {
+		for _, r := range s.records(g) {
 			if err := w.Write(&r); err != nil {
 				w.Abort()
 				return err
@@ -205,24 +210,20 @@ func (s *shards) close() error {
 }
 
 // records are a game's: one for each position that was searched, and the last one if the game was over there.
-func (c Config) records(g *Game) []record.Record {
-	rules, err := game.ParseRules(c.Rules)
-	if err != nil {
-		panic(err) // Validate has read it
-	}
-	board := game.MustBoard(rules)
+func (s *shards) records(g *Game) []record.Record {
+	rules := s.board.Rules()
 	var all []record.Record
 	for _, p := range g.Plies {
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
-			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: c.Network, Weight: 1,
+			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
 		})
 	}
-	if over := record.GameOver(board, g.Last); over != record.NotOver {
+	if over := record.GameOver(s.board, g.Last); over != record.NotOver {
 		z := outcome(g.Result, g.Last)
 		all = append(all, record.Record{
 			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,
-			Network: c.Network, Weight: 1,
+			Network: s.network, Weight: 1,
 		})
 	}
 	return all

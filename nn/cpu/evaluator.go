@@ -9,7 +9,6 @@ package cpu
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"strconv"
 	"sync"
@@ -116,14 +115,4 @@ func (e *Evaluator) help(j *job) bool {
 	default:
 		return false
 	}
-}
-
-// finite reports the first value that is NaN or infinite, or ok.
-func finite(values []float32) (at int, ok bool) {
-	for i, x := range values {
-		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {
-			return i, false
-		}
-	}
-	return 0, true
 }

@@ -87,11 +87,10 @@ func (j *job) work() {
 
 // worker is the memory that one goroutine evaluates in.
 type worker struct {
-	scratch *kernel.Scratch
-	planes  []float32 // [scratch.Positions,5,H,W]
-	rows    []int     // of the batch, one for each position of the block
-	logits  []float32 // [A]
-	legal   []bool    // [A]
+	scratch  *kernel.Scratch
+	planes   []float32 // [scratch.Positions,5,H,W]
+	rows     []int     // of the batch, one for each position of the block
+	answerer net.Answerer
 }
 
 // fit makes the memory that of a board.
@@ -100,9 +99,6 @@ func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 		w.scratch = t.NewScratch(board.Rows(), board.Columns())
 		w.planes = make([]float32, net.PlanesSize(board, w.scratch.Positions))
 		w.rows = make([]int, 0, w.scratch.Positions)
-	}
-	if len(w.logits) != board.Actions() {
-		w.logits, w.legal = make([]float32, board.Actions()), make([]bool, board.Actions())
 	}
 }
 
@@ -135,18 +131,5 @@ func (w *worker) answer(t *kernel.Tower, b *eval.Batch, first, last int) (row in
 // finish fills row i of the batch from the logits of position k of the block.
 func (w *worker) finish(b *eval.Batch, i, k int) error {
 	s, cells := w.scratch, b.Board.Cells()
-	wdl, cell := s.WDL[k*net.WDLs:(k+1)*net.WDLs], s.Cells[k*cells:(k+1)*cells]
-	for _, out := range [...]struct {
-		name   string
-		values []float32
-	}{{"win-draw-loss", wdl}, {"gameover", s.GameOver[k*net.GameOvers : (k+1)*net.GameOvers]}, {"cell", cell}} {
-		if at, ok := finite(out.values); !ok {
-			return fmt.Errorf("%s logit %d is %v", out.name, at, out.values[at])
-		}
-	}
-	net.Softmax(b.WDLRow(i), wdl)
-	net.ActionLogits(b.Board, b.Pos[i], cell, w.logits, w.legal)
-	net.MaskedSoftmax(b.PolicyRow(i), w.logits, w.legal)
-	b.Source[i] = eval.CPU
-	return nil
+	return w.answerer.Answer(b, i, s.WDL[k*net.WDLs:(k+1)*net.WDLs], s.GameOver[k*net.GameOvers:(k+1)*net.GameOvers], s.Cells[k*cells:(k+1)*cells])
 }

@@ -88,9 +88,8 @@ func (e *Evaluator) work(ctx context.Context, j *job) {
 // worker is the memory that one goroutine evaluates in.
 type worker struct {
 	*scratch
-	planes []float32 // [5,H,W]
-	logits []float32 // [A]
-	legal  []bool    // [A]
+	planes   []float32 // [5,H,W]
+	answerer Answerer
 }
 
 // fit makes the memory that of a board.
@@ -98,9 +97,6 @@ func (w *worker) fit(c Config, board *game.Board) {
 	if w.scratch == nil || w.h != board.Rows() || w.w != board.Columns() {
 		w.scratch = newScratch(c, board.Rows(), board.Columns())
 		w.planes = make([]float32, PlanesSize(board, 1))
-	}
-	if len(w.logits) != board.Actions() {
-		w.logits, w.legal = make([]float32, board.Actions()), make([]bool, board.Actions())
 	}
 }
 
@@ -111,17 +107,32 @@ func (w *worker) answer(n *Network, b *eval.Batch, i int) error {
 	}
 	Planes(b.Board, b.Pos[i:i+1], w.planes)
 	n.row(w.scratch, w.planes, nil)
+	return w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells)
+}
+
+// Answerer turns logits into answers. It is memory for one goroutine; the zero value is ready for use.
+type Answerer struct {
+	logits []float32 // [A]
+	legal  []bool    // [A]
+}
+
+// Answer fills row i of a batch from the logits of its position, wdl [3], gameover [4] and cells [H,W], with Source
+// eval.CPU. Where one of them is not finite the error says which, and the row stays as it is.
+func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string
 		values []float32
-	}{{"win-draw-loss", w.wdl}, {"gameover", w.gameover}, {"cell", w.cells}} {
+	}{{"win-draw-loss", wdl}, {"gameover", gameover}, {"cell", cells}} {
 		if at, ok := finite(out.values); !ok {
 			return fmt.Errorf("%s logit %d is %v", out.name, at, out.values[at])
 		}
 	}
-	Softmax(b.WDLRow(i), w.wdl)
-	ActionLogits(b.Board, b.Pos[i], w.cells, w.logits, w.legal)
-	MaskedSoftmax(b.PolicyRow(i), w.logits, w.legal)
+	if n := b.Board.Actions(); len(a.logits) != n {
+		a.logits, a.legal = make([]float32, n), make([]bool, n)
+	}
+	Softmax(b.WDLRow(i), wdl)
+	ActionLogits(b.Board, b.Pos[i], cells, a.logits, a.legal)
+	MaskedSoftmax(b.PolicyRow(i), a.logits, a.legal)
 	b.Source[i] = eval.CPU
 	return nil
 }

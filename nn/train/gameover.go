@@ -96,10 +96,7 @@ func (s sampler) long(plies int) (p game.Position) {
 
 // pick is a random one of a set's cells.
 func (s sampler) pick(set game.Bits) game.Bits {
-	for range s.r.IntN(set.OnesCount()) {
-		set = set.WithoutFirst()
-	}
-	return set.LowBit()
+	return set.Nth(s.r.IntN(set.OnesCount()))
 }
 
 // wanted is a position with that result for the side to move: Ongoing, Loss (it is won by the other) or Draw.

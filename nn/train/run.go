@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -58,7 +59,7 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 	if r.lock, err = os.OpenFile(r.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, err
 	}
-	if err := lock(r.lock); err != nil {
+	if err := filelock.Lock(r.lock, errInUse); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := r.restore(); err != nil {

@@ -19,10 +19,7 @@ func Position(r *rand.Rand, b *game.Board, plies int, ongoing bool) game.Positio
 			break
 		}
 		legal := b.Legal(p)
-		for range r.IntN(legal.OnesCount()) {
-			legal = legal.WithoutFirst()
-		}
-		q := b.Play(p, b.Action(legal.First()))
+		q := b.PlayCell(p, legal.Nth(r.IntN(legal.OnesCount())))
 		if ongoing && b.Result(q) != game.Ongoing {
 			break
 		}
