@@ -26,6 +26,7 @@ type selfplayFlags struct {
 	Selection        string  `enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
 	Noise            float64 `default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
 	Alpha            float64 `default:"${alpha}" help:"Concentration of the noise."`
+	Discount         float64 `default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
 	OpeningPlies     int     `default:"${openingPlies}" help:"Games begin with 0 to so many random moves."`
 	Temperature      float64 `default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
 	TemperaturePlies int     `default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
@@ -40,7 +41,7 @@ func selfplayVars() map[string]string {
 	c := selfplay.DefaultConfig()
 	return map[string]string{
 		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
-		"noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "openingPlies": fmt.Sprint(c.OpeningPlies),
+		"noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "openingPlies": fmt.Sprint(c.OpeningPlies),
 		"temperature": fmt.Sprint(c.Temperature), "temperaturePlies": fmt.Sprint(c.TemperaturePlies),
 		"parallel": fmt.Sprint(c.Parallel), "batch": fmt.Sprint(c.Batch),
 	}
@@ -50,7 +51,7 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Network, c.Rules, c.Seed, c.Selection = network, f.Rules, f.Seed, f.Selection
 	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
-	c.Noise, c.Alpha, c.Resign = f.Noise, f.Alpha, f.Resign
+	c.Noise, c.Alpha, c.Discount, c.Resign = f.Noise, f.Alpha, f.Discount, f.Resign
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
 	c.Parallel, c.Batch = f.Parallel, f.Batch
 	return c

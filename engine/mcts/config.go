@@ -37,6 +37,10 @@ type Config struct {
 	// the moves tried). At the root nothing is taken off. PUCT only.
 	FPU float64
 
+	// Discount multiplies a value for each ply that it is backed up, so that of two wins the sooner is preferred, and
+	// of two losses the later. 1 is none.
+	Discount float64
+
 	// Noise mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
 	Noise, Alpha float64
 
@@ -59,7 +63,7 @@ type Config struct {
 
 // DefaultConfig searches with PUCT, without noise.
 func DefaultConfig() Config {
-	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
+	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
 }
 
 func (c Config) validate(b *game.Board) error {
@@ -70,6 +74,7 @@ func (c Config) validate(b *game.Board) error {
 	}{
 		{"C", c.C, 0, 1e6},
 		{"FPU", c.FPU, -2, 2},
+		{"Discount", c.Discount, 0.5, 1},
 		{"Noise", c.Noise, 0, 1},
 		{"Alpha", c.Alpha, 1e-6, 1e6},
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},

@@ -97,7 +97,7 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 		visits += float64(c.visits)
 		if c.visits > 0 {
 			weight += float64(c.prior)
-			sum += float64(c.prior) * c.mean()
+			sum += float64(c.prior) * t.mean(c)
 		}
 	}
 	mixed := -float64(n.raw) / rawUnit
@@ -108,7 +108,7 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 		c := &t.nodes[n.first+i]
 		q := mixed
 		if c.visits > 0 || c.proof != open {
-			q = c.mean()
+			q = t.mean(c)
 		}
 		values[i] = (gumbelVisits + float64(most)) * (q + 1) / 2
 	}

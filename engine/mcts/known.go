@@ -22,7 +22,7 @@ func (t *Tree) each(at uint32, p game.Position, visits uint32, f func(game.Posit
 	}
 	k := Known{Visits: n.visits, Value: float32(0 - n.sum/float64(n.visits)), Draw: n.draw}
 	if n.proof != open {
-		k.Value, k.Draw, k.Result = float32(0-n.proof.value()), n.proof.draw(), n.proof.flip().result()
+		k.Value, k.Draw, k.Result = float32(0-t.known(n)), n.proof.draw(), n.proof.flip().result()
 	}
 	f(p, k)
 	for i := range uint32(n.count) {
@@ -42,6 +42,7 @@ func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 
 func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
 	n := &t.nodes[at]
+	n.plies = uint8(t.board.Cells() - p.Plies()) // what is proved does not say when
 	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
 	switch k.Result {
 	case game.Win:

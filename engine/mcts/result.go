@@ -13,14 +13,18 @@ type Move struct {
 	Q      float64 // mean value in -1..1; 0 where it has no visits and no proof
 	Prior  float64
 	Result game.Result // what is proved: Win, Draw or Loss; else Ongoing
+	Plies  int         // where it is: from before the move to the game's end by the best play that was seen; a longer way than the best may be
 }
 
 // Moves appends the root's moves in the order of their actions; none before the root was expanded.
 func (t *Tree) Moves(moves []Move) []Move {
 	for _, c := range t.rootMoves() {
 		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior), Result: c.proof.result()}
+		if c.proof != open {
+			m.Plies = int(c.plies) + 1
+		}
 		if c.visits > 0 || c.proof != open {
-			m.Q = c.mean()
+			m.Q = t.mean(&c)
 		}
 		moves = append(moves, m)
 	}
@@ -51,7 +55,7 @@ func (t *Tree) Value() float64 {
 	if n.visits == 0 && n.proof == open {
 		return 0
 	}
-	return 0 - n.mean() // not -mean: a draw is 0, never -0
+	return 0 - t.mean(n) // not -mean: a draw is 0, never -0
 }
 
 // WDL writes the mean probabilities of win, draw and loss for the side to move, or what is proved.
@@ -65,8 +69,8 @@ func (t *Tree) WDL(wdl []float32) {
 	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
-// Best is the action to play: one that wins for certain, else the one with the most visits that is not certain to
-// lose; Gumbel takes the best of those with the most visits. -1 before the root was visited.
+// Best is the action to play: the quickest known win, else the one with the most visits that is not certain to lose,
+// else the slowest known loss; Gumbel takes the best of those with the most visits. -1 before the root was visited.
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
@@ -85,7 +89,7 @@ func (t *Tree) Best() int {
 	return int(moves[best].action)
 }
 
-// better compares two moves of the root: by proof, visits, value, prior.
+// better compares two moves of the root: by proof and how far away its end is, visits, value, prior.
 func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
 	rank := func(n *node) int { // won, then anything that is not lost
@@ -100,12 +104,16 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	switch {
 	case rank(a) != rank(b):
 		return rank(a) > rank(b)
+	case a.proof == won && a.plies != b.plies:
+		return a.plies < b.plies
+	case a.proof == lost && a.plies != b.plies:
+		return a.plies > b.plies
 	case a.visits != b.visits:
 		return a.visits > b.visits
 	case t.config.Selection == Gumbel && len(t.gumbel.sequence) > 0:
 		return t.gumbel.noise[i]+logit(a)+values[i] > t.gumbel.noise[k]+logit(b)+values[k]
-	case a.visits > 0 && a.mean() != b.mean():
-		return a.mean() > b.mean()
+	case a.visits > 0 && t.mean(a) != t.mean(b):
+		return t.mean(a) > t.mean(b)
 	}
 	return a.prior > b.prior
 }
@@ -120,11 +128,11 @@ func (t *Tree) winningAction() int {
 
 // Policy writes the root's policy into policy [A]. A temperature of 1 gives each move its share of the visits, less
 // sharpens, 0 takes the best alone. Gumbel gives its improved policy, whatever the temperature above 0. Certain losses
-// get nothing, unless there is nothing else, and a certain win all.
+// get nothing; a certain win gets all, and where all is lost the slowest loss.
 func (t *Tree) Policy(policy []float32, temperature float64) {
 	clear(policy)
 	moves := t.rootMoves()
-	if best := t.Best(); best >= 0 && (temperature == 0 || len(moves) == 0 || t.Result() == game.Win) {
+	if best := t.Best(); best >= 0 && (temperature == 0 || len(moves) == 0 || t.Result() == game.Win || t.Result() == game.Loss) {
 		policy[best] = 1
 		return
 	}
@@ -142,7 +150,7 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 	}
 	total := 0.0
 	for i := range moves {
-		if moves[i].proof == lost && t.Result() != game.Loss {
+		if moves[i].proof == lost {
 			weight[i] = 0
 		}
 		total += weight[i]

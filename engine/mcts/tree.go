@@ -20,6 +20,7 @@ type node struct {
 	count   uint8
 	action  uint8
 	proof   proof
+	plies   uint8 // where proof is known: plies from here to the end of the game, as far as the search has seen
 }
 
 // rawUnit is the int16 that stands for 1.
@@ -54,8 +55,9 @@ type Tree struct {
 	board  *game.Board
 	config Config
 	root   game.Position
-	nodes  []node // nodes[0] is unused, nodes[1] the root
-	spare  []node // where Advance copies to
+	nodes  []node                    // nodes[0] is unused, nodes[1] the root
+	spare  []node                    // where Advance copies to
+	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
@@ -71,8 +73,9 @@ func New(board *game.Board, c Config) (*Tree, error) {
 	if err := c.validate(board); err != nil {
 		return nil, err
 	}
-	t := &Tree{board: board, config: c, pcg: rand.NewPCG(c.Seed, 0), nodes: make([]node, 0, min(c.Reserve, c.MaxNodes)+2)}
+	t := &Tree{board: board, pcg: rand.NewPCG(c.Seed, 0), nodes: make([]node, 0, min(c.Reserve, c.MaxNodes)+2)}
 	t.random = rand.New(t.pcg)
+	t.configure(c)
 	t.Reset(game.Position{})
 	return t, nil
 }
@@ -91,9 +94,17 @@ func (t *Tree) Reconfigure(c Config, p game.Position) error {
 	if err := c.validate(t.board); err != nil {
 		return err
 	}
-	t.config = c
+	t.configure(c)
 	t.Reset(p)
 	return nil
+}
+
+func (t *Tree) configure(c Config) {
+	t.config = c
+	for i, x := 0, 1.0; i < len(t.decay); i++ {
+		t.decay[i] = x
+		x *= c.Discount
+	}
 }
 
 // AnsweredBy reports whether one of the leaves that Search or Drive brought since Reset was answered by a source.
@@ -174,11 +185,11 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 		return false, false
 	}
 	if n.proof == open && !t.board.Wins(leaf.Position).IsZero() {
-		n.proof = lost
+		n.proof, n.plies = lost, 1
 		t.prove(path[:leaf.depth])
 	}
 	if n.proof != open {
-		t.backUp(path, n.proof.value(), n.proof.draw())
+		t.backUp(path, t.known(n), n.proof.draw())
 		return false, true
 	}
 	for _, i := range path {
@@ -239,27 +250,30 @@ func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
 
 // prove draws conclusions from the end of a path towards the root, as far as there are any (Winands et al., Monte-Carlo
 // tree search solver, 2008): a move that the other side can refute is lost, and one whose replies are all proved is
-// worth their best.
+// worth their best: a win as soon as it can be had, a loss as late.
 func (t *Tree) prove(path []uint32) {
 	for d := len(path) - 1; d >= 0; d-- {
 		n := &t.nodes[path[d]]
-		best := lost
+		best, plies := lost, uint8(0)
 		for i := range uint32(n.count) {
-			p := t.nodes[n.first+i].proof
-			if p == open {
+			c := &t.nodes[n.first+i]
+			switch {
+			case c.proof == open:
 				if best != won {
 					best = open
 				}
-				continue
-			}
-			if p == won || best != open {
-				best = max(best, p)
+			case c.proof == won && best == won:
+				plies = min(plies, c.plies)
+			case c.proof == won, best != open && c.proof > best:
+				best, plies = c.proof, c.plies
+			case c.proof == best:
+				plies = max(plies, c.plies)
 			}
 		}
 		if best == open || n.count == 0 {
 			return
 		}
-		n.proof = best.flip()
+		n.proof, n.plies = best.flip(), plies+1
 	}
 }
 
@@ -270,14 +284,17 @@ func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 		n.visits++
 		n.sum += value
 		n.draw += (draw - n.draw) / float32(n.visits)
-		value = -value
+		value *= -t.config.Discount
 	}
 }
 
+// known is a proved node's value.
+func (t *Tree) known(n *node) float64 { return n.proof.value() * t.decay[n.plies] }
+
 // mean is a node's value; n must have visits or a proof.
-func (n *node) mean() float64 {
+func (t *Tree) mean(n *node) float64 {
 	if n.proof != open {
-		return n.proof.value()
+		return t.known(n)
 	}
 	return n.sum / float64(n.visits)
 }
@@ -315,7 +332,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 		case c.proof == lost || c.blocked():
 			continue
 		case c.proof != open:
-			q = c.proof.value()
+			q = t.known(c)
 		case visits == 0:
 			if c.prior > likeliest {
 				untried, likeliest = i, c.prior
@@ -374,8 +391,10 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 		if untried > 0 {
 			continue
 		}
-		q := c.proof.value()
-		if c.proof == open {
+		q := 0.0
+		if c.proof != open {
+			q = t.known(c)
+		} else {
 			q = (c.sum - float64(c.pending)) / visits
 		}
 		if u := q + t.config.C*math.Sqrt(log/visits); u > most {

@@ -28,6 +28,7 @@ type Config struct {
 	Noise     float64 `json:"noise"`     // share of Dirichlet noise in the root's priors; puct
 	Alpha     float64 `json:"alpha"`     // its concentration
 	C         float64 `json:"c"`         // exploration constant of puct
+	Discount  float64 `json:"discount"`  // of a value, for each ply that it is backed up: wins soon, losses late
 
 	// Games begin with 0 to OpeningPlies random moves, each number as likely as the others, and then choose moves by
 	// visits^(1/Temperature) for TemperaturePlies plies, later the best ones.
@@ -46,7 +47,7 @@ type Config struct {
 // DefaultConfig of 7x6x4.
 func DefaultConfig() Config {
 	return Config{
-		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: 1.5,
+		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: 1.5, Discount: 0.99,
 		OpeningPlies: 6, Temperature: 1, TemperaturePlies: 12, Parallel: 512, Batch: 128,
 	}
 }
@@ -69,6 +70,7 @@ func (c Config) Validate() error {
 		{"noise", c.Noise, 0, 1},
 		{"alpha", c.Alpha, 1e-6, 1e6},
 		{"c", c.C, 0, 1e6},
+		{"discount", c.Discount, 0.5, 1},
 		{"opening plies", float64(c.OpeningPlies), 0, 100},
 		{"temperature", c.Temperature, 0, 100},
 		{"temperature plies", float64(c.TemperaturePlies), 0, 1000},
@@ -95,7 +97,7 @@ func (c Config) board() (*game.Board, error) {
 // tree is the configuration of a full or a fast search.
 func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig()
-	m.C, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Alpha, c.Visits, seed, 1<<20
+	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
 	switch {
 	case full && c.Selection == "gumbel":
 		m.Selection = mcts.Gumbel
