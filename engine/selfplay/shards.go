@@ -1,6 +1,7 @@
 package selfplay
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,14 +33,14 @@ const ShardGames = 500
 
 const (
 	configFile  = "selfplay.json"
-	waitingFile = "waiting.json"
+	waitingFile = "waiting.jsonl"
 )
 
 // Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
-// 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Where
-// ctx ends, the games that are over but wait for one with a lower number are kept in waiting.json. A directory that has
-// games already is gone on with; one of another configuration is an error. report, unless nil, hears of each finished
-// game.
+// 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
+// that are over but in no such file yet are in waiting.jsonl, so that a kill loses only those under way. A directory
+// that has games already is gone on with; one of another configuration is an error. report, unless nil, hears of each
+// finished game.
 func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -55,7 +56,7 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 		return err
 	}
 	if s.next >= n {
-		return nil
+		return s.close()
 	}
 	have := map[int]bool{}
 	for number := range s.waiting {
@@ -106,6 +107,7 @@ type shards struct {
 	next    int     // first + len(games)
 	end     int     // of the run
 	waiting map[int]*Game
+	journal *os.File // lines of JSON, the games that are in no file
 	rows    int64
 }
 
@@ -128,26 +130,77 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 		}
 		s.first, s.next = last+1, last+1
 	}
-	text, err := os.ReadFile(filepath.Join(dir, waitingFile))
+	if s.waiting, err = readJournal(filepath.Join(dir, waitingFile), s.next, end); err != nil {
+		return nil, err
+	}
+	if err := s.drain(); err != nil {
+		return nil, err
+	}
+	return s, s.openJournal()
+}
+
+// readJournal reads the games first to end-1 of a journal. A last line that a kill has torn is left out.
+func readJournal(path string, first, end int) (map[int]*Game, error) {
+	games := map[int]*Game{}
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return games, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var waiting []*Game
-	if err := json.Unmarshal(text, &waiting); err != nil {
-		return nil, fmt.Errorf("%s: %w: remove it, and its games are played again", filepath.Join(dir, waitingFile), err)
-	}
-	for _, g := range waiting {
-		if g.Number >= s.next && g.Number < end {
-			s.waiting[g.Number] = g
+	for n := 1; ; n++ {
+		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		if !whole {
+			return games, nil
+		}
+		text = rest
+		g := &Game{}
+		if err := json.Unmarshal(line, g); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w: remove the file, and its games are played again", path, n, err)
+		}
+		if g.Number >= first && g.Number < end {
+			games[g.Number] = g
 		}
 	}
-	return s, s.drain()
 }
 
+// openJournal begins the journal anew, with the games that are in no file yet.
+func (s *shards) openJournal() error {
+	path := filepath.Join(s.dir, waitingFile)
+	var text bytes.Buffer
+	encode := json.NewEncoder(&text)
+	for _, g := range s.games {
+		if err := encode.Encode(g); err != nil {
+			return err
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
+		if err := encode.Encode(s.waiting[number]); err != nil {
+			return err
+		}
+	}
+	if s.journal != nil {
+		if err := s.journal.Close(); err != nil {
+			return err
+		}
+	}
+	err := renameio.WriteFile(path, text.Bytes(), 0o644)
+	if err == nil {
+		s.journal, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
+	}
+	return err
+}
+
+// add keeps a finished game: at once in the journal, and later in the file that it belongs to.
 func (s *shards) add(g *Game) error {
+	line, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	if _, err := s.journal.Write(append(line, '\n')); err != nil {
+		return err
+	}
 	s.waiting[g.Number] = g
 	return s.drain()
 }
@@ -186,27 +239,22 @@ func (s *shards) write() error {
 		}
 	}
 	s.first, s.games = s.next, nil
-	return w.Close()
-}
-
-// close keeps the games that are in no file.
-func (s *shards) close() error {
-	path := filepath.Join(s.dir, waitingFile)
-	all := s.games
-	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
-		all = append(all, s.waiting[number])
-	}
-	if len(all) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
+	if err := w.Close(); err != nil || s.journal == nil {
 		return err
 	}
-	return renameio.WriteFile(path, text, 0o644)
+	return s.openJournal()
+}
+
+// close ends the journal, which goes when all its games are in files.
+func (s *shards) close() error {
+	if s.journal == nil {
+		return nil
+	}
+	err := s.journal.Close()
+	if len(s.games)+len(s.waiting) == 0 {
+		err = errors.Join(err, os.Remove(filepath.Join(s.dir, waitingFile)))
+	}
+	return err
 }
 
 // records are a game's: one for each position that was searched, and the last one if the game was over there.
