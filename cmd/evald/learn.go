@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/nn/learn"
+	"github.com/evald/evald/nn/net"
+)
+
+// learnCmd is `evald learn`. What is not given is what the run's folder has, or the default for its board.
+type learnCmd struct {
+	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped, also without its other flags."`
+	Generations int    `default:"10" help:"Go on until there are so many."`
+
+	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default."`
+	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
+
+	FirstGames *int     `placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
+	Games      *int     `placeholder:"N" help:"Games of each later generation, played by the best network."`
+	Visits     *int     `placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
+	FastVisits *int     `placeholder:"N" help:"Visits of the other searches."`
+	FullShare  *float64 `placeholder:"X" help:"Share of the moves that are searched fully."`
+	Selection  *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
+	Labels     *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
+
+	Window *int     `placeholder:"N" help:"Learn from the games of the last N generations, or of half of all where that is more."`
+	Passes *float64 `placeholder:"X" help:"How often each new position is seen in training."`
+	Batch  *int     `placeholder:"N" help:"Positions a training step."`
+	LR     *float64 `placeholder:"X" help:"Learning rate at the start of each generation; it falls to 0."`
+	QShare *float64 `placeholder:"X" help:"Share of the search's value in the target of win, draw and loss; the rest is the game's outcome."`
+
+	GateVisits    *int     `placeholder:"N" help:"Visits a move in the matches."`
+	GateGames     *int     `placeholder:"N" help:"Games of the match with the best network, at most."`
+	Opponent      []string `sep:"none" placeholder:"AGENT" help:"Fixed opponents; the first has rating 0."`
+	OpponentGames *int     `placeholder:"N" help:"Games with each of them."`
+	Positions     *int     `placeholder:"N" help:"Positions with exact scores that networks are measured on."`
+
+	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
+	Threads int    `default:"0" help:"Threads for training and the solver; 0 is one for each processor. The result does not depend on it."`
+	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
+}
+
+// Run goes through the generations that are missing.
+func (c *learnCmd) Run(ctx context.Context, s streams) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	progress := newProgress(s.err, 0)
+	run, err := learn.Open(c.Out, config, c.evaluators(s.err), c.Threads, progress.text)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.err, "evald learn: %d of %d generations are there, in %s; %d threads; %s\n", len(run.Generations()), c.Generations, c.Out, c.Threads, text)
+	err = run.Learn(ctx, c.Generations, func(g learn.Generation) error {
+		progress.clear()
+		if err := c.line(s.out, g); err != nil {
+			return err
+		}
+		return c.plot(run)
+	})
+	progress.clear()
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s --generations %d goes on\n", len(run.Generations()), c.Generations, c.Out, c.Generations)
+		return errInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(s.out, "network  %s\ncurves   %s\n", filepath.Join(c.Out, "best.safetensors"), filepath.Join(c.Out, curvesFile))
+	return err
+}
+
+const curvesFile = "curves.svg"
+
+func (c *learnCmd) plot(run *learn.Run) error {
+	title := fmt.Sprintf("evald learn, %s, %s", run.Config.Rules, run.Config.Network)
+	return writeWhole(filepath.Join(c.Out, curvesFile), func(w io.Writer) error { return plot.Learning(w, title, run.Generations()) })
+}
+
+// line is what a generation came to.
+func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
+	if c.JSON {
+		return json.NewEncoder(w).Encode(g)
+	}
+	text := fmt.Sprintf("%3d  %d games by %s, %d records, %d steps", g.Number, g.Games, g.Player, g.Records, g.Steps)
+	for _, a := range g.Accuracy {
+		who := "policy"
+		if a.Visits > 0 {
+			who = fmt.Sprintf("%d visits", a.Visits)
+		}
+		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", who, 100*a.Good.Value, 100*a.Perfect.Value)
+	}
+	text += fmt.Sprintf("; Elo %+.0f ± %.0f", g.Elo, g.EloError)
+	for _, m := range g.Matches {
+		text += fmt.Sprintf(", %g of %d against %s", m.Points, m.Games, m.Against)
+	}
+	if g.Gate != nil {
+		text += fmt.Sprintf(", %g of %d against %s", g.Gate.Points, g.Gate.Games, g.Gate.Against)
+	}
+	if g.Promoted {
+		text += ": promoted"
+	} else {
+		text += ": not better"
+	}
+	_, err := fmt.Fprintf(w, "%s; %.0f s\n", text, g.Seconds.SelfPlay+g.Seconds.Train+g.Seconds.Measure)
+	return err
+}
+
+// config is the effective configuration.
+func (c *learnCmd) config() (learn.Config, error) {
+	var config learn.Config
+	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(text, &config); err != nil {
+			return config, fmt.Errorf("%s: %w", filepath.Join(c.Out, "config.json"), err)
+		}
+		how := selfplay.DefaultConfig()
+		config.SelfPlay.Parallel, config.SelfPlay.Batch = how.Parallel, how.Batch
+	case errors.Is(err, fs.ErrNotExist):
+		rules := game.Connect4
+		if c.Rules != nil {
+			if rules, err = game.ParseRules(*c.Rules); err != nil {
+				return config, fmt.Errorf("--rules: %w", err)
+			}
+		}
+		b, err := game.NewBoard(rules)
+		if err != nil {
+			return config, fmt.Errorf("--rules: %w", err)
+		}
+		config = learn.DefaultConfig(b)
+	default:
+		return config, err
+	}
+	set(&config.Rules, c.Rules)
+	set(&config.SelfPlay.Rules, c.Rules)
+	set(&config.Network, c.Network)
+	set(&config.Seed, c.Seed)
+	set(&config.FirstGames, c.FirstGames)
+	set(&config.Games, c.Games)
+	set(&config.SelfPlay.Visits, c.Visits)
+	set(&config.SelfPlay.FastVisits, c.FastVisits)
+	set(&config.SelfPlay.FullShare, c.FullShare)
+	set(&config.SelfPlay.Selection, c.Selection)
+	set(&config.Labels, c.Labels)
+	set(&config.Window, c.Window)
+	set(&config.Passes, c.Passes)
+	set(&config.Batch, c.Batch)
+	set(&config.LR, c.LR)
+	set(&config.QShare, c.QShare)
+	set(&config.GateVisits, c.GateVisits)
+	set(&config.GateGames, c.GateGames)
+	set(&config.OpponentGames, c.OpponentGames)
+	set(&config.Positions, c.Positions)
+	if len(c.Opponent) > 0 {
+		config.Opponents = c.Opponent
+	}
+	return config, nil
+}
+
+// set takes a flag that was given.
+func set[T any](field, flag *T) {
+	if flag != nil {
+		*field = *flag
+	}
+}
+
+// evaluators computes networks where the flags say.
+func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
+	said := map[string]bool{}
+	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
+		var text strings.Builder
+		e, err := onCPU(n, &text)
+		if !said[text.String()] { // each network would say it again
+			said[text.String()] = true
+			fmt.Fprint(notes, text.String())
+		}
+		return e, func() {}, err
+	}
+}

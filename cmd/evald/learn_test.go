@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asProgram makes the test binary the program itself, for tests that kill it.
+const asProgram = "EVALD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func learnArgs(dir string, more ...string) []string {
+	return append(strings.Fields("learn --rules 4x4x3 --network 1x16 --seed 2 --first-games 60 --games 40 --batch 64 --visits 16 --fast-visits 6 "+
+		"--gate-visits 8 --gate-games 40 --opponent random --opponent-games 8 --positions 40 -o "+dir), more...)
+}
+
+// A run shows a line a generation and its curves, goes on without its flags, and says what is wrong.
+func TestLearn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	status, out, stderr := evald(t, "", learnArgs(dir, "--generations", "1")...)
+	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") || !strings.Contains(stderr, `"network":"1x16"`) {
+		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	status, out, stderr = evald(t, "", "learn", "-o", dir, "--generations", "2", "--json")
+	if status != exitOK || !strings.HasPrefix(out, `{"generation":1,"player":"000","games":40,`) || strings.Count(out, "\n") != 1 {
+		t.Errorf("going on: status %d, output %q, errors %q", status, out, stderr)
+	}
+	for name, begins := range map[string]string{
+		"curves.svg": "<?xml", "generations.jsonl": `{"generation":0`, "best.safetensors": "", "networks/000.safetensors": "", "positions.txt": "4x4x3:",
+	} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasPrefix(string(text), begins) {
+			t.Errorf("%s: %.40q, error %v", name, text, err)
+		}
+	}
+	for want, args := range map[string][]string{
+		"another configuration": {"learn", "-o", dir, "--seed", "3"},
+		"--rules":               {"learn", "-o", t.TempDir(), "--rules", "7x"},
+		"opponent: agent":       {"learn", "-o", t.TempDir(), "--opponent", "nobody"},
+		"games is 0":            {"learn", "-o", t.TempDir(), "--games", "0"},
+	} {
+		if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
+		}
+	}
+}
+
+// Killed at any moment, again and again, a run comes to the same networks.
+func TestLearnKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds of runs")
+	}
+	whole, killed := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
+	start := time.Now()
+	if status, _, stderr := evald(t, "", learnArgs(whole, "--generations", "3")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	took := time.Since(start)
+	kills := 0
+	for done := false; !done; {
+		program := exec.Command(os.Args[0], learnArgs(killed, "--generations", "3")...)
+		program.Env = append(os.Environ(), asProgram+"=1")
+		program.Stdout, program.Stderr = io.Discard, io.Discard
+		if err := program.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Later each time, since what has no checkpoint yet begins anew.
+		timer := time.AfterFunc(took/10*time.Duration(2+kills)/2, func() { program.Process.Kill() })
+		done = program.Wait() == nil
+		if timer.Stop(); !done {
+			kills++
+		}
+	}
+	t.Logf("killed %d times", kills)
+	if kills < 3 {
+		t.Errorf("killed only %d times", kills)
+	}
+	for n := range 3 {
+		name := fmt.Sprintf("%03d/train/network.safetensors", n)
+		want, err := os.ReadFile(filepath.Join(whole, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(killed, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is another one, error %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Package learn is the loop from random weights to a strong network: games of the best network against itself, training
+// on the latest of them, exact scores and matches for the new network, and promotion if it is the better one.
+//
+// A run lives in a folder. Everything in it follows from its configuration alone, so a run that was killed anywhere goes
+// on where it stopped and comes to the same networks, bit for bit.
+//
+//	config.json            the effective configuration
+//	positions.txt          positions with their exact scores, which every network is measured on
+//	000/games/             records of the generation's games
+//	000/train/             its training run
+//	000/gate.parquet       the match with the best network before it
+//	000/opponent-1.parquet the match with a fixed opponent
+//	000/generation.json    what came of it; where it is there, the generation is complete
+//	networks/000.safetensors  networks that were promoted
+//	best.safetensors       the last of them
+//	generations.jsonl      one line a generation, with ratings over all matches so far
+//	events.out.tfevents.*  the same for TensorBoard
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/nn/net"
+)
+
+// Config is all that decides what a run learns. How long it goes on is not part of it.
+type Config struct {
+	Rules   string `json:"rules"`   // game.ParseRules
+	Network string `json:"network"` // net.ParseConfig
+	Seed    uint64 `json:"seed"`
+
+	// Games of the first generation, which the bitsquares heuristic plays since a random network knows nothing, and of
+	// each later one, which the best network plays. Rules, Network and Seed of SelfPlay are filled in.
+	FirstGames int             `json:"first_games"`
+	Games      int             `json:"games"`
+	SelfPlay   selfplay.Config `json:"selfplay"`
+
+	Labels string `json:"labels"` // Outcome or Solver
+
+	// A network learns from the games of the last generations: of Window, or of half of all where that is more. There are
+	// so many steps as if only the new positions were there and each seen Passes times.
+	Window int     `json:"window"`
+	Passes float64 `json:"passes"`
+	Batch  int     `json:"batch"`
+	LR     float64 `json:"lr"` // of each generation's first steps; it falls to 0
+	L2     float64 `json:"l2"`
+	QShare float64 `json:"q_share"` // train.RecordOptions
+
+	// A network is promoted where it wins a match against the best: by the sequential test between Elo0 and Elo1, or by
+	// points where that has no verdict after GateGames.
+	GateVisits int     `json:"gate_visits"`
+	GateGames  int     `json:"gate_games"`
+	Elo0       float64 `json:"elo0"`
+	Elo1       float64 `json:"elo1"`
+
+	Positions int   `json:"positions"` // with exact scores
+	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the policy itself
+
+	Opponents     []string `json:"opponents"` // agents that each network plays against, with GateVisits
+	OpponentGames int      `json:"opponent_games"`
+}
+
+// The values of Config.Labels.
+const (
+	Outcome = "outcome" // what the search found and how the game ended
+	Solver  = "solver"  // exact scores of the positions that were met, for experiments
+)
+
+// DefaultConfig is for a board of so many cells: fewer games, smaller networks and shorter searches on small ones.
+func DefaultConfig(b *game.Board) Config {
+	c := Config{
+		Rules: b.Rules().String(), Network: "6x64", FirstGames: 10000, Games: 3000, SelfPlay: selfplay.DefaultConfig(),
+		Labels: Outcome, Window: 4, Passes: 4, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
+		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
+		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
+	}
+	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.FullShare = 100, 20, 0.6
+	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*2/7, b.Cells()*2/5
+	if b.Cells() <= 24 {
+		c.Network, c.FirstGames, c.Games, c.GateVisits = "2x16", 2000, 1000, 32
+		c.SelfPlay.Visits, c.SelfPlay.FastVisits = 64, 16
+		c.Batch, c.LR, c.Positions = 256, 0.004, 500
+	}
+	c.SelfPlay.Rules = c.Rules
+	return c
+}
+
+// Validate names the field that is out of range, or is nil.
+func (c Config) Validate() error {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return fmt.Errorf("learn: rules: %w", err)
+	}
+	if _, err := game.NewBoard(rules); err != nil {
+		return fmt.Errorf("learn: rules: %w", err)
+	}
+	if _, err := net.ParseConfig(c.Network); err != nil {
+		return fmt.Errorf("learn: network: %w", err)
+	}
+	if c.Labels != Outcome && c.Labels != Solver {
+		return fmt.Errorf("learn: labels is %q, want %s or %s", c.Labels, Outcome, Solver)
+	}
+	for _, f := range []struct {
+		name            string
+		value, min, max float64
+	}{
+		{"first games", float64(c.FirstGames), 1, 1e9},
+		{"games", float64(c.Games), 1, 1e9},
+		{"window", float64(c.Window), 1, 1e6},
+		{"passes", c.Passes, 1e-3, 1e3},
+		{"batch", float64(c.Batch), 1, 1 << 16},
+		{"lr", c.LR, 1e-9, 10},
+		{"l2", c.L2, 0, 1},
+		{"q share", c.QShare, 0, 1},
+		{"gate visits", float64(c.GateVisits), 1, 1e6},
+		{"gate games", float64(c.GateGames), 2, 1e6},
+		{"positions", float64(c.Positions), 1, 1e6},
+		{"opponents", float64(len(c.Opponents)), 1, 100},
+		{"opponent games", float64(c.OpponentGames), 4, 1e6},
+	} {
+		if !(f.value >= f.min && f.value <= f.max) {
+			return fmt.Errorf("learn: %s is %v, want %v to %v", f.name, f.value, f.min, f.max)
+		}
+	}
+	for _, v := range c.Visits {
+		if v < 0 || v > 1e6 {
+			return fmt.Errorf("learn: visits is %d, want 0 to 1000000", v)
+		}
+	}
+	for _, o := range c.Opponents {
+		if _, err := agent.Parse(o); err != nil {
+			return fmt.Errorf("learn: opponent: %w", err)
+		}
+	}
+	if err := c.test().Validate(); err != nil {
+		return fmt.Errorf("learn: gate: %w", err)
+	}
+	return c.SelfPlay.Validate()
+}
+
+// test is the sequential test of the gate.
+func (c Config) test() arena.SPRT {
+	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
+}
+
+// seed is that of one thing of one generation.
+func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }
+
+// keep writes the configuration, or compares it with the one that is there.
+func (c Config) keep(path string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	there, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return renameio.WriteFile(path, text, 0o644)
+	}
+	if err == nil && !bytes.Equal(there, text) {
+		err = fmt.Errorf("%s is of a run with another configuration: go on with that one, or name another folder", path)
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/train"
+)
+
+// Generation is what came of one turn of the loop.
+type Generation struct {
+	Number int    `json:"generation"`
+	Player string `json:"player"` // who played the games: a network's number, or bitsquares
+	Games  int    `json:"games"`
+
+	Records int64          `json:"records"` // that the network learned from
+	Steps   int            `json:"steps"`
+	Metrics *train.Metrics `json:"metrics"` // of the last steps
+
+	Accuracy []Accuracy `json:"accuracy"`
+	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; none in the first generation
+	Matches  []Meeting  `json:"matches"`        // with the opponents
+	Promoted bool       `json:"promoted"`
+
+	// Rating over all matches of the run so far, with half its 95% interval; the first opponent has 0.
+	Elo      float64 `json:"elo"`
+	EloError float64 `json:"elo_error"`
+
+	Seconds Seconds `json:"seconds"`
+}
+
+// Seconds is how long the parts of a generation took the program that finished it; what an earlier one did of a part is
+// not counted.
+type Seconds struct {
+	SelfPlay float64 `json:"selfplay"`
+	Train    float64 `json:"train"`
+	Measure  float64 `json:"measure"`
+}
+
+// Accuracy is how well a network or a search with it does on the run's positions.
+type Accuracy struct {
+	Visits int `json:"visits"` // 0 is the policy itself
+	score.Summary
+}
+
+// generation does what is missing of one.
+func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
+	g = Generation{Number: n, Player: eval.Bitsquares.String(), Games: r.Config.FirstGames}
+	if best := r.best(); best >= 0 {
+		g.Player, g.Games = name(best), r.Config.Games
+	}
+	lap := stopwatch()
+	if err := r.play(ctx, g); err != nil {
+		return g, fmt.Errorf("self-play: %w", err)
+	}
+	if err := r.label(ctx, n); err != nil {
+		return g, fmt.Errorf("labels: %w", err)
+	}
+	g.Seconds.SelfPlay = lap()
+	if err := r.train(ctx, &g); err != nil {
+		return g, fmt.Errorf("training: %w", err)
+	}
+	g.Seconds.Train = lap()
+	if err := r.measure(ctx, &g); err != nil {
+		return g, err
+	}
+	g.Seconds.Measure = lap()
+	if g.Promoted {
+		if err := r.promote(n); err != nil {
+			return g, err
+		}
+	}
+	text, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return g, err
+	}
+	return g, renameio.WriteFile(r.folder(n, "generation.json"), append(text, '\n'), 0o644)
+}
+
+// stopwatch gives the seconds since it was asked last.
+func stopwatch() func() float64 {
+	last := time.Now()
+	return func() float64 {
+		now := time.Now()
+		lap := now.Sub(last).Seconds()
+		last = now
+		return lap
+	}
+}
+
+// play plays the games that are missing.
+func (r *Run) play(ctx context.Context, g Generation) error {
+	c := r.Config.SelfPlay
+	c.Rules, c.Network, c.Seed = r.Config.Rules, g.Player, r.Config.seed(g.Number)
+	e, done, err := r.player(g)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return selfplay.Run(ctx, e, c, r.folder(g.Number, "games"), g.Games, func(p selfplay.Progress) {
+		rate := float64(p.Played) / p.Elapsed.Seconds()
+		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
+		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, rate, left.Round(time.Second)))
+	})
+}
+
+// player is who plays a generation's games.
+func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
+	if best := r.best(); best >= 0 {
+		network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
+		if err != nil {
+			return nil, nil, err
+		}
+		return r.evaluators(network, g.Player)
+	}
+	e, err = heuristic.New(eval.Bitsquares)
+	return e, func() {}, err
+}
+
+// window is the first generation whose games generation n learns from.
+func (r *Run) window(n int) int { return max(0, n+1-max(r.Config.Window, (n+1)/2)) }
+
+// files are the records that a generation learns from.
+func (r *Run) files(n int) (files []string, err error) {
+	for first := r.window(n); first <= n; first++ {
+		kind := "games"
+		if r.Config.Labels == Solver {
+			kind = "labels"
+		}
+		some, err := filepath.Glob(r.folder(first, kind, "*.parquet"))
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(some)
+		files = append(files, some...)
+	}
+	return files, nil
+}
+
+// train trains the generation's network from the last one's on.
+func (r *Run) train(ctx context.Context, g *Generation) error {
+	c := r.Config
+	files, err := r.files(g.Number)
+	if err != nil {
+		return err
+	}
+	// The first generation's games are the heuristic's. Later ones have only what a network answered.
+	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: r.window(g.Number) == 0, QShare: c.QShare}
+	records, err := train.OpenRecords(r.board, options, files...)
+	if err != nil {
+		return err
+	}
+	defer records.Close()
+	fresh := records.Rows() * int64(g.Games) / int64(r.gamesIn(files))
+	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
+	config := train.Config{
+		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.LR, Schedule: train.Cosine,
+		Warmup: min(50, g.Steps/10), Optimizer: train.AdamW, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
+		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
+	}
+	var initial *net.Network
+	if g.Number > 0 {
+		if initial, err = r.network(g.Number - 1); err != nil {
+			return err
+		}
+		config.Init = name(g.Number - 1)
+	}
+	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRule(records.Source, r.board, c.seed(g.Number)), r.threads)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	start, first := time.Now(), run.Done()
+	err = run.Train(ctx, time.Minute, func(s train.Report) {
+		left := time.Duration(float64(time.Since(start)) / float64(s.Step-first) * float64(g.Steps-s.Step))
+		r.progress(fmt.Sprintf("generation %d, training: step %d of %d, loss %.4f, %v left", g.Number, s.Step, g.Steps, s.Total, left.Round(time.Second)))
+	})
+	if err != nil {
+		return err
+	}
+	metrics, err := train.ReadMetrics(r.folder(g.Number, "train", train.MetricsFile))
+	if err == nil && len(metrics) > 0 {
+		g.Metrics = &metrics[len(metrics)-1]
+	}
+	return err
+}
+
+// gamesIn is how many games the generations have that files are of.
+func (r *Run) gamesIn(files []string) (games int) {
+	seen := map[string]bool{}
+	for _, file := range files {
+		folder := filepath.Dir(filepath.Dir(file))
+		if seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		if folder == r.folder(0) {
+			games += r.Config.FirstGames
+		} else {
+			games += r.Config.Games
+		}
+	}
+	return max(1, games)
+}
+
+// measure scores the network and lets it play, and decides whether it is promoted.
+func (r *Run) measure(ctx context.Context, g *Generation) error {
+	network, err := r.network(g.Number)
+	if err != nil {
+		return err
+	}
+	candidate, done, err := r.evaluators(network, name(g.Number))
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, visits := range r.Config.Visits {
+		e := candidate
+		if visits > 0 {
+			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
+				return err
+			}
+		}
+		report, err := score.Measure(ctx, e, r.positions, func(done int) {
+			r.progress(fmt.Sprintf("generation %d, exact scores, %d visits: %d of %d positions", g.Number, visits, done, len(r.positions)))
+		})
+		if err != nil {
+			return fmt.Errorf("exact scores: %w", err)
+		}
+		g.Accuracy = append(g.Accuracy, Accuracy{visits, report.All})
+	}
+	if g.Promoted, err = r.gate(ctx, g, candidate); err != nil {
+		return fmt.Errorf("gate: %w", err)
+	}
+	for i, opponent := range r.Config.Opponents {
+		m, err := r.match(ctx, g, candidate, fmt.Sprintf("opponent-%d", i+1), opponent, nil)
+		if err != nil {
+			return fmt.Errorf("match with %s: %w", opponent, err)
+		}
+		g.Matches = append(g.Matches, m)
+	}
+	return nil
+}
+
+// exists reports whether there is such a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

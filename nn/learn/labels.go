@@ -1,0 +1,93 @@
+package learn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/solver"
+)
+
+// label makes records of exact scores of a generation's games, a file for each of theirs, where the run is to learn from
+// such. Positions that the solver would need long for are left out; games that are over stay as they are.
+func (r *Run) label(ctx context.Context, generation int) error {
+	if r.Config.Labels != Solver {
+		return nil
+	}
+	games, err := filepath.Glob(r.folder(generation, "games", "*.parquet"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(games)
+	if err := os.MkdirAll(r.folder(generation, "labels"), 0o755); err != nil {
+		return err
+	}
+	for _, file := range games {
+		to := r.folder(generation, "labels", filepath.Base(file))
+		if exists(to) {
+			continue
+		}
+		if err := r.labelFile(ctx, generation, file, to); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func (r *Run) labelFile(ctx context.Context, generation int, from, to string) error {
+	records, err := readRecords(from)
+	if err != nil {
+		return err
+	}
+	records = slices.DeleteFunc(records, func(rec record.Record) bool { return rec.Ply < firstPly(r.board) })
+	err = r.solveAll(ctx, len(records), fmt.Sprintf("generation %d, exact labels", generation), func(i int, s *solver.Solver) error {
+		rec := &records[i]
+		if rec.GameOver != record.NotOver {
+			return nil
+		}
+		scores, err := exact(ctx, s, rec.Position)
+		if err == nil {
+			*rec = record.FromScores(r.board, rec.Position, scores)
+		}
+		return err
+	})
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	w, err := record.Create(to)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if err := w.Write(&records[i]); err != nil {
+			w.Abort()
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func readRecords(path string) (all []record.Record, err error) {
+	reader, err := record.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	for {
+		var rec record.Record
+		err := reader.Next(&rec)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec.Visits = slices.Clone(rec.Visits)
+		all = append(all, rec)
+	}
+}

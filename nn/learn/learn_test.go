@@ -1,0 +1,289 @@
+package learn_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/learn"
+	"github.com/evald/evald/nn/net"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func onCPU(n *net.Network, _ string) (eval.Evaluator, func(), error) {
+	e, _ := cpu.New(n)
+	return e, func() {}, nil
+}
+
+// tiny is a run of a second or two.
+func tiny() learn.Config {
+	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}))
+	c.Network, c.Seed, c.FirstGames, c.Games, c.Batch = "1x16", 5, 60, 40, 64
+	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.OpeningPlies = 16, 6, 3
+	c.GateVisits, c.GateGames, c.Opponents, c.OpponentGames = 8, 40, []string{"random"}, 8
+	c.Positions, c.Visits = 60, []int{0, 8}
+	return c
+}
+
+func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, generations int, progress func(string)) error {
+	t.Helper()
+	run, err := learn.Open(dir, c, onCPU, 2, progress)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return run.Learn(ctx, generations, nil)
+}
+
+// kept is what a run must come to whatever happens on the way, by path.
+func kept(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, pattern := range []string{"*.safetensors", "networks/*", "positions.txt", "config.json", "*/games/*", "*/labels/*", "*/train/network.safetensors"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := filepath.Rel(dir, path)
+			files[name] = string(text)
+		}
+	}
+	for i, g := range generations(t, dir) {
+		g.Seconds, g.Metrics.PerSecond = learn.Seconds{}, 0
+		text, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["generation "+string(rune('0'+i))] = string(text)
+	}
+	return files
+}
+
+func generations(t testing.TB, dir string) (all []learn.Generation) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "generations.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var g learn.Generation
+		if err := json.Unmarshal(line, &g); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// A run that is interrupted again and again, at all kinds of places, comes to the same files bit for bit, and so does one
+// that learns from exact labels.
+func TestRepeatable(t *testing.T) {
+	for _, labels := range []string{learn.Outcome, learn.Solver} {
+		c := tiny()
+		c.Labels = labels
+		dir := t.TempDir()
+		events := 0
+		if err := learnTiny(t, t.Context(), dir, c, 3, func(string) { events++ }); err != nil {
+			t.Fatal(err)
+		}
+		want := kept(t, dir)
+		if len(want) < 15 {
+			t.Fatalf("%s: only %d files", labels, len(want))
+		}
+		dir = t.TempDir()
+		stops := 0
+		for {
+			ctx, cancel := context.WithCancel(t.Context())
+			left := events/12 + stops
+			err := learnTiny(t, ctx, dir, c, 3, func(string) {
+				if left--; left == 0 {
+					cancel()
+				}
+			})
+			cancel()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			stops++
+		}
+		if stops < 5 {
+			t.Errorf("%s: only %d interrupts", labels, stops)
+		}
+		if diff := cmp.Diff(keys(want), keys(kept(t, dir))); diff != "" {
+			t.Errorf("%s: files after %d interrupts (-want +got):\n%s", labels, stops, diff)
+		}
+		for name, text := range kept(t, dir) {
+			if text != want[name] {
+				t.Errorf("%s: %s is another one after %d interrupts", labels, name, stops)
+			}
+		}
+	}
+}
+
+func keys(m map[string]string) map[string]int {
+	sizes := map[string]int{}
+	for name, text := range m {
+		sizes[name] = len(text)
+	}
+	return sizes
+}
+
+// The loop learns: from random weights to play on 5x4 that is nearly always right, by exact score.
+func TestLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a run of a minute")
+	}
+	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}))
+	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
+	dir := t.TempDir()
+	if err := learnTiny(t, t.Context(), dir, c, 5, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	all := generations(t, dir)
+	first, last := all[0], all[len(all)-1]
+	for _, g := range all {
+		t.Logf("generation %d: policy %.3f good, %.3f perfect; %d visits %.3f good, %.3f perfect; Elo %+.0f", g.Number, g.Accuracy[0].Good.Value,
+			g.Accuracy[0].Perfect.Value, g.Accuracy[1].Visits, g.Accuracy[1].Good.Value, g.Accuracy[1].Perfect.Value, g.Elo)
+	}
+	if policy, search := last.Accuracy[0], last.Accuracy[1]; policy.Good.Value < 0.93 || search.Good.Value < 0.985 || search.Perfect.Value < 0.96 {
+		t.Errorf("policy %.3f good, search %.3f good and %.3f perfect; want 0.93, 0.985 and 0.96", policy.Good.Value, search.Good.Value, search.Perfect.Value)
+	}
+	if last.Elo < first.Elo+100 {
+		t.Errorf("Elo %+.0f after %+.0f", last.Elo, first.Elo)
+	}
+}
+
+// The positions are what they are said to be, and none is one of those that results are published on.
+func TestSensiblePositions(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	const n = 500
+	all, err := learn.SensiblePositions(t.Context(), b, n, 0)
+	if err != nil || len(all) != n {
+		t.Fatalf("%d positions, error %v", len(all), err)
+	}
+	known := map[game.Position]string{}
+	for _, name := range []string{"Test_L3_R1", "Test_L2_R1", "Test_L1_R1", "Test_L2_R2_first500", "Test_L1_R2_first500", "Test_L1_R3_first500"} {
+		for _, line := range gametest.DataLines(t, "pons/"+name) {
+			var parser game.Parser
+			moves, _, _ := strings.Cut(line, " ")
+			state, err := parser.Parse(moves)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key, _ := b.Canonical(state.Position)
+			known[key] = moves
+		}
+	}
+	seen, late := map[game.Position]bool{}, 0
+	for _, moves := range all {
+		var p game.Position
+		for _, a := range moves {
+			p = b.Play(p, a)
+		}
+		key, _ := b.Canonical(p)
+		if seen[key] || b.Result(p) != game.Ongoing || p.Plies() < 12 {
+			t.Errorf("%v: seen before %v, %v, %d plies", moves, seen[key], b.Result(p), p.Plies())
+		}
+		seen[key] = true
+		if p.Plies() >= 27 {
+			late++
+		}
+		if other, ok := known[key]; ok {
+			t.Errorf("%v is %s of the published sets", moves, other)
+		}
+	}
+	if late < n/4 {
+		t.Errorf("%d of %d positions have 27 plies or more", late, n)
+	}
+}
+
+// What is wrong is said before anything is done.
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	good := tiny()
+	run, err := learn.Open(dir, good, onCPU, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
+		t.Errorf("opened twice: %v", err)
+	}
+	run.Close()
+	for want, change := range map[string]func(*learn.Config){
+		"another configuration": func(c *learn.Config) { c.Seed++ },
+		"rules":                 func(c *learn.Config) { c.Rules = "7" },
+		"network":               func(c *learn.Config) { c.Network = "6" },
+		"labels is \"exact\"":   func(c *learn.Config) { c.Labels = "exact" },
+		"passes is 0":           func(c *learn.Config) { c.Passes = 0 },
+		"opponents is 0":        func(c *learn.Config) { c.Opponents = nil },
+		"opponent: agent":       func(c *learn.Config) { c.Opponents = []string{"nobody"} },
+		"elo0 5":                func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
+		"visits is -1":          func(c *learn.Config) { c.Visits = []int{-1} },
+	} {
+		c := good
+		change(&c)
+		if _, err := learn.Open(dir, c, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q: %v", want, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "000"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "000", "generation.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
+		t.Errorf("a broken generation: %v", err)
+	}
+}
+
+// Exact scores of the run's positions are those that the file says.
+func TestPositionsFile(t *testing.T) {
+	c, dir := tiny(), t.TempDir()
+	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "positions.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	positions, err := score.Read(f)
+	if err != nil || len(positions) != c.Positions {
+		t.Fatalf("%d positions, error %v", len(positions), err)
+	}
+	for _, p := range positions {
+		b := p.State.Board
+		for a, s := range p.Scores {
+			if s == score.Illegal {
+				continue
+			}
+			after := b.Play(p.State.Position, a)
+			if won := b.Result(after) == game.Loss; won && s <= 0 {
+				t.Errorf("%v: move %d wins and has score %d", p.State.Position, a, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/nn/train/tensorboard"
+)
+
+// writeLines writes generations.jsonl.
+func (r *Run) writeLines() error {
+	var text bytes.Buffer
+	encode := json.NewEncoder(&text)
+	for _, g := range r.generations {
+		if err := encode.Encode(g); err != nil {
+			return err
+		}
+	}
+	return renameio.WriteFile(r.path("generations.jsonl"), text.Bytes(), 0o644)
+}
+
+// events is the run for TensorBoard.
+type events struct {
+	file   *os.File
+	writer *tensorboard.Writer
+}
+
+// openEvents begins a file with the generations that are complete, in place of what earlier files have.
+func (r *Run) openEvents() (*events, error) {
+	r.rate()
+	now := time.Now()
+	file, err := os.Create(r.path(fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)))
+	if err != nil {
+		return nil, err
+	}
+	e := &events{file: file}
+	if e.writer, err = tensorboard.NewWriter(file, now, 0); err != nil {
+		return nil, err
+	}
+	for _, g := range r.generations {
+		if err := e.write(g); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *events) write(g Generation) error {
+	promoted := float32(0)
+	if g.Promoted {
+		promoted = 1
+	}
+	curves := []tensorboard.Scalar{
+		{Tag: "match/elo", Value: float32(g.Elo)},
+		{Tag: "match/promoted", Value: promoted},
+	}
+	for _, a := range g.Accuracy {
+		curves = append(curves,
+			tensorboard.Scalar{Tag: fmt.Sprintf("exact/good, %d visits", a.Visits), Value: float32(a.Good.Value)},
+			tensorboard.Scalar{Tag: fmt.Sprintf("exact/perfect, %d visits", a.Visits), Value: float32(a.Perfect.Value)},
+			tensorboard.Scalar{Tag: fmt.Sprintf("exact/result foretold, %d visits", a.Visits), Value: float32(a.ValueSign.Value)})
+	}
+	if g.Metrics != nil {
+		for _, c := range g.Metrics.Curves() {
+			if c.Metric != nil {
+				curves = append(curves, tensorboard.Scalar{Tag: "loss/" + c.Name, Value: float32(c.Loss)})
+			}
+		}
+	}
+	return e.writer.Scalars(time.Now(), g.Number, curves...)
+}
+
+func (e *events) Close() error { return e.file.Close() }

@@ -1,0 +1,167 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/net"
+)
+
+var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
+
+// Evaluators makes the evaluator of a network, which is known by a name, and what to call when it is not needed any more.
+type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(), err error)
+
+// Run is a run in a folder. Close it.
+type Run struct {
+	Config     Config
+	Dir        string
+	evaluators Evaluators
+	progress   func(string) // what is being done, many times a second
+	threads    int
+
+	board       *game.Board
+	lock        *os.File
+	positions   []score.Position
+	generations []Generation
+}
+
+// Open begins a run or goes on with the one that is there, which must have the same configuration. progress hears what
+// is being done, in words. The number of threads decides nothing but how long it takes.
+func Open(dir string, c Config, evaluators Evaluators, threads int, progress func(string)) (r *Run, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r = &Run{Config: c, Dir: dir, evaluators: evaluators, threads: threads, progress: progress}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if r.board, err = game.NewBoard(rules); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "networks"), 0o755); err != nil {
+		return nil, err
+	}
+	if r.lock, err = os.OpenFile(r.path("lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, err
+	}
+	if err = filelock.Lock(r.lock, errInUse); err == nil {
+		err = c.keep(r.path("config.json"))
+	}
+	if err == nil {
+		err = r.readGenerations()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), r.Close())
+	}
+	return r, nil
+}
+
+// Close lets others have the folder.
+func (r *Run) Close() error { return r.lock.Close() }
+
+func (r *Run) path(names ...string) string {
+	return filepath.Join(append([]string{r.Dir}, names...)...)
+}
+
+// folder is a generation's.
+func (r *Run) folder(generation int, names ...string) string {
+	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
+}
+
+// Generations are those that are complete.
+func (r *Run) Generations() []Generation { return r.generations }
+
+// readGenerations finds the generations that are complete.
+func (r *Run) readGenerations() error {
+	for {
+		n := len(r.generations)
+		text, err := os.ReadFile(r.folder(n, "generation.json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var g Generation
+		if err := json.Unmarshal(text, &g); err != nil {
+			return fmt.Errorf("%s: %w: remove it, and the generation is measured again", r.folder(n, "generation.json"), err)
+		}
+		if g.Number != n {
+			return fmt.Errorf("%s is of generation %d", r.folder(n, "generation.json"), g.Number)
+		}
+		r.generations = append(r.generations, g)
+	}
+}
+
+// Learn goes through generations until there are so many, and reports each when it is complete. Where ctx ends it stops;
+// nothing is lost but the games under way and the steps since the last checkpoint.
+func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
+	if err := r.openPositions(ctx); err != nil {
+		return err
+	}
+	events, err := r.openEvents()
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	for len(r.generations) < generations {
+		g, err := r.generation(ctx, len(r.generations))
+		if err != nil {
+			return fmt.Errorf("generation %d: %w", len(r.generations), err)
+		}
+		r.generations = append(r.generations, g)
+		r.rate()
+		g = r.generations[len(r.generations)-1]
+		err = errors.Join(r.writeLines(), events.write(g))
+		if report != nil {
+			err = errors.Join(err, report(g))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// best is the number of the network that was promoted last; -1 where there is none.
+func (r *Run) best() int {
+	for n := len(r.generations) - 1; n >= 0; n-- {
+		if r.generations[n].Promoted {
+			return n
+		}
+	}
+	return -1
+}
+
+// name is what a generation's network is called.
+func name(generation int) string { return fmt.Sprintf("%03d", generation) }
+
+// network reads what a generation has learned.
+func (r *Run) network(generation int) (*net.Network, error) {
+	return net.ReadFile(r.folder(generation, "train", "network.safetensors"))
+}
+
+// promote makes a generation's network the best.
+func (r *Run) promote(generation int) error {
+	text, err := os.ReadFile(r.folder(generation, "train", "network.safetensors"))
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(r.path("networks", name(generation)+".safetensors"), text, 0o644); err != nil {
+		return err
+	}
+	return renameio.WriteFile(r.path("best.safetensors"), text, 0o644)
+}
