@@ -36,6 +36,7 @@ type trainCmd struct {
 	L2        float64 `name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
 	Seed      uint64  `help:"Of the fresh weights, the order of records, mirror images and random positions."`
 
+	QShare     float64       `name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `help:"Learn also from records that a heuristic answered."`
 	Test       int           `default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
 	Save       time.Duration `default:"1m" help:"Save the run every so often: what a kill may lose."`
@@ -94,6 +95,8 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 // source is what the run learns from; records is nil for --task gameover.
 func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
 	switch {
+	case !(c.QShare >= 0 && c.QShare <= 1):
+		return nil, nil, fmt.Errorf("--q-share %v: must be 0 to 1", c.QShare)
 	case c.Batch < 1:
 		return nil, nil, fmt.Errorf("--batch %d: must be 1 or more", c.Batch)
 	case c.Task == "gameover" && len(c.Files) > 0:
@@ -103,7 +106,7 @@ func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Re
 	case len(c.Files) == 0:
 		return nil, nil, errors.New("no files of records; --task gameover needs none")
 	}
-	if records, err = train.OpenRecords(b, c.Seed, c.Heuristics, c.Files...); err != nil {
+	if records, err = train.OpenRecords(b, train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare}, c.Files...); err != nil {
 		return nil, nil, err
 	}
 	return train.WithRule(records.Source, b, c.Seed), records, nil
@@ -127,7 +130,7 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 	}
 	if records != nil {
 		config.Weights = train.Weights{WDL: 1, Policy: 1, GameOver: 0.1}
-		config.Records = records.Rows()
+		config.Records, config.QShare = records.Rows(), c.QShare
 		if c.Steps == 0 {
 			config.Steps = int(max(1, 4*records.Rows()/int64(c.Batch)))
 		}

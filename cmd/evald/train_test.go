@@ -98,6 +98,10 @@ func TestTrainRecords(t *testing.T) {
 	if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
+	status, _, stderr = evald(t, "", trainTiny(dir, path, "--optimizer", "sgd", "--q-share", "0.5")...)
+	if status != exitBadInput || !strings.Contains(stderr, "q_share 0, and now it is 0.5") {
+		t.Errorf("other targets in the same folder: status %d, errors %q", status, stderr)
+	}
 }
 
 func TestTrainInterrupted(t *testing.T) {
@@ -126,6 +130,8 @@ func TestTrainWrongUse(t *testing.T) {
 		"leave the files out":  trainTiny(dir, "--task", "gameover", text),
 		"records " + text:      trainTiny(dir, text),
 		"--rules":              trainTiny(dir, "--task", "gameover", "--rules", "7x6"),
+		"--q-share 1.5":        trainTiny(dir, "--q-share", "1.5", text),
+		"--q-share NaN":        trainTiny(dir, "--q-share", "NaN", text),
 		"--batch 0":            trainTiny(dir, "--task", "gameover", "--batch", "0"),
 		"network config \"6\"": trainTiny(dir, "--task", "gameover", "--config", "6"),
 		"steps is -1":          trainTiny(dir, "--task", "gameover", "--steps=-1"),

@@ -15,6 +15,7 @@ type Config struct {
 	Init      string  `json:"init"`      // the file that the weights begin with, "" for fresh ones
 	Rules     string  `json:"rules"`     // game.ParseRules, such as 7x6x4
 	Records   int64   `json:"records"`   // how many the run learns from, so that it does not go on with others
+	QShare    float64 `json:"q_share"`   // as in RecordOptions
 	Batch     int     `json:"batch"`     // examples a step
 	Steps     int     `json:"steps"`     // of the whole run
 	LR        float64 `json:"lr"`        // learning rate after the warm-up
@@ -63,6 +64,7 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 		{"l2", c.L2, 0, 1},
 		{"clip", c.Clip, 0, math.MaxFloat32},
 		{"ema", c.EMA, 0, 0.999999},
+		{"q share", c.QShare, 0, 1},
 	} {
 		if !(f.value >= f.low && f.value <= f.high) {
 			return network, nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)

@@ -20,10 +20,9 @@ const (
 // Records is the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent
 // use.
 type Records struct {
-	reader     *record.Reader
-	board      *game.Board
-	seed       uint64
-	heuristics bool
+	reader  *record.Reader
+	board   *game.Board
+	options RecordOptions
 
 	pass     int       // of chunks
 	chunks   []int     // in the order of the pass
@@ -32,9 +31,28 @@ type Records struct {
 	ignored  int       // of them: answered by heuristics
 }
 
-// OpenRecords opens files of one game's records. Those that a heuristic answered, and not a network, a search or a
-// solver, are learned from only with heuristics set. Close it.
-func OpenRecords(b *game.Board, seed uint64, heuristics bool, paths ...string) (*Records, error) {
+// RecordOptions say what is learned from records.
+//
+// The policy's target is the shares of visits. That of win, draw and loss is a mixture of the game's outcome z and the
+// value q of the search's root, which for s = QShare is
+//
+//	(1-s) * (1, 0, 0 where z = 1; 0, 1, 0 where z = 0; 0, 0, 1 where z = -1)  +  s * (max(q, 0), 1-|q|, max(-q, 0))
+//
+// The outcome has no bias, but the noise of one game with all its blunders; the search's value has less noise, and the
+// errors of the network that searched. A record has only win less loss of the search. Of all triples with that value,
+// this one has the fewest decisive games: it is right where the search is certain of a win, a draw or a loss, and has too
+// many draws where either side may win. Win less loss, by which a search chooses moves, is (1-s)*z + s*q all the same.
+type RecordOptions struct {
+	Seed       uint64  // of the order
+	Heuristics bool    // learn also from records that a heuristic answered, and not a network, a search or a solver
+	QShare     float64 // of q in the target of win, draw and loss, 0 to 1
+}
+
+// OpenRecords opens files of one game's records. Close it.
+func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
+	if !(o.QShare >= 0 && o.QShare <= 1) {
+		return nil, fmt.Errorf("q share is %v, must be 0 to 1", o.QShare)
+	}
 	reader, err := record.Open(paths...)
 	if err != nil {
 		return nil, err
@@ -42,7 +60,7 @@ func OpenRecords(b *game.Board, seed uint64, heuristics bool, paths ...string) (
 	if reader.Rows() == 0 {
 		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
 	}
-	r := &Records{reader: reader, board: b, seed: seed, heuristics: heuristics, pass: -1}
+	r := &Records{reader: reader, board: b, options: o, pass: -1}
 	if _, err := r.example(0, 0); err != nil { // what is wrong with the first is said now
 		return nil, errors.Join(err, reader.Close())
 	}
@@ -74,7 +92,7 @@ func (r *Records) Source(step int, dst []Example) error {
 // example is example number at of a pass.
 func (r *Records) example(pass int, at int64) (Example, error) {
 	if pass != r.pass {
-		r.chunks = randomOf(r.seed, forShuffling, pass).Perm(int((r.Rows() + chunkRows - 1) / chunkRows))
+		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(int((r.Rows() + chunkRows - 1) / chunkRows))
 		r.pass, r.group = pass, -1
 	}
 	for group := 0; ; group++ {
@@ -88,7 +106,7 @@ func (r *Records) example(pass int, at int64) (Example, error) {
 			continue
 		}
 		if group != r.group {
-			if err := r.load(some, rand.New(rand.NewPCG(r.seed, uint64(pass)<<32+uint64(group)))); err != nil {
+			if err := r.load(some, rand.New(rand.NewPCG(r.options.Seed, uint64(pass)<<32+uint64(group)))); err != nil {
 				return Example{}, err
 			}
 			r.group = group
@@ -130,13 +148,15 @@ func (r *Records) load(chunks []int, random *rand.Rand) error {
 	return nil
 }
 
-// convert makes an example of a record: the policy is the shares of visits, win, draw and loss are the game's outcome.
+// convert makes an example of a record.
 func (r *Records) convert(rec *record.Record) Example {
 	e := Example{Position: rec.Position, GameOver: int(rec.GameOver), Weight: rec.Weight}
-	if !r.heuristics && !learnable(rec.Source) {
+	if !r.options.Heuristics && !learnable(rec.Source) {
 		e.Weight = 0
 	}
-	e.WDL[1-rec.Z] = 1
+	s, q := float32(r.options.QShare), rec.Q
+	e.WDL = [3]float32{s * max(q, 0), s * (1 - max(q, -q)), s * max(-q, 0)}
+	e.WDL[1-rec.Z] += 1 - s
 	total := 0.0
 	for _, v := range rec.Visits {
 		total += float64(v)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestRecords(t *testing.T) {
 	const rows, batch = 3*chunkRows + 100, 644 // 19.24 batches a pass
 	path := writeRecords(t, b, rows, eval.Searched)
 	open := func() *Records {
-		r, err := OpenRecords(b, 5, false, path)
+		r, err := OpenRecords(b, RecordOptions{Seed: 5}, path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,17 +107,57 @@ func TestRecordsConvert(t *testing.T) {
 	}
 }
 
+// The targets of win, draw and loss, each a number that float32 has exactly.
+func TestQShare(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		z     int8
+		q     float32
+		want  [3]float32
+	}{
+		{0, 1, -0.5, [3]float32{1, 0, 0}},
+		{0, 0, 1, [3]float32{0, 1, 0}},
+		{1, 1, -0.25, [3]float32{0, 0.75, 0.25}},
+		{1, -1, 0.25, [3]float32{0.25, 0.75, 0}},
+		{1, 1, 0, [3]float32{0, 1, 0}},
+		{1, -1, 1, [3]float32{1, 0, 0}},
+		{1, 0, -1, [3]float32{0, 0, 1}},
+		{0.5, 1, 0.5, [3]float32{0.75, 0.25, 0}},
+		{0.5, 0, 0.5, [3]float32{0.25, 0.75, 0}},
+		{0.25, -1, 0.5, [3]float32{0.125, 0.125, 0.75}},
+		{0.75, -1, -0.5, [3]float32{0, 0.375, 0.625}},
+	} {
+		r := &Records{options: RecordOptions{QShare: c.share}}
+		e := r.convert(&record.Record{Q: c.q, Z: c.z, Source: eval.Searched, Weight: 1})
+		if e.WDL != c.want {
+			t.Errorf("share %v, outcome %d, value %v: target %v, want %v", c.share, c.z, c.q, e.WDL, c.want)
+		}
+	}
+	for _, share := range []float64{-0.001, 1.001, math.NaN(), math.Inf(1)} {
+		if _, err := OpenRecords(game.MustBoard(game.Connect4), RecordOptions{QShare: share}); err == nil || !strings.Contains(err.Error(), "q share is") {
+			t.Errorf("share %v: error %v", share, err)
+		}
+		c := testConfig()
+		c.QShare = share
+		if _, _, err := c.Validate(); err == nil || !strings.Contains(err.Error(), "q share is") {
+			t.Errorf("share %v in the configuration: error %v", share, err)
+		}
+	}
+}
+
 func TestRecordsRefuses(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	dst := make([]Example, 4)
 	for want, open := range map[string]func() (*Records, error){
 		"10 were answered by heuristics": func() (*Records, error) {
-			return OpenRecords(b, 1, false, writeRecords(t, b, 10, eval.Bitsquares))
+			return OpenRecords(b, RecordOptions{Seed: 1}, writeRecords(t, b, 10, eval.Bitsquares))
 		},
 		"a run learns one game": func() (*Records, error) {
-			return OpenRecords(b, 1, true, writeRecords(t, game.MustBoard(game.TicTacToe), 10, eval.CPU))
+			return OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, game.MustBoard(game.TicTacToe), 10, eval.CPU))
 		},
-		"there are none": func() (*Records, error) { return OpenRecords(b, 1, true, writeRecords(t, b, 0, eval.CPU)) },
+		"there are none": func() (*Records, error) {
+			return OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 0, eval.CPU))
+		},
 	} {
 		r, err := open()
 		if err == nil {
@@ -127,7 +168,7 @@ func TestRecordsRefuses(t *testing.T) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
-	r, err := OpenRecords(b, 1, true, writeRecords(t, b, 10, eval.Bitsquares))
+	r, err := OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 10, eval.Bitsquares))
 	if err != nil {
 		t.Fatal(err)
 	}
