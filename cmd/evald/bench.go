@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/nn/net"
 )
 
 // benchCmd is `evald bench`.
 type benchCmd struct {
-	Eval   benchEvalCmd   `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
-	Search benchSearchCmd `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
-	Solve  benchSolveCmd  `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
+	Eval     benchEvalCmd     `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
+	Search   benchSearchCmd   `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
+	Solve    benchSolveCmd    `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
+	Selfplay benchSelfplayCmd `cmd:"" help:"Measure self-play: games/s, and the share of the evaluator's own rate that it uses."`
 }
 
 // defaultBenchModel is benchEvalCmd's default.
@@ -97,6 +99,53 @@ func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
 	}
 	clear()
 	return writeFigures(s.out, figures, c.JSON)
+}
+
+// benchSelfplayCmd is `evald bench selfplay`.
+type benchSelfplayCmd struct {
+	backend
+	selfplayFlags
+	Round time.Duration `default:"4s" help:"Time of one round; a figure is the median of five."`
+	JSON  bool          `help:"Write JSON for machines instead of a table."`
+}
+
+// Run measures the evaluator of the flags, and without a model or a heuristic random networks of two sizes.
+func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	config := c.config("bench")
+	var all []bench.Figure
+	measure := func(e eval.Evaluator, name string) error {
+		figures, err := bench.SelfPlay(ctx, c.Round, e, name, config, progress)
+		all = append(all, figures...)
+		return err
+	}
+	if c.Model != "" || c.Backend != "auto" {
+		e, name, err := c.evaluator(s.err)
+		if err != nil {
+			return err
+		}
+		if err := measure(e, name); err != nil {
+			return err
+		}
+	} else {
+		for _, size := range []net.Config{{Blocks: 6, Channels: 64}, {Blocks: 4, Channels: 32}} {
+			size.HeadChannels, size.Hidden = net.DefaultHeadChannels, net.DefaultHidden
+			n, err := net.NewScrambled(size, 1)
+			if err != nil {
+				return err
+			}
+			e, err := onCPU(n, s.err)
+			if err != nil {
+				return err
+			}
+			if err := measure(e, size.String()); err != nil {
+				return err
+			}
+		}
+	}
+	clear()
+	return writeFigures(s.out, all, c.JSON)
 }
 
 // benchSolveCmd is `evald bench solve`.

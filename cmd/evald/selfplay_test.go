@@ -27,3 +27,14 @@ func TestSelfplay(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchSelfplay(t *testing.T) {
+	small := []string{"bench", "selfplay", "--visits", "8", "--fast-visits", "4", "--parallel", "16", "--batch", "4", "--round", "20ms"}
+	status, out, stderr := evald(t, "", append(small, "--backend", "uniform", "--json")...)
+	if status != exitOK || !strings.Contains(out, `"name": "self-play by uniform"`) || !strings.Contains(out, `"name": "games of 8 or 4 visits a move by uniform"`) || stderr != "" {
+		t.Errorf("status %d, output %s, errors %q", status, out, stderr)
+	}
+	if status, _, stderr := evald(t, "", append(small, "--full-share", "2")...); status != exitBadInput || !strings.Contains(stderr, "full share is 2") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+}

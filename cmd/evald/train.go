@@ -17,9 +17,9 @@ import (
 
 // trainCmd is `evald train`.
 type trainCmd struct {
-	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), all of one game."`
+	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); all of one game."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped."`
-	Task  string   `enum:"all,gameover" default:"all" help:"all: records, with all losses. gameover: the gameover head alone, from random positions."`
+	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
 	Config string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
 	Init   string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones."`
@@ -104,9 +104,14 @@ func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Re
 	case c.Task == "gameover":
 		return train.RulePositions(b, c.Seed), nil, nil
 	case len(c.Files) == 0:
-		return nil, nil, errors.New("no files of records; --task gameover needs none")
+		return nil, nil, errors.New("no files to learn from; --task gameover needs none")
 	}
-	if records, err = train.OpenRecords(b, train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare}, c.Files...); err != nil {
+	if c.Task == "exact" {
+		records, err = train.OpenSolved(b, c.Seed, c.Files...)
+	} else {
+		records, err = train.OpenRecords(b, train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare}, c.Files...)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return train.WithRule(records.Source, b, c.Seed), records, nil
@@ -148,7 +153,7 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Records, done int) {
 	from := "random positions"
 	if records != nil {
-		from = fmt.Sprintf("%d records", records.Rows())
+		from = fmt.Sprintf("%d %s", records.Rows(), map[string]string{"all": "records", "exact": "solved positions"}[c.Task])
 	}
 	fmt.Fprintf(w, "evald train: %s, %s, from %s; %d steps of %d positions; %s, rate %g, %s after %d steps; seed %d; in %s",
 		config.Network, config.Rules, from, config.Steps, config.Batch, config.Optimizer, config.LR, config.Schedule, config.Warmup, config.Seed, c.Out)

@@ -104,6 +104,34 @@ func TestTrainRecords(t *testing.T) {
 	}
 }
 
+// What solve writes, train learns from, in either format.
+func TestTrainExact(t *testing.T) {
+	var networks []string
+	for _, format := range []string{"text", "jsonl"} {
+		_, exact, stderr := evald(t, "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n", "solve", "--scores", "--format", format)
+		path, dir := filepath.Join(t.TempDir(), "exact"), filepath.Join(t.TempDir(), "run")
+		if err := os.WriteFile(path, []byte(exact), 0o644); err != nil || stderr != "" {
+			t.Fatal(err, stderr)
+		}
+		status, _, stderr := evald(t, "", trainTiny(dir, path, "--task", "exact")...)
+		if status != exitOK || !strings.Contains(stderr, "from 3 solved positions; 8 steps") {
+			t.Errorf("status %d, errors %q", status, stderr)
+		}
+		metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile))
+		if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil {
+			t.Errorf("metrics %+v, error %v", metrics, err)
+		}
+		network, err := os.ReadFile(filepath.Join(dir, train.NetworkFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		networks = append(networks, string(network))
+	}
+	if networks[0] != networks[1] {
+		t.Error("scores as text and as JSON give different networks")
+	}
+}
+
 func TestTrainInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -126,9 +154,10 @@ func TestTrainWrongUse(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"missing flags: --out": {"train"},
-		"no files of records":  trainTiny(dir),
+		"no files to learn":    trainTiny(dir),
 		"leave the files out":  trainTiny(dir, "--task", "gameover", text),
 		"records " + text:      trainTiny(dir, text),
+		"scores " + text:       trainTiny(dir, "--task", "exact", text),
 		"--rules":              trainTiny(dir, "--task", "gameover", "--rules", "7x6"),
 		"--q-share 1.5":        trainTiny(dir, "--q-share", "1.5", text),
 		"--q-share NaN":        trainTiny(dir, "--q-share", "NaN", text),

@@ -68,8 +68,12 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			return fmt.Errorf("mcts: trees of %v and %v in one search", trees[0].board.Rules(), t.board.Rules())
 		}
 	}
-	// As many workers as have trees enough for two full batches under way and one being filled.
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)/(3*s.limits.Batch)))
+	// As many workers as have trees enough for two full batches under way, and where trees end all the time, one more.
+	each := 3 * s.limits.Batch
+	if s.next != nil {
+		each = 2 * s.limits.Batch
+	}
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)/each))
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.deadline, _ = ctx.Deadline()

@@ -216,16 +216,9 @@ type shard struct {
 
 // openShard opens a file and checks that its footer is that of records.
 func openShard(path string) (s *shard, err error) {
-	info, err := os.Stat(path)
+	f, err := openRegular(path)
 	if err != nil {
-		return nil, errors.Unwrap(err) // the path is named already
-	}
-	if !info.Mode().IsRegular() { // opening a pipe may never end
-		return nil, errors.New("is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Unwrap(err)
+		return nil, err
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -235,7 +228,8 @@ func openShard(path string) (s *shard, err error) {
 			f.Close()
 		}
 	}()
-	if info, err = f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
 	if err := checkEnvelope(f, info.Size()); err != nil {
@@ -249,6 +243,22 @@ func openShard(path string) (s *shard, err error) {
 		return nil, err
 	}
 	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows()}, nil
+}
+
+// openRegular opens a file that is no pipe, of which the opening might never end. Errors do not name it.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	return f, nil
 }
 
 // checkGroup looks at the pages of a row group before they are read.

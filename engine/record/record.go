@@ -1,6 +1,6 @@
 // Package record is training records as Parquet files: positions with what a search thought of them and how their
-// games ended. Writer writes one file, Reader reads any number of them as one stream, and ReadSolved makes records of
-// exact scores.
+// games ended. Writer writes one file, Reader reads any number of them as one stream, and SolvedReader makes
+// records of exact scores.
 //
 // # Columns
 //

@@ -471,33 +471,6 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-func TestReadSolved(t *testing.T) {
-	const lines = `# from evald solve --scores
-44444 -2 1 -2 0 -2 2 2
-{"line":1,"position":"3x3x3free:519","scores":[null,0,-1,-1,null,-1,-1,-1,null]}
-444444 -3 -2 -2 -1000 -3 -2 -3
-`
-	got, err := record.ReadSolved(strings.NewReader(lines))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p1, _, _ := game.MustBoard(game.Connect4).ParseMoves("44444")
-	p2, _, _ := game.MustBoard(game.TicTacToe).ParseMoves("519")
-	p3, _, _ := game.MustBoard(game.Connect4).ParseMoves("444444")
-	want := []record.Record{
-		{Rules: game.Connect4, Position: p1, Visits: []uint32{0, 0, 0, 0, 0, 1, 1}, Q: 1, Z: 1, Ply: 5, Source: eval.Solved, Weight: 1},
-		{Rules: game.TicTacToe, Position: p2, Visits: []uint32{0, 1, 0, 0, 0, 0, 0, 0, 0}, Ply: 3, Source: eval.Solved, Weight: 1},
-		{Rules: game.Connect4, Position: p3, Visits: []uint32{0, 1, 1, 0, 0, 1, 0}, Q: -1, Z: -1, Ply: 6, Source: eval.Solved, Weight: 1},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	write(t, filepath.Join(t.TempDir(), "solved.parquet"), got) // they are valid
-	if _, err := record.ReadSolved(strings.NewReader("44 1 2\n")); text(err) != "solved positions: line 1: has 2 scores, but 7x6x4 has 7 moves" {
-		t.Errorf("error %v", err)
-	}
-}
-
 func FuzzReader(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.parquet")
 	for _, n := range []int{0, 1, 40} {

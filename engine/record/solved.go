@@ -1,8 +1,10 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
@@ -10,18 +12,153 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// ReadSolved makes records of exact scores, one position a line as `evald solve --scores` writes them or as
-// `moves s1 s2 ..`; see score.Read. Errors name the line.
-func ReadSolved(r io.Reader) ([]Record, error) {
-	positions, err := score.Read(r)
+// SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one
+// position a line, as `evald solve --scores` writes them or as `moves s1 s2 ..`; see score.Reader. In memory it has a
+// line, and the places of one line in 1024. It is not safe for concurrent use.
+type SolvedReader struct {
+	files  []solvedFile
+	total  int64
+	boards boards
+
+	file  int      // index of the open file, or of the next one
+	open  *os.File // or nil
+	lines *score.Reader
+	at    int64 // the next row of the file
+}
+
+// solvedFile is a file with the places before every marked row.
+type solvedFile struct {
+	path  string
+	rows  int64
+	marks []score.Place // of rows 0, markEvery, ..
+}
+
+const markEvery = 1024
+
+// OpenSolved reads all files once, and counts their rows. The error names the file and the line that is wrong.
+func OpenSolved(paths ...string) (*SolvedReader, error) {
+	r := &SolvedReader{}
+	for _, path := range paths {
+		f, err := r.scan(path)
+		if err != nil {
+			return nil, fmt.Errorf("exact scores %s: %w", path, err)
+		}
+		r.files = append(r.files, f)
+		r.total += f.rows
+	}
+	return r, nil
+}
+
+// scan reads a file from its beginning to its end.
+func (r *SolvedReader) scan(path string) (s solvedFile, err error) {
+	s.path = path
+	f, err := openRegular(path)
 	if err != nil {
-		return nil, fmt.Errorf("solved positions: %w", err)
+		return s, err
 	}
-	records := make([]Record, len(positions))
-	for i, p := range positions {
-		records[i] = FromScores(p.State.Board, p.State.Position, p.Scores)
+	defer f.Close()
+	in := score.NewReader(f, score.Place{})
+	var rec Record
+	for {
+		if s.rows%markEvery == 0 {
+			s.marks = append(s.marks, in.Place())
+		}
+		switch err := r.next(in, &rec); {
+		case errors.Is(err, io.EOF):
+			return s, nil
+		case err != nil:
+			return s, err
+		}
+		s.rows++
 	}
-	return records, nil
+}
+
+// Rows is the number of positions in all files.
+func (r *SolvedReader) Rows() int64 { return r.total }
+
+// Close closes the file being read.
+func (r *SolvedReader) Close() error {
+	if r.open == nil {
+		return nil
+	}
+	err := r.open.Close()
+	r.open, r.lines = nil, nil
+	return err
+}
+
+// SeekRow makes row n of all, 0 to Rows, the next one.
+func (r *SolvedReader) SeekRow(n int64) error {
+	if n < 0 || n > r.total {
+		return fmt.Errorf("exact scores: no row %d: there are %d", n, r.total)
+	}
+	r.file, r.at = 0, n
+	for r.file < len(r.files) && r.at >= r.files[r.file].rows {
+		r.at -= r.files[r.file].rows
+		r.file++
+	}
+	return r.Close()
+}
+
+// Next reads the next position into rec, with weight 1; io.EOF comes after the last. Other errors name the file and
+// the line.
+func (r *SolvedReader) Next(rec *Record) error {
+	for r.file < len(r.files) && r.at == r.files[r.file].rows {
+		if err := r.Close(); err != nil {
+			return err
+		}
+		r.file, r.at = r.file+1, 0
+	}
+	if r.file == len(r.files) {
+		return io.EOF
+	}
+	if err := r.inFile(rec); err != nil {
+		_ = r.Close() // so that the next call comes to the same error
+		return fmt.Errorf("exact scores %s: %w", r.files[r.file].path, err)
+	}
+	r.at++
+	return nil
+}
+
+// inFile reads row at of the file, which it opens if it is not.
+func (r *SolvedReader) inFile(rec *Record) error {
+	f := &r.files[r.file]
+	skip := int64(0)
+	if r.open == nil {
+		mark := f.marks[r.at/markEvery]
+		open, err := openRegular(f.path)
+		if err != nil {
+			return err
+		}
+		if r.open = open; mark.Offset > 0 {
+			if _, err := open.Seek(mark.Offset, io.SeekStart); err != nil {
+				return err
+			}
+		}
+		r.lines, skip = score.NewReader(open, mark), r.at%markEvery
+	}
+	for ; skip >= 0; skip-- {
+		err := r.next(r.lines, rec)
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("ends before position %d of %d: it was changed while it was read", r.at+1, f.rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next reads one position.
+func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
+	p, err := in.Next()
+	if err != nil {
+		return err
+	}
+	*rec = FromScores(p.State.Board, p.State.Position, p.Scores)
+	if err := rec.check(&r.boards); err != nil {
+		return fmt.Errorf("line %d: %w", in.Place().Line, err)
+	}
+	return nil
 }
 
 // FromScores is the record of an unfinished position whose exact scores are known, by action and score.Illegal where

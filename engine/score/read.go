@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,31 +16,68 @@ import (
 // maxLine bounds a line of a score file.
 const maxLine = 64 << 10
 
-// Read reads positions with exact scores, one a line: `moves s1 s2 ..`, one score for each action and -1000 for one
-// that cannot be played, or the JSON that `evald solve --scores` writes. Blank lines and those that begin with # are
-// skipped. An error names the line and what is wrong with it.
-func Read(r io.Reader) ([]Position, error) {
-	var positions []Position
-	var parser game.Parser
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
-	n := 0
-	for lines.Scan() {
-		n++
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 || text[0] == '#' {
-			continue
+// Read reads all positions of a Reader.
+func Read(r io.Reader) (positions []Position, err error) {
+	for in := NewReader(r, Place{}); ; {
+		p, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return positions, nil
 		}
-		p, err := parse(&parser, string(text))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, err
 		}
 		positions = append(positions, p)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
+}
+
+// Reader reads positions with exact scores, one a line: `moves s1 s2 ..`, one score for each action and -1000 for one
+// that cannot be played, or the JSON that `evald solve --scores` writes. Blank lines and those that begin with # are
+// skipped. It holds one line.
+type Reader struct {
+	lines  *bufio.Scanner
+	parser game.Parser
+	place  Place
+}
+
+// Place is a place between two lines of a file.
+type Place struct {
+	Offset int64 // bytes before it
+	Line   int   // lines before it
+}
+
+// NewReader reads from r, which begins at a place of a file; errors count lines from there.
+func NewReader(r io.Reader, at Place) *Reader {
+	s := &Reader{lines: bufio.NewScanner(r), place: at}
+	s.lines.Buffer(nil, maxLine)
+	s.lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		n, line, err := bufio.ScanLines(data, atEOF)
+		s.place.Offset += int64(n)
+		return n, line, err
+	})
+	return s
+}
+
+// Place is behind the last line that was read.
+func (r *Reader) Place() Place { return r.place }
+
+// Next is the next position; io.EOF comes after the last. Other errors name the line and what is wrong with it.
+func (r *Reader) Next() (Position, error) {
+	for r.lines.Scan() {
+		r.place.Line++
+		text := bytes.TrimSpace(r.lines.Bytes())
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		p, err := parse(&r.parser, string(text))
+		if err != nil {
+			return p, fmt.Errorf("line %d: %w", r.place.Line, err)
+		}
+		return p, nil
 	}
-	return positions, nil
+	if err := r.lines.Err(); err != nil {
+		return Position{}, fmt.Errorf("line %d: %w", r.place.Line+1, err)
+	}
+	return Position{}, io.EOF
 }
 
 func parse(parser *game.Parser, text string) (Position, error) {

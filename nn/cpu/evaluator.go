@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -24,6 +25,9 @@ type Evaluator struct {
 	slots chan struct{} // one for each goroutine that may compute
 	jobs  sync.Pool     // of *job
 	pool  sync.Pool     // of *worker
+
+	mu     sync.Mutex
+	active []*job // those that goroutines may join, the oldest first
 }
 
 // New packs a network, which it does not keep, for the fastest path of this machine that passes its self-test
@@ -94,15 +98,30 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	j := e.jobs.Get().(*job)
 	defer e.jobs.Put(j)
 	j.begin(ctx, b)
+	e.enter(j)
 	for range min(cap(e.slots), len(b.Pos)) - 1 {
 		if !e.help(j) {
 			break
 		}
 	}
 	j.work()
-	<-e.slots
+	e.leave(j)
+	e.release()
 	j.others.Wait()
 	return j.end()
+}
+
+// enter and leave bound the time in which goroutines may join the job.
+func (e *Evaluator) enter(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active = append(e.active, j)
+}
+
+func (e *Evaluator) leave(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active = slices.DeleteFunc(e.active, func(other *job) bool { return other == j })
 }
 
 // help lets another goroutine work on the job, unless all that may compute do.
@@ -115,4 +134,19 @@ func (e *Evaluator) help(j *job) bool {
 	default:
 		return false
 	}
+}
+
+// release ends a goroutine's computing. Where a job has rows that nobody has claimed, another goroutine goes on with
+// that one: a job that began when all were busy would else be left to its caller while others become idle.
+func (e *Evaluator) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range e.active {
+		if j.unclaimed() {
+			j.others.Add(1)
+			go j.help()
+			return
+		}
+	}
+	<-e.slots
 }

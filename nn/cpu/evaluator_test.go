@@ -227,6 +227,40 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
+// A job that began when all goroutines were busy is joined by those that become free, until it has left.
+func TestJoinsLater(t *testing.T) {
+	manyThreads(t)
+	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
+	for range e.Threads() {
+		e.slots <- struct{}{}
+	}
+	board := game.MustBoard(game.Connect4)
+	empty, waiting := newJob(e), newJob(e)
+	empty.begin(t.Context(), newBatch(board, nil))
+	waiting.begin(t.Context(), newBatch(board, gametest.Positions(gametest.Rand(4), board, 40, true)))
+	e.enter(empty)
+	e.enter(waiting)
+	e.release()
+	waiting.others.Wait()
+	if err := waiting.err; err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range waiting.batch.Source {
+		if s == eval.None {
+			t.Fatalf("row %d has no answer", i)
+		}
+	}
+	if got, want := len(e.slots), e.Threads()-1; got != want {
+		t.Errorf("%d goroutines may compute after one has had nothing to go on with, want %d", got, want)
+	}
+	waiting.next.Store(0)
+	e.leave(waiting)
+	e.release()
+	if got, want := len(e.slots), e.Threads()-2; got != want {
+		t.Errorf("%d goroutines may compute after one has found no job, want %d", got, want)
+	}
+}
+
 // A batch allocates nothing once the memory is there.
 func TestAllocations(t *testing.T) {
 	if gametest.Race {

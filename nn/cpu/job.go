@@ -34,7 +34,7 @@ func newJob(e *Evaluator) *job {
 	j := &job{e: e}
 	j.help = func() { // made once, since a new closure for each batch would be allocated
 		j.work()
-		<-e.slots
+		e.release()
 		j.others.Done()
 	}
 	return j
@@ -62,6 +62,9 @@ func (j *job) fail(row int, err error) {
 		j.row, j.err = row, err
 	}
 }
+
+// unclaimed reports whether there are rows for one more goroutine.
+func (j *job) unclaimed() bool { return !j.stop.Load() && int(j.next.Load()) < len(j.batch.Pos) }
 
 // work evaluates blocks until none is left.
 func (j *job) work() {

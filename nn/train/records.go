@@ -17,10 +17,18 @@ const (
 	groupChunks = 16
 )
 
+// rows are records by number: a *record.Reader or a *record.SolvedReader.
+type rows interface {
+	Rows() int64
+	SeekRow(n int64) error
+	Next(rec *record.Record) error
+	Close() error
+}
+
 // Records is the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent
 // use.
 type Records struct {
-	reader  *record.Reader
+	reader  rows
 	board   *game.Board
 	options RecordOptions
 
@@ -57,6 +65,21 @@ func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, err
 	if err != nil {
 		return nil, err
 	}
+	return newRecords(b, o, reader, paths)
+}
+
+// OpenSolved opens files of one game's exact scores, lines as `evald solve --scores` writes them. What is learned is the
+// result with best play, the moves with the best score, each as likely as the others, and that the game is not over.
+// All lines are read once to see that nothing is wrong with them. Close it.
+func OpenSolved(b *game.Board, seed uint64, paths ...string) (*Records, error) {
+	reader, err := record.OpenSolved(paths...)
+	if err != nil {
+		return nil, err
+	}
+	return newRecords(b, RecordOptions{Seed: seed}, reader, paths)
+}
+
+func newRecords(b *game.Board, o RecordOptions, reader rows, paths []string) (*Records, error) {
 	if reader.Rows() == 0 {
 		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
 	}

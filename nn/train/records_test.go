@@ -1,7 +1,9 @@
 package train
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/score"
 )
 
 // writeRecords writes n records whose weights number them, 1 to n.
@@ -107,6 +110,75 @@ func TestRecordsConvert(t *testing.T) {
 	}
 }
 
+// writeScores writes n lines of positions of 4x4x3, whose move to column 1 to 4 has the score -1, 0, 1 or 1.
+func writeScores(t *testing.T, n int) string {
+	t.Helper()
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
+	random := gametest.Rand(2)
+	var lines strings.Builder
+	for range n {
+		var p game.Position
+		var actions []int
+		for range random.IntN(8) {
+			if a := random.IntN(4); b.CanPlay(p, a) && b.Result(b.Play(p, a)) == game.Ongoing {
+				p, actions = b.Play(p, a), append(actions, a)
+			}
+		}
+		lines.WriteString(game.FormatNotation(b.Rules(), actions))
+		for a, s := range []int{-1, 0, 1, 1} {
+			if !b.CanPlay(p, a) {
+				s = score.Illegal
+			}
+			fmt.Fprintf(&lines, " %d", s)
+		}
+		lines.WriteByte('\n')
+	}
+	path := filepath.Join(t.TempDir(), "scores")
+	if err := os.WriteFile(path, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Known labels give known targets, in every pass.
+func TestSolvedTargets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scores")
+	const lines = "44444 -2 1 -2 0 -2 2 2\n444444 -3 -2 -2 -1000 -3 -2 -3\n" + `{"position":"4444445","scores":[-1,0,0,null,0,0,0]}`
+	if err := os.WriteFile(path, []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := game.MustBoard(game.Connect4)
+	r, err := OpenSolved(b, 1, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const third = float32(1) / 3
+	want := map[int]Example{
+		5: {WDL: [3]float32{1, 0, 0}, Policy: []float32{0, 0, 0, 0, 0, 0.5, 0.5}, Weight: 1},
+		6: {WDL: [3]float32{0, 0, 1}, Policy: []float32{0, third, third, 0, 0, third, 0}, Weight: 1},
+		7: {WDL: [3]float32{0, 1, 0}, Policy: []float32{0, 0.2, 0.2, 0, 0.2, 0.2, 0.2}, Weight: 1},
+	}
+	dst := make([]Example, 3)
+	for step := range 3 {
+		if err := r.Source(step, dst); err != nil {
+			t.Fatal(err)
+		}
+		got := map[int]Example{}
+		for _, e := range dst {
+			plies := e.Position.Plies()
+			if p, _, _ := b.ParseMoves("4444445"[:plies]); p != e.Position {
+				t.Errorf("position %+v after %d plies, want %+v", e.Position, plies, p)
+			}
+			e.Position = game.Position{}
+			got[plies] = e
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("step %d: %s", step, d)
+		}
+	}
+}
+
 // The targets of win, draw and loss, each a number that float32 has exactly.
 func TestQShare(t *testing.T) {
 	for _, c := range []struct {
@@ -167,6 +239,9 @@ func TestRecordsRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
+	}
+	if _, err := OpenSolved(b, 1, writeScores(t, 20)); err == nil || !strings.Contains(err.Error(), "row 0 is of 4x4x3, and the run is one of 7x6x4") {
+		t.Errorf("scores of another game: error %v", err)
 	}
 	r, err := OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 10, eval.Bitsquares))
 	if err != nil {

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/game"
 )
 
-func openRun(t testing.TB, dir string, c Config) *Run {
+func openRun(t testing.TB, dir string, source Source) *Run {
 	t.Helper()
-	r, err := OpenRun(dir, c, nil, testSource(c), 2)
+	r, err := OpenRun(dir, testConfig(), nil, source, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +34,10 @@ func read(t testing.TB, dir, name string) []byte {
 }
 
 // wholeRun is the folder of a run that nothing has disturbed.
-func wholeRun(t *testing.T) string {
+func wholeRun(t *testing.T, source Source) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := openRun(t, dir, testConfig()).Train(t.Context(), time.Hour, nil); err != nil {
+	if err := openRun(t, dir, source).Train(t.Context(), time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -62,9 +64,9 @@ func sameRun(t *testing.T, want, got string) {
 }
 
 func TestRunInterrupted(t *testing.T) {
-	dir := t.TempDir()
+	dir, source := t.TempDir(), testSource(testConfig())
 	ctx, cancel := context.WithCancel(t.Context())
-	r := openRun(t, dir, testConfig())
+	r := openRun(t, dir, source)
 	err := r.Train(ctx, time.Hour, func(r Report) {
 		if r.Step == 17 {
 			cancel()
@@ -73,28 +75,45 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, testSource(testConfig()), 1); !errors.Is(err, errInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, errInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := openRun(t, dir, testConfig())
+	again := openRun(t, dir, source)
 	if again.Done() != 17 {
 		t.Fatalf("goes on after %d steps, want 17", again.Done())
 	}
 	if err := again.Train(t.Context(), time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
-	sameRun(t, wholeRun(t), dir)
+	sameRun(t, wholeRun(t, source), dir)
 }
 
-const killedDir = "EVALD_TEST_KILLED" // the folder of the run that kills itself
+const (
+	killedDir    = "EVALD_TEST_KILLED"        // the folder of the run that kills itself
+	killedScores = "EVALD_TEST_KILLED_SCORES" // the exact scores that it learns from; random examples if there are none
+)
+
+// killedSource opens what a killed run learns from.
+func killedSource(t *testing.T, scores string) Source {
+	if scores == "" {
+		return testSource(testConfig())
+	}
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
+	r, err := OpenSolved(b, 7, scores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return WithRule(r.Source, b, 7)
+}
 
 // A run is killed in its 17th step, when the checkpoint is one of the 16th and the metrics' last line is torn.
 func TestRunKilled(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
-		r := openRun(t, dir, testConfig())
+		r := openRun(t, dir, killedSource(t, os.Getenv(killedScores)))
 		err := r.Train(t.Context(), 0, func(report Report) {
 			if report.Step == 17 {
 				r.metrics.WriteString(`{"step":`)
@@ -110,26 +129,28 @@ func TestRunKilled(t *testing.T) {
 		})
 		t.Fatalf("the run lives on: %v", err)
 	}
-	dir := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run=^TestRunKilled$")
-	child.Env = append(os.Environ(), killedDir+"="+dir)
-	out, err := child.CombinedOutput()
-	if err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("the run ended with %v: %s", err, out)
+	for _, scores := range []string{"", writeScores(t, 200)} {
+		dir := t.TempDir()
+		child := exec.Command(os.Args[0], "-test.run=^TestRunKilled$")
+		child.Env = append(os.Environ(), killedDir+"="+dir, killedScores+"="+scores)
+		out, err := child.CombinedOutput()
+		if err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("the run ended with %v: %s", err, out)
+		}
+		r := openRun(t, dir, killedSource(t, scores))
+		if r.Done() != 16 {
+			t.Fatalf("goes on after %d steps, want 16", r.Done())
+		}
+		if err := r.Train(t.Context(), time.Hour, nil); err != nil {
+			t.Fatal(err)
+		}
+		sameRun(t, wholeRun(t, killedSource(t, scores)), dir)
 	}
-	r := openRun(t, dir, testConfig())
-	if r.Done() != 16 {
-		t.Fatalf("goes on after %d steps, want 16", r.Done())
-	}
-	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
-	sameRun(t, wholeRun(t), dir)
 }
 
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
-	r := openRun(t, dir, testConfig())
+	r := openRun(t, dir, testSource(testConfig()))
 	if err := r.Save(); err != nil {
 		t.Fatal(err)
 	}

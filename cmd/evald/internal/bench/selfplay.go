@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// turns is how often play and evaluator take turns in a round: others may use the machine, and treat both alike then.
+const turns = 8
+
+// SelfPlay measures what part of an evaluator's own rate self-play uses, and its games a second. The games are under way
+// all the time; they stand still while the evaluator alone answers the batches of the turn before, from twice as many
+// callers as there are cores. In a round of about d the two have half of the time each.
+func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	board, err := game.NewBoard(rules)
+	if err != nil {
+		return nil, err
+	}
+	fast, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return nil, err
+	}
+	p := &playBench{ctx: ctx, board: board, evaluator: fast, ended: make(chan struct{})}
+	inner, cancel := context.WithCancel(ctx)
+	p.pause.Lock()
+	go func() {
+		defer close(p.ended)
+		p.err = selfplay.Play(inner, p, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+			p.games.Add(1)
+			return nil
+		})
+	}()
+	figures, err := p.measure(d, e, c, name, progress)
+	cancel()
+	p.pause.Unlock()
+	<-p.ended
+	if err != nil {
+		return nil, err
+	}
+	return figures, nil
+}
+
+// playBench is self-play that can be halted: an evaluator around another.
+type playBench struct {
+	ctx   context.Context
+	board *game.Board
+	pause sync.RWMutex // held by who halts the play
+
+	evaluator eval.Evaluator    // changed while the play is halted
+	mu        sync.Mutex        // of the next
+	batches   [][]game.Position // that were answered in this turn
+	games     atomic.Int64      // over so far
+
+	ended chan struct{} // closed when Play has returned, with
+	err   error
+}
+
+// Evaluate implements eval.Evaluator.
+func (p *playBench) Evaluate(ctx context.Context, b *eval.Batch) error {
+	p.pause.RLock()
+	defer p.pause.RUnlock()
+	if err := p.evaluator.Evaluate(ctx, b); err != nil {
+		return err
+	}
+	rows := append([]game.Position(nil), b.Pos...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.batches = append(p.batches, rows)
+	return nil
+}
+
+// measure is called, and returns, with the play halted.
+func (p *playBench) measure(d time.Duration, e eval.Evaluator, c selfplay.Config, name string, progress func(string)) ([]Figure, error) {
+	show := func(format string, a ...any) {
+		if progress != nil {
+			progress(name + ", " + fmt.Sprintf(format, a...))
+		}
+	}
+	// By a heuristic the games are soon at all stages: those that begin together would also end together.
+	for p.games.Load() < int64(2*c.Parallel) {
+		show("%d games to begin with", p.games.Load())
+		if _, err := p.play(min(d, 200*time.Millisecond)); err != nil {
+			return nil, err
+		}
+	}
+	p.evaluator = e
+	if _, err := p.play(d); err != nil { // warms up
+		return nil, err
+	}
+	var rates, shares []float64
+	var all tally
+	games := p.games.Load()
+	for i := range rounds {
+		show("round %d of %d", i+1, rounds)
+		var alone, play tally
+		for range turns {
+			if err := p.turn(d/(2*turns), e, &alone, &play); err != nil {
+				return nil, err
+			}
+		}
+		rates, shares = append(rates, play.rate()), append(shares, play.rate()/alone.rate())
+		all.add(play)
+	}
+	games = p.games.Load() - games
+	rate := median(rates)
+	return []Figure{
+		{
+			Name: "self-play by " + name, Rate: rate, Unit: "evaluations", Ceiling: rate / median(shares),
+			Why: fmt.Sprintf("the evaluator alone, batches of %d", all.rows/max(1, all.batches)),
+		},
+		{Name: fmt.Sprintf("games of %d or %d visits a move by %s", c.Visits, c.FastVisits, name), Rate: float64(games) / all.seconds, Unit: "games"},
+	}, nil
+}
+
+// tally is what was answered in some time.
+type tally struct {
+	rows, batches int
+	seconds       float64
+}
+
+func (t *tally) add(other tally) {
+	t.rows, t.batches, t.seconds = t.rows+other.rows, t.batches+other.batches, t.seconds+other.seconds
+}
+
+func (t *tally) rate() float64 { return float64(t.rows) / t.seconds }
+
+// turn measures the evaluator alone, and then the play.
+func (p *playBench) turn(d time.Duration, e eval.Evaluator, alone, play *tally) error {
+	answered, err := p.alone(d, e)
+	if err != nil {
+		return err
+	}
+	alone.add(answered)
+	answered, err = p.play(d)
+	play.add(answered)
+	return err
+}
+
+// play lets the games go on for about d and at least one batch, until the last batch under way then is answered.
+func (p *playBench) play(d time.Duration) (t tally, err error) {
+	p.batches = p.batches[:0]
+	start, over := time.Now(), false
+	for !over {
+		p.pause.Unlock()
+		select {
+		case <-time.After(d):
+		case <-p.ended:
+			over = true
+		case <-p.ctx.Done():
+			over = true
+		}
+		p.pause.Lock()
+		over = over || len(p.batches) > 0
+	}
+	t = tally{batches: len(p.batches), seconds: time.Since(start).Seconds()}
+	for _, b := range p.batches {
+		t.rows += len(b)
+	}
+	select {
+	case <-p.ended:
+		return t, p.err
+	default:
+		return t, p.ctx.Err()
+	}
+}
+
+// alone lets the evaluator answer the batches of the play's last turn for about d, again and again.
+func (p *playBench) alone(d time.Duration, e eval.Evaluator) (t tally, err error) {
+	if len(p.batches) == 0 {
+		return t, fmt.Errorf("no batch was answered in %v: a longer round is needed", d)
+	}
+	var next, rows atomic.Int64
+	callers := 2 * runtime.GOMAXPROCS(0)
+	failed := make([]error, callers)
+	var wait sync.WaitGroup
+	start := time.Now()
+	for k := range callers {
+		wait.Go(func() {
+			var b eval.Batch
+			for failed[k] == nil && time.Since(start) < d {
+				positions := p.batches[int(next.Add(1)-1)%len(p.batches)]
+				b.Reset(p.board, len(positions))
+				copy(b.Pos, positions)
+				failed[k] = e.Evaluate(p.ctx, &b)
+				rows.Add(int64(len(positions)))
+			}
+		})
+	}
+	wait.Wait()
+	t = tally{rows: int(rows.Load()), batches: int(next.Load()), seconds: time.Since(start).Seconds()}
+	return t, errors.Join(failed...)
+}
