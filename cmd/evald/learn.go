@@ -29,15 +29,16 @@ type learnCmd struct {
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
 
-	FirstGames *int     `placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
-	Games      *int     `placeholder:"N" help:"Games of each later generation, played by the best network."`
-	Visits     *int     `placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
-	FastVisits *int     `placeholder:"N" help:"Visits of the other searches."`
-	FullShare  *float64 `placeholder:"X" help:"Share of the moves that are searched fully."`
-	Selection  *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
-	Labels     *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
+	FirstGames  *int     `placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
+	FirstFactor *int     `placeholder:"N" help:"Its searches have so many times the visits."`
+	Games       *int     `placeholder:"N" help:"Games of each later generation, played by the best network."`
+	Visits      *int     `placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
+	FastVisits  *int     `placeholder:"N" help:"Visits of the other searches."`
+	FullShare   *float64 `placeholder:"X" help:"Share of the moves that are searched fully."`
+	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
+	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
 
-	Window *int     `placeholder:"N" help:"Learn from the games of the last N generations, or of half of all where that is more."`
+	Window *int     `placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
 	Passes *float64 `placeholder:"X" help:"How often each new position is seen in training."`
 	Batch  *int     `placeholder:"N" help:"Positions a training step."`
 	LR     *float64 `placeholder:"X" help:"Learning rate at the start of each generation; it falls to 0."`
@@ -163,6 +164,7 @@ func (c *learnCmd) config() (learn.Config, error) {
 	set(&config.Network, c.Network)
 	set(&config.Seed, c.Seed)
 	set(&config.FirstGames, c.FirstGames)
+	set(&config.FirstFactor, c.FirstFactor)
 	set(&config.Games, c.Games)
 	set(&config.SelfPlay.Visits, c.Visits)
 	set(&config.SelfPlay.FastVisits, c.FastVisits)

@@ -41,15 +41,17 @@ type Config struct {
 	Seed    uint64 `json:"seed"`
 
 	// Games of the first generation, which the bitsquares heuristic plays since a random network knows nothing, and of
-	// each later one, which the best network plays. Rules, Network and Seed of SelfPlay are filled in.
-	FirstGames int             `json:"first_games"`
-	Games      int             `json:"games"`
-	SelfPlay   selfplay.Config `json:"selfplay"`
+	// each later one, which the best network plays. The heuristic costs next to nothing, so that its searches have
+	// FirstFactor times the visits. Rules, Network and Seed of SelfPlay are filled in.
+	FirstGames  int             `json:"first_games"`
+	FirstFactor int             `json:"first_factor"`
+	Games       int             `json:"games"`
+	SelfPlay    selfplay.Config `json:"selfplay"`
 
 	Labels string `json:"labels"` // Outcome or Solver
 
-	// A network learns from the games of the last generations: of Window, or of half of all where that is more. There are
-	// so many steps as if only the new positions were there and each seen Passes times.
+	// A network learns from the last Window games, or half of all where that is more, in whole files. There are so many
+	// steps as if only the new positions were there and each seen Passes times.
 	Window int     `json:"window"`
 	Passes float64 `json:"passes"`
 	Batch  int     `json:"batch"`
@@ -80,8 +82,8 @@ const (
 // DefaultConfig is for a board of so many cells: fewer games, smaller networks and shorter searches on small ones.
 func DefaultConfig(b *game.Board) Config {
 	c := Config{
-		Rules: b.Rules().String(), Network: "6x64", FirstGames: 10000, Games: 3000, SelfPlay: selfplay.DefaultConfig(),
-		Labels: Outcome, Window: 4, Passes: 4, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
+		Rules: b.Rules().String(), Network: "6x64", FirstGames: 20000, FirstFactor: 6, Games: 3000, SelfPlay: selfplay.DefaultConfig(),
+		Labels: Outcome, Window: 12000, Passes: 6, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
@@ -89,6 +91,7 @@ func DefaultConfig(b *game.Board) Config {
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*2/7, b.Cells()*2/5
 	if b.Cells() <= 24 {
 		c.Network, c.FirstGames, c.Games, c.GateVisits = "2x16", 2000, 1000, 32
+		c.FirstFactor, c.Window, c.Passes = 1, 4000, 4
 		c.SelfPlay.Visits, c.SelfPlay.FastVisits = 64, 16
 		c.Batch, c.LR, c.Positions = 256, 0.004, 500
 	}
@@ -116,8 +119,9 @@ func (c Config) Validate() error {
 		value, min, max float64
 	}{
 		{"first games", float64(c.FirstGames), 1, 1e9},
+		{"first factor", float64(c.FirstFactor), 1, 1e4},
 		{"games", float64(c.Games), 1, 1e9},
-		{"window", float64(c.Window), 1, 1e6},
+		{"window", float64(c.Window), 1, 1e9},
 		{"passes", c.Passes, 1e-3, 1e3},
 		{"batch", float64(c.Batch), 1, 1 << 16},
 		{"lr", c.LR, 1e-9, 10},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -105,6 +106,9 @@ func stopwatch() func() float64 {
 func (r *Run) play(ctx context.Context, g Generation) error {
 	c := r.Config.SelfPlay
 	c.Rules, c.Network, c.Seed = r.Config.Rules, g.Player, r.Config.seed(g.Number)
+	if r.best() < 0 {
+		c.Visits, c.FastVisits = c.Visits*r.Config.FirstFactor, c.FastVisits*r.Config.FirstFactor
+	}
 	e, done, err := r.player(g)
 	if err != nil {
 		return err
@@ -130,41 +134,48 @@ func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
 	return e, func() {}, err
 }
 
-// window is the first generation whose games generation n learns from.
-func (r *Run) window(n int) int { return max(0, n+1-max(r.Config.Window, (n+1)/2)) }
-
-// files are the records that a generation learns from.
-func (r *Run) files(n int) (files []string, err error) {
-	for first := r.window(n); first <= n; first++ {
-		kind := "games"
-		if r.Config.Labels == Solver {
-			kind = "labels"
-		}
-		some, err := filepath.Glob(r.folder(first, kind, "*.parquet"))
+// files are the records that a generation learns from, and how many games they have.
+func (r *Run) files(n int) (files []string, games int, err error) {
+	kind := "games"
+	if r.Config.Labels == Solver {
+		kind = "labels"
+	}
+	window := max(r.Config.Window, (r.Config.FirstGames+n*r.Config.Games)/2)
+	for ; n >= 0 && games < window; n-- {
+		some, err := filepath.Glob(r.folder(n, kind, "games-*.parquet"))
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		slices.Sort(some)
-		files = append(files, some...)
+		for i := len(some) - 1; i >= 0 && games < window; i-- {
+			var first, last int
+			if _, err := fmt.Sscanf(filepath.Base(some[i]), "games-%d-%d.parquet", &first, &last); err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", some[i], err)
+			}
+			files = append(files, some[i])
+			games += last - first + 1
+		}
 	}
-	return files, nil
+	return files, games, nil
 }
 
 // train trains the generation's network from the last one's on.
 func (r *Run) train(ctx context.Context, g *Generation) error {
 	c := r.Config
-	files, err := r.files(g.Number)
+	files, games, err := r.files(g.Number)
 	if err != nil {
 		return err
 	}
-	// The first generation's games are the heuristic's. Later ones have only what a network answered.
-	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: r.window(g.Number) == 0, QShare: c.QShare}
+	// The first generation's games are the heuristic's. Where none of them are left, whatever a heuristic had to answer in
+	// place of a network is left out.
+	first := slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
+	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: first, QShare: c.QShare}
 	records, err := train.OpenRecords(r.board, options, files...)
 	if err != nil {
 		return err
 	}
 	defer records.Close()
-	fresh := records.Rows() * int64(g.Games) / int64(r.gamesIn(files))
+	fresh := records.Rows() * int64(g.Games) / int64(max(1, games))
 	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
 	config := train.Config{
 		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.LR, Schedule: train.Cosine,
@@ -183,9 +194,9 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 		return err
 	}
 	defer run.Close()
-	start, first := time.Now(), run.Done()
+	start, before := time.Now(), run.Done()
 	err = run.Train(ctx, time.Minute, func(s train.Report) {
-		left := time.Duration(float64(time.Since(start)) / float64(s.Step-first) * float64(g.Steps-s.Step))
+		left := time.Duration(float64(time.Since(start)) / float64(s.Step-before) * float64(g.Steps-s.Step))
 		r.progress(fmt.Sprintf("generation %d, training: step %d of %d, loss %.4f, %v left", g.Number, s.Step, g.Steps, s.Total, left.Round(time.Second)))
 	})
 	if err != nil {
@@ -196,24 +207,6 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 		g.Metrics = &metrics[len(metrics)-1]
 	}
 	return err
-}
-
-// gamesIn is how many games the generations have that files are of.
-func (r *Run) gamesIn(files []string) (games int) {
-	seen := map[string]bool{}
-	for _, file := range files {
-		folder := filepath.Dir(filepath.Dir(file))
-		if seen[folder] {
-			continue
-		}
-		seen[folder] = true
-		if folder == r.folder(0) {
-			games += r.Config.FirstGames
-		} else {
-			games += r.Config.Games
-		}
-	}
-	return max(1, games)
 }
 
 // measure scores the network and lets it play, and decides whether it is promoted.
