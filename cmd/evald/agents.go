@@ -7,6 +7,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
@@ -17,7 +18,9 @@ func shareAgents(notes io.Writer) agent.Shared {
 			e, _, err := backend{Backend: "cpu", Model: name}.evaluator(notes)
 			return e, err
 		}),
-		Books: once(opening.Load),
+		Books:  once(opening.Load),
+		Exact:  once(book.Load),
+		Solved: &agent.Solved{},
 	}
 }
 

@@ -25,7 +25,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
 	{"engine/record", "engine/game engine/eval engine/score"},
-	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/mcts/opening"},
+	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/record"},
 	{"kernels/...", "kernels/..."},

@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
@@ -30,6 +31,8 @@ type Shared struct {
 	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path
 	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
 	Searched func(*mcts.Tree)                          // hears of the tree of each move, for growing a book
+	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
+	Solved   *Solved                                   // what solvers have found, if they share that
 }
 
 // Spec is an agent in text: a name, and what differs from its defaults.
@@ -40,7 +43,8 @@ type Spec struct {
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
 	Model  string        // mcts and policy
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
-	Book   string        // those with a tree: path of the opening book that it begins with
+	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
+	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
 }
 
@@ -70,7 +74,7 @@ var kinds = map[string]kind{
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{Model: "bitsquares"}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic"},
 	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "book", "seed"}, newMCTS, "PUCT with a network or heuristic"},
-	"solver":               {Spec{}, []string{"time"}, newSolver, "the exact best move; where half of its time is not enough, uct-bitsquares with the rest"},
+	"solver":               {Spec{}, []string{"time", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, uct-bitsquares with the rest"},
 }
 
 // Names lists the agents.
@@ -157,6 +161,10 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Book = value; value == "" {
 			return errors.New("want a path")
 		}
+	case "random":
+		if s.Random, err = strconv.ParseBool(value); err != nil {
+			return errors.New("want true or false")
+		}
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
@@ -193,6 +201,10 @@ func (s Spec) String() string {
 			value = s.Model
 		case "book":
 			value = s.Book
+		case "random":
+			if s.Random {
+				value = "true"
+			}
 		case "power":
 			if s.Power != kinds[s.Name].defaults.Power {
 				value = strconv.FormatFloat(s.Power, 'g', -1, 64)

@@ -67,6 +67,8 @@ func TestParse(t *testing.T) {
 		"policy:model=stub":               "policy:model=stub",
 		"solver":                          "solver",
 		"solver:time=100ms":               "solver:time=100ms",
+		"solver:seed=3,random=1,book=b":   "solver:random=true,book=b,seed=3",
+		"solver:random=false":             "solver",
 		"flat:time=100ms":                 "flat:time=100ms",
 		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
@@ -93,6 +95,7 @@ func TestParse(t *testing.T) {
 		"random:seed=-1":           "want a whole number",
 		"mcts:model=":              "want a name or a path",
 		"solver:x=1":               `solver has no "x"`,
+		"solver:random":            `random is "", want true or false`,
 		"uct-bitsquares:power=9":   `power is "9", want a number from 0 to 8`,
 		"uct-bitsquares:power=NaN": `power is "NaN", want a number from 0 to 8`,
 		"uct-bitsquares:time":      "want a duration",
@@ -131,7 +134,7 @@ func FuzzParse(f *testing.F) {
 var quick = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
 	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
-	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "uct-bitsquares:sims=300,power=2",
+	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
 }
 
 // Every agent plays whole legal games, on boards of all kinds.
@@ -276,7 +279,7 @@ func TestTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, text := range append(quick, "solver") {
+	for _, text := range append(quick, "solver", "solver:random=true") {
 		if _, err := make1(t, text).Move(ctx, b, game.Position{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v, want context.Canceled", text, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/engine/solver"
 )
 
 // random plays any legal move.
@@ -124,42 +123,4 @@ func (a policy) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 		}
 	}
 	return best, nil
-}
-
-// exact plays the solver's best move. With a time, half of it is the solver's; where that is not enough, a tree search
-// with bitsquares has the rest.
-type exact struct {
-	solver  *solver.Solver
-	time    time.Duration // 0: as long as it takes
-	instead *searcher
-}
-
-func newSolver(s Spec, shared Shared) (Agent, error) {
-	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, shared)
-	if err != nil {
-		return nil, err
-	}
-	return &exact{time: s.Time, instead: instead.(*searcher)}, nil
-}
-
-func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
-		s, err := solver.New(b, solver.Options{})
-		if err != nil {
-			return 0, err
-		}
-		e.solver = s
-	}
-	whole, cancel := within(ctx, e.time)
-	defer cancel()
-	half, cancelHalf := within(whole, e.time/2)
-	defer cancelHalf()
-	r, err := e.solver.Solve(half, p)
-	switch {
-	case err == nil:
-		return r.Best, nil
-	case ctx.Err() != nil || half.Err() == nil:
-		return 0, err
-	}
-	return e.instead.move(ctx, whole, b, p)
 }

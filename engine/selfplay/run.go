@@ -41,7 +41,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Config: c, board: board, seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
+	r := &run{Config: c, ctx: inner, board: board, seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
 	trees := make([]*mcts.Tree, max(0, min(c.Parallel, n)))
 	for i := range trees {
 		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
@@ -59,6 +59,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 // run is the games under way.
 type run struct {
 	Config
+	ctx    context.Context // looked at between games: where the rules answer everything nobody else looks
 	board  *game.Board
 	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
 	cancel context.CancelFunc
@@ -107,6 +108,9 @@ func (r *run) advance(t *mcts.Tree) int {
 
 // begin gives a seat the next game, with its opening played, if there is one.
 func (r *run) begin(s *seat) bool {
+	if r.ctx.Err() != nil {
+		return false
+	}
 	r.mu.Lock()
 	for r.have[r.next] {
 		r.next++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -278,5 +279,25 @@ func TestResign(t *testing.T) {
 	})
 	if err != nil || resigned < 5 {
 		t.Errorf("%d of 20 games were resigned, error %v", resigned, err)
+	}
+}
+
+// Games in which the evaluator is never asked end with their context too.
+func TestInterruptedWithoutEvaluations(t *testing.T) {
+	c := config()
+	c.Rules = "1x1x1"
+	ctx, cancel := context.WithCancel(t.Context())
+	games := 0
+	err := selfplay.Play(ctx, &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+		t.Error("the evaluator was asked")
+		return nil
+	}}, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+		if games++; games == 100 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || games < 100 {
+		t.Errorf("%d games, error %v", games, err)
 	}
 }

@@ -19,6 +19,9 @@ import (
 // turns is how often play and evaluator take turns in a round: others may use the machine, and treat both alike then.
 const turns = 8
 
+// patience is how long the first batch of a turn may take: on a tiny board the rules answer everything.
+const patience = 20 * time.Second
+
 // SelfPlay measures what part of an evaluator's own rate self-play uses, and its games a second. The games are under way
 // all the time; they stand still while the evaluator alone answers the batches of the turn before, from twice as many
 // callers as there are cores. In a round of about d the two have half of the time each.
@@ -155,7 +158,7 @@ func (p *playBench) turn(d time.Duration, e eval.Evaluator, alone, play *tally) 
 func (p *playBench) play(d time.Duration) (t tally, err error) {
 	p.batches = p.batches[:0]
 	start, over := time.Now(), false
-	for tries := 1; !over; tries++ { // some games need no evaluator at all
+	for !over {
 		p.pause.Unlock()
 		select {
 		case <-time.After(d):
@@ -165,7 +168,10 @@ func (p *playBench) play(d time.Duration) (t tally, err error) {
 			over = true
 		}
 		p.pause.Lock()
-		over = over || len(p.batches) > 0 || tries == 100
+		over = over || len(p.batches) > 0
+		if !over && time.Since(start) > patience {
+			return t, fmt.Errorf("the games asked the evaluator nothing in %v", patience)
+		}
 	}
 	t = tally{batches: len(p.batches), seconds: time.Since(start).Seconds()}
 	for _, b := range p.batches {

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// exact plays the solver's best move, or at random one of those with the best score. With a time, half of it is the
+// solver's; where that is not enough, a tree search with bitsquares has the rest.
+type exact struct {
+	solver  *solver.Solver
+	book    *book.Book // nil without one
+	time    time.Duration
+	instead *searcher
+
+	random *rand.Rand // nil: the first of the best moves that is found
+	solved *Solved
+}
+
+func newSolver(s Spec, shared Shared) (Agent, error) {
+	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, shared)
+	if err != nil {
+		return nil, err
+	}
+	e := &exact{time: s.Time, instead: instead.(*searcher), solved: shared.Solved}
+	if s.Random {
+		e.random = source(s.Seed)
+	}
+	if s.Book == "" {
+		return e, nil
+	}
+	if shared.Exact == nil {
+		return nil, fmt.Errorf("agent: no books of exact scores here, so no book %q", s.Book)
+	}
+	e.book, err = shared.Exact(s.Book)
+	return e, err
+}
+
+func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
+		o := solver.Options{}
+		if e.book != nil && e.book.Rules() == b.Rules() {
+			o.Book = e.book
+		}
+		s, err := solver.New(b, o)
+		if err != nil {
+			return 0, err
+		}
+		e.solver = s
+	}
+	whole, cancel := within(ctx, e.time)
+	defer cancel()
+	half, cancelHalf := within(whole, e.time/2)
+	defer cancelHalf()
+	action, err := e.solve(half, b, p)
+	switch {
+	case err == nil:
+		return action, nil
+	case ctx.Err() != nil || half.Err() == nil:
+		return 0, err
+	}
+	return e.instead.move(ctx, whole, b, p)
+}
+
+// solve is a best action.
+func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if e.random == nil {
+		r, err := e.solver.Solve(ctx, p)
+		return r.Best, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("solver: %w", err)
+	}
+	best, ok := e.solved.find(b, p)
+	if !ok {
+		var err error
+		if best, _, err = e.solver.Best(ctx, p); err != nil {
+			return 0, err
+		}
+		e.solved.keep(b, p, best)
+	}
+	return best[e.random.IntN(len(best))], nil
+}
+
+// Solved is the best moves of positions that the solvers of a program have solved, so that games that begin alike do not
+// solve the same again. The zero value is ready; it is safe for concurrent use. A nil one keeps nothing.
+type Solved struct {
+	mu   sync.Mutex
+	best map[solvedKey][]int
+}
+
+type solvedKey struct {
+	rules    game.Rules
+	position game.Position
+}
+
+// maxSolved bounds the memory of a Solved to some 100 MiB; what comes first in games is solved first.
+const maxSolved = 1 << 19
+
+func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {
+	if s == nil {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best, ok = s.best[solvedKey{b.Rules(), p}]
+	return best, ok
+}
+
+func (s *Solved) keep(b *game.Board, p game.Position, best []int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.best == nil {
+		s.best = map[solvedKey][]int{}
+	}
+	if len(s.best) < maxSolved {
+		s.best[solvedKey{b.Rules(), p}] = best
+	}
+}

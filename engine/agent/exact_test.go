@@ -1,0 +1,128 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// exactGame is the moves of a game between two solvers that choose at random, from the empty board.
+func exactGame(t *testing.T, b *game.Board, seed uint64, shared agent.Shared, more agent.Spec) (moves []int) {
+	t.Helper()
+	var sides []agent.Agent
+	for k := range uint64(2) {
+		more.Name, more.Random, more.Seed = "solver", true, 2*seed+k
+		a, err := agent.New(more, shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides = append(sides, a)
+	}
+	for p := (game.Position{}); b.Result(p) == game.Ongoing; {
+		moves = append(moves, move(t, sides[len(moves)%2], b, p))
+		p = b.Play(p, moves[len(moves)-1])
+	}
+	return moves
+}
+
+// Moves drawn by a seed are best ones, the same each time whatever the agents share, and others by another seed; in time
+// all best ones are played.
+func TestSolverRandom(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 5, Rows: 4, InARow: 4, Gravity: true})
+	s, err := solver.New(b, solver.Options{TableMiB: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := agent.Shared{Solved: &agent.Solved{}}
+	different := map[string]bool{}
+	first := map[int]bool{}
+	var best []int // of the empty board
+	for seed := range uint64(30) {
+		moves := exactGame(t, b, seed, shared, agent.Spec{})
+		if again := exactGame(t, b, seed, agent.Shared{}, agent.Spec{}); !slices.Equal(moves, again) {
+			t.Fatalf("seed %d: %v, and a second time %v", seed, moves, again)
+		}
+		different[game.FormatMoves(b.Rules(), moves)], first[moves[0]] = true, true
+		var p game.Position
+		for i, a := range moves {
+			scores, r, err := s.Scores(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if scores[a] != r.Score {
+				t.Fatalf("seed %d, ply %d: move %d has score %d of %v", seed, i, a, scores[a], scores)
+			}
+			if i == 0 {
+				best = nil
+				for k := range scores {
+					if scores[k] == r.Score {
+						best = append(best, k)
+					}
+				}
+			}
+			p = b.Play(p, a)
+		}
+	}
+	if len(different) < 25 {
+		t.Errorf("30 seeds play %d different games", len(different))
+	}
+	for _, a := range best {
+		if !first[a] {
+			t.Errorf("move %d is as good as any in %v, and was never played first", a, best)
+		}
+	}
+}
+
+// A book of exact scores is used, and changes nothing but the time; one of another game is not looked at.
+func TestSolverBook(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
+	path := filepath.Join(t.TempDir(), "book")
+	one, err := solver.New(b, solver.Options{TableMiB: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = book.Build(t.Context(), path, b, 5, []book.Solve{func(ctx context.Context, p game.Position) (int, error) {
+		r, err := one.Solve(ctx, p)
+		return r.Score, err
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := 0
+	shared := agent.Shared{Exact: func(path string) (*book.Book, error) {
+		loaded++
+		return book.Load(path)
+	}}
+	for seed := range uint64(5) {
+		with := exactGame(t, b, seed, shared, agent.Spec{Book: path})
+		if diff := cmp.Diff(exactGame(t, b, seed, agent.Shared{}, agent.Spec{}), with); diff != "" {
+			t.Errorf("seed %d: with a book other moves are played (-without +with):\n%s", seed, diff)
+		}
+	}
+	if loaded != 10 {
+		t.Errorf("the book was loaded %d times by 10 agents", loaded)
+	}
+	a, err := agent.New(agent.Spec{Name: "solver", Book: path}, shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := game.MustBoard(game.TicTacToe)
+	move(t, a, other, gametest.Position(gametest.Rand(1), other, 2, true))
+	if _, err := agent.New(agent.Spec{Name: "solver", Book: path}, agent.Shared{}); err == nil || !strings.Contains(err.Error(), "no books of exact scores here") {
+		t.Errorf("where there are no books: error %v", err)
+	}
+	if _, err := agent.New(agent.Spec{Name: "solver", Book: "none"}, shared); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("a book that is not there: error %v", err)
+	}
+}

@@ -1,0 +1,51 @@
+package solver
+
+import (
+	"context"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Best finds the exact score and all actions that reach it, in ascending order; none where the game is over. It is
+// cheaper than Scores, since what the others are worth is not asked. On error actions is nil.
+func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, result Result, err error) {
+	result, err = s.call(ctx, func(r *run) Result {
+		best := s.solve(r, p)
+		for a := range s.board.Actions() {
+			if best.Best >= 0 && s.board.CanPlay(p, a) && (a == best.Best || s.atMost(r, s.board.Play(p, a), -best.Score)) {
+				actions = append(actions, a)
+			}
+		}
+		return best
+	})
+	if err != nil {
+		actions = nil
+	}
+	return actions, result, err
+}
+
+// atMost reports whether p's score is no more than so much.
+func (s *Solver) atMost(r *run, p game.Position, most int) bool {
+	if res, over := s.over(p); over {
+		return res.Score <= most
+	}
+	safe, _, score := s.firstLook(p)
+	if !safe {
+		return score <= most
+	}
+	left := s.board.Cells() - p.Plies()
+	r.plies, r.lower, r.upper, r.window = p.Plies(), -(left-2)/2, (left-1)/2, most
+	switch {
+	case most >= r.upper:
+		return true
+	case most < r.lower || r.stop.Load():
+		return false
+	}
+	if s.options.Book != nil {
+		if score, ok := s.options.Book.Score(p); ok {
+			return score <= most
+		}
+	}
+	value, _ := s.prover.prove(r, p, most)
+	return value <= most
+}

@@ -1,0 +1,59 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// Best is the moves with the greatest of all scores, with and without a book that knows some of them.
+func TestBest(t *testing.T) {
+	for _, b := range gametest.Boards() {
+		plain, known := mustNew(t, b, Options{TableMiB: 1}), mapBook{}
+		booked := mustNew(t, b, Options{TableMiB: 1, Book: known})
+		several := 0
+		for seed := range uint64(40) {
+			p := nearEnd(seed, b, 9)
+			var want []int
+			score := -b.Cells()
+			for a := range b.Actions() {
+				if !b.CanPlay(p, a) {
+					continue
+				}
+				q := b.Play(p, a)
+				s := -alphaBeta(b, q, -b.Cells(), b.Cells())
+				if seed%2 == uint64(a)%2 && b.Result(q) == game.Ongoing {
+					known[q] = -s
+				}
+				if s > score {
+					want, score = nil, s
+				}
+				if s == score {
+					want = append(want, a)
+				}
+			}
+			if len(want) > 1 {
+				several++
+			}
+			for _, s := range []*Solver{plain, booked} {
+				got, r, err := s.Best(t.Context(), p)
+				if err != nil || !slices.Equal(got, want) || len(want) > 0 && (r.Score != score || !slices.Contains(want, r.Best)) {
+					t.Fatalf("%v, position %+v: moves %v, %+v, %v; want %v with %d", b.Rules(), p, got, r, err, want, score)
+				}
+			}
+		}
+		if several == 0 {
+			t.Errorf("%v: no position has several best moves", b.Rules())
+		}
+	}
+	b := game.MustBoard(game.Connect4)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, _, err := mustNew(t, b, Options{TableMiB: 1}).Best(ctx, game.Position{}); got != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled context: moves %v, error %v", got, err)
+	}
+}
