@@ -34,6 +34,7 @@ type kernel struct {
 	run      func(conv)
 	runs     bool          // wants cells in ascending order, those of a row together
 	heads    func() kernel // float32 kernel for what follows the tower; nil: this one
+	winograd *winograd     // for 3x3 convolutions; nil where there is no such code
 	peak     func(n int)   // rounds of multiply-adds in registers; nil where there are none
 	peakMACs int           // multiply-adds of a round
 }

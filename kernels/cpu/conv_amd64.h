@@ -25,6 +25,24 @@ void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
 
+// As in winograd.go.
+typedef struct {
+	int32_t rows, columns, in[36], out[16], at[36];
+} winograd_tile;
+
+typedef struct {
+	const winograd_tile *tiles;
+	int64_t tile_count, positions, cells, width;
+	const int32_t *each; // [36]
+	const float *src, *bias, *add;
+	float *points, *products, *dst;
+} winograd;
+
+void winograd_in_avx2(winograd w);
+void winograd_in_avx512(winograd w);
+void winograd_out_avx2(winograd w);
+void winograd_out_avx512(winograd w);
+
 // Each peak does n * 12 independent multiply-add instructions in registers.
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);

@@ -11,3 +11,4 @@
 #define STORE_PAIRS(p, v)
 
 #include "template_amd64.h"
+#include "winograd_amd64.h"

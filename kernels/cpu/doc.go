@@ -13,6 +13,9 @@
 // summed in the same order (bias, taps, inputs, add), whatever cells are computed beside it, so that a position's
 // result does not depend on its block.
 //
+// On the float32 paths in C the convolutions of the residual blocks are Winograd's (winograd.go): the same numbers but for
+// rounding, from 110 products a position of 7x6 in place of 304, which the same operation computes.
+//
 // # Activations
 //
 // Channels are innermost: [position][padded cell][channel], the channels rounded up to whole vectors. A board of H rows

@@ -36,7 +36,11 @@ func vectorKernels() []kernel {
 	if x.HasAVX2 && x.HasFMA {
 		kernels = append(kernels, kernel{
 			name: AVX2, lanes: 8, panel: 16, inWords: 1,
-			run:  func(c conv) { C.conv_avx2(c.c()) },
+			run: func(c conv) { C.conv_avx2(c.c()) },
+			winograd: &winograd{
+				in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
+				out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
+			},
 			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 12 * 8,
 		})
 	}
@@ -46,7 +50,11 @@ func vectorKernels() []kernel {
 func avx512() kernel {
 	return kernel{
 		name: AVX512, lanes: 16, panel: 64, inWords: 1,
-		run:  func(c conv) { C.conv_avx512(c.c()) },
+		run: func(c conv) { C.conv_avx512(c.c()) },
+		winograd: &winograd{
+			in:  func(w winogradCall) { C.winograd_in_avx512(w.c()) },
+			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
+		},
 		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 12 * 16,
 	}
 }
@@ -74,6 +82,16 @@ func (c *conv) c() C.conv {
 		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
 		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),
 		add: floats(c.add), dst: floats(c.dst), pairs: unsafe.Pointer(unsafe.SliceData(c.pairs)), relu: relu,
+	}
+}
+
+// c is the call as C sees it. Nothing of it is kept after the call.
+func (w *winogradCall) c() C.winograd {
+	return C.winograd{
+		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),
+		positions: C.int64_t(w.positions), cells: C.int64_t(w.cells), width: C.int64_t(w.width), each: ints(w.each[:]),
+		src: floats(w.src), bias: floats(w.bias), add: floats(w.add),
+		points: floats(w.points), products: floats(w.products), dst: floats(w.dst),
 	}
 }
 

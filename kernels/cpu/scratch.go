@@ -29,6 +29,7 @@ type Scratch struct {
 	mid    []float32 // [Positions*padded][width or width/2] between the two convolutions of a block
 	head   []float32 // [Positions*padded][conv.width] value.conv and policy.conv
 	logits []float32 // [Positions*padded][policyLogits.width]
+	tiled  *tiled    // nil where convolutions are computed directly
 	pool   []float32 // [Positions][2V]
 	hidden []float32 // [Positions][fc.width]
 	out    []float32 // [Positions][out.width]
@@ -42,6 +43,10 @@ const blockBytes = 400 << 10
 
 // group is how many positions are computed side by side: a multiple of the cells of every kernel's tile.
 const group = 6
+
+// tiledPositions is how many positions winograd takes together: their values and products and a layer's weights fit a
+// second-level cache. A multiple of the cells of every kernel's tile.
+const tiledPositions = 6
 
 // NewScratch is memory for boards of so many rows and columns.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
@@ -74,6 +79,9 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	s.mid = aligned(all * width)
 	if t.kernel.bf16 {
 		s.pairs, s.mid = aligned(all*width/2), aligned(all*width/2)
+	}
+	if t.kernel.winograd != nil && pays(rows, columns) {
+		s.tiled = newTiled(rows, columns, s.padded, tiledPositions, width)
 	}
 	s.head, s.logits = aligned(all*t.conv.width), aligned(all*t.policyLogits.width)
 	s.pool, s.hidden, s.out = aligned(n*t.fc.words), aligned(n*t.fc.width), aligned(n*t.out.width)

@@ -12,7 +12,7 @@ var selfTests sync.Map // Path -> func() error
 
 // SelfTest compares a path with the plain Go one, on random planes through a small random network, once in the life of
 // the program. An error says where they disagree, or that the path is none of Paths: then the path must not be used.
-// It takes less than a millisecond.
+// It takes some milliseconds.
 func SelfTest(p Path) error {
 	k, err := p.kernel()
 	if err != nil {

@@ -29,8 +29,9 @@ type Tower struct {
 
 	stem         *layer
 	blocks       [][2]*layer
-	conv         *layer // value.conv and policy.conv side by side: C -> 2V
-	fc, out      *layer // out is wdl and gameover side by side
+	atPoints     [][2]*[points * points]*layer // the same weights for winograd; nil where the path has none
+	conv         *layer                        // value.conv and policy.conv side by side: C -> 2V
+	fc, out      *layer                        // out is wdl and gameover side by side
 	policyLogits *layer
 }
 
@@ -55,6 +56,9 @@ func newTower(n Network, k kernel) *Tower {
 	t.stem = k.pack(n.Stem.Weight, n.Stem.Bias, 9)
 	for _, b := range n.Blocks {
 		t.blocks = append(t.blocks, [2]*layer{k.pack(b[0].Weight, b[0].Bias, 9), k.pack(b[1].Weight, b[1].Bias, 9)})
+		if k.winograd != nil {
+			t.atPoints = append(t.atPoints, [2]*[points * points]*layer{k.atPoints(b[0].Weight, t.channels), k.atPoints(b[1].Weight, t.channels)})
+		}
 	}
 	head := func(parts ...Affine) *layer {
 		var all Affine
@@ -96,8 +100,15 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 		mid = conv{pairs: s.mid}
 	}
 	for i, b := range t.blocks {
-		t.kernel.run(conv{layer: b[0], cells: cells, near: near, taps: s.taps, src: in, stride: stride, dst: mid.dst, pairs: mid.pairs, relu: true})
-		t.kernel.run(conv{layer: b[1], cells: cells, near: near, taps: s.taps, src: s.mid, stride: stride, add: s.x, dst: s.x, pairs: s.pairs, relu: true})
+		first := conv{layer: b[0], cells: cells, near: near, taps: s.taps, src: in, stride: stride, dst: mid.dst, pairs: mid.pairs, relu: true}
+		second := conv{layer: b[1], cells: cells, near: near, taps: s.taps, src: s.mid, stride: stride, add: s.x, dst: s.x, pairs: s.pairs, relu: true}
+		if s.tiled != nil {
+			t.winograd(s, n, t.atPoints[i][0], first)
+			t.winograd(s, n, t.atPoints[i][1], second)
+		} else {
+			t.kernel.run(first)
+			t.kernel.run(second)
+		}
 		if s.Trace != nil {
 			s.show("blocks."+strconv.Itoa(i), n, s.x, b[1].width, 0, t.channels)
 		}

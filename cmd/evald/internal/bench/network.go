@@ -79,7 +79,7 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	}
 	c := &contender{name: fmt.Sprintf("network %s, %s", name, p), round: timed(ctx, e, b, d)}
 	if p.Peak(1) > 0 {
-		work := float64(macs(n, b.Board))
+		work := float64(macs(n, b.Board, p))
 		c.ceiling = func(d time.Duration) float64 { return peak(p, e.Threads(), d) / work }
 		c.why = fmt.Sprintf("%.1f M multiply-adds each, in registers", work/1e6)
 	}
@@ -100,11 +100,11 @@ func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration
 	}
 }
 
-// macs is the multiply-adds of the 3x3 convolutions of one position, without those off the board: all but about one in a
-// hundred of the network's.
-func macs(n *net.Network, b *game.Board) int {
+// macs is the multiply-adds that a path makes for the 3x3 convolutions of one position, without those off the board: all
+// but about one in a hundred of the network's.
+func macs(n *net.Network, b *game.Board, p kernel.Path) int {
 	c := n.Config()
-	return (3*b.Rows() - 2) * (3*b.Columns() - 2) * c.Channels * (net.PlaneCount + 2*c.Blocks*c.Channels)
+	return c.Channels * (net.PlaneCount*(3*b.Rows()-2)*(3*b.Columns()-2) + 2*c.Blocks*c.Channels*p.Products(b.Rows(), b.Columns()))
 }
 
 // peak is the multiply-adds a second of a path's instructions on so many threads at once, without memory.

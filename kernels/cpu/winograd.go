@@ -1,0 +1,184 @@
+package cpu
+
+// Winograd's convolution (Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms for
+// convolutional neural networks, 2016): a 3x3 convolution of m x n outputs is a product of polynomials, and those are
+// multiplied point by point: (m+2)*(n+2) products in place of 9*m*n. For each point
+//
+//	products[point] = weights at the point * values at the point
+//
+// is a 1x1 convolution over all tiles of a block, which the path's conv computes; weights are taken to the points once,
+// when the network is packed, inputs and products come and go around it (winograd_amd64.h).
+//
+// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products in place of 304 on
+// the board. The points are 0, 1, -1, 2, -2 and infinity, those of 3 outputs the same without -2, so that tiles of
+// all sizes share their weights.
+
+// points is how many there are in each direction.
+const points = 6
+
+// winograd is the path's code around the products.
+type winograd struct{ in, out func(winogradCall) }
+
+// winogradCall is the way in, or out, of one convolution.
+type winogradCall struct {
+	tiles            []winogradTile // of a position
+	positions, cells int            // cells of a position, padded
+	width            int
+	each             *[points * points]int32 // slots of a position at each point
+	src              []float32               // in: [position][cell][width]
+	bias, add, dst   []float32               // out: as in conv
+	points, products []float32               // [slot][width]
+}
+
+// winogradTile is one tile of a position. Its layout is that of C's.
+type winogradTile struct {
+	rows, columns int32                  // 3 or 4 outputs each
+	in            [points * points]int32 // cell of each input, of 6 in a row; a border's where it is off the board
+	out           [16]int32              // cell of each output, of 4 in a row; -1 where it is off the board
+	at            [points * points]int32 // slot of each point, of the block's first position
+}
+
+// tilings are the tiles of a line of so many outputs: those with the fewest points, 4 as 4, 5 as 3+3, 7 as 4+3.
+func tilings(outputs int) (sizes []int) {
+	best, fours := 1<<30, 0
+	for n := 0; n <= (outputs+3)/4; n++ {
+		threes := (max(0, outputs-4*n) + 2) / 3
+		if cost := 6*n + 5*threes; cost < best {
+			best, fours = cost, n
+		}
+	}
+	for range fours {
+		sizes = append(sizes, 4)
+		outputs -= 4
+	}
+	for ; outputs > 0; outputs -= 3 {
+		sizes = append(sizes, 3)
+	}
+	return sizes
+}
+
+// tiled is how a scratch's boards are cut.
+type tiled struct {
+	positions        int // that are computed together
+	tiles            []winogradTile
+	each             [points * points]int32
+	first            [points * points]int // slot of a point's first value
+	slots            []int32              // 0, 1, 2 ..
+	points, products []float32            // [slot][width]
+}
+
+// newTiled cuts boards of rows and columns, laid out as Scratch does.
+func newTiled(rows, columns, padded, positions, width int) *tiled {
+	t := &tiled{positions: positions}
+	stride := columns + 1
+	top := 0
+	for _, m := range tilings(rows) {
+		left := 0
+		for _, n := range tilings(columns) {
+			tile := winogradTile{rows: int32(m), columns: int32(n)}
+			for i := range points {
+				for j := range points {
+					r, c := top+i-1, left+j-1
+					if i < m+2 && j < n+2 && r >= 0 && r < rows && c >= 0 && c < columns {
+						tile.in[points*i+j] = int32((r+1)*stride + c + 1)
+					}
+					if (i != 4 || m == 4) && (j != 4 || n == 4) {
+						tile.at[points*i+j] = t.each[points*i+j]
+						t.each[points*i+j]++
+					}
+				}
+			}
+			for i := range 4 {
+				for j := range 4 {
+					tile.out[4*i+j] = -1
+					if r, c := top+i, left+j; i < m && j < n && r < rows && c < columns {
+						tile.out[4*i+j] = int32((r+1)*stride + c + 1)
+					}
+				}
+			}
+			t.tiles = append(t.tiles, tile)
+			left += n
+		}
+		top += m
+	}
+	slots := 0
+	for p, n := range t.each {
+		t.first[p] = slots
+		for i := range t.tiles {
+			t.tiles[i].at[p] += int32(slots)
+		}
+		slots += int(n) * positions
+	}
+	for i := range positions * len(t.tiles) {
+		t.slots = append(t.slots, int32(i))
+	}
+	t.points, t.products = aligned(slots*width), aligned(slots*width)
+	return t
+}
+
+// products is how many of a position's products there are for one input and one output.
+func products(rows, columns int) (sum int) {
+	for _, m := range tilings(rows) {
+		for _, n := range tilings(columns) {
+			sum += (m + 2) * (n + 2)
+		}
+	}
+	return sum
+}
+
+// direct is the same without winograd: the taps that are on the board.
+func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
+
+// pays reports whether the products of a board are so much fewer that the way to the points and back is worth it.
+func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
+
+// Products is the multiply-adds of a residual block's 3x3 convolution of one position on this path, for one input and one
+// output.
+func (p Path) Products(rows, columns int) int {
+	if k, err := p.kernel(); err == nil && k.winograd != nil && pays(rows, columns) {
+		return products(rows, columns)
+	}
+	return direct(rows, columns)
+}
+
+// atPoints are the weights [out][in][9] of a 3x3 convolution at each point, packed for the kernel as 1x1 convolutions
+// without a bias.
+func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
+	powers := [points][3]float64{{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}}
+	var layers [points * points]*layer
+	values, bias := make([]float32, len(weight)/9), make([]float32, out)
+	for p := range layers {
+		for i := range values {
+			sum := 0.0
+			for t, w := range weight[9*i : 9*i+9] {
+				sum += powers[p/points][t/3] * powers[p%points][t%3] * float64(w)
+			}
+			values[i] = float32(sum)
+		}
+		layers[p] = k.pack(values, bias, 1)
+	}
+	return &layers
+}
+
+// winograd computes conv c of n positions with the weights at the points: dst = relu(add + bias + convolution of src).
+func (t *Tower) winograd(s *Scratch, n int, weights *[points * points]*layer, c conv) {
+	g := s.tiled
+	for first := 0; first < n; first += g.positions {
+		some, from := min(g.positions, n-first), first*s.padded*c.width
+		call := winogradCall{
+			tiles: g.tiles, positions: some, cells: s.padded, width: c.width, each: &g.each,
+			src: c.src[from:], bias: c.bias, dst: c.dst[from:], points: g.points, products: g.products,
+		}
+		if c.add != nil {
+			call.add = c.add[from:]
+		}
+		t.kernel.winograd.in(call)
+		for p, l := range weights {
+			if g.each[p] > 0 {
+				at := g.first[p] * c.width
+				t.kernel.run(conv{layer: l, cells: g.slots[:some*int(g.each[p])], taps: s.here, src: g.points[at:], stride: c.width, dst: g.products[at:]})
+			}
+		}
+		t.kernel.winograd.out(call)
+	}
+}
