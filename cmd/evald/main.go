@@ -20,6 +20,7 @@ type cli struct {
 
 	Eval     evalCmd     `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
 	Search   searchCmd   `cmd:"" help:"Search positions with a tree of so many visits."`
+	Analyze  analyzeCmd  `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
 	Solve    solveCmd    `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Score    scoreCmd    `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play     playCmd     `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -79,21 +80,10 @@ type searchRun struct {
 	total, bad int
 }
 
-// searched is the answer to one line, as JSON. Arrays are by action; wdl, value and q are for the side to move.
+// searched is the answer to one line, as JSON.
 type searched struct {
-	Line     int       `json:"line"`
-	Position string    `json:"position"`
-	ToMove   int       `json:"to_move"`
-	Visits   []int     `json:"visits"`
-	Q        []float64 `json:"q"` // mean value of each move, -1..1; 0 without visits
-	Policy   []float32 `json:"policy"`
-	WDL      []float32 `json:"wdl"`
-	Value    float64   `json:"value"`
-	Best     *int      `json:"best"`   // from 1; null where the game is over
-	PV       string    `json:"pv"`     // principal variation, in the notation of moves
-	Proved   *string   `json:"proved"` // win, draw or loss where the search proved it
-	Source   string    `json:"source"`
-	Model    string    `json:"model"`
+	Line int `json:"line"`
+	analyze.Answer
 }
 
 func (r *searchRun) answer(ctx context.Context, lines []stream.Line) error {
@@ -129,7 +119,7 @@ func (r *searchRun) answer(ctx context.Context, lines []stream.Line) error {
 			r.bad++
 			text = marshalLine(refused{lines[i].Number, err.Error()})
 		} else {
-			text = marshalLine(r.describe(&lines[i], states[i], trees[i]))
+			text = marshalLine(searched{lines[i].Number, analyze.Describe(lines[i].Text, r.model, states[i], trees[i])})
 		}
 		if _, err := r.out.Write(text); err != nil {
 			return err
@@ -142,34 +132,4 @@ func (r *searchRun) answer(ctx context.Context, lines []stream.Line) error {
 type refused struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
-}
-
-// describe is what a search found; t is nil where the game is over.
-func (r *searchRun) describe(l *stream.Line, state game.State, t *mcts.Tree) searched {
-	n := state.Board.Actions()
-	a := searched{
-		Line: l.Number, Position: l.Text, ToMove: state.Mark, Model: r.model,
-		Visits: make([]int, n), Q: make([]float64, n), Policy: make([]float32, n), WDL: make([]float32, 3),
-	}
-	if t == nil {
-		b := eval.NewBatch(state.Board, 1)
-		b.Pos[0] = state.Position
-		b.AnswerTerminal(0)
-		a.WDL, a.Value, a.Source = b.WDL, float64(b.Value(0)), b.Source[0].String()
-		return a
-	}
-	for _, m := range t.Moves(nil) {
-		a.Visits[m.Action], a.Q[m.Action] = m.Visits, m.Q
-	}
-	t.Policy(a.Policy, 1)
-	t.WDL(a.WDL)
-	a.Value, a.Source = t.Value(), eval.Searched.String()
-	best := t.Best() + 1
-	a.Best = &best
-	a.PV = game.FormatMoves(state.Board.Rules(), t.Line(nil))
-	if proved := t.Result(); proved != game.Ongoing {
-		text := proved.String()
-		a.Proved = &text
-	}
-	return a
 }

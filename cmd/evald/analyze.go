@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evald/evald/cmd/evald/internal/analyze"
+)
+
+// analyzeCmd is `evald analyze`.
+type analyzeCmd struct {
+	backend
+	searching
+	Parallel int    `default:"512" help:"Positions searched at once."`
+	Queue    int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
+	File     string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
+}
+
+// Help says what queries and answers look like.
+func (*analyzeCmd) Help() string {
+	return `A query is a JSON object on a line of its own:
+
+  id            text that the answers repeat
+  moves         the position: columns in the order of play, such as "44554", "-" or "9x5x4:4455"
+  rules         of moves without a prefix, such as "9x5x4"
+  board, mark   in place of moves: Kaggle's observation, with rows, columns, inarow, gravity where they differ
+  visits        of the root, in place of --visits
+  seconds       the search ends after this time too
+  priority      a whole number; higher ones begin sooner
+  report_every  seconds: what is known so far, again and again
+
+{"id":"t","action":"terminate","terminate_id":"a"} ends the search of a query, {"id":"t","action":"terminate_all"}
+all of them; they are answered with what they have. Answers are those of evald search, with the id, the seconds and
+"ended", which says why: visits, seconds, proved, game over, terminated. Reports have no "ended".`
+}
+
+// Run answers queries until the end of the input.
+func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"visits", c.Visits}, {"batch", c.Batch}, {"parallel", c.Parallel}, {"queue", c.Queue}} {
+		if f.value < 1 {
+			return fmt.Errorf("--%s %d: must be 1 or more", f.name, f.value)
+		}
+	}
+	e, model, err := c.evaluator(s.err)
+	if err != nil {
+		return err
+	}
+	in, err := openFile(c.File, s.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	done, err := analyze.Run(ctx, analyze.Config{
+		Evaluator: e, Model: model, Search: c.config(), Parallel: c.Parallel, Batch: c.Batch, Queue: c.Queue,
+	}, in, s.out)
+	if err == nil && done.Refused > 0 {
+		fmt.Fprintf(s.err, "evald: %d of %d queries refused; their answers say why\n", done.Refused, done.Queries)
+		return errBadLines
+	}
+	return err
+}

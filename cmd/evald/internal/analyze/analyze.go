@@ -1,0 +1,130 @@
+// Package analyze answers queries, JSON objects one a line, with searches of many positions at once: each as soon as it
+// is done, whatever the order of the queries.
+package analyze
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/game"
+)
+
+// Summary is what a run has done.
+type Summary struct {
+	Queries int // lines
+	Refused int // lines that were answered with an error
+}
+
+// Run answers the queries of in until its end and that of all searches. A cancelled ctx ends the reading alone, and its
+// error is returned once all that was read has been answered. Where out cannot be written to, Run returns at once.
+func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
+	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
+	replies := make(chan reply, 64)
+	written := make(chan error, 1)
+	go func() { written <- write(replies, out, abandon) }()
+
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	context.AfterFunc(searching, stop) // nobody hears the answers
+	r := &run{engine: newEngine(searching, c, func(r reply) { replies <- r }), parser: Parser{Visits: c.Search.Visits}}
+	err := r.read(reading, in)
+	r.engine.done.Wait()
+	close(replies)
+	if failed := <-written; failed != nil {
+		return r.Summary, failed
+	}
+	return r.Summary, err
+}
+
+// write writes replies until there are no more, each as soon as none waits behind it. After an error it goes on taking
+// them, so that nobody waits.
+func write(replies <-chan reply, out io.Writer, failed func(error)) (err error) {
+	w := bufio.NewWriter(out)
+	encode := json.NewEncoder(w)
+	for r := range replies {
+		if err != nil {
+			continue
+		}
+		err = encode.Encode(r)
+		if len(replies) == 0 {
+			err = errors.Join(err, w.Flush())
+		}
+		if err != nil {
+			failed(err)
+		}
+	}
+	return err
+}
+
+// run reads queries.
+type run struct {
+	engine *engine
+	parser Parser
+	Summary
+}
+
+// atOnce is how many lines are read at once at most.
+const atOnce = 64
+
+func (r *run) read(ctx context.Context, in io.Reader) error {
+	reader := stream.NewReader(ctx, in)
+	var lines []stream.Line
+	for more := true; more; {
+		var err error
+		lines, more, err = reader.Next(lines[:0], atOnce)
+		for i := range lines {
+			r.line(&lines[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line answers a line, or sees to it that it will be.
+func (r *run) line(l *stream.Line) {
+	r.Queries++
+	if l.Err != nil {
+		r.refuse(reply{Line: l.Number, Error: l.Err.Error()})
+		return
+	}
+	q, err := r.parser.Parse(l.Text)
+	for _, field := range q.Unknown {
+		r.engine.send(reply{ID: q.ID, Field: field, Warned: "this field is unknown and was not read"})
+	}
+	if err != nil {
+		answer := reply{ID: q.ID, Error: err.Error()}
+		if q.ID == "" {
+			answer.Line = l.Number
+		}
+		if bad, ok := errors.AsType[*queryError](err); ok {
+			answer.Field = bad.field
+		}
+		r.refuse(answer)
+		return
+	}
+	if q.Action != "" {
+		n := r.engine.terminate(q.Terminate, q.Action == terminateAll)
+		r.engine.send(reply{ID: q.ID, Action: q.Action, TerminateID: q.Terminate, Terminated: &n})
+		return
+	}
+	if q.State.Board.Result(q.State.Position) != game.Ongoing {
+		a := Describe(q.Text, r.engine.config.Model, q.State, nil)
+		r.engine.send(reply{ID: q.ID, Ended: byGameOver, Answer: &a})
+		return
+	}
+	if !r.engine.accept(q) {
+		r.refuse(reply{ID: q.ID, Field: "id", Error: "id " + q.ID + " is that of a search under way"})
+	}
+}
+
+func (r *run) refuse(answer reply) {
+	r.Refused++
+	r.engine.send(answer)
+}

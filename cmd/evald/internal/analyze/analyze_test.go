@@ -1,0 +1,418 @@
+package analyze
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func config(t *testing.T, parallel int) Config {
+	t.Helper()
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Evaluator: e, Model: "bitsquares", Search: mcts.DefaultConfig(), Parallel: parallel, Batch: 16, Queue: 1000}
+	c.Search.Visits = 100
+	return c
+}
+
+var fraction = regexp.MustCompile(`-?\d+\.\d+(e-\d+)?|\d+e-\d+`)
+
+// tidy sorts the lines, whose order is that in which searches end, and rounds what differs among processors.
+func tidy(out string) string {
+	lines := slices.Sorted(strings.Lines(out))
+	text := regexp.MustCompile(`"seconds":[^,}]+`).ReplaceAllString(strings.Join(lines, ""), `"seconds":0`)
+	return fraction.ReplaceAllStringFunc(text, func(s string) string {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			panic(err)
+		}
+		return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64)
+	})
+}
+
+func TestTranscript(t *testing.T) {
+	queries, err := os.ReadFile("testdata/queries.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, parallel := range []int{1, 3, 100} {
+		var out bytes.Buffer
+		done, err := Run(t.Context(), config(t, parallel), bytes.NewReader(queries), &out)
+		if err != nil || done != (Summary{Queries: 38, Refused: 25}) {
+			t.Errorf("%d at once: %+v, %v", parallel, done, err)
+		}
+		got, path := tidy(out.String()), filepath.Join("testdata", "answers.jsonl")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%d at once, %s (-want +got; go test -update writes it anew):\n%s", parallel, path, diff)
+		}
+	}
+}
+
+// What company a position is searched in makes no difference, and the answer is that of a search of it alone.
+func TestCompany(t *testing.T) {
+	random, c := gametest.Rand(1), config(t, 1)
+	var queries strings.Builder
+	want := map[string]Answer{}
+	for i := range 200 {
+		b := game.MustBoard([]game.Rules{game.Connect4, game.TicTacToe, {Rows: 4, Columns: 5, InARow: 3, Gravity: true}}[i%3])
+		var moves []int
+		var p game.Position
+		for range random.IntN(8) {
+			a := b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First())
+			if b.Result(b.Play(p, a)) != game.Ongoing {
+				break
+			}
+			p, moves = b.Play(p, a), append(moves, a)
+		}
+		id, text := strconv.Itoa(i), game.FormatNotation(b.Rules(), moves)
+		visits := 1 + random.IntN(200)
+		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"priority\":%d}\n", id, text, visits, random.IntN(3))
+		tree, err := mcts.New(b, c.Search)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.Reset(p)
+		goal := visits
+		if err := mcts.Drive(t.Context(), c.Evaluator, []*mcts.Tree{tree}, 1, func(*mcts.Tree) int { n := goal; goal = 0; return n }); err != nil {
+			t.Fatal(err)
+		}
+		want[id] = Describe(text, c.Model, game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
+	}
+	for _, parallel := range []int{1, 7, 300} {
+		c.Parallel = parallel
+		var out bytes.Buffer
+		if _, err := Run(t.Context(), c, strings.NewReader(queries.String()), &out); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]Answer{}
+		for line := range strings.Lines(out.String()) {
+			r := parse(t, line)
+			got[r.ID] = *r.Answer
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d at once (-alone +together):\n%s", parallel, diff)
+		}
+	}
+}
+
+func parse(t *testing.T, line string) (r reply) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		t.Fatalf("%v: %q", err, line)
+	}
+	return r
+}
+
+// dialogue is a run that is spoken with line by line.
+type dialogue struct {
+	t       *testing.T
+	in      *io.PipeWriter
+	out     *bufio.Reader
+	done    chan error
+	summary Summary
+}
+
+func talk(ctx context.Context, t *testing.T, c Config) *dialogue {
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	d := &dialogue{t: t, in: to, out: bufio.NewReader(from), done: make(chan error, 1)}
+	go func() {
+		var err error
+		d.summary, err = Run(ctx, c, in, out)
+		in.Close()
+		out.Close()
+		d.done <- err
+	}()
+	return d
+}
+
+func (d *dialogue) say(lines ...string) {
+	d.t.Helper()
+	if _, err := io.WriteString(d.in, strings.Join(lines, "\n")+"\n"); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *dialogue) hear() reply {
+	d.t.Helper()
+	line, err := d.out.ReadString('\n')
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return parse(d.t, line)
+}
+
+// end closes the input and hears what is left.
+func (d *dialogue) end() (rest []reply, err error) {
+	d.in.Close()
+	for {
+		line, end := d.out.ReadString('\n')
+		if end != nil {
+			return rest, <-d.done
+		}
+		rest = append(rest, parse(d.t, line))
+	}
+}
+
+// A search without an end reports, lets others pass, and is ended by name.
+func TestTerminate(t *testing.T) {
+	d := talk(t.Context(), t, config(t, 2))
+	d.say(`{"id":"endless","moves":"-","visits":1000000000,"report_every":0.01}`)
+	visits := 0
+	for range 3 {
+		r := d.hear()
+		if r.ID != "endless" || r.Ended != "" || r.Answer == nil || sum(r.Visits) <= visits {
+			t.Fatalf("a report after %d visits: %+v", visits, r)
+		}
+		visits = sum(r.Visits)
+	}
+	d.say(`{"id":"endless","moves":"1"}`, `{"id":"short","moves":"44","visits":10}`, `{"id":"other game","moves":"5x5x4free:d","visits":10}`)
+	heard := map[string]reply{}
+	for len(heard) < 3 {
+		if r := d.hear(); r.Ended != "" || r.Error != "" {
+			heard[r.ID] = r
+		}
+	}
+	if heard["endless"].Field != "id" || heard["short"].Ended != byVisits || heard["other game"].Ended != byVisits {
+		t.Errorf("while a search goes on: %+v", heard)
+	}
+	d.say(`{"id":"t","action":"terminate","terminate_id":"endless"}`)
+	var last []reply
+	for len(last) < 2 {
+		if r := d.hear(); r.Ended != "" || r.Action != "" {
+			last = append(last, r)
+		}
+	}
+	slices.SortFunc(last, func(a, b reply) int { return strings.Compare(a.ID, b.ID) })
+	if last[0].ID != "endless" || last[0].Ended != byTerminate || sum(last[0].Visits) < visits {
+		t.Errorf("what was terminated answers %+v", last[0])
+	}
+	if last[1].ID != "t" || last[1].Terminated == nil || *last[1].Terminated != 1 || last[1].TerminateID != "endless" {
+		t.Errorf("terminate answers %+v", last[1])
+	}
+	d.say(`{"id":"endless","moves":"-","visits":1000000000,"seconds":0.02}`) // its id is free again
+	if r := d.hear(); r.Ended != bySeconds || r.Seconds < 0.02 {
+		t.Errorf("after its time a search answers %+v", r)
+	}
+	if rest, err := d.end(); len(rest) != 0 || err != nil || d.summary != (Summary{Queries: 6, Refused: 1}) {
+		t.Errorf("in the end %+v, %v, %+v", rest, err, d.summary)
+	}
+}
+
+func sum(x []int) (n int) {
+	for _, v := range x {
+		n += v
+	}
+	return n
+}
+
+// gate is an evaluator that waits for leave, or fails.
+type gate struct {
+	eval.Evaluator
+	entered, leave chan struct{}
+	failures       chan error // one for each batch that is to fail
+}
+
+func newGate(t *testing.T) (*gate, Config) {
+	c := config(t, 1)
+	g := &gate{c.Evaluator, make(chan struct{}, 1000), make(chan struct{}), make(chan error, 10)}
+	c.Evaluator = g
+	return g, c
+}
+
+func (g *gate) Evaluate(ctx context.Context, b *eval.Batch) error {
+	g.entered <- struct{}{}
+	<-g.leave
+	select {
+	case err := <-g.failures:
+		return err
+	default:
+		return g.Evaluator.Evaluate(ctx, b)
+	}
+}
+
+// Those that wait begin by priority, then in their order; those that are terminated never begin.
+func TestPriority(t *testing.T) {
+	g, c := newGate(t)
+	d := talk(t.Context(), t, c)
+	d.say(`{"id":"first","moves":"-","visits":2}`)
+	<-g.entered
+	d.say(`{"id":"low","moves":"1","visits":2,"priority":-1}`, `{"id":"a","moves":"3x3x3free:1","visits":2}`, `{"id":"b","moves":"2","visits":2}`,
+		`{"id":"never","moves":"2","priority":9}`, `{"id":"high","moves":"3","visits":2,"priority":1}`, `{"id":"t","action":"terminate","terminate_id":"never"}`)
+	if r := d.hear(); r.ID != "never" || r.Ended != byTerminate || r.Answer != nil {
+		t.Errorf("what never began answers %+v", r)
+	}
+	if r := d.hear(); r.ID != "t" || *r.Terminated != 1 {
+		t.Errorf("terminate answers %+v", r)
+	}
+	close(g.leave)
+	rest, err := d.end()
+	var order []string
+	for _, r := range rest {
+		order = append(order, r.ID)
+	}
+	if diff := cmp.Diff([]string{"first", "high", "a", "b", "low"}, order); diff != "" || err != nil {
+		t.Errorf("%v, order (-want +got):\n%s", err, diff)
+	}
+}
+
+// An evaluator that fails costs the searches under way, and no others.
+func TestEvaluatorFails(t *testing.T) {
+	g, c := newGate(t)
+	c.Parallel = 2
+	g.failures <- errors.New("the device is gone")
+	d := talk(t.Context(), t, c)
+	d.say(`{"id":"a","moves":"-"}`)
+	<-g.entered
+	close(g.leave)
+	if r := d.hear(); r.ID != "a" || r.Error != "the device is gone" {
+		t.Errorf("%+v", r)
+	}
+	d.say(`{"id":"a","moves":"-"}`)
+	if r := d.hear(); r.ID != "a" || r.Ended != byVisits {
+		t.Errorf("after that: %+v", r)
+	}
+	if rest, err := d.end(); len(rest) != 0 || err != nil {
+		t.Errorf("%v, %v", rest, err)
+	}
+}
+
+// A board that no tree can search, for want of memory, costs its query alone.
+func TestTreeFails(t *testing.T) {
+	c := config(t, 2)
+	c.Search.MaxNodes = 8 // seven moves and the root
+	var out bytes.Buffer
+	_, err := Run(t.Context(), c, strings.NewReader("{\"id\":\"a\",\"moves\":\"9x5x4:-\"}\n{\"id\":\"b\",\"moves\":\"-\"}\n"), &out)
+	lines := slices.Sorted(strings.Lines(out.String()))
+	if err != nil || len(lines) != 2 || !strings.Contains(parse(t, lines[0]).Error, "MaxNodes is 8") || parse(t, lines[1]).Ended != byVisits {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+// An interrupt ends the reading; what was read is answered in full.
+func TestInterrupt(t *testing.T) {
+	g, c := newGate(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	d := talk(ctx, t, c)
+	d.say(`{"id":"a","moves":"-","visits":5}`)
+	<-g.entered
+	d.say(`{"id":"b","moves":"1","visits":5}`, `nonsense`)
+	d.hear() // of the nonsense: b is accepted
+	cancel()
+	close(g.leave)
+	for _, id := range []string{"a", "b"} {
+		if r := d.hear(); r.ID != id || r.Ended != byVisits {
+			t.Errorf("%+v, want the answer to %s", r, id)
+		}
+	}
+	if err := <-d.done; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// Where nobody hears the answers, the run ends, however much there is to search and to read.
+func TestBrokenOutput(t *testing.T) {
+	in, to := io.Pipe()
+	defer to.Close()
+	go io.WriteString(to, "{\"id\":\"endless\",\"moves\":\"-\",\"visits\":1000000000}\n{\"id\":\"a\",\"moves\":\"-\",\"visits\":5}\n")
+	if _, err := Run(t.Context(), config(t, 2), in, brokenPipe{}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The queue is bounded: reading waits.
+func TestQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(t)
+		c.Queue = 2
+		answers := make(chan reply, 10)
+		e := newEngine(t.Context(), c, func(r reply) { answers <- r })
+		accepted := make(chan bool, 10)
+		go func() {
+			for i := range 5 {
+				b := game.MustBoard(game.Connect4)
+				accepted <- e.accept(Query{ID: strconv.Itoa(i), State: game.State{Board: b, Mark: 1}, Text: "-", Visits: 2})
+			}
+		}()
+		synctest.Wait()
+		if len(accepted) != 3 || len(e.queue) != 2 {
+			t.Errorf("%d accepted, %d wait; want 1 searched and 2 waiting", len(accepted), len(e.queue))
+		}
+		close(g.leave)
+		synctest.Wait()
+		if len(accepted) != 5 || len(answers) != 5 {
+			t.Errorf("%d accepted, %d answered in the end", len(accepted), len(answers))
+		}
+		e.done.Wait()
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	queries, err := os.ReadFile("testdata/queries.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(queries)) {
+		f.Add(strings.TrimSpace(line))
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		p := Parser{Visits: 1}
+		q, err := p.Parse(line)
+		switch {
+		case err != nil:
+			if err.Error() == "" {
+				t.Error("an error without words")
+			}
+		case q.ID == "" || len(q.ID) > maxID:
+			t.Errorf("id %q", q.ID)
+		case q.Action == "" && (q.State.Board == nil || q.Visits < 1 || q.Visits > maxVisits || q.Limit < 0 || q.Limit > maxTime || q.Every < 0):
+			t.Errorf("%+v", q)
+		case q.Action == "":
+			if again, err := new(game.Parser).Parse(q.Text); err != nil || again.Position != q.State.Position || again.Board.Rules() != q.State.Board.Rules() {
+				t.Errorf("the text %q is %v, %v, want %v", q.Text, again, err, q.State)
+			}
+		}
+	})
+}

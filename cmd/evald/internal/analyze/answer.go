@@ -1,0 +1,82 @@
+package analyze
+
+import (
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Answer is what a search found of a position, as JSON. Arrays are by action; wdl, value and q are for the side to move.
+type Answer struct {
+	Position string    `json:"position"`
+	ToMove   int       `json:"to_move"`
+	Visits   []int     `json:"visits"`
+	Q        []float64 `json:"q"` // mean value of each move, -1..1; 0 without visits
+	Policy   []float32 `json:"policy"`
+	WDL      []float32 `json:"wdl"`
+	Value    float64   `json:"value"`
+	Best     *int      `json:"best"`   // from 1; null where the game is over
+	PV       string    `json:"pv"`     // principal variation, in the notation of moves
+	Proved   *string   `json:"proved"` // win, draw or loss where the search proved it
+	Source   string    `json:"source"`
+	Model    string    `json:"model"`
+}
+
+// Describe is what a tree found of the state, whose text and the evaluator's name it repeats. A nil tree stands for a
+// game that is over.
+func Describe(text, model string, state game.State, t *mcts.Tree) Answer {
+	n := state.Board.Actions()
+	a := Answer{
+		Position: text, ToMove: state.Mark, Model: model,
+		Visits: make([]int, n), Q: make([]float64, n), Policy: make([]float32, n), WDL: make([]float32, 3),
+	}
+	if t == nil {
+		b := eval.NewBatch(state.Board, 1)
+		b.Pos[0] = state.Position
+		b.AnswerTerminal(0)
+		a.WDL, a.Value, a.Source = b.WDL, float64(b.Value(0)), b.Source[0].String()
+		return a
+	}
+	for _, m := range t.Moves(nil) {
+		a.Visits[m.Action], a.Q[m.Action] = m.Visits, m.Q
+	}
+	t.Policy(a.Policy, 1)
+	t.WDL(a.WDL)
+	a.Value, a.Source = t.Value(), eval.Searched.String()
+	best := t.Best() + 1
+	a.Best = &best
+	a.PV = game.FormatMoves(state.Board.Rules(), t.Line(nil))
+	if proved := t.Result(); proved != game.Ongoing {
+		text := proved.String()
+		a.Proved = &text
+	}
+	return a
+}
+
+// reply is a line of output.
+type reply struct {
+	ID     string `json:"id,omitempty"`
+	Line   int    `json:"line,omitempty"` // of a line that gives no id
+	Error  string `json:"error,omitempty"`
+	Warned string `json:"warning,omitempty"`
+	Field  string `json:"field,omitempty"` // that the error or the warning is about
+
+	// Of an action.
+	Action      string `json:"action,omitempty"`
+	TerminateID string `json:"terminate_id,omitempty"`
+	Terminated  *int   `json:"terminated,omitempty"` // how many searches the action ends
+
+	// Of a search. The answer is nil where it was ended before its first visit.
+	Ended   string  `json:"ended,omitempty"` // why; empty in a report of a search that goes on
+	Seconds float64 `json:"seconds,omitempty"`
+	*Answer
+}
+
+// Why a search ended.
+const (
+	byVisits    = "visits"
+	bySeconds   = "seconds"
+	byProof     = "proved"
+	byGameOver  = "game over"
+	byTerminate = "terminated"
+)

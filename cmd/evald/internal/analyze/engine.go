@@ -1,0 +1,172 @@
+package analyze
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Config of a run.
+type Config struct {
+	Evaluator eval.Evaluator
+	Model     string      // its name, as answers give it
+	Search    mcts.Config // Visits is that of queries that give none
+	Parallel  int         // positions searched at once, from 1
+	Batch     int         // leaves evaluated together, from 1
+	Queue     int         // queries that wait, from 1; where there are as many, no more are read
+}
+
+// search is a query under way.
+type search struct {
+	Query
+	number  int // in the order of acceptance
+	stopped atomic.Bool
+
+	// Of the goroutine that searches.
+	began  time.Time
+	report time.Time // when the next one is due; zero: never
+}
+
+// over says why the search has ended, or "".
+func (s *search) over(t *mcts.Tree, now func() time.Time) string {
+	switch {
+	case t.Result() != game.Ongoing:
+		return byProof
+	case t.Visits() >= s.Visits:
+		return byVisits
+	case s.stopped.Load():
+		return byTerminate
+	case s.Limit > 0 && t.Visits() > 0 && now().Sub(s.began) >= s.Limit:
+		return bySeconds
+	}
+	return ""
+}
+
+// waiting are the searches that have not begun: a heap by priority, then in the order in which they came.
+type waiting []*search
+
+func (w waiting) Len() int { return len(w) }
+func (w waiting) Less(i, j int) bool {
+	return w[i].Priority > w[j].Priority || w[i].Priority == w[j].Priority && w[i].number < w[j].number
+}
+func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *waiting) Push(x any)   { *w = append(*w, x.(*search)) }
+func (w *waiting) Pop() any {
+	last := len(*w) - 1
+	s := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	return s
+}
+
+// engine searches what it accepts, many positions at once. Those of a game are searched together, so that their leaves
+// fill the evaluator's batches, with one leaf of each under way: no answer depends on the company.
+type engine struct {
+	config Config
+	ctx    context.Context // its end abandons all searches: nobody hears of them any more
+	send   func(reply)     // may block; called without mu
+	done   sync.WaitGroup  // a count for each search accepted and each pool
+
+	mu     sync.Mutex
+	room   sync.Cond // fewer wait than config.Queue
+	queue  waiting
+	live   map[string]*search // accepted and not answered
+	count  int                // accepted so far
+	free   int                // of config.Parallel
+	groups map[game.Rules]*group
+}
+
+func newEngine(ctx context.Context, c Config, send func(reply)) *engine {
+	e := &engine{config: c, ctx: ctx, send: send, live: map[string]*search{}, free: c.Parallel, groups: map[game.Rules]*group{}}
+	e.room.L = &e.mu
+	return e
+}
+
+// accept takes a search on, once there is room for it. It reports whether its id is free.
+func (e *engine) accept(q Query) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.queue) >= e.config.Queue {
+		e.room.Wait()
+	}
+	if e.live[q.ID] != nil {
+		return false
+	}
+	e.count++
+	s := &search{Query: q, number: e.count}
+	e.live[q.ID] = s
+	heap.Push(&e.queue, s)
+	e.done.Add(1)
+	e.dispatch()
+	return true
+}
+
+// dispatch begins searches while there are some and they may. mu is held.
+func (e *engine) dispatch() {
+	for e.free > 0 && len(e.queue) > 0 {
+		s := e.pop()
+		e.free--
+		g := e.groups[s.State.Board.Rules()]
+		if g == nil {
+			g = &group{engine: e, board: s.State.Board}
+			e.groups[g.board.Rules()] = g
+			e.done.Go(g.run)
+		}
+		g.incoming = append(g.incoming, s)
+		g.fresh.Store(true)
+	}
+}
+
+// pop takes the first search from the queue. mu is held.
+func (e *engine) pop() *search {
+	e.room.Signal()
+	return heap.Pop(&e.queue).(*search)
+}
+
+// terminate ends the search with the id, or all searches where all is true, and says how many.
+func (e *engine) terminate(id string, all bool) int {
+	e.mu.Lock()
+	var ended []*search
+	for _, s := range e.live {
+		if all || s.ID == id {
+			s.stopped.Store(true)
+			ended = append(ended, s)
+		}
+	}
+	var never []*search
+	kept := e.queue[:0]
+	for _, s := range e.queue {
+		if s.stopped.Load() {
+			never = append(never, s)
+			delete(e.live, s.ID)
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	clear(e.queue[len(kept):])
+	e.queue = kept
+	heap.Init(&e.queue)
+	e.room.Signal()
+	e.mu.Unlock()
+	for _, s := range never {
+		e.send(reply{ID: s.ID, Ended: byTerminate})
+		e.done.Done()
+	}
+	return len(ended)
+}
+
+// answer sends the last reply to a search.
+func (e *engine) answer(s *search, r reply) {
+	// The id is free again before anyone can have read the answer.
+	e.mu.Lock()
+	delete(e.live, s.ID)
+	e.mu.Unlock()
+	e.send(r)
+	e.done.Done()
+}

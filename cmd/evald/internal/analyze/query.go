@@ -1,0 +1,204 @@
+package analyze
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Query is one line of input: a position to search, or an action.
+type Query struct {
+	ID     string
+	Action string // empty for a search, else one of the actions below
+
+	// Of a search.
+	State    game.State
+	Text     string // the position as the answer repeats it
+	Visits   int
+	Limit    time.Duration // 0: none
+	Every    time.Duration // between reports before the answer; 0: none
+	Priority int           // higher ones are searched first
+
+	Terminate string // of the action terminate: the id of the search to end
+
+	Unknown []string // fields that mean nothing here, sorted
+}
+
+// The actions.
+const (
+	terminate    = "terminate"
+	terminateAll = "terminate_all"
+)
+
+// Bounds of a query.
+const (
+	maxID     = 256 // bytes
+	maxVisits = 1 << 30
+	maxTime   = 7 * 24 * time.Hour
+	minEvery  = 10 * time.Millisecond
+)
+
+// queryError says which field of a query is wrong.
+type queryError struct{ field, reason string }
+
+func (e *queryError) Error() string { return e.reason }
+
+func wrong(field, format string, args ...any) error {
+	return &queryError{field, field + " " + fmt.Sprintf(format, args...)}
+}
+
+// Parser reads queries. It is not safe for concurrent use.
+type Parser struct {
+	Visits int // of queries that give none
+
+	positions game.Parser
+	fields    map[string]json.RawMessage // not read yet
+	err       error                      // the first
+}
+
+// Parse reads a query. Where there is an error the query has the id that the line gives, if it gives one, and the error
+// may be a *queryError.
+func (p *Parser) Parse(line string) (q Query, err error) {
+	p.fields, p.err = nil, nil
+	if err := decode([]byte(line), &p.fields); err != nil {
+		return q, fmt.Errorf("a query is a JSON object: %w", err)
+	}
+	if p.fields == nil {
+		return q, errors.New("a query is a JSON object: this one is null")
+	}
+	if !p.read("id", &q.ID, "text") || q.ID == "" || len(q.ID) > maxID {
+		q.ID = ""
+		return q, cmp.Or(p.err, wrong("id", "must be text of 1 to %d bytes; answers repeat it", maxID))
+	}
+	p.read("action", &q.Action, "text")
+	switch q.Action {
+	case "":
+		p.search(&q, line)
+	case terminateAll:
+	case terminate:
+		if !p.read("terminate_id", &q.Terminate, "text") {
+			p.fail(wrong("terminate_id", "is missing: the id of the search to end"))
+		}
+	default:
+		p.fail(wrong("action", "is %q, must be %s or %s, or left out for a search", q.Action, terminate, terminateAll))
+	}
+	if p.err != nil {
+		return q, p.err
+	}
+	for name := range p.fields {
+		q.Unknown = append(q.Unknown, name)
+	}
+	slices.Sort(q.Unknown)
+	return q, nil
+}
+
+// search reads the fields of a search.
+func (p *Parser) search(q *Query, line string) {
+	q.Visits = p.Visits
+	if p.read("visits", &q.Visits, "a whole number") && (q.Visits < 1 || q.Visits > maxVisits) {
+		p.fail(wrong("visits", "is %d, must be 1 to %d", q.Visits, maxVisits))
+	}
+	p.read("priority", &q.Priority, "a whole number")
+	q.Limit = p.seconds("seconds", time.Millisecond)
+	q.Every = p.seconds("report_every", minEvery)
+	if p.err == nil {
+		p.position(q, line)
+	}
+}
+
+// seconds reads a time; 0 where it is missing.
+func (p *Parser) seconds(name string, least time.Duration) time.Duration {
+	var s float64
+	if !p.read(name, &s, "a number of seconds") {
+		return 0
+	}
+	if !(s >= least.Seconds() && s <= maxTime.Seconds()) {
+		p.fail(wrong(name, "is %v, must be %v to %v", s, least.Seconds(), maxTime.Seconds()))
+		return 0
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// position reads moves, or Kaggle's board.
+func (p *Parser) position(q *Query, line string) {
+	var rules string
+	hasMoves, hasRules := p.read("moves", &q.Text, "text"), p.read("rules", &rules, "text")
+	_, hasBoard := p.fields["board"]
+	var err error
+	switch {
+	case p.err != nil:
+		return
+	case hasMoves == hasBoard:
+		p.fail(wrong("moves", "or board: one of the two must say which position it is"))
+		return
+	case hasMoves:
+		if hasRules {
+			if strings.Contains(q.Text, ":") {
+				p.fail(wrong("moves", "is %q, with rules of its own beside the field rules", q.Text))
+				return
+			}
+			q.Text = rules + ":" + q.Text
+		}
+		if strings.HasPrefix(q.Text, "{") {
+			p.fail(wrong("moves", "is an object in text: give its fields board and mark instead"))
+			return
+		}
+		q.State, err = p.positions.Parse(q.Text)
+	default:
+		for _, name := range []string{"board", "mark", "rows", "columns", "inarow", "gravity"} {
+			delete(p.fields, name)
+		}
+		if hasRules {
+			p.fail(wrong("rules", "goes with moves; a board has rows, columns, inarow and gravity"))
+			return
+		}
+		if q.State, err = p.positions.Parse(line); err == nil {
+			q.Text = q.State.Observation()
+		}
+	}
+	if bad, ok := errors.AsType[*game.ParseError](err); ok {
+		p.fail(&queryError{bad.Field, err.Error()})
+	} else if err != nil {
+		p.fail(err)
+	}
+}
+
+// read takes a field out of those not read yet and reports whether it was there and right.
+func (p *Parser) read(name string, to any, want string) bool {
+	raw, ok := p.fields[name]
+	if !ok {
+		return false
+	}
+	delete(p.fields, name)
+	if bytes.Equal(raw, []byte("null")) || json.Unmarshal(raw, to) != nil {
+		p.fail(wrong(name, "is %s, must be %s", cut(raw), want))
+		return false
+	}
+	return true
+}
+
+func (p *Parser) fail(err error) { p.err = cmp.Or(p.err, err) }
+
+// cut shortens a value for an error.
+func cut(raw []byte) string {
+	if len(raw) > 40 {
+		return strings.ToValidUTF8(string(raw[:40]), "") + ".."
+	}
+	return string(raw)
+}
+
+// decode reads one JSON value, with nothing behind it.
+func decode(text []byte, to any) error {
+	err := json.Unmarshal(text, to)
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("this one is of type %s", bad.Value)
+	}
+	return err
+}
