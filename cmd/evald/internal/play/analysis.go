@@ -34,26 +34,26 @@ const (
 	firstVisits  = 32
 )
 
-// analyst searches positions of one board. It keeps the tree's memory from one to the next.
-type analyst struct {
-	board     *game.Board
-	evaluator eval.Evaluator
+// Analyst searches positions of one board. It keeps the tree's memory from one to the next.
+type Analyst struct {
+	Board     *game.Board
+	Evaluator eval.Evaluator
 
 	mu   sync.Mutex // one position at a time
 	tree *mcts.Tree
 }
 
-// search looks at p, whose game is not over, until it is proved, has had so many visits, or ctx ends. It reports about
+// Search looks at p, whose game is not over, until it is proved, has had so many visits, or ctx ends. It reports about
 // once in searchEvery, and more often in the beginning; the last report is Finished unless ctx ended the search.
-func (s *analyst) search(ctx context.Context, p game.Position, visits int, report func(Report)) {
+func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tree == nil {
 		c := mcts.DefaultConfig()
 		c.MaxNodes = searchNodes
-		t, err := mcts.New(s.board, c)
+		t, err := mcts.New(s.Board, c)
 		if err != nil {
-			report(Report{Best: -1, Moves: make([]mcts.Move, s.board.Actions()), Finished: true, Err: err})
+			report(Report{Best: -1, Moves: make([]mcts.Move, s.Board.Actions()), Finished: true, Err: err})
 			return
 		}
 		s.tree = t
@@ -62,13 +62,13 @@ func (s *analyst) search(ctx context.Context, p game.Position, visits int, repor
 	for step := firstVisits; ; {
 		start := time.Now()
 		to := min(s.tree.Visits()+step, visits)
-		err := mcts.Search(ctx, s.evaluator, []*mcts.Tree{s.tree}, mcts.Limits{Visits: to, Batch: searchBatch})
+		err := mcts.Search(ctx, s.Evaluator, []*mcts.Tree{s.tree}, mcts.Limits{Visits: to, Batch: searchBatch})
 		if ctx.Err() != nil {
 			return
 		}
 		r := describe(s.tree)
 		r.Err = err
-		r.Finished = err != nil || r.Result != game.Ongoing || s.tree.Visits() >= visits || s.tree.Nodes() > searchNodes-s.board.Actions()
+		r.Finished = err != nil || r.Result != game.Ongoing || s.tree.Visits() >= visits || s.tree.Nodes() > searchNodes-s.Board.Actions()
 		report(r)
 		if r.Finished {
 			return
@@ -115,28 +115,29 @@ func (e Exact) clone() Exact {
 	return e
 }
 
-// oracle solves positions of one board exactly. It keeps its table from one to the next.
-type oracle struct {
-	board   *game.Board
-	threads int
+// Oracle solves positions of one board exactly. It keeps its table from one to the next.
+type Oracle struct {
+	Board    *game.Board
+	Threads  int
+	TableMiB int // 0 leaves it to the solver
 
 	mu     sync.Mutex // one position at a time
 	solver *solver.Solver
 	report func(solver.Progress)
 }
 
-// solve finds the exact score of every legal move of p, whose game is not over, one after the other from the middle
+// Solve finds the exact score of every legal move of p, whose game is not over, one after the other from the middle
 // outwards, and reports after each and a few times a second. The last report is Finished unless ctx ended the work.
-func (o *oracle) solve(ctx context.Context, p game.Position, report func(Exact)) {
+func (o *Oracle) Solve(ctx context.Context, p game.Position, report func(Exact)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	e := Exact{Scores: make([]int, o.board.Actions()), Legal: o.board.Legal(p).OnesCount()}
+	e := Exact{Scores: make([]int, o.Board.Actions()), Legal: o.Board.Legal(p).OnesCount()}
 	for a := range e.Scores {
 		e.Scores[a] = solver.NoMove
 	}
 	if o.solver == nil {
-		options := solver.Options{Threads: o.threads, Progress: func(p solver.Progress) { o.report(p) }}
-		if o.solver, e.Err = solver.New(o.board, options); e.Err != nil {
+		options := solver.Options{Threads: o.Threads, TableMiB: o.TableMiB, Progress: func(p solver.Progress) { o.report(p) }}
+		if o.solver, e.Err = solver.New(o.Board, options); e.Err != nil {
 			e.Finished = true
 			report(e)
 			return
@@ -146,18 +147,18 @@ func (o *oracle) solve(ctx context.Context, p game.Position, report func(Exact))
 		e.Progress = progress
 		report(e.clone())
 	}
-	for _, a := range outwards(o.board) {
-		if !o.board.CanPlay(p, a) {
+	for _, a := range outwards(o.Board) {
+		if !o.Board.CanPlay(p, a) {
 			continue
 		}
 		e.Action, e.Progress = a, solver.Progress{}
 		report(e.clone())
-		r, err := o.solver.Solve(ctx, o.board.Play(p, a))
+		r, err := o.solver.Solve(ctx, o.Board.Play(p, a))
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			e.Err = fmt.Errorf("solve move %s: %w", Name(o.board, a), err)
+			e.Err = fmt.Errorf("solve move %s: %w", Name(o.Board, a), err)
 			break
 		}
 		e.Scores[a] = -r.Score

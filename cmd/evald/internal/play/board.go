@@ -32,7 +32,7 @@ const letters = "XO"
 // cells is the board, the highest row first: " X ", "(X)" the last move, "[X]" a stone of a winning line,
 // and for want of room "x" either.
 func (s *Session) cells() [][]cell {
-	won, last := winning(s.board, s.now), s.lastCell()
+	won, last := s.Winning(), s.LastCell()
 	rows := make([][]cell, s.board.Rows())
 	for i := range rows {
 		for c := range s.board.Columns() {
@@ -64,8 +64,8 @@ func stone(p game.Position, i int, won, last bool) cell {
 	return c
 }
 
-// lastCell is the bit where the last stone landed, or -1.
-func (s *Session) lastCell() int {
+// LastCell is the bit where the last stone landed, or -1.
+func (s *Session) LastCell() int {
 	n := len(s.Moves())
 	if n == 0 {
 		return -1
@@ -77,13 +77,13 @@ func (s *Session) lastCell() int {
 	return s.board.Cell(p, s.Moves()[n-1]).First()
 }
 
-// winning is the set of cells in completed lines.
-func winning(b *game.Board, p game.Position) (cells game.Bits) {
-	if b.Result(p) != game.Loss {
+// Winning is the set of cells in completed lines.
+func (s *Session) Winning() (cells game.Bits) {
+	if s.Result() != game.Loss {
 		return cells
 	}
-	for _, line := range b.Lines() {
-		if line.AndNot(p.Other()).IsZero() {
+	for _, line := range s.board.Lines() {
+		if line.AndNot(s.now.Other()).IsZero() {
 			cells = cells.Or(line)
 		}
 	}

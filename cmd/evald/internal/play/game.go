@@ -31,6 +31,15 @@ func NewSession(b *game.Board, start []int, human [2]bool) *Session {
 	return s
 }
 
+// Resume is a session after the first moves of a line, which must be legal; the others are those taken back. A new game
+// begins with the empty board.
+func Resume(b *game.Board, line []int, made int, human [2]bool) *Session {
+	s := NewSession(b, nil, human)
+	s.line = slices.Clone(line)
+	s.move(made)
+	return s
+}
+
 // move makes so many of the line's moves.
 func (s *Session) move(to int) {
 	s.at, s.now = to, game.Position{}
@@ -50,6 +59,9 @@ func (s *Session) Result() game.Result { return s.board.Result(s.now) }
 
 // Moves are those made, in their order. The slice is the session's.
 func (s *Session) Moves() []int { return s.line[:s.at] }
+
+// Line is the moves made, then those taken back. The slice is the session's.
+func (s *Session) Line() []int { return s.line }
 
 // Side is the side to move.
 func (s *Session) Side() int { return s.at % 2 }

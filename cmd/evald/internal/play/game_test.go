@@ -163,6 +163,23 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+func TestResume(t *testing.T) {
+	line := []int{3, 3, 4, 4}
+	s := Resume(game.MustBoard(game.Connect4), line, 2, [2]bool{true, false})
+	if got := game.FormatMoves(game.Connect4, s.Moves()); got != "44" || s.LastCell() != 3*7+1 {
+		t.Errorf("resumed after %s, the last stone on bit %d", got, s.LastCell())
+	}
+	if !s.Redo() || len(s.Moves()) != 4 || !s.Undo() || len(s.Moves()) != 2 {
+		t.Errorf("after redo and undo %v", s.Moves())
+	}
+	if err := s.Play(0); err != nil || !slices.Equal(s.Line(), []int{3, 3, 0}) || line[2] != 4 {
+		t.Errorf("after another move the line is %v, %v; the caller's %v", s.Line(), err, line)
+	}
+	if s.Restart(); s.Position() != (game.Position{}) {
+		t.Errorf("a new game begins with %v", s.Position())
+	}
+}
+
 func TestNames(t *testing.T) {
 	for _, b := range append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 1, Columns: 63, InARow: 4, Gravity: true})) {
 		for a := range b.Actions() {
@@ -190,7 +207,7 @@ func TestWinning(t *testing.T) {
 				games++
 				want = walkLines(b, p.Other())
 			}
-			if diff := cmp.Diff(want, winning(b, p)); diff != "" {
+			if diff := cmp.Diff(want, (&Session{board: b, now: p}).Winning()); diff != "" {
 				t.Fatalf("%v %+v (-want +got):\n%s", b.Rules(), p, diff)
 			}
 		}

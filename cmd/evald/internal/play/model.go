@@ -54,8 +54,8 @@ type Model struct {
 	thinking, searching, solving *task
 	report                       *Report // of searching
 	exact                        *Exact  // of solving
-	analyst                      analyst
-	oracle                       oracle
+	analyst                      Analyst
+	oracle                       Oracle
 }
 
 // The messages of tasks.
@@ -82,8 +82,8 @@ func NewModel(ctx context.Context, c Config) *Model {
 		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
 		tasks: tasks{ctx: ctx}, cancel: cancel,
-		analyst: analyst{board: c.Board, evaluator: c.Evaluator},
-		oracle:  oracle{board: c.Board, threads: max(1, runtime.GOMAXPROCS(0)-1)},
+		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator},
+		oracle:  Oracle{Board: c.Board, Threads: max(1, runtime.GOMAXPROCS(0)-1)},
 	}
 	return m
 }
@@ -275,7 +275,7 @@ func (m *Model) follow() tea.Cmd {
 	}
 	if wanted && m.searching == nil {
 		m.searching = m.tasks.start(p, func(ctx context.Context, k *task) {
-			m.analyst.search(ctx, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
+			m.analyst.Search(ctx, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
 		})
 		commands = append(commands, m.searching.next)
 	}
@@ -309,7 +309,7 @@ func (m *Model) toggleSolver() tea.Cmd {
 		return nil
 	}
 	m.solving = m.tasks.start(p, func(ctx context.Context, k *task) {
-		m.oracle.solve(ctx, p, func(e Exact) { k.tell(solved{k, e}) })
+		m.oracle.Solve(ctx, p, func(e Exact) { k.tell(solved{k, e}) })
 	})
 	return m.solving.next
 }

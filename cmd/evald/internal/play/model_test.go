@@ -329,10 +329,10 @@ func TestSearchProves(t *testing.T) {
 		best   int
 	}{"121212": {game.Win, 0}, "12121": {game.Ongoing, 0}, "4455": {game.Win, 2}} {
 		c := config(t, position, nil)
-		s := analyst{board: c.Board, evaluator: c.Evaluator}
+		s := Analyst{Board: c.Board, Evaluator: c.Evaluator}
 		var last Report
 		calls := 0
-		s.search(t.Context(), c.session().Position(), 3000, func(r Report) { last, calls = r, calls+1 })
+		s.Search(t.Context(), c.session().Position(), 3000, func(r Report) { last, calls = r, calls+1 })
 		if last.Result != want.result && want.result != game.Ongoing || last.Best != want.best || !last.Finished || last.Err != nil || calls == 0 {
 			t.Errorf("%s: %+v after %d reports, want best %d, %v", position, last, calls, want.best, want.result)
 		}

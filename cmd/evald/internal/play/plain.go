@@ -29,8 +29,8 @@ type plain struct {
 	Config
 	Lines
 	session *Session
-	analyst analyst
-	oracle  oracle
+	analyst Analyst
+	oracle  Oracle
 	out     *bufio.Writer
 }
 
@@ -49,7 +49,7 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 	defer cancel()
 	p := &plain{
 		Config: c, Lines: l, session: c.session(), out: bufio.NewWriter(out),
-		analyst: analyst{board: c.Board, evaluator: c.Evaluator}, oracle: oracle{board: c.Board, threads: 1},
+		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator}, oracle: Oracle{Board: c.Board, Threads: 1},
 	}
 	p.print("%v: X %s, O %s; \"help\" lists the commands\n", c.Board.Rules(), c.Players[0].Name, c.Players[1].Name)
 	p.changed()
@@ -228,7 +228,7 @@ func (p *plain) search(ctx context.Context, show func(Report)) {
 	ctx, cancel := context.WithTimeout(ctx, p.Wait)
 	defer cancel()
 	last := Report{Best: -1}
-	p.analyst.search(ctx, p.session.Position(), p.Visits, func(r Report) { last = r })
+	p.analyst.Search(ctx, p.session.Position(), p.Visits, func(r Report) { last = r })
 	switch {
 	case last.Err != nil:
 		p.print("search: %v\n", last.Err)
@@ -274,7 +274,7 @@ func (p *plain) solve(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.Wait)
 	defer cancel()
 	var last Exact
-	p.oracle.solve(ctx, p.session.Position(), func(e Exact) { last = e.clone() })
+	p.oracle.Solve(ctx, p.session.Position(), func(e Exact) { last = e.clone() })
 	if last.Err != nil {
 		p.print("solve: %v\n", last.Err)
 		return
