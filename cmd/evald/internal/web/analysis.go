@@ -1,0 +1,241 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+)
+
+// analysisRequest asks what the evaluator, a search and the solver think of a position.
+type analysisRequest struct {
+	Position string  `json:"position"`
+	Visits   *int    `json:"visits"`  // 0: no search; the most allowed where it is missing
+	Seconds  float64 `json:"seconds"` // 0: the most allowed
+	Solve    bool    `json:"solve"`
+}
+
+// The lines of an answer, each a JSON object of one of these types: one opinion, then searches and solutions as they get
+// better, at last an end. Arrays are by action, values for the side to move.
+type (
+	opinion struct {
+		Type   string    `json:"type"` // "opinion"
+		Model  string    `json:"model"`
+		Source string    `json:"source"`
+		WDL    []float32 `json:"wdl"`
+		Policy []float32 `json:"policy"`
+	}
+	searched struct {
+		Type   string     `json:"type"` // "search"
+		Visits int        `json:"visits"`
+		Value  float64    `json:"value"`
+		Result string     `json:"result"` // win, draw or loss where it is proved
+		Best   int        `json:"best"`   // action; -1 while nothing is known
+		Line   []string   `json:"line"`   // principal variation, names of moves
+		Moves  []moveSeen `json:"moves"`
+		Done   bool       `json:"done"`
+		Error  string     `json:"error,omitempty"`
+	}
+	moveSeen struct {
+		Visits int     `json:"visits"`
+		Q      float64 `json:"q"`
+		Result string  `json:"result"`
+	}
+	solved struct {
+		Type   string `json:"type"`   // "exact"
+		Scores []*int `json:"scores"` // null where illegal or not solved yet
+		Solved int    `json:"solved"`
+		Legal  int    `json:"legal"`
+		Done   bool   `json:"done"`
+		Error  string `json:"error,omitempty"`
+	}
+	ended struct {
+		Type  string `json:"type"`            // "end"
+		Error string `json:"error,omitempty"` // why, where it is not that all is done or the time is over
+	}
+)
+
+// solverTable is small, since many may solve at once.
+const solverTable = 16 // MiB
+
+func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
+	var q analysisRequest
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	b, p, err := parseOngoing(q.Position)
+	if err != nil {
+		return err
+	}
+	visits, limit, err := q.bounds(h.config.Limits)
+	if err != nil {
+		return err
+	}
+	ctx, end, err := h.begin(r, limit)
+	if err != nil {
+		return err
+	}
+	defer end()
+	batch := eval.NewBatch(b, 1)
+	batch.Pos[0] = p
+	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
+		return h.why(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := newStream(w, stop)
+	s.send(opinion{"opinion", h.config.Model, batch.Source[0].String(), batch.WDL, batch.Policy})
+
+	news := news{more: make(chan struct{}, 1)}
+	if visits > 0 {
+		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator}
+		news.work.Go(func() { a.Search(ctx, p, visits, news.report) })
+	}
+	if q.Solve {
+		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
+		news.work.Go(func() { o.Solve(ctx, p, news.solve) })
+	}
+	news.follow(b, s)
+	last := ended{Type: "end"}
+	if h.closing.Err() != nil {
+		last.Error = "the server is shutting down"
+	}
+	s.send(last)
+	return nil
+}
+
+// bounds are how many visits, and how long.
+func (q *analysisRequest) bounds(l Limits) (visits int, limit time.Duration, err error) {
+	visits, limit = l.Visits, l.Time
+	if q.Visits != nil {
+		visits = *q.Visits
+	}
+	if visits < 0 || visits > l.Visits {
+		return 0, 0, bad("visits", "visits is %d, must be 0 to %d", visits, l.Visits)
+	}
+	if !(q.Seconds >= 0 && q.Seconds <= l.Time.Seconds()) {
+		return 0, 0, bad("seconds", "seconds is %v, must be 0 to %v", q.Seconds, l.Time.Seconds())
+	}
+	if q.Seconds > 0 {
+		limit = time.Duration(q.Seconds * float64(time.Second))
+	}
+	return visits, limit, nil
+}
+
+// news is what the workers of an analysis have found last. A client that reads slowly gets the newest.
+type news struct {
+	work sync.WaitGroup
+	more chan struct{} // capacity 1
+
+	mu     sync.Mutex
+	search *play.Report
+	exact  *play.Exact
+}
+
+func (n *news) report(r play.Report) { n.tell(func() { n.search = &r }) }
+func (n *news) solve(e play.Exact)   { n.tell(func() { n.exact = &e }) }
+
+func (n *news) tell(set func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	set()
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+}
+
+// follow sends the news until the workers are done.
+func (n *news) follow(b *game.Board, s *stream) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.work.Wait()
+	}()
+	for over := false; !over; {
+		select {
+		case <-n.more:
+		case <-done:
+			over = true
+		}
+		n.mu.Lock()
+		search, exact := n.search, n.exact
+		n.search, n.exact = nil, nil
+		n.mu.Unlock()
+		if search != nil {
+			s.send(seen(b, search))
+		}
+		if exact != nil {
+			s.send(known(exact))
+		}
+	}
+}
+
+// seen is a search's report.
+func seen(b *game.Board, r *play.Report) searched {
+	m := searched{
+		Type: "search", Visits: r.Visits, Value: r.Value, Result: proof(r.Result), Best: r.Best,
+		Line: []string{}, Moves: []moveSeen{}, Done: r.Finished,
+	}
+	for _, a := range r.Line {
+		m.Line = append(m.Line, play.Name(b, a))
+	}
+	for _, x := range r.Moves {
+		m.Moves = append(m.Moves, moveSeen{x.Visits, x.Q, proof(x.Result)})
+	}
+	if r.Err != nil {
+		m.Error = r.Err.Error()
+	}
+	return m
+}
+
+func proof(r game.Result) string {
+	if r == game.Ongoing {
+		return ""
+	}
+	return r.String()
+}
+
+// known is what the solver knows.
+func known(e *play.Exact) solved {
+	m := solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
+	for a, score := range e.Scores {
+		if score != solver.NoMove {
+			m.Scores[a] = &score
+		}
+	}
+	if e.Err != nil {
+		m.Error = e.Err.Error()
+	}
+	return m
+}
+
+// stream is an answer in lines.
+type stream struct {
+	control *http.ResponseController
+	encode  *json.Encoder
+	failed  func() // the client is gone, or does not read
+}
+
+// lineTime is how long a client may take to read a line.
+const lineTime = 10 * time.Second
+
+func newStream(w http.ResponseWriter, failed func()) *stream {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on each line
+	return &stream{http.NewResponseController(w), json.NewEncoder(w), failed}
+}
+
+func (s *stream) send(line any) {
+	// Where the connection has no deadlines the client's end is all there is to notice.
+	_ = s.control.SetWriteDeadline(time.Now().Add(lineTime))
+	if s.encode.Encode(line) != nil || s.control.Flush() != nil {
+		s.failed()
+	}
+}

@@ -1,0 +1,266 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is the one that all tests share; stop ends it. Where there is none the error says so.
+var browser = struct {
+	sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}{stop: func() {}}
+
+func startBrowser() {
+	path := ""
+	for _, name := range []string{os.Getenv("EVALD_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		browser.err = errors.New("no chromium in PATH: Debian has it in the package chromium; EVALD_CHROMIUM may name one")
+		return
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocator)
+	browser.ctx, browser.stop = ctx, func() { _ = chromedp.Cancel(ctx); stop(); stopAllocator() }
+	browser.err = chromedp.Do(ctx)
+}
+
+// tab is a page of a browser that looks at a server of its own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu       sync.Mutex
+	requests []string // URLs
+	wrong    []string // what the console and the network complained of
+}
+
+// open goes to the address on the handler's server, in a tab of its own. Where there is no browser the test is skipped,
+// or fails where it must be there.
+func open(t *testing.T, h *Handler, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser's tests are not for short runs")
+	}
+	browser.Do(startBrowser)
+	if browser.err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") != "" {
+			t.Fatal(browser.err)
+		}
+		t.Skip(browser.err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	t.Cleanup(h.Close) // first
+	ctx, stop := chromedp.NewContext(browser.ctx)
+	t.Cleanup(stop)
+	b := &tab{t: t, ctx: ctx, url: server.URL}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	b.do(command(network.Enable, network.EnableParams{}), command(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(1280, 1000))
+	b.do(append(actions, chromedp.Navigate(server.URL+address))...)
+	return b
+}
+
+// command is one of the protocol's.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *tab) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	case *cdplog.EventEntryAdded:
+		b.wrong = append(b.wrong, e.Entry.Text)
+	case *runtime.EventExceptionThrown:
+		b.wrong = append(b.wrong, e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		b.wrong = append(b.wrong, "console."+string(e.Type))
+	}
+}
+
+// waiting bounds each step.
+const waiting = 20 * time.Second
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, waiting)
+	defer stop()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.fail(err)
+	}
+}
+
+func (b *tab) fail(err error) {
+	b.t.Helper()
+	b.t.Fatalf("%v; the page shows %q; complaints %q", err, b.text("body"), b.complaints())
+}
+
+// text is what an element says, or why that cannot be known.
+func (b *tab) text(selector string) string {
+	ctx, stop := context.WithTimeout(b.ctx, waiting)
+	defer stop()
+	s, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? 'there is no ' + %q", selector, selector)))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(s)
+}
+
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.wrong...)
+}
+
+// valueOf is that of an expression.
+func valueOf[T any](b *tab, expression string, options ...chromedp.EvaluateOption) T {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, waiting)
+	defer stop()
+	x, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, options...))
+	if err != nil {
+		b.fail(fmt.Errorf("%.100s: %w", expression, err))
+	}
+	return x
+}
+
+// until waits for an expression to be true.
+func (b *tab) until(expression string) {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, waiting)
+	defer stop()
+	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+		b.fail(fmt.Errorf("until %s: %w", expression, err))
+	}
+}
+
+// says waits for an element's text to contain some text.
+func (b *tab) says(selector, text string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("document.querySelector(%q)?.textContent.includes(%q)", selector, text))
+}
+
+// press types a key where the focus is.
+func (b *tab) press(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// choose picks an option as a person would, so that the page hears of it.
+func (b *tab) choose(id, value string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value)))
+}
+
+// column is the selector of a move's button.
+func column(action int) string { return fmt.Sprintf("#board > button:nth-child(%d)", action+1) }
+
+// picture is kept in the folder EVALD_SCREENSHOTS, where that is set.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	folder := os.Getenv("EVALD_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// tidy checks what holds of every page: nothing came from elsewhere, nothing was complained of, nothing sticks out at the
+// side, and axe finds nothing that bars people, where EVALD_AXE names its script.
+func (b *tab) tidy() {
+	b.t.Helper()
+	b.mu.Lock()
+	for _, url := range b.requests {
+		if !strings.HasPrefix(url, b.url+"/") {
+			b.t.Errorf("the page asked for %s", url)
+		}
+	}
+	b.mu.Unlock()
+	if wrong := b.complaints(); len(wrong) > 0 {
+		b.t.Errorf("complaints: %q", wrong)
+	}
+	if wide := valueOf[float64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+		b.t.Errorf("the page is %v pixels too wide", wide)
+	}
+	b.axe()
+}
+
+// axe runs the accessibility checker.
+func (b *tab) axe() {
+	b.t.Helper()
+	path := os.Getenv("EVALD_AXE")
+	if path == "" {
+		if os.Getenv("EVALD_REQUIRE_DATA") != "" {
+			b.t.Error("EVALD_AXE names no axe.min.js (npm's axe-core)")
+		}
+		return
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	found := valueOf[string](b, string(script)+`; axe.run(document).then((r) => JSON.stringify({n: r.passes.length,
+		v: r.violations.map((v) => [v.id, v.help, v.nodes.map((n) => n.html + " " + n.any.map((a) => a.message).join(" "))])}))`, chromedp.EvalAwaitPromise)
+	var result struct {
+		N int   `json:"n"`
+		V []any `json:"v"`
+	}
+	if err := json.Unmarshal([]byte(found), &result); err != nil || result.N < 10 {
+		b.t.Fatalf("axe answered %q, %v", found, err)
+	}
+	for _, v := range result.V {
+		b.t.Errorf("axe: %v", v)
+	}
+}
+
+// phone is a small screen that is touched.
+func phone() chromedp.Action[chromedp.Void] {
+	return chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch)
+}
+
+func dark() chromedp.Action[chromedp.Void] {
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+}

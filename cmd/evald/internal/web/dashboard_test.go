@@ -1,0 +1,189 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+func TestMetrics(t *testing.T) {
+	h := handler(t, Config{Metrics: services()})
+	s := answered[sample](t, ask(t, h, "/ui/metrics", ""))
+	got := map[string][]value{}
+	for _, p := range s.Panels {
+		got[p.Title+" ("+p.Kind+")"] = p.Series
+	}
+	sizes := value{Name: "evald_batch_rows", Help: "Rows of batches.", Value: 24850, Count: 300}
+	for i, count := range []float64{4, 6, 10, 18, 34, 66, 130, 229, 300} {
+		sizes.Buckets = append(sizes.Buckets, bucket{float64(int(1) << i), count})
+	}
+	want := map[string][]value{
+		"Requests (rate)":         {{Name: "nv_inference_request_success", Value: 1234}},
+		"Who answered (rate)":     {{Name: "cache", Help: "Positions by who answered.", Value: 700}, {Name: "cpu", Help: "Positions by who answered.", Value: 5000}},
+		"Batch sizes (histogram)": {sizes},
+		"Waiting (gauge)":         {{Name: "nv_inference_pending_request_count", Value: 3}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("panels (-want +got):\n%s", diff)
+	}
+	if len(s.Others) != 1 || s.Others[0].Name != "build_info" || s.Time == 0 {
+		t.Errorf("the others are %+v at %v", s.Others, s.Time)
+	}
+}
+
+// The names of a panel's series are what tells them apart.
+func TestShorten(t *testing.T) {
+	for _, c := range []struct{ names, want []string }{
+		{[]string{"a{model=m,version=1}"}, []string{"a"}},
+		{[]string{"a"}, []string{"a"}},
+		{[]string{"a{model=m,version=1}", "a{model=n,version=1}"}, []string{"m", "n"}},
+		{[]string{"a{model=m}", "b{model=m}"}, []string{"a", "b"}},
+		{[]string{"a{model=m,reason=x}", "b{model=m}"}, []string{"a x", "b"}},
+		{[]string{"a{x=}", "a{x=1}"}, []string{"x=", "1"}},
+	} {
+		var series []value
+		for _, name := range c.names {
+			series = append(series, value{Name: name})
+		}
+		shorten(series)
+		var got []string
+		for _, v := range series {
+			got = append(got, v.Name)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.names, diff)
+		}
+	}
+}
+
+// counted gathers a counter and an error, and counts how often.
+type counted struct{ times int }
+
+func (c *counted) Gather() ([]*dto.MetricFamily, error) {
+	c.times++
+	r := prometheus.NewRegistry()
+	x := prometheus.NewCounter(prometheus.CounterOpts{Name: "nv_inference_count"})
+	x.Add(float64(c.times))
+	r.MustRegister(x)
+	families, err := r.Gather()
+	return families, errors.Join(err, errors.New("one collector failed"))
+}
+
+// However many look, metrics are read once a second; what could be read is shown beside an error.
+func TestSampling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &counted{}
+		s := sampler{from: from}
+		for range 10 {
+			got := s.read()
+			if len(got.Panels) != 1 || got.Panels[0].Series[0].Value != 1 || got.Error != "one collector failed" {
+				t.Fatalf("%+v", got)
+			}
+		}
+		time.Sleep(sampleEvery) // of the test's own clock
+		if got := s.read(); from.times != 2 || got.Panels[0].Series[0].Value != 2 {
+			t.Errorf("read %d times, now %+v", from.times, got)
+		}
+	})
+}
+
+func TestRuns(t *testing.T) {
+	dir := metrics(t)
+	outside := filepath.Join(t.TempDir(), "secret.jsonl")
+	for name, text := range map[string]string{
+		filepath.Join(dir, ".hidden", "metrics.jsonl"):          "{}",
+		filepath.Join(dir, "a", "b", "metrics.jsonl"):           `{"x":1}`,
+		filepath.Join(dir, "a", "b", "c", "d", "metrics.jsonl"): "{}",
+		filepath.Join(dir, "a", "notes.txt"):                    "{}",
+		outside:                                                 `{"password":1}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "first", "link.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	h := handler(t, Config{Runs: dir})
+	names := map[string][]string{}
+	for _, r := range answered[struct{ Runs []run }](t, ask(t, h, "/ui/runs", "")).Runs {
+		names[r.Name] = r.Files
+	}
+	want := map[string][]string{"first": {"metrics.jsonl"}, "loop": {"generations.jsonl"}, "a/b": {"metrics.jsonl"}}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	got := answered[struct{ Files []curves }](t, ask(t, h, "/ui/run?name=loop", "")).Files
+	if len(got) != 1 || got[0].X != "generation" || got[0].Rows != 12 || got[0].Skipped != 1 || got[0].Cut {
+		t.Errorf("loop is %+v", got)
+	}
+	if p := got[0].Groups[0]; p.Name != "elo" || p.Curves[0].Name != "elo" || p.Curves[0].Points[3] != [2]float64{3, 111} {
+		t.Errorf("the first group is %+v", p)
+	}
+	for _, name := range []string{"", ".", "..", "../..", "/etc", "first/..", "first/metrics.jsonl", ".hidden", "a"} {
+		if r := ask(t, h, "/ui/run?name="+name, ""); r.StatusCode != http.StatusNotFound {
+			t.Errorf("run %q: status %d", name, r.StatusCode)
+		}
+	}
+}
+
+func TestCurves(t *testing.T) {
+	c := parseCurves([]byte("{\"step\":1,\"a\":{\"loss\":2,\"deep\":{\"x\":1}},\"text\":\"no\",\"yes\":true,\"list\":[1]}\n\n[1]\nnull\n{\"step\":2,\"a\":{\"loss\":1},\"b\":5}\n{\"step\":3,\"a\":"))
+	want := curves{X: "step", Rows: 2, Skipped: 3, Groups: []group{
+		{"loss", []curve{{"a.loss", [][2]float64{{1, 2}, {2, 1}}}}},
+		{"a.deep.x", []curve{{"a.deep.x", [][2]float64{{1, 1}}}}},
+		{"b", []curve{{"b", [][2]float64{{2, 5}}}}},
+	}}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if c := parseCurves([]byte("{\"step\":2,\"y\":1}\n{\"step\":1,\"y\":2}\n")); c.X != "row" || len(c.Groups) != 2 {
+		t.Errorf("steps that go back: %+v", c)
+	}
+	var long strings.Builder
+	for i := range 10 * maxPoints {
+		fmt.Fprintf(&long, "{\"y\":%d}\n", i)
+	}
+	c = parseCurves([]byte(long.String()))
+	points := c.Groups[0].Curves[0].Points
+	if len(points) != maxPoints || points[0] != [2]float64{1, 0} || points[maxPoints-1] != [2]float64{10 * maxPoints, 10*maxPoints - 1} {
+		t.Errorf("%d points from %v to %v", len(points), points[0], points[len(points)-1])
+	}
+}
+
+func FuzzCurves(f *testing.F) {
+	f.Add([]byte("{\"step\":1,\"a\":{\"loss\":2}}\n{\"step\":2}\n"))
+	f.Add([]byte("{\"generation\":1e308,\"elo\":-1e308}\n{\"torn"))
+	f.Add([]byte("{\"\":1,\".\":2}\n\n\r\n[]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c := parseCurves(text)
+		if _, err := json.Marshal(c); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(text), "\n") + 1
+		if c.Rows+c.Skipped > lines {
+			t.Errorf("%d rows and %d skipped of %d lines", c.Rows, c.Skipped, lines)
+		}
+		for _, g := range c.Groups {
+			for _, x := range g.Curves {
+				if len(x.Points) == 0 || len(x.Points) > min(c.Rows, maxPoints) {
+					t.Errorf("%s has %d points of %d rows", x.Name, len(x.Points), c.Rows)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/game"
+)
+
+// gameRequest asks for a game's state, after a command where there is one.
+type gameRequest struct {
+	Position string  `json:"position"` // rules and moves: those made, then those taken back
+	Made     *int    `json:"made"`     // how many of the moves are made; all where it is missing
+	Human    [2]bool `json:"human"`    // which sides people play
+	Do       string  `json:"do"`       // play, undo, redo, new, or nothing
+	Move     string  `json:"move"`     // of play: its name
+}
+
+// gameState is what the page shows. Sides are 0, which moved first, and 1; cells count row by row from the top left.
+type gameState struct {
+	Position string   `json:"position"` // with the rules, and the moves made
+	Line     string   `json:"line"`     // also those taken back
+	Made     int      `json:"made"`
+	Rules    string   `json:"rules"`
+	Rows     int      `json:"rows"`
+	Columns  int      `json:"columns"`
+	Gravity  bool     `json:"gravity"`
+	Cells    []int    `json:"cells"` // 0 empty, 1 of side 0, 2 of side 1
+	Names    []string `json:"names"` // of the moves, by action
+	Legal    []bool   `json:"legal"` // by action
+	Last     int      `json:"last"`  // cell of the last stone, or -1
+	Played   string   `json:"played"`
+	Winning  []int    `json:"winning"` // cells
+	Side     int      `json:"side"`    // to move
+	Result   string   `json:"result"`  // won (by the side that is not to move), draw, or empty
+	Undo     bool     `json:"undo"`    // there is something to take back
+	Redo     bool     `json:"redo"`
+}
+
+func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
+	var q gameRequest
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	s, err := q.session()
+	if err != nil {
+		return err
+	}
+	return answer(w, describe(s, q.Human))
+}
+
+// session is the game after the request's command.
+func (q *gameRequest) session() (*play.Session, error) {
+	b, line, err := parsePosition(q.Position)
+	if err != nil {
+		return nil, err
+	}
+	made := len(line)
+	if q.Made != nil {
+		if made = *q.Made; made < 0 || made > len(line) {
+			return nil, bad("made", "made is %d, must be 0 to %d, the number of moves", made, len(line))
+		}
+	}
+	s := play.Resume(b, line, made, q.Human)
+	switch q.Do {
+	case "":
+	case "new":
+		s.Restart()
+	case "undo":
+		s.Undo()
+	case "redo":
+		s.Redo()
+	case "play":
+		a := play.Action(b, q.Move)
+		if a < 0 {
+			return nil, bad("move", "%q is no move of %v", cut(q.Move), b.Rules())
+		}
+		if err := s.Play(a); err != nil {
+			return nil, bad("move", "%v", err)
+		}
+	default:
+		return nil, bad("do", "do is %q, want play, undo, redo, new or nothing", cut(q.Do))
+	}
+	return s, nil
+}
+
+// describe is what the page shows of a session.
+func describe(s *play.Session, human [2]bool) gameState {
+	b, p := s.Board(), s.Position()
+	rules := b.Rules()
+	state := gameState{
+		Position: rules.String() + ":" + game.FormatMoves(rules, s.Moves()),
+		Line:     rules.String() + ":" + game.FormatMoves(rules, s.Line()), Made: len(s.Moves()),
+		Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
+		Cells: game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle(),
+		Last:  -1, Winning: []int{}, Side: s.Side(),
+	}
+	for a := range b.Actions() {
+		state.Names = append(state.Names, play.Name(b, a))
+		state.Legal = append(state.Legal, s.Result() == game.Ongoing && b.CanPlay(p, a))
+	}
+	last, won := s.LastCell(), s.Winning()
+	for i := range b.Cells() {
+		at := b.Index(i%b.Columns(), b.Rows()-1-i/b.Columns())
+		if won.Has(at) {
+			state.Winning = append(state.Winning, i)
+		}
+		if at == last {
+			state.Last = i
+		}
+	}
+	if n := len(s.Moves()); n > 0 {
+		state.Played = play.Name(b, s.Moves()[n-1])
+	}
+	switch s.Result() {
+	case game.Loss:
+		state.Result = "won"
+	case game.Draw:
+		state.Result = "draw"
+	}
+	again := func() *play.Session { return play.Resume(b, s.Line(), len(s.Moves()), human) }
+	state.Undo, state.Redo = again().Undo(), again().Redo()
+	return state
+}

@@ -1,0 +1,208 @@
+package web
+
+import (
+	"cmp"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// sampler reads metrics, at most so often however many look at them.
+type sampler struct {
+	from prometheus.Gatherer
+
+	mu   sync.Mutex
+	last sample
+}
+
+// sampleEvery is the least time between two readings.
+const sampleEvery = time.Second
+
+// sample is the service at a time. Pages draw the difference of two.
+type sample struct {
+	Time   float64 `json:"time"` // seconds since 1970
+	Panels []panel `json:"panels"`
+	Others []value `json:"others"` // metrics in no panel
+	Error  string  `json:"error,omitempty"`
+}
+
+// panel is what is drawn together.
+type panel struct {
+	Title  string  `json:"title"`
+	Kind   string  `json:"kind"` // rate (of counters), gauge, histogram
+	Unit   string  `json:"unit"`
+	Series []value `json:"series"`
+}
+
+// value is a metric with its labels.
+type value struct {
+	Name    string   `json:"name"`
+	Help    string   `json:"help,omitempty"`
+	Value   float64  `json:"value"`           // a sum where there is a count
+	Count   float64  `json:"count,omitempty"` // of observations
+	Buckets []bucket `json:"buckets,omitempty"`
+}
+
+// bucket counts observations up to a value; those above the last are not in a bucket.
+type bucket struct {
+	Most  float64 `json:"most"`
+	Count float64 `json:"count"` // cumulative
+}
+
+func (h *Handler) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
+	if h.config.Metrics == nil {
+		return refuse(http.StatusNotFound, "", "there are no metrics: the page runs without the service")
+	}
+	return answer(w, h.metrics.read())
+}
+
+func (s *sampler) read() sample {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.last.Time == 0 || now.Sub(time.UnixMicro(int64(s.last.Time*1e6))) >= sampleEvery {
+		families, err := s.from.Gather() // what could be read comes beside an error
+		s.last = arrange(families)
+		s.last.Time = float64(now.UnixMicro()) / 1e6
+		if err != nil {
+			s.last.Error = err.Error()
+		}
+	}
+	return s.last
+}
+
+// view chooses metrics for a panel. No metric has to be there.
+type view struct {
+	title, kind, unit string
+	is                func(f *dto.MetricFamily) bool
+}
+
+func named(names ...string) func(*dto.MetricFamily) bool {
+	return func(f *dto.MetricFamily) bool { return slices.Contains(names, f.GetName()) }
+}
+
+// of is for metrics of a type whose names have one of the words, and that have the label where there is one.
+func of(kind dto.MetricType, label string, words ...string) func(*dto.MetricFamily) bool {
+	return func(f *dto.MetricFamily) bool {
+		return f.GetType() == kind && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(f.GetName(), word) }) &&
+			(label == "" || slices.ContainsFunc(f.GetMetric(), func(m *dto.Metric) bool {
+				return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label })
+			}))
+	}
+}
+
+// views are the panels in their order; a metric goes to the first that wants it. Names are Triton's where it has some.
+var views = []view{
+	{"Requests", "rate", "a second", named("nv_inference_request_success", "nv_inference_request_failure")},
+	{"Positions", "rate", "a second", named("nv_inference_count")},
+	{"Who answered", "rate", "positions a second", of(dto.MetricType_COUNTER, "source", "")},
+	{"Batch sizes", "histogram", "rows", of(dto.MetricType_HISTOGRAM, "", "batch")},
+	{"Why batches were sent", "rate", "a second", of(dto.MetricType_COUNTER, "reason", "batch")},
+	{"Batches", "rate", "a second", named("nv_inference_exec_count")},
+	{"Waiting", "gauge", "", of(dto.MetricType_GAUGE, "", "pending", "queue", "in_flight")},
+	{"Time", "histogram", "", of(dto.MetricType_HISTOGRAM, "", "seconds", "duration", "latency")},
+	{"Time in all", "rate", "µs a second", of(dto.MetricType_COUNTER, "", "duration_us")},
+	{"Cache", "rate", "a second", of(dto.MetricType_COUNTER, "", "cache")},
+	{"Goroutines", "gauge", "", named("go_goroutines")},
+	{"Memory", "gauge", "bytes", named("process_resident_memory_bytes")},
+	{"Processors", "rate", "busy", named("process_cpu_seconds_total")},
+}
+
+// Bounds of a sample.
+const (
+	maxSeries = 24  // of a panel
+	maxOthers = 500 // metrics in no panel
+)
+
+// arrange puts metrics into panels.
+func arrange(families []*dto.MetricFamily) (s sample) {
+	panels := make([]panel, len(views))
+	s.Panels, s.Others = []panel{}, []value{}
+	for _, f := range families {
+		at := slices.IndexFunc(views, func(v view) bool { return v.is(f) })
+		for _, m := range f.GetMetric() {
+			v := describeMetric(f, m)
+			switch {
+			case at >= 0 && len(panels[at].Series) < maxSeries:
+				panels[at].Series = append(panels[at].Series, v)
+			case at < 0 && len(s.Others) < maxOthers:
+				s.Others = append(s.Others, v)
+			}
+		}
+	}
+	for i, p := range panels {
+		if len(p.Series) > 0 {
+			p.Title, p.Kind, p.Unit = views[i].title, views[i].kind, views[i].unit
+			shorten(p.Series)
+			s.Panels = append(s.Panels, p)
+		}
+	}
+	return s
+}
+
+// describeMetric is a metric named name{label="value",..} as Prometheus writes it.
+func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
+	v := value{Name: f.GetName(), Help: f.GetHelp()}
+	if labels := m.GetLabel(); len(labels) > 0 {
+		var texts []string
+		for _, l := range labels {
+			texts = append(texts, l.GetName()+"="+l.GetValue())
+		}
+		v.Name += "{" + strings.Join(texts, ",") + "}"
+	}
+	switch {
+	case m.Counter != nil:
+		v.Value = m.Counter.GetValue()
+	case m.Gauge != nil:
+		v.Value = m.Gauge.GetValue()
+	case m.Histogram != nil:
+		v.Value, v.Count = m.Histogram.GetSampleSum(), float64(m.Histogram.GetSampleCount())
+		for _, b := range m.Histogram.GetBucket() {
+			if !math.IsInf(b.GetUpperBound(), 1) {
+				v.Buckets = append(v.Buckets, bucket{b.GetUpperBound(), float64(b.GetCumulativeCount())})
+			}
+		}
+	case m.Summary != nil:
+		v.Value, v.Count = m.Summary.GetSampleSum(), float64(m.Summary.GetSampleCount())
+	default:
+		v.Value = m.Untyped.GetValue()
+	}
+	v.Value = finite(v.Value)
+	return v
+}
+
+// finite replaces what JSON cannot say.
+func finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return x
+}
+
+// shorten leaves out of the names of a panel's series what all of them share.
+func shorten(series []value) {
+	parts := make([][]string, len(series))
+	for i, v := range series {
+		name, labels, _ := strings.Cut(strings.TrimSuffix(v.Name, "}"), "{")
+		parts[i] = append([]string{name}, strings.Split(labels, ",")...)
+	}
+	for i := range series {
+		var own []string
+		for _, part := range parts[i] {
+			shared := !slices.ContainsFunc(parts, func(p []string) bool { return !slices.Contains(p, part) })
+			if part != "" && (!shared || len(series) == 1 && part == parts[i][0]) {
+				_, text, found := strings.Cut(part, "=")
+				own = append(own, cmp.Or(text, part))
+				if found && text == "" {
+					own[len(own)-1] = part
+				}
+			}
+		}
+		series[i].Name = cmp.Or(strings.Join(own, " "), parts[i][0])
+	}
+}

@@ -1,0 +1,42 @@
+// Elements.
+
+export const $ = (id) => document.getElementById(id);
+
+// make is a new element with attributes and children. Styles are set by the caller: the page's policy allows no style
+// attributes.
+export function make(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+export function draw(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// setText changes nothing where the text is there already, so that nothing is read out twice.
+export function setText(element, text) {
+  if (element.textContent !== text) {
+    element.textContent = text;
+  }
+}
+
+// count is a number with three figures: 831, 12.3 k, 4.56 M.
+export function count(n) {
+  const negative = n < 0 ? "-" : "";
+  n = Math.abs(n);
+  if (n < 1000) {
+    return negative + (Number.isInteger(n) ? String(n) : String(Number(n.toPrecision(3))));
+  }
+  let unit = -1;
+  for (; n >= 999.5 && unit < 4; unit++) {
+    n /= 1000;
+  }
+  return negative + Number(n.toPrecision(3)) + " " + "kMGTP"[unit];
+}

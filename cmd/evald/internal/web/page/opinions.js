@@ -1,0 +1,195 @@
+// What the network, the search and the solver think of each move: a table under the board, and a summary beside it.
+import { $, count, make, setText } from "./dom.js";
+
+// hundredths of a value in -1..1; what is not proved is never 100.
+export function hundredths(value) {
+  const n = Math.min(Math.max(Math.round(100 * value), -99), 99);
+  return n > 0 ? "+" + n : String(n);
+}
+
+function tone(value) {
+  return value > 0.1 ? "good" : value < -0.1 ? "bad" : "even";
+}
+
+const proved = { win: ["win", "good"], draw: ["draw", "even"], loss: ["loss", "bad"] };
+
+// worth is what the search says of a move: its text and tone.
+function worth(move) {
+  if (move.result) {
+    return proved[move.result];
+  }
+  return move.visits ? [hundredths(move.q), tone(move.q)] : ["", ""];
+}
+
+function scoreText(score) {
+  return score > 0 ? "+" + score : String(score);
+}
+
+export class Opinions {
+  constructor() {
+    this.table = $("opinions");
+  }
+
+  // build makes the table of a game's moves.
+  build(game) {
+    this.rules = game.rules;
+    const row = (title, cells) => {
+      const element = make("div", { role: "row", class: "row" });
+      const head = make("div", { role: "rowheader" }, title);
+      element.append(head, ...cells);
+      return { element, head, cells };
+    };
+    const cells = (bar) => game.names.map(() => {
+      const cell = make("div", { role: "cell" });
+      if (bar) {
+        cell.append(make("div", { class: "bar " + bar, "aria-hidden": "true" }, make("i")), make("span"));
+      }
+      return cell;
+    });
+    this.names = row("Move", game.names.map((name) => make("div", { role: "columnheader" }, name)));
+    this.names.head.classList.add("unseen");
+    this.policy = row("Network", cells("policy"));
+    this.search = row("Search", cells("visits"));
+    this.exact = row("Exact", cells(""));
+    this.table.replaceChildren(...[this.names, this.policy, this.search, this.exact].map((r) => r.element));
+  }
+
+  // reset forgets what was said; shown tells which rows there are to be.
+  reset(game, shown) {
+    if (this.rules !== game.rules) {
+      this.build(game);
+    }
+    this.game = game;
+    this.best = -1;
+    this.last = null;
+    this.scores = null;
+    this.policy.head.textContent = "Network";
+    this.search.head.textContent = "Search";
+    this.exact.head.textContent = "Exact score";
+    this.search.element.hidden = !shown.search;
+    this.exact.element.hidden = !shown.exact;
+    for (const r of [this.policy, this.search]) {
+      r.cells.forEach((c) => this.bar(c, 0, "", ""));
+    }
+    this.exact.cells.forEach((c) => { c.textContent = ""; c.className = ""; });
+    this.names.cells.forEach((c) => c.classList.remove("best"));
+    $("wdl").replaceChildren();
+    setText($("wdl-text"), "–");
+    setText($("search-text"), shown.search ? "–" : "off");
+    setText($("exact-text"), shown.exact ? "–" : "off");
+    $("line").replaceChildren();
+  }
+
+  bar(cell, share, text, kind) {
+    const [bar, label] = cell.children;
+    bar.firstChild.style.height = 100 * share + "%";
+    setText(label, text);
+    label.className = kind;
+  }
+
+  // opinion is the evaluator's own.
+  opinion(m) {
+    const heuristic = !["gpu", "cpu", "cache"].includes(m.source);
+    this.policy.head.textContent = `${heuristic ? "Heuristic" : "Network"} ${m.model}, in %`;
+    const most = Math.max(...m.policy, 1e-9);
+    this.policy.cells.forEach((c, a) => {
+      this.bar(c, m.policy[a] / most, this.game.legal[a] ? String(Math.round(100 * m.policy[a])) : "", "");
+    });
+    const parts = m.wdl.map((share) => {
+      const part = make("i");
+      part.style.width = 100 * share + "%";
+      return part;
+    });
+    $("wdl").replaceChildren(...parts);
+    const [win, draw, loss] = m.wdl.map((x) => Math.round(100 * x));
+    setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (heuristic ? ` (${m.source})` : ""));
+  }
+
+  // searched is what the search knows so far.
+  searched(m) {
+    this.last = m;
+    this.best = m.best;
+    this.search.head.textContent = `Search, ${count(m.visits)} visits`;
+    const most = Math.max(1, ...m.moves.map((x) => x.visits));
+    m.moves.forEach((x, a) => {
+      const [text, kind] = this.game.legal[a] ? worth(x) : ["", ""];
+      this.bar(this.search.cells[a], x.visits / most, text, kind);
+      this.names.cells[a].classList.toggle("best", a === m.best);
+    });
+    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} visits${m.done ? ", done" : ""}`);
+    const stones = m.line.map((name, i) => {
+      const side = (this.game.side + i) % 2;
+      const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
+      stone.setAttribute("aria-label", `${["red", "yellow"][side]} ${name}`);
+      return stone;
+    });
+    $("line").replaceChildren(...stones);
+  }
+
+  value(m) {
+    return m.result ? `proved ${m.result}` : `${hundredths(m.value)} for the side to move`;
+  }
+
+  // solved is what the solver knows so far.
+  solved(m) {
+    this.scores = m;
+    const known = m.scores.filter((s) => s !== null);
+    const best = known.length ? Math.max(...known) : null;
+    m.scores.forEach((s, a) => {
+      const cell = this.exact.cells[a];
+      cell.textContent = s === null ? "" : scoreText(s);
+      cell.className = s === null ? "" : (s > 0 ? "good" : s < 0 ? "bad" : "even") + (m.done && s === best ? " best" : "");
+    });
+    if (m.error) {
+      setText($("exact-text"), m.error);
+    } else if (m.done) {
+      setText($("exact-text"), this.verdict(best));
+    } else {
+      setText($("exact-text"), `${m.solved} of ${m.legal} moves ..`);
+    }
+  }
+
+  verdict(best) {
+    const names = this.game.names.filter((_, a) => this.scores.scores[a] === best).join(", ");
+    const result = best > 0 ? "win" : best < 0 ? "loss" : "draw";
+    return `${scoreText(best)}, a ${result}: ${names}`;
+  }
+
+  // ended says what did not come in time.
+  ended(m) {
+    if (!this.exact.element.hidden && !(this.scores && this.scores.done)) {
+      const known = this.scores ? this.scores.solved : 0;
+      setText($("exact-text"), known ? `${known} of ${this.scores.legal} moves in time` : "not found in time");
+    }
+    if (this.last && !this.last.done) {
+      setText($("search-text"), $("search-text").textContent + ", time over");
+    }
+    if (m.error) {
+      setText($("search-text"), m.error);
+    }
+  }
+
+  // notes are the search's values, for the empty cells of a game without gravity.
+  notes() {
+    return this.game.names.map((_, a) => {
+      if (this.scores && this.scores.scores[a] !== null) {
+        const s = this.scores.scores[a];
+        return { text: scoreText(s), kind: s > 0 ? "good" : s < 0 ? "bad" : "even" };
+      }
+      const [text, kind] = this.last ? worth(this.last.moves[a]) : ["", ""];
+      return { text, kind };
+    });
+  }
+
+  // advice is the best move in words.
+  advice() {
+    if (this.scores && this.scores.done) {
+      const known = this.scores.scores.filter((s) => s !== null);
+      return "Exact: " + this.verdict(Math.max(...known));
+    }
+    if (this.last && this.best >= 0) {
+      return `Search: ${this.game.names[this.best]}, ${this.value(this.last)}`;
+    }
+    return "Nothing is known yet";
+  }
+}

@@ -1,0 +1,80 @@
+// The dashboard of the running service.
+import { get } from "./api.js";
+import { barChart, lineChart, panel } from "./charts.js";
+import { $, count, make } from "./dom.js";
+
+const every = 2000; // milliseconds
+const kept = 150; // samples
+
+export class Service {
+  constructor() {
+    this.curves = new Map(); // by panel and series: points
+    this.before = null;
+  }
+
+  async look() {
+    try {
+      this.show(await get("/ui/metrics"));
+      $("service-note").textContent = "Counted every 2 seconds while this page is open.";
+    } catch (e) {
+      $("service-note").textContent = e.message;
+    }
+  }
+
+  show(sample) {
+    const seconds = this.before ? sample.time - this.before.time : 0;
+    const old = new Map(this.before ? this.before.panels.flatMap((p) => p.series.map((s) => [p.title + "\n" + s.name, s])) : []);
+    if (!this.before || seconds > 0) {
+      $("panels").replaceChildren(...sample.panels.map((p) => this.panel(p, sample.time, seconds, old)));
+      this.before = sample;
+    }
+    const rows = sample.others.map((m) => make("tr", {}, make("td", { title: m.help || "" }, m.name), make("td", {}, m.count ? `${count(m.value)} of ${count(m.count)}` : count(m.value))));
+    $("others").tBodies[0].replaceChildren(...rows);
+    $("others-box").hidden = rows.length === 0;
+    if (!sample.panels.length) {
+      $("panels").replaceChildren(make("p", { class: "note" }, "The service has counted nothing yet."));
+    }
+  }
+
+  panel(p, time, seconds, old) {
+    if (p.kind === "histogram") {
+      return panel(p.title, p.unit, ...p.series.map((s) => {
+        const mean = s.count ? `, mean ${count(s.value / s.count)}` : "";
+        return make("div", {}, make("p", { class: "help" }, s.name + mean), barChart(`${p.title}, ${s.name}`, bars(s)));
+      }));
+    }
+    const curves = p.series.map((s) => {
+      const key = p.title + "\n" + s.name;
+      const points = this.curves.get(key) || [];
+      this.curves.set(key, points);
+      const was = old.get(key);
+      if (p.kind === "gauge") {
+        points.push([time, s.value]);
+      } else if (seconds > 0) { // a counter that is new began at 0; one that fell began anew
+        const from = was && was.value <= s.value ? was.value : 0;
+        points.push([time, (s.value - from) / seconds]);
+      }
+      points.splice(0, Math.max(0, points.length - kept));
+      return { name: s.name, points };
+    }).filter((c) => c.points.length);
+    const now = time;
+    return panel(p.title, p.unit, lineChart(p.title, curves, { unit: p.unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
+  }
+}
+
+// bars are the counts of a histogram's buckets, which are cumulative.
+function bars(s) {
+  let below = 0;
+  const all = (s.buckets || []).map((b) => {
+    const bar = { name: count(b.most), count: b.count - below };
+    below = b.count;
+    return bar;
+  });
+  all.push({ name: "more", count: s.count || 0 ? (s.count - below) : 0 });
+  while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
+    all.pop(); // empty ones at the end
+  }
+  return all;
+}
+
+export const serviceEvery = every;

@@ -1,0 +1,49 @@
+// The dashboard of training runs.
+import { get } from "./api.js";
+import { lineChart, panel } from "./charts.js";
+import { $, make } from "./dom.js";
+
+export const trainingEvery = 10000; // milliseconds
+
+export class Training {
+  constructor() {
+    $("run").addEventListener("change", () => this.look());
+  }
+
+  async look() {
+    try {
+      const { runs } = await get("/ui/runs");
+      this.list(runs);
+      if (!runs.length) {
+        $("training-note").textContent = "There are no metrics yet: no folder here has a .jsonl file.";
+        $("curves").replaceChildren();
+        return;
+      }
+      this.show(await get("/ui/run?name=" + encodeURIComponent($("run").value)));
+    } catch (e) {
+      $("training-note").textContent = e.message;
+    }
+  }
+
+  list(runs) {
+    const names = runs.map((r) => r.name);
+    if (names.join("\n") !== this.names) {
+      const chosen = $("run").value;
+      $("run").replaceChildren(...names.map((n) => make("option", { value: n }, n === "." ? "this folder" : n)));
+      if (names.includes(chosen)) {
+        $("run").value = chosen;
+      }
+      this.names = names.join("\n");
+    }
+  }
+
+  show(run) {
+    const notes = run.files.map((f) => {
+      const skipped = f.skipped ? `, ${f.skipped} lines that cannot be read` : "";
+      return `${f.file}: ${f.rows} rows${f.cut ? ", the newest" : ""}${skipped}`;
+    });
+    $("training-note").textContent = notes.join("; ");
+    $("curves").replaceChildren(...run.files.map((f) => make("section", {}, make("h2", {}, f.file), make("div", { class: "panels" },
+      ...f.groups.map((g) => panel(g.name.replaceAll("_", " "), "by " + f.x, lineChart(g.name, g.curves)))))));
+  }
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// maxBody bounds what a request says, in bytes.
+const maxBody = 16 << 10
+
+// refusal is an error that the client hears: its status, the field of the request it is about, and what is wrong.
+type refusal struct {
+	status int
+	field  string
+	text   string
+	after  int // seconds after which to try again; 0: not said
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, field, format string, args ...any) error {
+	return &refusal{status: status, field: field, text: fmt.Sprintf(format, args...)}
+}
+
+func bad(field, format string, args ...any) error {
+	return refuse(http.StatusBadRequest, field, format, args...)
+}
+
+// answerError is the answer {"error":"..","field":".."}.
+func answerError(w http.ResponseWriter, err error) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		r = &refusal{status: http.StatusInternalServerError, text: err.Error()}
+	}
+	if r.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(r.after))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(r.status)
+	// A client that is gone needs no answer.
+	_ = json.NewEncoder(w).Encode(struct {
+		Error string `json:"error"`
+		Field string `json:"field,omitempty"`
+	}{r.text, r.field})
+}
+
+// answer is a whole answer.
+func answer(w http.ResponseWriter, x any) error {
+	text, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(text, '\n'))
+	return ignoreGone(err)
+}
+
+// ignoreGone is for errors of writing: they say that the client is gone, which it may be at any time.
+func ignoreGone(error) error { return nil }
+
+// read reads a request's JSON object into to. Unknown fields are refused.
+func read(w http.ResponseWriter, r *http.Request, to any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return refuse(http.StatusRequestEntityTooLarge, "", "the request is longer than %d bytes", maxBody)
+	}
+	if err != nil {
+		return bad("", "the request ends early: %v", err)
+	}
+	return decode(body, to)
+}
+
+func decode(body []byte, to any) error {
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = errors.New("something follows the object")
+	}
+	return bad("", "the request is no JSON object as expected: %v", err)
+}
+
+// parsePosition reads moves, behind the rules unless those are Connect4's: 9x5x4:4455.
+func parsePosition(text string) (*game.Board, []int, error) {
+	rules, moves := game.Connect4, text
+	if prefix, rest, found := strings.Cut(text, ":"); found {
+		var err error
+		if rules, err = game.ParseRules(prefix); err != nil {
+			return nil, nil, bad("position", "%v", err)
+		}
+		moves = rest
+	}
+	b, err := game.NewBoard(rules)
+	if err != nil {
+		return nil, nil, bad("position", "%v", err)
+	}
+	_, actions, err := b.ParseMoves(moves)
+	if err != nil {
+		return nil, nil, bad("position", "%v", err)
+	}
+	return b, actions, nil
+}
+
+// parseOngoing is the position after the moves, whose game must not be over.
+func parseOngoing(text string) (*game.Board, game.Position, error) {
+	b, actions, err := parsePosition(text)
+	if err != nil {
+		return nil, game.Position{}, err
+	}
+	var p game.Position
+	for _, a := range actions {
+		p = b.Play(p, a)
+	}
+	if b.Result(p) != game.Ongoing {
+		return nil, p, bad("position", "the game is over")
+	}
+	return b, p, nil
+}
+
+// cut shortens a text for an error.
+func cut(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	for s = s[:most]; s != "" && !utf8.ValidString(s); {
+		s = s[:len(s)-1]
+	}
+	return s + ".."
+}

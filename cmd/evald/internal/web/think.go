@@ -1,0 +1,147 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+// slots bound how many requests think at once.
+type slots struct {
+	running chan struct{}
+	waiting chan struct{} // and running
+}
+
+// patience is how long a request waits for its turn.
+const patience = 3 * time.Second
+
+func newSlots(l Limits) slots {
+	return slots{make(chan struct{}, l.Searches), make(chan struct{}, l.Searches+l.Waiting)}
+}
+
+// acquire waits for a turn; release ends it.
+func (s slots) acquire(ctx context.Context) (release func(), err error) {
+	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server thinks about as many positions as it can; try again soon", after: 1}
+	select {
+	case s.waiting <- struct{}{}:
+	default:
+		return nil, busy
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case s.running <- struct{}{}:
+		return func() { <-s.running; <-s.waiting }, nil
+	case <-timer.C:
+		err = busy
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	<-s.waiting
+	return nil, err
+}
+
+// begin waits for a turn to think. The context ends with the client, with the handler, or after the time.
+func (h *Handler) begin(r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	unhook := context.AfterFunc(h.closing, cancel)
+	release, err := h.slots.acquire(ctx)
+	if err != nil {
+		unhook()
+		cancel()
+		return nil, nil, h.why(err)
+	}
+	timed, stop := context.WithTimeout(ctx, d)
+	return timed, func() { stop(); release(); unhook(); cancel() }, nil
+}
+
+// why says what a cancelled context means.
+func (h *Handler) why(err error) error {
+	if errors.Is(err, context.Canceled) && h.closing.Err() != nil {
+		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down")
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return refuse(http.StatusServiceUnavailable, "", "no answer within %v, the most that the server allows", h.config.Limits.Time)
+	}
+	return err
+}
+
+// moveRequest asks for an agent's move.
+type moveRequest struct {
+	Position string `json:"position"`
+	Agent    string `json:"agent"` // in the grammar of engine/agent
+}
+
+func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
+	var q moveRequest
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	b, p, err := parseOngoing(q.Position)
+	if err != nil {
+		return err
+	}
+	spec, err := h.spec(q.Agent, p.Plies())
+	if err != nil {
+		return err
+	}
+	// An agent takes all of its own time, and then the request's ends.
+	ctx, end, err := h.begin(r, h.config.Limits.Time+time.Second)
+	if err != nil {
+		return err
+	}
+	defer end()
+	a, err := agent.New(spec, h.config.Agents)
+	if err != nil {
+		return bad("agent", "%v", err)
+	}
+	began := time.Now()
+	action, err := a.Move(ctx, b, p)
+	if err != nil {
+		return h.why(err)
+	}
+	return answer(w, struct {
+		Move    string  `json:"move"`
+		Seconds float64 `json:"seconds"`
+	}{play.Name(b, action), time.Since(began).Seconds()})
+}
+
+// maxAgent bounds an agent's text, in bytes.
+const maxAgent = 200
+
+// spec is the agent that a text names, within the limits, for a move after so many plies.
+func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
+	if len(text) > maxAgent {
+		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
+	}
+	s, err := agent.Parse(text)
+	if err != nil {
+		return s, bad("agent", "%v", err)
+	}
+	l := h.config.Limits
+	_, known := heuristic.Named(s.Model)
+	switch {
+	case s.Book != "":
+		return s, bad("agent", "agent %q: opening books are not read here", cut(text))
+	case s.Model != "" && !known && !slices.Contains(h.config.Networks, s.Model):
+		return s, bad("agent", "agent %q: model is %q, must be a heuristic or one of %q", cut(text), cut(s.Model), h.config.Networks)
+	case s.Visits > l.Visits || s.Games > l.Visits:
+		return s, bad("agent", "agent %q: may have %d visits or games a move here", cut(text), l.Visits)
+	case s.Time > l.Time:
+		return s, bad("agent", "agent %q: may think for %v a move here", cut(text), l.Time)
+	case s.Time == 0:
+		s.Time = l.Time
+	}
+	// Each move is by an agent of its own: it must not draw the same numbers again. Without a seed no two games are alike.
+	if s.Seed += uint64(plies); s.Seed == uint64(plies) {
+		s.Seed = rand.Uint64()
+	}
+	return s, nil
+}

@@ -1,0 +1,226 @@
+// Package web is a page for people: a board to play on against any agent, what the network, a search and the solver
+// think of each column, and dashboards of the running service and of training runs. The page is embedded and asks for
+// nothing from elsewhere.
+//
+// The page is served at /, everything that belongs to it below /ui/. The server keeps nothing of a game: each request
+// says which position it is about.
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+)
+
+// Config of a page.
+type Config struct {
+	Evaluator eval.Evaluator // whose opinion of each column is shown, and what the search asks
+	Model     string         // its name
+	Agents    agent.Shared   // what agents to play against have in common; opening books are not read
+	Networks  []string       // the models that agents may use besides heuristics; others are refused
+
+	Metrics prometheus.Gatherer // of the service; nil for none
+	Runs    string              // a folder of training runs, or one of them; empty for none
+
+	Limits Limits
+}
+
+// Limits of what a request can ask for. Zeros stand for the defaults.
+type Limits struct {
+	Visits   int           // of a search or an agent's move; default 1 million
+	Time     time.Duration // of an analysis or an agent's move; default 10 s
+	Searches int           // analyses and moves at once; default twice the processors. Each may take 300 MB
+	Waiting  int           // more of them that wait a little; default 32. Others are refused with 503
+}
+
+func (l Limits) orDefaults() Limits {
+	set := func(x *int, value int) {
+		if *x == 0 {
+			*x = value
+		}
+	}
+	set(&l.Visits, 1_000_000)
+	set(&l.Searches, 2*runtime.GOMAXPROCS(0))
+	set(&l.Waiting, 32)
+	if l.Time == 0 {
+		l.Time = 10 * time.Second
+	}
+	return l
+}
+
+// Handler serves the page. Close it when the server shuts down.
+type Handler struct {
+	config  Config
+	mux     http.ServeMux
+	files   map[string]file
+	slots   slots
+	metrics sampler
+	runs    *os.Root // nil for none
+
+	closing context.Context
+	close   context.CancelFunc
+}
+
+// New makes a page. The error says what is wrong with the config.
+func New(c Config) (*Handler, error) {
+	if c.Evaluator == nil {
+		return nil, errors.New("web: no evaluator")
+	}
+	c.Limits = c.Limits.orDefaults()
+	c.Networks = append([]string{}, c.Networks...) // in JSON a list, also where there are none
+	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
+		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
+	}
+	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}}
+	var err error
+	if h.files, err = load(); err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	if c.Runs != "" {
+		if h.runs, err = os.OpenRoot(c.Runs); err != nil {
+			return nil, fmt.Errorf("web: training runs: %w", err)
+		}
+	}
+	h.closing, h.close = context.WithCancel(context.Background())
+	h.routes()
+	return h, nil
+}
+
+// Close ends the analyses and the moves under way, whose clients hear of it, so that a server that shuts down need not
+// wait for them. It is meant for http.Server.RegisterOnShutdown.
+func (h *Handler) Close() {
+	h.close()
+	if h.runs != nil {
+		h.runs.Close()
+	}
+}
+
+// route is a part of the API: its handler's error is answered as JSON.
+type route struct {
+	method, path string
+	serve        func(http.ResponseWriter, *http.Request) error
+}
+
+func (h *Handler) routes() {
+	for _, r := range []route{
+		{http.MethodGet, "/ui/config", h.serveConfig},
+		{http.MethodPost, "/ui/game", h.serveGame},
+		{http.MethodPost, "/ui/move", h.serveMove},
+		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
+		{http.MethodGet, "/ui/metrics", h.serveMetrics},
+		{http.MethodGet, "/ui/runs", h.serveRuns},
+		{http.MethodGet, "/ui/run", h.serveRun},
+		{http.MethodGet, "/", h.serveFile},
+	} {
+		h.mux.HandleFunc(r.path, func(w http.ResponseWriter, q *http.Request) {
+			err := error(nil)
+			if q.Method != r.method && (q.Method != http.MethodHead || r.method != http.MethodGet) {
+				w.Header().Set("Allow", r.method)
+				err = refuse(http.StatusMethodNotAllowed, "", "%s %s: want %s", q.Method, q.URL.Path, r.method)
+			} else {
+				err = r.serve(w, q)
+			}
+			if err != nil {
+				answerError(w, err)
+			}
+		})
+	}
+}
+
+// crossOrigin refuses requests that another site makes in a visitor's browser, since they cost time.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if err := crossOrigin.Check(r); err != nil {
+		answerError(w, refuse(http.StatusForbidden, "", "%v", err))
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+//go:embed page
+var page embed.FS
+
+// file is a part of the page.
+type file struct {
+	content   []byte
+	kind, tag string // media type; ETag
+}
+
+// load reads the page's files, by the path they are served at.
+func load() (map[string]file, error) {
+	files := map[string]file{}
+	err := fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := page.ReadFile(name)
+		sum := sha256.Sum256(content)
+		at := "/ui/" + path.Base(name)
+		if at == "/ui/index.html" {
+			at = "/"
+		}
+		files[at] = file{content, mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		return err
+	})
+	return files, err
+}
+
+// mediaType does not depend on the machine's own list of types.
+func mediaType(name string) string {
+	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+	return mime.FormatMediaType(kinds[path.Ext(name)], map[string]string{"charset": "utf-8"})
+}
+
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
+	f, ok := h.files[r.URL.Path]
+	if !ok {
+		return refuse(http.StatusNotFound, "", "there is no %s", cut(r.URL.Path))
+	}
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("ETag", f.tag)
+	w.Header().Set("Cache-Control", "no-cache")
+	if slices.Contains(r.Header["If-None-Match"], f.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	_, err := w.Write(f.content)
+	return ignoreGone(err)
+}
+
+// serveConfig says what the page may offer.
+func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
+	l := h.config.Limits
+	return answer(w, struct {
+		Model    string   `json:"model"`
+		Networks []string `json:"networks"`
+		Agents   string   `json:"agents"` // a line each, for people
+		Visits   int      `json:"visits"`
+		Seconds  float64  `json:"seconds"`
+		Service  bool     `json:"service"`  // there are metrics
+		Training bool     `json:"training"` // there are runs
+	}{h.config.Model, h.config.Networks, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
+}

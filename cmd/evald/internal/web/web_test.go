@@ -1,0 +1,574 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/solver"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	browser.stop()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// handler is a page on bitsquares, where the config says nothing else.
+func handler(t testing.TB, c Config) *Handler {
+	t.Helper()
+	if c.Evaluator == nil {
+		e, err := heuristic.New(eval.Bitsquares)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Evaluator, c.Model = e, "bitsquares"
+	}
+	h, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// ask makes a request of the handler; a body makes it a POST of JSON.
+func ask(t testing.TB, h http.Handler, path, body string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	if body != "" {
+		r = httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// answered reads a JSON answer with status 200.
+func answered[T any](t testing.TB, r *http.Response) (x T) {
+	t.Helper()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &x); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", r.StatusCode, err, text)
+	}
+	return x
+}
+
+func TestFiles(t *testing.T) {
+	h := handler(t, Config{})
+	for path, kind := range map[string]string{
+		"/": "text/html", "/ui/style.css": "text/css", "/ui/main.js": "text/javascript", "/ui/icon.svg": "image/svg+xml",
+	} {
+		r := ask(t, h, path, "")
+		if got := r.Header.Get("Content-Type"); r.StatusCode != http.StatusOK || got != kind+"; charset=utf-8" {
+			t.Errorf("%s: status %d, type %q", path, r.StatusCode, got)
+		}
+		if csp := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; ") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+		again := httptest.NewRequest(http.MethodGet, path, nil)
+		again.Header.Set("If-None-Match", r.Header.Get("ETag"))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, again)
+		if w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+			t.Errorf("%s again: status %d", path, w.Code)
+		}
+	}
+	page, err := io.ReadAll(ask(t, h, "/", "").Body)
+	if err != nil || strings.Contains(string(page), "http:") || strings.Contains(string(page), "https:") || strings.Contains(string(page), " style=") || strings.Contains(string(page), " on") && strings.Contains(string(page), "onclick=") {
+		t.Errorf("the page has what its policy forbids: %v", err)
+	}
+}
+
+// What is wrong is refused with the status and the field it is about, as JSON.
+func TestRefusals(t *testing.T) {
+	h := handler(t, Config{Networks: []string{"mine"}, Limits: Limits{Visits: 1000, Time: time.Second}})
+	long := strings.Repeat("1", maxBody)
+	for _, c := range []struct {
+		path, body  string
+		status      int
+		field, says string
+	}{
+		{"/nowhere", "", 404, "", "there is no /nowhere"},
+		{"/ui/nowhere", "", 404, "", "there is no"},
+		{"/ui/style.css.map", "", 404, "", "there is no"},
+		{"/ui/game", "", 405, "", "want POST"},
+		{"/ui/config", "{}", 405, "", "want GET"},
+		{"/ui/metrics", "", 404, "", "no metrics"},
+		{"/ui/runs", "", 404, "", "no training runs"},
+		{"/ui/run?name=x", "", 404, "", "no training runs"},
+		{"/ui/game", "nonsense", 400, "", "no JSON object"},
+		{"/ui/game", "[]", 400, "", "no JSON object"},
+		{"/ui/game", `{"position":"4"`, 400, "", "no JSON object"},
+		{"/ui/game", `{"position":"4"}{}`, 400, "", "something follows"},
+		{"/ui/game", `{"position":4}`, 400, "position", "position is a JSON number, want string"},
+		{"/ui/game", `{"position":"4","who":1}`, 400, "", `unknown field "who"`},
+		{"/ui/game", `{"position":"` + long + `"}`, 413, "", "longer than 16384 bytes"},
+		{"/ui/game", `{}`, 400, "position", "is empty"},
+		{"/ui/game", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
+		{"/ui/game", `{"position":"99x99x4:1"}`, 400, "position", "at most 128"},
+		{"/ui/game", `{"position":"7x6:1"}`, 400, "position", "want columns x rows"},
+		{"/ui/game", `{"position":"{\"board\":[],\"mark\":1}"}`, 400, "position", "columns"},
+		{"/ui/game", `{"position":"44","made":3}`, 400, "made", "0 to 2"},
+		{"/ui/game", `{"position":"44","made":-1}`, 400, "made", "0 to 2"},
+		{"/ui/game", `{"position":"44","do":"dance"}`, 400, "do", `do is "dance"`},
+		{"/ui/game", `{"position":"44","do":"play","move":"8"}`, 400, "move", `"8" is no move of 7x6x4`},
+		{"/ui/game", `{"position":"444444","do":"play","move":"4"}`, 400, "move", "legal moves are 1 2 3 5 6 7"},
+		{"/ui/game", `{"position":"1212121","do":"play","move":"4"}`, 400, "move", "the game is over"},
+		{"/ui/move", `{"position":"1212121","agent":"random"}`, 400, "position", "the game is over"},
+		{"/ui/move", `{"position":"4","agent":"robot"}`, 400, "agent", "there are alphabeta-bitsquares"},
+		{"/ui/move", `{"position":"4","agent":""}`, 400, "agent", "there are"},
+		{"/ui/move", `{"position":"4","agent":"uct:sims=1001"}`, 400, "agent", "1000 visits"},
+		{"/ui/move", `{"position":"4","agent":"flat:sims=1001"}`, 400, "agent", "1000 visits"},
+		{"/ui/move", `{"position":"4","agent":"uct:time=2s"}`, 400, "agent", "may think for 1s"},
+		{"/ui/move", `{"position":"4","agent":"mcts:model=/etc/passwd"}`, 400, "agent", `must be a heuristic or one of ["mine"]`},
+		{"/ui/move", `{"position":"4","agent":"mcts:model=mine"}`, 400, "agent", "no networks here"},
+		{"/ui/move", `{"position":"4","agent":"uct:book=/etc/passwd"}`, 400, "agent", "books are not read"},
+		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", maxAgent+1) + `"}`, 400, "agent", "longer than 200 bytes"},
+		{"/ui/analyze", `{"position":"1212121"}`, 400, "position", "the game is over"},
+		{"/ui/analyze", `{"position":"4","visits":-1}`, 400, "visits", "0 to 1000"},
+		{"/ui/analyze", `{"position":"4","visits":1001}`, 400, "visits", "0 to 1000"},
+		{"/ui/analyze", `{"position":"4","visits":1e99}`, 400, "visits", "want int"},
+		{"/ui/analyze", `{"position":"4","seconds":-1}`, 400, "seconds", "0 to 1"},
+		{"/ui/analyze", `{"position":"4","seconds":2}`, 400, "seconds", "0 to 1"},
+	} {
+		r := ask(t, h, c.path, c.body)
+		var e struct{ Error, Field string }
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || r.StatusCode != c.status || e.Field != c.field || !strings.Contains(e.Error, c.says) {
+			t.Errorf("%s %.100s: status %d, %+v, %v; want %d, field %q, %q", c.path, c.body, r.StatusCode, e, err, c.status, c.field, c.says)
+		}
+	}
+	for name, change := range map[string]func(*http.Request){
+		"415": func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+		"403": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/ui/game", strings.NewReader(`{"position":"4"}`))
+		r.Header.Set("Content-Type", "application/json")
+		change(r)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if fmt.Sprint(w.Code) != name || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("status %d, want %s: %s", w.Code, name, w.Body)
+		}
+	}
+}
+
+func TestGame(t *testing.T) {
+	h := handler(t, Config{})
+	for _, c := range []struct{ body, want string }{
+		{`{"position":"44","human":[true,false],"do":"play","move":"5"}`, "7x6x4:445 of 7x6x4:445"},
+		{`{"position":"4455","made":2,"human":[true,true],"do":"play","move":"1"}`, "7x6x4:441 of 7x6x4:441"},
+		{`{"position":"4455","human":[true,true],"do":"undo"}`, "7x6x4:445 of 7x6x4:4455, redo"},
+		{`{"position":"4455","human":[true,false],"do":"undo"}`, "7x6x4:44 of 7x6x4:4455, redo"},
+		{`{"position":"4455","made":2,"human":[true,false],"do":"redo"}`, "7x6x4:4455 of 7x6x4:4455"},
+		{`{"position":"4","human":[false,true],"do":"undo"}`, "7x6x4:4 of 7x6x4:4, stuck"},
+		{`{"position":"9x5x4:44","human":[true,true],"do":"new"}`, "9x5x4:- of 9x5x4:-, stuck"},
+		{`{"position":"3x3x3free:51","made":0}`, "3x3x3free:- of 3x3x3free:51, stuck, redo"},
+	} {
+		s := answered[gameState](t, ask(t, h, "/ui/game", c.body))
+		got := s.Position + " of " + s.Line
+		if !s.Undo {
+			got += ", stuck"
+		}
+		if s.Redo {
+			got += ", redo"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
+	}
+	s := answered[gameState](t, ask(t, h, "/ui/game", `{"position":"1212121"}`))
+	if s.Result != "won" || s.Side != 1 || s.Last != 14 || s.Played != "1" || !cmp.Equal(s.Winning, []int{14, 21, 28, 35}) || slices.Contains(s.Legal, true) {
+		t.Errorf("a won game is %+v", s)
+	}
+	if s = answered[gameState](t, ask(t, h, "/ui/game", `{"position":"2x1x3:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
+		t.Errorf("a drawn game is %+v", s)
+	}
+}
+
+// What is shown is what is on the board, on every board.
+func TestGameShows(t *testing.T) {
+	h, random := handler(t, Config{}), gametest.Rand(3)
+	for _, b := range gametest.Boards() {
+		var p game.Position
+		var moves []int
+		for range random.IntN(b.Cells() + 1) {
+			if b.Result(p) != game.Ongoing {
+				break
+			}
+			a := b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First())
+			p, moves = b.Play(p, a), append(moves, a)
+		}
+		text := b.Rules().String() + ":" + game.FormatMoves(b.Rules(), moves)
+		s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q}`, text)))
+		var legal []bool
+		for a := range b.Actions() {
+			legal = append(legal, b.Result(p) == game.Ongoing && b.CanPlay(p, a))
+		}
+		for i, cell := range s.Cells {
+			if want := (game.State{Board: b, Position: p, Mark: p.Mover()}).Kaggle()[i]; cell != want {
+				t.Errorf("%s: cell %d is %d, want %d", text, i, cell, want)
+			}
+		}
+		if s.Position != text || !cmp.Equal(s.Legal, legal) || len(s.Names) != b.Actions() {
+			t.Errorf("%s: %+v, want legal %v", text, s, legal)
+		}
+	}
+}
+
+// Every agent moves, also on other boards.
+func TestMove(t *testing.T) {
+	h := handler(t, Config{Limits: Limits{Time: 50 * time.Millisecond}})
+	for _, name := range agent.Names() {
+		if strings.HasPrefix(name, "uct-") || strings.HasPrefix(name, "alphabeta") {
+			name += ":time=20ms" // their own time is more than is allowed
+		}
+		for _, position := range []string{"4444", "4x4x3:1", "3x3x3free:5"} {
+			m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, name)))
+			if s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"play","move":%q}`, position, m.Move))); s.Played != m.Move {
+				t.Errorf("%s at %s plays %q", name, position, m.Move)
+			}
+		}
+	}
+}
+
+// The same seed gives the same move at a position, and none gives all sorts.
+func TestMoveSeeds(t *testing.T) {
+	h := handler(t, Config{})
+	moves := map[string]map[string]bool{}
+	for range 40 {
+		for _, name := range []string{"random", "random:seed=5"} {
+			m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":"44","agent":%q}`, name)))
+			if moves[name] == nil {
+				moves[name] = map[string]bool{}
+			}
+			moves[name][m.Move] = true
+		}
+	}
+	if len(moves["random"]) < 4 || len(moves["random:seed=5"]) != 1 {
+		t.Errorf("moves %v", moves)
+	}
+}
+
+// line is one of an analysis.
+type line struct {
+	Type, Model, Source, Error, Result string
+	WDL, Policy                        []float32
+	Visits, Best, Solved, Legal        int
+	Line                               []string
+	Moves                              []moveSeen
+	Scores                             []*int
+	Done                               bool
+}
+
+func readLines(t testing.TB, r io.Reader) (all []line) {
+	t.Helper()
+	for s := bufio.NewScanner(r); s.Scan(); {
+		var l line
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatalf("%v: %s", err, s.Bytes())
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// An analysis is the evaluator's opinion, then what a search finds, and the solver.
+func TestAnalysis(t *testing.T) {
+	h := handler(t, Config{})
+	const moves = "44444422662666"
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":500,"solve":true}`).Body)
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := eval.NewBatch(b, 1)
+	batch.Pos[0] = p
+	if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	first, last := all[0], all[len(all)-1]
+	if first.Type != "opinion" || first.Model != "bitsquares" || first.Source != "bitsquares" || !cmp.Equal(first.WDL, batch.WDL) || !cmp.Equal(first.Policy, batch.Policy) {
+		t.Errorf("the first line is %+v, want %v, %v", first, batch.WDL, batch.Policy)
+	}
+	if last.Type != "end" || last.Error != "" {
+		t.Errorf("the last line is %+v", last)
+	}
+	var search, exact line
+	for _, l := range all[1 : len(all)-1] {
+		switch l.Type {
+		case "search":
+			if l.Visits < search.Visits {
+				t.Errorf("%d visits after %d", l.Visits, search.Visits)
+			}
+			search = l
+		case "exact":
+			exact = l
+		default:
+			t.Errorf("a line of type %q", l.Type)
+		}
+	}
+	visits := 0
+	for _, m := range search.Moves {
+		visits += m.Visits
+	}
+	if !search.Done || search.Visits != 500 && search.Result == "" || visits > search.Visits || visits < search.Visits-2 || len(search.Line) == 0 {
+		t.Errorf("the search ends with %+v", search)
+	}
+	s, err := solver.New(b, solver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := s.Scores(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exact.Done || exact.Solved != exact.Legal {
+		t.Errorf("the solver ends with %+v", exact)
+	}
+	for a, score := range want {
+		if got := exact.Scores[a]; (got == nil) != (score == solver.NoMove) || got != nil && *got != score {
+			t.Errorf("move %d: score %v, want %d", a+1, got, score)
+		}
+	}
+}
+
+// Where the time is over an analysis ends with what it has; visits of 0 are no search.
+func TestAnalysisBounds(t *testing.T) {
+	h := handler(t, Config{})
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.1,"solve":true}`).Body)
+	if last := all[len(all)-1]; last.Type != "end" || last.Error != "" || len(all) < 3 {
+		t.Errorf("%+v", all)
+	}
+	for _, l := range all {
+		if l.Type == "exact" && l.Done {
+			t.Error("the empty board is solved in a tenth of a second")
+		}
+	}
+	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0}`).Body)
+	if len(all) != 2 || all[0].Type != "opinion" || all[1].Type != "end" {
+		t.Errorf("without visits: %+v", all)
+	}
+}
+
+// deaf is a client that is gone without a word.
+type deaf struct{ http.ResponseWriter }
+
+func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// Nothing is thought for a client that does not listen.
+func TestAnalysisUnheard(t *testing.T) {
+	h := handler(t, Config{Limits: Limits{Time: time.Hour, Visits: 1 << 30}})
+	r := httptest.NewRequest(http.MethodPost, "/ui/analyze", strings.NewReader(`{"position":"-"}`))
+	r.Header.Set("Content-Type", "application/json")
+	h.ServeHTTP(deaf{httptest.NewRecorder()}, r) // returns
+}
+
+// stuck is a page whose evaluator waits until it is told to end.
+func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, url string) {
+	entered = make(chan struct{}, 100)
+	h = handler(t, Config{Limits: l, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}})
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return h, entered, server.URL
+}
+
+func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return http.DefaultClient.Do(r)
+}
+
+// A client that goes away takes its analysis along, and those who wait move up. Where too many think, others are told
+// to come again.
+func TestClientLeaves(t *testing.T) {
+	h, entered, url := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
+	ask := func() (leave func(), done chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done = make(chan error, 1)
+		go func() {
+			r, err := post(ctx, t, url+"/ui/analyze", `{"position":"4"}`)
+			if err == nil {
+				r.Body.Close()
+			}
+			done <- err
+		}()
+		return cancel, done
+	}
+	leave, done := ask()
+	<-entered
+	leaveSecond, doneSecond := ask() // which waits
+	for len(h.slots.waiting) < 2 {
+		time.Sleep(time.Millisecond) // there is no other sign of it
+	}
+	r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
+		t.Errorf("a third request: status %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
+	}
+	leave()
+	<-entered // the second thinks
+	leaveSecond()
+	if err := <-done; err == nil {
+		t.Error("a request that was cancelled was answered")
+	}
+	<-doneSecond
+	// Now there is room: a move by an agent that asks no evaluator.
+	for {
+		r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode == http.StatusOK {
+			break
+		}
+	}
+	if len(h.slots.running) != 0 || len(h.slots.waiting) != 0 {
+		t.Errorf("%d think and %d wait in the end", len(h.slots.running), len(h.slots.waiting))
+	}
+}
+
+// A server that shuts down does not wait for thoughts.
+func TestClose(t *testing.T) {
+	h, entered, url := stuck(t, Limits{Time: time.Minute})
+	done := make(chan string, 1)
+	go func() {
+		r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+		if err != nil {
+			done <- err.Error()
+			return
+		}
+		defer r.Body.Close()
+		text, _ := io.ReadAll(r.Body)
+		done <- fmt.Sprint(r.StatusCode, " ", string(text))
+	}()
+	<-entered
+	h.Close()
+	if got, want := <-done, "503 {\"error\":\"the server is shutting down\"}\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("after the end: status %d", r.StatusCode)
+	}
+}
+
+// An evaluator that fails is the server's fault, and its time is bounded.
+func TestEvaluatorFails(t *testing.T) {
+	h := handler(t, Config{Evaluator: &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }}})
+	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	slow, _, url := stuck(t, Limits{Time: time.Minute})
+	_ = slow
+	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4","seconds":0.01}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer within") {
+		t.Errorf("status %d: %s", r.StatusCode, text)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("a page without an evaluator")
+	}
+	e := &evaltest.Stub{}
+	if _, err := New(Config{Evaluator: e, Runs: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "no/such/folder") {
+		t.Errorf("runs in no folder: %v", err)
+	}
+	for _, l := range []Limits{{Visits: -1}, {Searches: -1}, {Waiting: -1}, {Time: -1}} {
+		if _, err := New(Config{Evaluator: e, Limits: l}); err == nil {
+			t.Errorf("limits %+v", l)
+		}
+	}
+	c := answered[map[string]any](t, ask(t, handler(t, Config{Networks: []string{"a"}}), "/ui/config", ""))
+	if c["model"] != "bitsquares" || c["service"] != false || c["training"] != false || c["seconds"] != 10. || !strings.Contains(c["agents"].(string), "negamax") {
+		t.Errorf("config %v", c)
+	}
+}
+
+// Whatever a request says, it is answered or refused with an error of the client's.
+func FuzzRequest(f *testing.F) {
+	f.Add(uint8(0), `{"position":"7x6x4:4455","made":2,"human":[true,false],"do":"play","move":"4"}`)
+	f.Add(uint8(0), `{"position":"3x3x3free:51","do":"undo"}`)
+	f.Add(uint8(1), `{"position":"9x5x4:-","agent":"random:seed=3"}`)
+	f.Add(uint8(1), `{"position":"4","agent":"uct-bitsquares:sims=10,power=1.5"}`)
+	f.Add(uint8(2), `{"position":"44","visits":3,"seconds":0.001,"solve":false}`)
+	f.Add(uint8(2), "{\"position\":\"\\u0000\xff\"}")
+	h := handler(f, Config{Limits: Limits{Visits: 20, Time: 10 * time.Millisecond}})
+	f.Fuzz(func(t *testing.T, which uint8, body string) {
+		if body == "" {
+			return
+		}
+		path := []string{"/ui/game", "/ui/move", "/ui/analyze"}[which%3]
+		r := ask(t, h, path, body)
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range strings.Lines(string(text)) {
+			if !json.Valid([]byte(l)) {
+				t.Fatalf("%s is answered with %q", path, l)
+			}
+		}
+		// 503: there was not the time for it.
+		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusServiceUnavailable && (r.StatusCode < 400 || r.StatusCode >= 500) {
+			t.Fatalf("%s: status %d: %s", path, r.StatusCode, text)
+		}
+	})
+}
+
+func TestFinite(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if finite(x) != 0 {
+			t.Errorf("%v stays", x)
+		}
+	}
+}
