@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -77,7 +78,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, end, err := h.begin(r, limit)
+	ctx, end, err := h.begin(w, r, limit)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,10 @@ func seen(b *game.Board, r *play.Report) searched {
 	for _, x := range r.Moves {
 		m.Moves = append(m.Moves, moveSeen{x.Visits, x.Q, proof(x.Result)})
 	}
-	if r.Err != nil {
+	switch {
+	case errors.Is(r.Err, context.DeadlineExceeded):
+		m.Done = false // the time is over, which the end will say
+	case r.Err != nil:
 		m.Error = r.Err.Error()
 	}
 	return m

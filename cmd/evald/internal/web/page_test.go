@@ -11,19 +11,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
 )
 
 // A game of two people by clicks, to its end and back.
 func TestPageClicks(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/")
+	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
 	b.says("#status", "Red to move: you")
 	b.choose("side", "both")
 	for i, action := range []int{0, 1, 0, 1, 0, 1, 0} {
@@ -173,7 +176,8 @@ func scoreText(x int) string {
 
 // While a search goes on its bars move.
 func TestPageUpdates(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/")
+	b := open(t, handler(t, Config{Evaluator: &evaltest.Stub{Source: eval.CPU}, Model: "mine"}), "/")
+	b.says("#opinions", "Network mine, in %")
 	b.until("/[0-9.]+ k? ?visits/.test(document.getElementById('search-text').textContent)")
 	first := b.text("#search-text")
 	b.until(fmt.Sprintf("document.getElementById('search-text').textContent !== %q", first))
@@ -329,7 +333,8 @@ func TestPageTraining(t *testing.T) {
 
 // The page is right on a phone, in the dark, and with a board that is too wide for it.
 func TestPagePhone(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:4444422", phone(), dark())
+	c := Config{Metrics: services(), Runs: metrics(t), Limits: Limits{Time: 2 * time.Second}}
+	b := open(t, handler(t, c), "/#7x6x4:4444422", phone(), dark())
 	b.until("/visits/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_dark")
 	b.tidy()

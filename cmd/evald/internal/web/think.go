@@ -49,7 +49,12 @@ func (s slots) acquire(ctx context.Context) (release func(), err error) {
 }
 
 // begin waits for a turn to think. The context ends with the client, with the handler, or after the time.
-func (h *Handler) begin(r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
+	// The server's own time limits are for requests that do not think: the one for reading would end the context. Where
+	// the connection has none there is nothing to lift.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Now().Add(patience + d + lineTime))
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.closing, cancel)
 	release, err := h.slots.acquire(ctx)
@@ -68,7 +73,7 @@ func (h *Handler) why(err error) error {
 		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return refuse(http.StatusServiceUnavailable, "", "no answer within %v, the most that the server allows", h.config.Limits.Time)
+		return refuse(http.StatusServiceUnavailable, "", "no answer in time; the server allows %v at most", h.config.Limits.Time)
 	}
 	return err
 }
@@ -93,7 +98,7 @@ func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// An agent takes all of its own time, and then the request's ends.
-	ctx, end, err := h.begin(r, h.config.Limits.Time+time.Second)
+	ctx, end, err := h.begin(w, r, h.config.Limits.Time+time.Second)
 	if err != nil {
 		return err
 	}

@@ -365,18 +365,40 @@ func TestAnalysis(t *testing.T) {
 // Where the time is over an analysis ends with what it has; visits of 0 are no search.
 func TestAnalysisBounds(t *testing.T) {
 	h := handler(t, Config{})
-	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.1,"solve":true}`).Body)
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.5,"solve":true}`).Body)
 	if last := all[len(all)-1]; last.Type != "end" || last.Error != "" || len(all) < 3 {
 		t.Errorf("%+v", all)
 	}
 	for _, l := range all {
 		if l.Type == "exact" && l.Done {
-			t.Error("the empty board is solved in a tenth of a second")
+			t.Error("the empty board is solved in half a second")
 		}
 	}
 	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0}`).Body)
 	if len(all) != 2 || all[0].Type != "opinion" || all[1].Type != "end" {
 		t.Errorf("without visits: %+v", all)
+	}
+}
+
+// A server's time limits for other requests do not end thoughts.
+func TestServerTimeouts(t *testing.T) {
+	server := httptest.NewUnstartedServer(handler(t, Config{}))
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	server.Start()
+	defer server.Close()
+	for path, body := range map[string]string{
+		"/ui/analyze": `{"position":"-","seconds":0.3}`, "/ui/move": `{"position":"-","agent":"uct-bitsquares:time=300ms"}`,
+	} {
+		r, err := post(t.Context(), t, server.URL+path, body)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(text), `"end"`) && !strings.Contains(string(text), `"move":"`) {
+			t.Errorf("%s: status %d, %v, %.300s", path, r.StatusCode, err, text)
+		}
 	}
 }
 
@@ -510,7 +532,7 @@ func TestEvaluatorFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer within") {
+	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer in time") {
 		t.Errorf("status %d: %s", r.StatusCode, text)
 	}
 }

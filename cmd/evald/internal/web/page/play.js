@@ -1,12 +1,29 @@
 // The game: what is on the board, whose turn it is, and what is asked of the server meanwhile.
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
-import { $, make, setText } from "./dom.js";
+import { $, count, make, setText } from "./dom.js";
 import { Opinions } from "./opinions.js";
 
 const presets = ["uct-bitsquares:time=1s", "mcts:visits=200", "mcts:visits=2000", "alphabeta-bitsquares:time=1s", "solver:time=4s", "uct:sims=5000", "flat:sims=200", "negamax", "policy:model=bitsquares", "random"];
 const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
+
+// What was chosen last is kept where the browser lets it be kept.
+function recall() {
+  try {
+    return JSON.parse(localStorage.getItem("evald")) || {};
+  } catch {
+    return {};
+  }
+}
+
+function remember(choices) {
+  try {
+    localStorage.setItem("evald", JSON.stringify(choices));
+  } catch {
+    // it is chosen anew next time
+  }
+}
 
 export class Play {
   // report is called with an error for people, or null.
@@ -49,23 +66,25 @@ export class Play {
   // setup fills the form and listens to it.
   setup() {
     const networks = this.config.networks.flatMap((name) => [`mcts:model=${name},visits=200`, `policy:model=${name}`]);
-    $("agent").append(...[...networks, ...presets].map((text) => make("option", { value: text }, text)), make("option", { value: "other" }, "other .."));
+    const allowed = presets.filter((text) => !(Number(text.match(/time=(\d+)s/)?.[1]) > this.config.seconds));
+    $("agent").append(...[...networks, ...allowed].map((text) => make("option", { value: text }, text)), make("option", { value: "other" }, "other .."));
     $("agents").textContent = this.config.agents;
-    const kept = JSON.parse(localStorage.getItem("evald") || "{}");
+    $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(this.config.visits)} visits or ${this.config.seconds} s a move`;
+    const kept = recall();
     for (const id of ["side", "agent"]) {
       if ([...$(id).options].some((o) => o.value === kept[id])) {
         $(id).value = kept[id];
       }
     }
     if (!kept.agent) {
-      $("agent").value = presets[0];
+      $("agent").value = allowed[0];
     }
-    $("agent-text").value = kept.text || presets[0];
+    $("agent-text").value = kept.text || allowed[0];
     const changed = () => {
       $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
       $("agent").disabled = $("side").value === "both";
       $("agent-text").removeAttribute("aria-invalid");
-      localStorage.setItem("evald", JSON.stringify({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value }));
+      remember({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
       this.paused = this.paused && this.agents();
       if (this.game) {
         this.command("");
@@ -177,6 +196,13 @@ export class Play {
   // show draws the game.
   show(moved) {
     const g = this.game;
+    if (this.shown !== g.rules) { // the middle of a wide board first
+      this.shown = g.rules;
+      requestAnimationFrame(() => {
+        const scroll = $("board").closest(".scroll");
+        scroll.scrollLeft = g.gravity ? (scroll.scrollWidth - scroll.clientWidth) / 2 : 0;
+      });
+    }
     if (moved) {
       history.replaceState(null, "", "#" + g.position);
     }
