@@ -88,7 +88,17 @@ func TestTranscript(t *testing.T) {
 
 // What company a position is searched in makes no difference, and the answer is that of a search of it alone.
 func TestCompany(t *testing.T) {
-	random, c := gametest.Rand(1), config(t, 1)
+	for _, selection := range []mcts.Selection{mcts.PUCT, mcts.Gumbel} {
+		t.Run(selection.String(), func(t *testing.T) {
+			c := config(t, 1)
+			c.Search.Selection = selection
+			company(t, c)
+		})
+	}
+}
+
+func company(t *testing.T, c Config) {
+	random := gametest.Rand(1)
 	var queries strings.Builder
 	want := map[string]Answer{}
 	for i := range 200 {
@@ -105,7 +115,9 @@ func TestCompany(t *testing.T) {
 		id, text := strconv.Itoa(i), game.FormatNotation(b.Rules(), moves)
 		visits := 1 + random.IntN(200)
 		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"priority\":%d}\n", id, text, visits, random.IntN(3))
-		tree, err := mcts.New(b, c.Search)
+		alone := c.Search
+		alone.Visits = visits
+		tree, err := mcts.New(b, alone)
 		if err != nil {
 			t.Fatal(err)
 		}

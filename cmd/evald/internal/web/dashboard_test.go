@@ -134,6 +134,10 @@ func TestRuns(t *testing.T) {
 	if p := got[0].Groups[0]; p.Name != "elo" || p.Curves[0].Name != "elo" || p.Curves[0].Points[3] != [2]float64{3, 111} {
 		t.Errorf("the first group is %+v", p)
 	}
+	// A folder with metrics of its own is a run too.
+	if got := answered[struct{ Files []curves }](t, ask(t, handler(t, Config{Runs: filepath.Join(dir, "loop")}), "/ui/run?name=.", "")).Files; len(got) != 1 || got[0].Rows != 12 {
+		t.Errorf("the folder itself is %+v", got)
+	}
 	for _, name := range []string{"", ".", "..", "../..", "/etc", "first/..", "first/metrics.jsonl", ".hidden", "a"} {
 		if r := ask(t, h, "/ui/run?name="+name, ""); r.StatusCode != http.StatusNotFound {
 			t.Errorf("run %q: status %d", name, r.StatusCode)

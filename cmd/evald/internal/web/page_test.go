@@ -61,6 +61,19 @@ func TestPageClicks(t *testing.T) {
 	b.tidy()
 }
 
+// A click too many is not a move of the other side's.
+func TestPageDoubleClick(t *testing.T) {
+	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
+	b.says("#status", "Red to move: you")
+	b.choose("agent", "random")
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
+	b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
+	b.until("fetch('/ui/config').then(() => true)") // whatever was still under way
+	if got := valueOf[string](b, "location.hash"); !regexp.MustCompile(`^#7x6x4:4.$`).MatchString(got) {
+		t.Errorf("after one move each the address ends in %q", got)
+	}
+}
+
 // A game against an agent by the keyboard alone, to its end, whatever that is. It begins on the address bar.
 func TestPageKeyboard(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/")

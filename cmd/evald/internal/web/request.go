@@ -60,12 +60,9 @@ func answer(w http.ResponseWriter, x any) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(text, '\n'))
-	return ignoreGone(err)
+	_, _ = w.Write(append(text, '\n')) // an error says that the client is gone, which it may be at any time
+	return nil
 }
-
-// ignoreGone is for errors of writing: they say that the client is gone, which it may be at any time.
-func ignoreGone(error) error { return nil }
 
 // read reads a request's JSON object into to. Unknown fields are refused.
 func read(w http.ResponseWriter, r *http.Request, to any) error {

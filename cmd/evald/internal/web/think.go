@@ -50,11 +50,8 @@ func (s slots) acquire(ctx context.Context) (release func(), err error) {
 
 // begin waits for a turn to think. The context ends with the client, with the handler, or after the time.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
-	// The server's own time limits are for requests that do not think: the one for reading would end the context. Where
-	// the connection has none there is nothing to lift.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Now().Add(patience + d + lineTime))
+	// The server's own limit is for requests that do not think. Where the connection has none there is nothing to lift.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + d + lineTime))
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.closing, cancel)
 	release, err := h.slots.acquire(ctx)

@@ -207,8 +207,8 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	_, err := w.Write(f.content)
-	return ignoreGone(err)
+	_, _ = w.Write(f.content) // an error says that the client is gone
+	return nil
 }
 
 // serveConfig says what the page may offer.

@@ -276,6 +276,15 @@ func TestMoveSeeds(t *testing.T) {
 	if len(moves["random"]) < 4 || len(moves["random:seed=5"]) != 1 {
 		t.Errorf("moves %v", moves)
 	}
+	// One seed does not mean one column for the whole game.
+	columns := map[string]bool{}
+	for _, position := range []string{"-", "1", "12", "123", "1234", "12345"} {
+		m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":"random:seed=5"}`, position)))
+		columns[m.Move] = true
+	}
+	if len(columns) < 3 {
+		t.Errorf("a seed gives the columns %v", columns)
+	}
 }
 
 // line is one of an analysis.
@@ -409,10 +418,14 @@ func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // Nothing is thought for a client that does not listen.
 func TestAnalysisUnheard(t *testing.T) {
-	h := handler(t, Config{Limits: Limits{Time: time.Hour, Visits: 1 << 30}})
-	r := httptest.NewRequest(http.MethodPost, "/ui/analyze", strings.NewReader(`{"position":"-"}`))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	h := handler(t, Config{Limits: Limits{Time: time.Hour}})
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/ui/analyze", strings.NewReader(`{"position":"-","visits":0,"solve":true}`))
 	r.Header.Set("Content-Type", "application/json")
-	h.ServeHTTP(deaf{httptest.NewRecorder()}, r) // returns
+	if h.ServeHTTP(deaf{httptest.NewRecorder()}, r); ctx.Err() != nil {
+		t.Error("the solver went on for nobody")
+	}
 }
 
 // stuck is a page whose evaluator waits until it is told to end.

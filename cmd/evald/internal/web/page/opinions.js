@@ -190,6 +190,6 @@ export class Opinions {
     if (this.last && this.best >= 0) {
       return `Search: ${this.game.names[this.best]}, ${this.value(this.last)}`;
     }
-    return "Nothing is known yet";
+    return this.search.element.hidden && this.exact.element.hidden ? "Search and exact scores are off" : "Nothing is known yet";
   }
 }

@@ -164,19 +164,26 @@ export class Play {
     }
   }
 
-  // command changes the game: play, undo, redo, or "" for looking at it again.
+  // command changes the game: play, undo, redo, or "" for looking at it again. A move is one of the position that stands on
+  // the board now: where another command comes first, such as that of a second click, it is dropped.
   command(what, move = "") {
-    return this.order(() => ({ position: this.game.line, made: this.game.made, do: what, move }), () => {
+    const now = this.game.position;
+    const body = () => (what === "play" && this.game.position !== now ? null : { position: this.game.line, made: this.game.made, do: what, move });
+    return this.order(body, () => {
       this.paused = what === "" ? this.paused : what !== "play" && this.agents();
     });
   }
 
-  // order asks for a new state, one order after the other; done is called where it came.
+  // order asks for a new state, one order after the other; body may be null by then. done is called where the state came.
   order(body, done) {
     this.commands = this.commands.then(async () => {
       const before = this.game && this.game.position;
+      const wanted = typeof body === "function" ? body() : body;
+      if (!wanted) {
+        return;
+      }
       try {
-        const game = await post("/ui/game", { human: this.human(), ...(typeof body === "function" ? body() : body) });
+        const game = await post("/ui/game", { human: this.human(), ...wanted });
         this.game = game;
         this.report(null);
         done();
