@@ -131,7 +131,7 @@ func TestRuns(t *testing.T) {
 	if len(got) != 1 || got[0].X != "generation" || got[0].Rows != 12 || got[0].Skipped != 1 || got[0].Cut {
 		t.Errorf("loop is %+v", got)
 	}
-	if p := got[0].Groups[0]; p.Name != "elo" || p.Curves[0].Name != "elo" || p.Curves[0].Points[3] != [2]float64{3, 111} {
+	if p := got[0].Groups[0]; p.Name != "elo" || p.Curves[0].Name != "elo" || !cmp.Equal(p.Curves[0].Points[3], []float64{3, 111, 91, 131}) {
 		t.Errorf("the first group is %+v", p)
 	}
 	// A folder with metrics of its own is a run too.
@@ -148,9 +148,19 @@ func TestRuns(t *testing.T) {
 func TestCurves(t *testing.T) {
 	c := parseCurves([]byte("{\"step\":1,\"a\":{\"loss\":2,\"deep\":{\"x\":1}},\"text\":\"no\",\"yes\":true,\"list\":[1]}\n\n[1]\nnull\n{\"step\":2,\"a\":{\"loss\":1},\"b\":5}\n{\"step\":3,\"a\":"))
 	want := curves{X: "step", Rows: 2, Skipped: 3, Groups: []group{
-		{"loss", []curve{{"a.loss", [][2]float64{{1, 2}, {2, 1}}}}},
-		{"a.deep.x", []curve{{"a.deep.x", [][2]float64{{1, 1}}}}},
-		{"b", []curve{{"b", [][2]float64{{2, 5}}}}},
+		{"loss", []curve{{"a.loss", [][]float64{{1, 2}, {2, 1}}}}},
+		{"a.deep.x", []curve{{"a.deep.x", [][]float64{{1, 1}}}}},
+		{"b", []curve{{"b", [][]float64{{2, 5}}}}},
+	}}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Intervals, and objects in lists, as evald learn writes them.
+	c = parseCurves([]byte(`{"generation":0,"elo":5,"elo_error":2,"lists":[{"visits":0,"name":"all","good":{"value":0.5,"low":0.4,"high":0.7}},{"visits":100,"good":0.6}],"matches":[{"against":"uct[x]","points":7},{"points":8}]}`))
+	want = curves{X: "generation", Rows: 1, Groups: []group{
+		{"elo", []curve{{"elo", [][]float64{{0, 5, 3, 7}}}}},
+		{"lists.good", []curve{{"all, visits 0", [][]float64{{0, 0.5, 0.4, 0.7}}}, {"visits 100", [][]float64{{0, 0.6}}}}},
+		{"matches.points", []curve{{"2", [][]float64{{0, 8}}}, {"uct(x)", [][]float64{{0, 7}}}}},
 	}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -158,15 +168,46 @@ func TestCurves(t *testing.T) {
 	if c := parseCurves([]byte("{\"step\":2,\"y\":1}\n{\"step\":1,\"y\":2}\n")); c.X != "row" || len(c.Groups) != 2 {
 		t.Errorf("steps that go back: %+v", c)
 	}
+	// What never changes comes last.
+	if c := parseCurves([]byte("{\"a\":1,\"b\":1}\n{\"a\":1,\"b\":2}\n")); c.Groups[0].Name != "b" || c.Groups[1].Name != "a" {
+		t.Errorf("groups %+v", c.Groups)
+	}
 	var long strings.Builder
 	for i := range 10 * maxPoints {
 		fmt.Fprintf(&long, "{\"y\":%d}\n", i)
 	}
 	c = parseCurves([]byte(long.String()))
 	points := c.Groups[0].Curves[0].Points
-	if len(points) != maxPoints || points[0] != [2]float64{1, 0} || points[maxPoints-1] != [2]float64{10 * maxPoints, 10*maxPoints - 1} {
+	if len(points) != maxPoints || !cmp.Equal(points[0], []float64{1, 0}) || !cmp.Equal(points[maxPoints-1], []float64{10 * maxPoints, 10*maxPoints - 1}) {
 		t.Errorf("%d points from %v to %v", len(points), points[0], points[len(points)-1])
 	}
+}
+
+// Runs are read at most so often, however many look at them.
+func TestMemo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memo{answers: map[string]remembered{}}
+		made := 0
+		get := func(key string) any {
+			x, err := m.get(key, func() (any, error) {
+				made++
+				if key == "bad" {
+					return nil, errors.New("bad")
+				}
+				return made, nil
+			})
+			if err != nil {
+				return err.Error()
+			}
+			return x
+		}
+		got := []any{get("a"), get("a"), get("b"), get("bad"), get("bad"), get("a")}
+		time.Sleep(rememberFor) // of the test's own clock
+		got = append(got, get("a"), len(m.answers))
+		if diff := cmp.Diff([]any{1, 1, 2, "bad", "bad", 1, 5, 1}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 func FuzzCurves(f *testing.F) {

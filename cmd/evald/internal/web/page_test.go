@@ -313,7 +313,8 @@ func metrics(t *testing.T) string {
 			50*(i+1), 0.01/(1+float64(i)/20), 2.6-float64(i)/50, 0.9-float64(i)/200, 0.5+float64(i)/150, 1.7-float64(i)/80, 0.3+float64(i)/200, 4000+10*(i%7))
 	}
 	for i := range 12 {
-		fmt.Fprintf(&generations, `{"generation":%d,"elo":%d,"elo_error":%d,"wins":%d,"draws":%d,"losses":%d,"promoted":true,"games":%d}`+"\n", i, 40*i-i*i, 20+i%3, 60+i, 10, 50-i, 500*(i+1))
+		fmt.Fprintf(&generations, `{"generation":%d,"elo":%d,"elo_error":%d,"wins":%d,"draws":%d,"losses":%d,"promoted":true,"games":%d,"accuracy":[{"visits":0,"perfect":{"value":%v,"low":%v,"high":%v}},{"visits":100,"perfect":{"value":%v,"low":%v,"high":%v}}]}`+"\n",
+			i, 40*i-i*i, 20+i%3, 60+i, 10, 50-i, 500*(i+1), 0.7+float64(i)/100, 0.68+float64(i)/100, 0.72+float64(i)/100, 0.8+float64(i)/100, 0.79+float64(i)/100, 0.82+float64(i)/100)
 	}
 	for name, text := range map[string]string{"first/metrics.jsonl": steps.String(), "loop/generations.jsonl": generations.String() + `{"torn`} {
 		path := filepath.Join(dir, name)
@@ -340,6 +341,9 @@ func TestPageTraining(t *testing.T) {
 	b.tidy()
 	b.choose("run", "loop")
 	b.says("#training-note", "generations.jsonl: 12 rows, 1 lines that cannot be read")
+	if bands := valueOf[int](b, "document.querySelectorAll('path.band').length"); bands != 3 {
+		t.Errorf("%d curves have a band, want elo and two of accuracy", bands)
+	}
 	b.picture("learning")
 	b.tidy()
 }

@@ -72,6 +72,7 @@ type Handler struct {
 	slots   slots
 	metrics sampler
 	runs    *os.Root // nil for none
+	memo    memo     // of runs
 
 	closing context.Context
 	close   context.CancelFunc
@@ -87,7 +88,7 @@ func New(c Config) (*Handler, error) {
 	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
-	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}}
+	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)

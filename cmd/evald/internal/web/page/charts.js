@@ -3,10 +3,10 @@ import { count, draw, make } from "./dom.js";
 
 const width = 320, height = 150, left = 44, right = 8, top = 8, bottom = 22;
 
-// ticks are up to four round numbers from low to high.
+// ticks are up to five round numbers from low to high.
 function ticks(low, high) {
   const span = high - low || Math.abs(high) || 1;
-  const raw = span / 3;
+  const raw = span / 4;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * ([1, 2, 5, 10].find((f) => f * power >= raw) || 10);
   const all = [];
@@ -37,14 +37,15 @@ function legend(entries) {
     make("li", {}, make("i", { class: "k" + (k % 8) }), make("span", {}, name), make("b", {}, text))));
 }
 
-// lineChart draws curves {name, points: [[x, y], ..]}. A curve of one point is a dot.
+// lineChart draws curves {name, points: [[x, y], ..]}, with a band where points are [x, y, low, high]. A curve of one
+// point is a dash.
 export function lineChart(title, curves, { unit = "", xText = count, fromZero = false } = {}) {
   const all = curves.flatMap((c) => c.points);
   const figure = make("figure", { class: "chart" });
   if (!all.length) {
     return figure;
   }
-  const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
+  const xs = all.map((p) => p[0]), ys = all.flatMap((p) => p.slice(1));
   let low = ys.reduce((a, b) => Math.min(a, b)), high = ys.reduce((a, b) => Math.max(a, b));
   if (fromZero) {
     low = Math.min(0, low);
@@ -55,6 +56,14 @@ export function lineChart(title, curves, { unit = "", xText = count, fromZero = 
   const latest = curves.map((c) => `${c.name} ${count(c.points.at(-1)[1])}`).join(", ");
   const { svg, x, y } = frame(`${title}: ${latest}${unit && " " + unit}`, xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b)), low, high, xText);
   curves.forEach((c, k) => {
+    const banded = c.points.filter((p) => p.length === 4);
+    if (banded.length === 1) {
+      const [[px, , from, to]] = banded;
+      svg.append(draw("path", { class: "k" + (k % 8), d: `M${x(px)} ${y(from)}V${y(to)}` }));
+    } else if (banded.length) {
+      const edge = (i) => (p) => `${x(p[0]).toFixed(1)} ${y(p[i]).toFixed(1)}`;
+      svg.append(draw("path", { class: "band k" + (k % 8), d: "M" + [...banded.map(edge(2)), ...banded.map(edge(3)).reverse()].join("L") + "Z" }));
+    }
     if (c.points.length === 1) {
       const [px, py] = c.points[0];
       svg.append(draw("path", { class: "k" + (k % 8), d: `M${x(px) - 3} ${y(py)}h6` }));

@@ -1,0 +1,232 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// curves are the numbers of a file.
+type curves struct {
+	File    string  `json:"file"`
+	X       string  `json:"x"`       // what the points' first number is
+	Rows    int     `json:"rows"`    // read
+	Skipped int     `json:"skipped"` // lines that are no objects, or too long
+	Cut     bool    `json:"cut"`     // the file is longer than what was read
+	Groups  []group `json:"groups"`
+}
+
+// group is curves that are drawn together.
+type group struct {
+	Name   string  `json:"name"`
+	Curves []curve `json:"curves"`
+}
+
+// curve is points (x, y), or (x, y, low, high) where an interval is known.
+type curve struct {
+	Name   string      `json:"name"`
+	Points [][]float64 `json:"points"`
+}
+
+// number is a field of a row: y, or y, low, high.
+type number []float64
+
+// parseCurves draws every numeric field of JSON objects, one a line. A field of an object within is named outer.inner; one
+// of an object in a list outer[label].inner, where the label is what tells the objects apart. An object of value, low and
+// high is one number with its interval, and so are a field and the one with _error behind its name. The last line may be
+// torn: it is being written.
+func parseCurves(text []byte) (c curves) {
+	var names []string // in the order of their first appearance
+	var rows []map[string]number
+	known := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		row := flatten(line)
+		if row == nil {
+			c.Skipped++
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(row)) {
+			if !known[name] && len(names) < maxCurves {
+				known[name] = true
+				names = append(names, name)
+			}
+		}
+		rows = append(rows, row)
+	}
+	c.Rows = len(rows)
+	c.X = abscissa(rows)
+	c.Groups = []group{}
+	for _, name := range names {
+		if name != c.X {
+			c.add(name, points(rows, c.X, name))
+		}
+	}
+	slices.SortStableFunc(c.Groups, func(a, b group) int { return cmp.Compare(a.rank(), b.rank()) })
+	return c
+}
+
+// flatten reads an object's numbers; nil where the line is none.
+func flatten(line []byte) map[string]number {
+	var object map[string]any
+	if len(line) > maxRow || json.Unmarshal(line, &object) != nil || object == nil {
+		return nil
+	}
+	row := map[string]number{}
+	flattenObject(row, "", object, 0)
+	for name, x := range row {
+		if err, ok := row[name+"_error"]; ok && len(x) == 1 && len(err) == 1 {
+			row[name] = number{x[0], x[0] - err[0], x[0] + err[0]}
+			delete(row, name+"_error")
+		}
+	}
+	return row
+}
+
+func flattenObject(row map[string]number, prefix string, fields map[string]any, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	value, isValue := fields["value"].(float64)
+	low, isLow := fields["low"].(float64)
+	if high, isHigh := fields["high"].(float64); isValue && isLow && isHigh && prefix != "" {
+		row[strings.TrimSuffix(prefix, ".")] = number{value, low, high}
+		return
+	}
+	for name, x := range fields {
+		if len(prefix+name) > maxName || len(row) > 2*maxCurves {
+			continue
+		}
+		switch x := x.(type) {
+		case float64:
+			row[prefix+name] = number{x}
+		case map[string]any:
+			flattenObject(row, prefix+name+".", x, depth+1)
+		case []any:
+			for i, item := range x[:min(len(x), maxItems)] {
+				if object, ok := item.(map[string]any); ok {
+					flattenObject(row, fmt.Sprintf("%s%s[%s].", prefix, name, label(object, i)), object, depth+1)
+				}
+			}
+		}
+	}
+}
+
+// labels are the fields that tell the objects of a list apart. They are not drawn.
+var labels = []string{"against", "name", "visits"}
+
+// label is what tells an object of a list apart, else its number.
+func label(object map[string]any, i int) string {
+	var parts []string
+	for _, field := range labels {
+		switch x := object[field].(type) {
+		case string:
+			parts = append(parts, strings.NewReplacer("[", "(", "]", ")").Replace(x))
+		case float64:
+			parts = append(parts, fmt.Sprintf("%s %v", field, x))
+		default:
+			continue
+		}
+		delete(object, field)
+	}
+	if len(parts) == 0 {
+		return fmt.Sprint(i + 1)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// abscissa is the field that counts the rows, or "row".
+func abscissa(rows []map[string]number) string {
+	for _, name := range []string{"step", "generation", "iteration", "epoch", "games"} {
+		last, ok := math.Inf(-1), len(rows) > 0
+		for _, row := range rows {
+			x, there := row[name]
+			if ok = ok && there && x[0] >= last; ok {
+				last = x[0]
+			}
+		}
+		if ok {
+			return name
+		}
+	}
+	return "row"
+}
+
+// points are a curve's, thinned out evenly where they are many; the last one stays.
+func points(rows []map[string]number, x, y string) [][]float64 {
+	var all [][]float64
+	for i, row := range rows {
+		v, ok := row[y]
+		if !ok {
+			continue
+		}
+		at := float64(i + 1)
+		if x != "row" {
+			at = row[x][0]
+		}
+		all = append(all, append([]float64{at}, v...))
+	}
+	if len(all) <= maxPoints {
+		return all
+	}
+	thin := make([][]float64, maxPoints)
+	for i := range thin {
+		thin[i] = all[i*(len(all)-1)/(maxPoints-1)]
+	}
+	return thin
+}
+
+// shared are the groups of several fields, by a word of the field's own name, in the order in which they are drawn.
+var shared = []struct{ name, words string }{
+	{"elo", "elo"},
+	{"loss", "loss"},
+	{"accuracy", "accuracy"},
+	{"score", "score"},
+	{"results", "wins draws losses"},
+}
+
+// rank orders groups: those that are shared, then the others as they came, at last those that never change.
+func (g *group) rank() int {
+	for i, s := range shared {
+		if g.Name == s.name {
+			return i
+		}
+	}
+	for _, c := range g.Curves {
+		if slices.ContainsFunc(c.Points, func(p []float64) bool { return p[1] != c.Points[0][1] }) {
+			return len(shared)
+		}
+	}
+	return len(shared) + 1
+}
+
+// add draws a curve with those of its kind: fields of the shared groups, or one field of all objects in a list.
+func (c *curves) add(name string, points [][]float64) {
+	own := name[strings.LastIndex(name, ".")+1:]
+	words := strings.FieldsFunc(strings.ToLower(own), func(r rune) bool { return strings.ContainsRune("_ /", r) })
+	in := slices.IndexFunc(shared, func(s struct{ name, words string }) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(strings.Fields(s.words), w) })
+	})
+	var to string
+	if in >= 0 {
+		to = shared[in].name
+	} else if before, rest, found := strings.Cut(name, "["); found {
+		label, after, _ := strings.Cut(rest, "]")
+		to, name = before+after, label
+	} else {
+		to = name
+	}
+	i := slices.IndexFunc(c.Groups, func(g group) bool { return g.Name == to })
+	if i < 0 {
+		i = len(c.Groups)
+		c.Groups = append(c.Groups, group{Name: to})
+	}
+	c.Groups[i].Curves = append(c.Groups[i].Curves, curve{name, points})
+}
