@@ -111,7 +111,7 @@ func (b *tab) hear(event any) {
 }
 
 // waiting bounds each step.
-const waiting = 20 * time.Second
+const waiting = 40 * time.Second
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
