@@ -105,7 +105,7 @@ var views = []view{
 	{"Why batches were sent", "rate", "a second", of(dto.MetricType_COUNTER, "reason", "batch")},
 	{"Batches", "rate", "a second", named("nv_inference_exec_count")},
 	{"Waiting", "gauge", "", of(dto.MetricType_GAUGE, "", "pending", "queue", "in_flight")},
-	{"Time", "histogram", "", of(dto.MetricType_HISTOGRAM, "", "seconds", "duration", "latency")},
+	{"Time", "histogram", "seconds", of(dto.MetricType_HISTOGRAM, "", "_seconds")},
 	{"Time in all", "rate", "µs a second", of(dto.MetricType_COUNTER, "", "duration_us")},
 	{"Cache", "rate", "a second", of(dto.MetricType_COUNTER, "", "cache")},
 	{"Goroutines", "gauge", "", named("go_goroutines")},
@@ -128,6 +128,8 @@ func arrange(families []*dto.MetricFamily) (s sample) {
 		for _, m := range f.GetMetric() {
 			v := describeMetric(f, m)
 			switch {
+			case at >= 0 && v.Value == 0 && v.Count == 0 && views[at].kind != "gauge":
+				// it has counted nothing yet
 			case at >= 0 && len(panels[at].Series) < maxSeries:
 				panels[at].Series = append(panels[at].Series, v)
 			case at < 0 && len(s.Others) < maxOthers:
@@ -184,24 +186,33 @@ func finite(x float64) float64 {
 	return x
 }
 
-// shorten leaves out of the names of a panel's series what all of them share.
+// shorten leaves out of the names of a panel's series what all of them share. One alone is called by its labels, the
+// model apart, or by its metric.
 func shorten(series []value) {
 	parts := make([][]string, len(series))
 	for i, v := range series {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(v.Name, "}"), "{")
+		for _, prefix := range []string{"nv_inference_", "evald_"} {
+			name = strings.TrimPrefix(name, prefix)
+		}
 		parts[i] = append([]string{name}, strings.Split(labels, ",")...)
+	}
+	tells := func(part string) bool { // the series apart
+		if len(series) == 1 {
+			return part != parts[0][0] && !strings.HasPrefix(part, "model=") && !strings.HasPrefix(part, "version=")
+		}
+		return slices.ContainsFunc(parts, func(p []string) bool { return !slices.Contains(p, part) })
 	}
 	for i := range series {
 		var own []string
 		for _, part := range parts[i] {
-			shared := !slices.ContainsFunc(parts, func(p []string) bool { return !slices.Contains(p, part) })
-			if part != "" && (!shared || len(series) == 1 && part == parts[i][0]) {
-				_, text, found := strings.Cut(part, "=")
-				own = append(own, cmp.Or(text, part))
-				if found && text == "" {
-					own[len(own)-1] = part
-				}
+			if part == "" || !tells(part) {
+				continue
 			}
+			if _, text, _ := strings.Cut(part, "="); text != "" {
+				part = text
+			}
+			own = append(own, part)
 		}
 		series[i].Name = cmp.Or(strings.Join(own, " "), parts[i][0])
 	}

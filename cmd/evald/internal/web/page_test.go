@@ -271,28 +271,31 @@ func services() *prometheus.Registry {
 	success := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nv_inference_request_success"}, []string{"model", "version"})
 	rows := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evald_rows_total", Help: "Positions by who answered."}, []string{"source"})
 	sizes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "evald_batch_rows", Help: "Rows of batches.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)})
+	times := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "evald_request_seconds", Buckets: prometheus.ExponentialBuckets(1e-6, 2, 22)})
 	pending := prometheus.NewGauge(prometheus.GaugeOpts{Name: "nv_inference_pending_request_count"})
+	never := prometheus.NewCounter(prometheus.CounterOpts{Name: "nv_inference_count"})
 	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "build_info", Help: "What was built."})
-	r.MustRegister(success, rows, sizes, pending, other)
+	r.MustRegister(success, rows, sizes, pending, times, never, other)
 	success.WithLabelValues("default", "1").Add(1234)
 	rows.WithLabelValues("cpu").Add(5000)
 	rows.WithLabelValues("cache").Add(700)
 	pending.Set(3)
 	for i := range 300 {
 		sizes.Observe(float64(i % 200))
+		times.Observe((100.5 + float64(i)) / 1e6)
 	}
 	return r
 }
 
 func TestPageService(t *testing.T) {
 	b := open(t, handler(t, Config{Metrics: services()}), "/#service")
-	b.until("document.querySelectorAll('#panels .panel').length === 4 && document.querySelectorAll('#panels svg').length === 4")
+	b.until("document.querySelectorAll('#panels .panel').length === 5 && document.querySelectorAll('#panels svg').length === 5")
 	titles := valueOf[[]string](b, "[...document.querySelectorAll('#panels h3')].map((e) => e.firstChild.textContent.trim())")
-	if diff := cmp.Diff([]string{"Requests", "Who answered", "Batch sizes", "Waiting"}, titles); diff != "" {
+	if diff := cmp.Diff([]string{"Requests", "Who answered", "Batch sizes", "Waiting", "Time"}, titles); diff != "" {
 		t.Errorf("panels (-want +got):\n%s", diff)
 	}
 	text := b.text("#panels")
-	for _, want := range []string{"cpu", "cache", "nv_inference_request_success", "mean 82.8", "300"} {
+	for _, want := range []string{"cpu", "cache", "request_success", "mean 82.8", "300", "mean 250 µs", "512 µs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the dashboard has no %q: %q", want, text)
 		}
@@ -367,7 +370,7 @@ func TestPagePhone(t *testing.T) {
 	b.picture("phone_free")
 	b.tidy()
 	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#service'"))
-	b.until("document.querySelectorAll('#panels svg').length === 4")
+	b.until("document.querySelectorAll('#panels svg').length === 5")
 	b.picture("phone_service")
 	b.tidy()
 }

@@ -35,8 +35,11 @@ type run struct {
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
 }
 
-// extension of files of metrics: a JSON object a line.
-const extension = ".jsonl"
+// extension of files of metrics: a JSON object a line. Self-play keeps games in such a file until it has enough of them.
+const (
+	extension    = ".jsonl"
+	waitingGames = "waiting.jsonl"
+)
 
 // memo keeps answers for a while: reading runs is dear, and one reader at a time is enough.
 type memo struct {
@@ -97,7 +100,7 @@ func (h *Handler) listRuns() ([]run, error) {
 			return nil
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(name, "/") >= maxDepth-1):
 			return fs.SkipDir
-		case !d.Type().IsRegular() || path.Ext(name) != extension:
+		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == waitingGames:
 			return nil
 		}
 		info, err := d.Info()

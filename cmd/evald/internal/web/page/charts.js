@@ -82,10 +82,11 @@ export function barChart(title, bars) {
   const total = bars.reduce((n, b) => n + b.count, 0);
   const { svg, y } = frame(`${title}: ${bars.filter((b) => b.count).map((b) => `${b.name} ${count(b.count)}`).join(", ") || "none yet"}`, 0, 1, 0, most, () => "");
   const room = (width - left - right) / bars.length;
+  const longest = Math.max(...bars.map((b) => b.name.length));
   bars.forEach((b, i) => {
     const at = left + i * room;
     svg.append(draw("rect", { class: "count", x: at + 0.1 * room, y: y(b.count), width: 0.8 * room, height: Math.max(0, y(0) - y(b.count)) }));
-    if (bars.length <= 10 || i % Math.ceil(bars.length / 8) === 0) {
+    if (i % Math.ceil(bars.length * longest / 45) === 0) { // as many names as have room
       svg.append(draw("text", { x: at + room / 2, y: height - 6, "text-anchor": "middle" }, b.name));
     }
   });

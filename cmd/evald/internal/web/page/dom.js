@@ -40,3 +40,12 @@ export function count(n) {
   }
   return negative + Number(n.toPrecision(3)) + " " + "kMGTP"[unit];
 }
+
+// duration is seconds with two figures: 512 µs, 16 ms, 1.2 s.
+export function duration(s) {
+  let unit = 0;
+  for (; s > 0 && s < 0.9995 && unit < 3; unit++) {
+    s *= 1000;
+  }
+  return Number(s.toPrecision(s < 100 ? 2 : 3)) + " " + ["s", "ms", "µs", "ns"][unit];
+}

@@ -1,7 +1,7 @@
 // The dashboard of the running service.
 import { get } from "./api.js";
 import { barChart, lineChart, panel } from "./charts.js";
-import { $, count, make } from "./dom.js";
+import { $, count, duration, make } from "./dom.js";
 
 const every = 2000; // milliseconds
 const kept = 150; // samples
@@ -38,9 +38,10 @@ export class Service {
 
   panel(p, time, seconds, old) {
     if (p.kind === "histogram") {
+      const text = p.unit === "seconds" ? duration : count;
       return panel(p.title, p.unit, ...p.series.map((s) => {
-        const mean = s.count ? `, mean ${count(s.value / s.count)}` : "";
-        return make("div", {}, make("p", { class: "help" }, s.name + mean), barChart(`${p.title}, ${s.name}`, bars(s)));
+        const mean = s.count ? `, mean ${text(s.value / s.count)}` : "";
+        return make("div", {}, make("p", { class: "help" }, s.name + mean), barChart(`${p.title}, ${s.name}`, bars(s, text)));
       }));
     }
     const curves = p.series.map((s) => {
@@ -63,16 +64,19 @@ export class Service {
 }
 
 // bars are the counts of a histogram's buckets, which are cumulative.
-function bars(s) {
+function bars(s, text) {
   let below = 0;
   const all = (s.buckets || []).map((b) => {
-    const bar = { name: count(b.most), count: b.count - below };
+    const bar = { name: text(b.most), count: b.count - below };
     below = b.count;
     return bar;
   });
   all.push({ name: "more", count: s.count || 0 ? (s.count - below) : 0 });
   while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
-    all.pop(); // empty ones at the end
+    all.pop(); // empty ones at the ends
+  }
+  while (all.length > 2 && !all[0].count && !all[1].count) {
+    all.shift();
   }
   return all;
 }
