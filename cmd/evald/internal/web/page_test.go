@@ -237,6 +237,28 @@ func TestPageAgents(t *testing.T) {
 	b.tidy()
 }
 
+// Who takes a move back while the agent thinks does not wait for it, and neither does the server.
+func TestPageUndoThinking(t *testing.T) {
+	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
+	b := open(t, h, "/")
+	b.says("#status", "Red to move: you")
+	b.click("#evaluate")
+	b.click("#solve")
+	b.choose("agent", "other")
+	b.choose("agent-text", "uct-bitsquares:time=1m")
+	b.click(column(3))
+	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
+	b.click("#undo")
+	b.says("#status", "Red to move: you")
+	for len(h.slots.running) > 0 {
+		time.Sleep(time.Millisecond) // there is no other sign of it
+	}
+	if got := valueOf[string](b, "location.hash"); got != "#7x6x4:-" {
+		t.Errorf("the address ends in %q", got)
+	}
+	b.tidy()
+}
+
 // What is wrong is said, and the game goes on.
 func TestPageWrong(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/#7x6x4:448")
