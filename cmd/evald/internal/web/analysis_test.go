@@ -1,0 +1,284 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+)
+
+// line is one of an analysis.
+type line struct {
+	Type, Model, Source, Error, Result string
+	WDL, Policy                        []float32
+	Visits, Best, Solved, Legal        int
+	Line                               []string
+	Moves                              []moveSeen
+	Scores                             []*int
+	Done                               bool
+}
+
+func readLines(t testing.TB, r io.Reader) (all []line) {
+	t.Helper()
+	for s := bufio.NewScanner(r); s.Scan(); {
+		var l line
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatalf("%v: %s", err, s.Bytes())
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// An analysis is the evaluator's opinion, then what a search finds, and the solver.
+func TestAnalysis(t *testing.T) {
+	h := handler(t, Config{})
+	const moves = "44444422662666"
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":500,"solve":true}`).Body)
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := eval.NewBatch(b, 1)
+	batch.Pos[0] = p
+	if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	first, last := all[0], all[len(all)-1]
+	if first.Type != "opinion" || first.Model != "bitsquares" || first.Source != "bitsquares" || !cmp.Equal(first.WDL, batch.WDL) || !cmp.Equal(first.Policy, batch.Policy) {
+		t.Errorf("the first line is %+v, want %v, %v", first, batch.WDL, batch.Policy)
+	}
+	if last.Type != "end" || last.Error != "" {
+		t.Errorf("the last line is %+v", last)
+	}
+	var search, exact line
+	for _, l := range all[1 : len(all)-1] {
+		switch l.Type {
+		case "search":
+			if l.Visits < search.Visits {
+				t.Errorf("%d visits after %d", l.Visits, search.Visits)
+			}
+			search = l
+		case "exact":
+			exact = l
+		default:
+			t.Errorf("a line of type %q", l.Type)
+		}
+	}
+	visits := 0
+	for _, m := range search.Moves {
+		visits += m.Visits
+	}
+	if !search.Done || search.Visits != 500 && search.Result == "" || visits > search.Visits || visits < search.Visits-2 || len(search.Line) == 0 {
+		t.Errorf("the search ends with %+v", search)
+	}
+	s, err := solver.New(b, solver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := s.Scores(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exact.Done || exact.Solved != exact.Legal {
+		t.Errorf("the solver ends with %+v", exact)
+	}
+	for a, score := range want {
+		if got := exact.Scores[a]; (got == nil) != (score == solver.NoMove) || got != nil && *got != score {
+			t.Errorf("move %d: score %v, want %d", a+1, got, score)
+		}
+	}
+}
+
+// Where the time is over an analysis ends with what it has; visits of 0 are no search.
+func TestAnalysisBounds(t *testing.T) {
+	h := handler(t, Config{})
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.5,"solve":true}`).Body)
+	if last := all[len(all)-1]; last.Type != "end" || last.Error != "" || len(all) < 3 {
+		t.Errorf("%+v", all)
+	}
+	for _, l := range all {
+		if l.Type == "exact" && l.Done {
+			t.Error("the empty board is solved in half a second")
+		}
+	}
+	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0}`).Body)
+	if len(all) != 2 || all[0].Type != "opinion" || all[1].Type != "end" {
+		t.Errorf("without visits: %+v", all)
+	}
+}
+
+// A server's time limits for other requests do not end thoughts.
+func TestServerTimeouts(t *testing.T) {
+	server := httptest.NewUnstartedServer(handler(t, Config{}))
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	server.Start()
+	defer server.Close()
+	for path, body := range map[string]string{
+		"/ui/analyze": `{"position":"-","seconds":0.3}`, "/ui/move": `{"position":"-","agent":"uct-bitsquares:time=300ms"}`,
+	} {
+		r, err := post(t.Context(), t, server.URL+path, body)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(text), `"end"`) && !strings.Contains(string(text), `"move":"`) {
+			t.Errorf("%s: status %d, %v, %.300s", path, r.StatusCode, err, text)
+		}
+	}
+}
+
+// deaf is a client that is gone without a word.
+type deaf struct{ http.ResponseWriter }
+
+func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// Nothing is thought for a client that does not listen.
+func TestAnalysisUnheard(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	h := handler(t, Config{Limits: Limits{Time: time.Hour}})
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/ui/analyze", strings.NewReader(`{"position":"-","visits":0,"solve":true}`))
+	r.Header.Set("Content-Type", "application/json")
+	if h.ServeHTTP(deaf{httptest.NewRecorder()}, r); ctx.Err() != nil {
+		t.Error("the solver went on for nobody")
+	}
+}
+
+// stuck is a page whose evaluator waits until it is told to end.
+func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, url string) {
+	entered = make(chan struct{}, 100)
+	h = handler(t, Config{Limits: l, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}})
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return h, entered, server.URL
+}
+
+func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return http.DefaultClient.Do(r)
+}
+
+// A client that goes away takes its analysis along, and those who wait move up. Where too many think, others are told
+// to come again.
+func TestClientLeaves(t *testing.T) {
+	h, entered, url := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
+	ask := func() (leave func(), done chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done = make(chan error, 1)
+		go func() {
+			r, err := post(ctx, t, url+"/ui/analyze", `{"position":"4"}`)
+			if err == nil {
+				r.Body.Close()
+			}
+			done <- err
+		}()
+		return cancel, done
+	}
+	leave, done := ask()
+	<-entered
+	leaveSecond, doneSecond := ask() // which waits
+	for len(h.slots.waiting) < 2 {
+		time.Sleep(time.Millisecond) // there is no other sign of it
+	}
+	r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
+		t.Errorf("a third request: status %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
+	}
+	leave()
+	<-entered // the second thinks
+	leaveSecond()
+	if err := <-done; err == nil {
+		t.Error("a request that was cancelled was answered")
+	}
+	<-doneSecond
+	// Now there is room: a move by an agent that asks no evaluator.
+	for {
+		r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode == http.StatusOK {
+			break
+		}
+	}
+	if len(h.slots.running) != 0 || len(h.slots.waiting) != 0 {
+		t.Errorf("%d think and %d wait in the end", len(h.slots.running), len(h.slots.waiting))
+	}
+}
+
+// A server that shuts down does not wait for thoughts.
+func TestClose(t *testing.T) {
+	h, entered, url := stuck(t, Limits{Time: time.Minute})
+	done := make(chan string, 1)
+	go func() {
+		r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+		if err != nil {
+			done <- err.Error()
+			return
+		}
+		defer r.Body.Close()
+		text, _ := io.ReadAll(r.Body)
+		done <- fmt.Sprint(r.StatusCode, " ", string(text))
+	}()
+	<-entered
+	h.Close()
+	if got, want := <-done, "503 {\"error\":\"the server is shutting down\"}\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("after the end: status %d", r.StatusCode)
+	}
+}
+
+// An evaluator that fails is the server's fault, and its time is bounded.
+func TestEvaluatorFails(t *testing.T) {
+	h := handler(t, Config{Evaluator: &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }}})
+	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	slow, _, url := stuck(t, Limits{Time: time.Minute})
+	_ = slow
+	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4","seconds":0.01}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer in time") {
+		t.Errorf("status %d: %s", r.StatusCode, text)
+	}
+}
