@@ -21,6 +21,7 @@ type benchCmd struct {
 	Search   benchSearchCmd   `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
 	Solve    benchSolveCmd    `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
 	Selfplay benchSelfplayCmd `cmd:"" help:"Measure self-play: games/s, and the share of the evaluator's own rate that it uses."`
+	Serve    benchServeCmd    `cmd:"" help:"Measure the service: requests over gRPC beside the transport and the evaluator alone, latency, batches."`
 }
 
 // defaultBenchModel is benchEvalCmd's default.
@@ -146,6 +147,47 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	clear()
 	return writeFigures(s.out, all, c.JSON)
+}
+
+// benchServeCmd is `evald bench serve`.
+type benchServeCmd struct {
+	Model string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
+	Round time.Duration `default:"1s" help:"Time of one round; a figure is the median of five."`
+	JSON  bool          `help:"Write JSON for machines instead of a table."`
+}
+
+// Run measures and prints.
+func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
+	network, name, err := c.network(s.err)
+	if err != nil {
+		return err
+	}
+	e, err := onCPU(network, s.err)
+	if err != nil {
+		return err
+	}
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	figures, err := bench.Serve(ctx, c.Round, e, name, progress)
+	if err != nil {
+		return err
+	}
+	clear()
+	if !c.JSON {
+		return bench.ServeTable(s.out, figures)
+	}
+	out := json.NewEncoder(s.out)
+	out.SetIndent("", "  ")
+	return out.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+}
+
+func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
+	if c.Model != "" {
+		return loadModel(c.Model, notes)
+	}
+	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
+	n, err := net.NewScrambled(config, 1)
+	return n, config.String(), err
 }
 
 // benchSolveCmd is `evald bench solve`.

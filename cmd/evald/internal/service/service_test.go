@@ -1,0 +1,206 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("testing.(*F).Fuzz.func1"))
+}
+
+var connect4 = game.MustBoard(game.Connect4)
+
+// serving is a server under test.
+type serving struct {
+	*Server
+	rest  string // URL
+	grpc  string // HOST:PORT
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// testConfig serves a stub under the name "stub".
+func testConfig(e eval.Evaluator) Config {
+	limits := DefaultLimits
+	limits.Timeout, limits.Receive = 10*time.Second, 2*time.Second
+	return Config{
+		Version: "test", Rules: game.Connect4, Models: []string{"stub"},
+		Load: func(name string) (Loaded, error) {
+			if name != "stub" {
+				return Loaded{}, errors.New("there is no such file")
+			}
+			return Loaded{Evaluator: e, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
+		},
+		Available: func() []string { return []string{"stub", "other"} },
+		Batching:  DefaultBatching, Search: DefaultSearch, Limits: limits,
+		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
+	}
+}
+
+func serve(t testing.TB, c Config) *serving {
+	t.Helper()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := Listeners{HTTP: listen(), GRPC: listen(), Metrics: listen()}
+	ctx, stop := context.WithCancel(context.Background())
+	out := &serving{s, "http://" + l.HTTP.Addr().String(), l.GRPC.Addr().String(), stop, make(chan error, 1)}
+	if c.TLS != nil {
+		out.rest = strings.Replace(out.rest, "http", "https", 1)
+	}
+	go func() { out.ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-out.ended; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		out.ended <- nil
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return out
+}
+
+func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInferenceServiceClient {
+	t.Helper()
+	if len(options) == 0 {
+		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	}
+	conn, err := grpc.NewClient(s.grpc, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return kserve.NewGRPCInferenceServiceClient(conn)
+}
+
+// request asks for raw values.
+func request(name, datatype string, raw []byte, shape ...int64) *kserve.ModelInferRequest {
+	return &kserve.ModelInferRequest{
+		ModelName:        "stub",
+		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: name, Datatype: datatype, Shape: shape}},
+		RawInputContents: [][]byte{raw},
+	}
+}
+
+func bitboardRequest(board *game.Board, pos ...game.Position) *kserve.ModelInferRequest {
+	r := request(bitboardsInput, uint64Type, client.Bitboards(board, pos), int64(len(pos)), int64(2*words(board)))
+	setParameter(r, "board", board.Rules().String())
+	return r
+}
+
+func setParameter(r *kserve.ModelInferRequest, name string, value any) {
+	p := &kserve.InferParameter{}
+	switch v := value.(type) {
+	case string:
+		p.ParameterChoice = &kserve.InferParameter_StringParam{StringParam: v}
+	case int:
+		p.ParameterChoice = &kserve.InferParameter_Int64Param{Int64Param: int64(v)}
+	case bool:
+		p.ParameterChoice = &kserve.InferParameter_BoolParam{BoolParam: v}
+	}
+	if r.Parameters == nil {
+		r.Parameters = map[string]*kserve.InferParameter{}
+	}
+	r.Parameters[name] = p
+}
+
+// expected is what all outputs must be, by name, straight from the evaluator.
+func expected(t testing.TB, e eval.Evaluator, board *game.Board, pos []game.Position) map[string][]byte {
+	t.Helper()
+	b := eval.NewBatch(board, len(pos))
+	copy(b.Pos, pos)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for i := range pos {
+		out[wdlOutput] = appendFloats(out[wdlOutput], b.WDLRow(i))
+		out[valueOutput] = appendFloats(out[valueOutput], []float32{b.WDLRow(i)[0] - b.WDLRow(i)[2]})
+		out[policyOutput] = appendFloats(out[policyOutput], b.PolicyRow(i))
+		out[gameoverOutput] = append(out[gameoverOutput], map[game.Result]byte{game.Win: 1, game.Loss: 2, game.Draw: 3}[board.Result(pos[i])])
+		out[sourceOutput] = appendBytes(out[sourceOutput], b.Source[i].String())
+	}
+	return out
+}
+
+func raws(r *kserve.ModelInferResponse) map[string][]byte {
+	out := map[string][]byte{}
+	for i, o := range r.Outputs {
+		out[o.Name] = r.RawOutputContents[i]
+	}
+	return out
+}
+
+// post sends a body to the model's infer call and reads the reply.
+func (s *serving) post(t testing.TB, path string, header map[string]string, body []byte) (*http.Response, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.rest+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply, text
+}
+
+const inferPath = "/v2/models/stub/infer"
+
+// BenchmarkInfer is one request of 256 bitboards, server and client on the same cores.
+func BenchmarkInfer(b *testing.B) {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := serve(b, testConfig(e))
+	api := s.dial(b)
+	ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 256, true)...)
+	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := api.ModelInfer(context.Background(), ask); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "positions/s")
+}
