@@ -61,6 +61,12 @@ bench: build ## measure this machine, each figure beside its ceiling
 kernels: ## compile the GPU kernels to PTX; needs clang-19, and ptxas from .ci/requirements.txt
 	$(GO) test ./kernels/cuda -run 'TestPTXIsCurrent|TestResources' -count 1 -update
 
+proto: ## generate the Go code of the service's protocol; needs protoc (Debian: protobuf-compiler)
+	cd cmd/evald/kserve && protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \
+		--plugin=protoc-gen-go=$$($(GO) tool -modfile=$(CURDIR)/.ci/tools/go.mod -n protoc-gen-go) \
+		--plugin=protoc-gen-go-grpc=$$($(GO) tool -modfile=$(CURDIR)/.ci/tools/go.mod -n protoc-gen-go-grpc) \
+		model_config.proto grpc_service.proto
+
 lint: $(GPULIB) ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -77,4 +83,4 @@ vuln: ## look for known vulnerabilities (needs vuln.go.dev)
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test gpu fuzz bench kernels lint vuln clean
+.PHONY: help build run test gpu fuzz bench kernels proto lint vuln clean

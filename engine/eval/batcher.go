@@ -10,40 +10,76 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// ErrClosed answers requests that come after Close.
-var ErrClosed = errors.New("evaluate: batcher is closed")
+// Why a Batcher refuses a request at once.
+var (
+	ErrClosed = errors.New("evaluate: batcher is closed")
+	ErrFull   = errors.New("evaluate: too many rows wait already")
+	ErrLate   = errors.New("evaluate: the rows that wait would not leave time before the deadline")
+)
 
 // BatcherConfig says when a merged batch is sent.
 type BatcherConfig struct {
-	MaxRows  int           // rows of a full batch; larger requests travel alone. From 1.
-	MaxDelay time.Duration // how long the oldest request waits for company while the evaluator is busy
-	InFlight int           // batches under way at once, from 1
+	MaxRows   int           // rows of a full batch; larger requests travel alone. From 1.
+	MaxDelay  time.Duration // how long the oldest request waits for company while the evaluator is busy
+	InFlight  int           // batches under way at once, from 1
+	MaxQueued int           // rows that may wait; a request is refused rather than make them more. 0 is no bound.
+	OnBatch   func(Sent)    // unless nil, hears of each merged batch once it was answered; called concurrently
 }
+
+// Priority of a request. Those of a higher one are sent first, whatever their age.
+type Priority uint8
+
+// The priorities.
+const (
+	Normal Priority = iota
+	High
+	Low
+)
+
+// levels are the priorities in the order in which they are sent.
+var levels = [...]Priority{High, Normal, Low}
 
 // Why a batch was sent.
 type BatchReason uint8
 
-// The reasons. Idle: nothing was under way, so there was nothing to wait for.
+// The reasons. Idle: nothing was under way, so there was nothing to wait for. Deadline: a request had no more time to
+// wait for company.
 const (
 	Full BatchReason = iota
 	Delay
+	Deadline
 	Idle
-	reasons
+	BatchReasons // their number
 )
 
-func (r BatchReason) String() string { return [...]string{"full", "delay", "idle"}[r] }
+func (r BatchReason) String() string { return [...]string{"full", "delay", "deadline", "idle"}[r] }
+
+// Sent is a merged batch that was answered.
+type Sent struct {
+	Rows, Requests int
+	Reason         BatchReason
+	Took           time.Duration // of the evaluator
+	Err            error         // which each of the requests got
+}
 
 // BatcherStats count since the Batcher was made.
 type BatcherStats struct {
-	Batches [reasons]uint64 // merged batches sent, by reason
-	Rows    uint64          // rows in them
-	Dropped uint64          // requests whose context ended before their batch was formed
-	Failed  uint64          // merged batches that ended in an error, which each of their requests got
+	Batches [BatchReasons]uint64 // merged batches sent, by reason
+	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
+	Rows    uint64               // rows in them
+	Dropped uint64               // requests whose context ended before their batch was formed
+	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
+	Failed  uint64               // merged batches that ended in an error, which each of their requests got
+	Queued  int                  // rows that wait now
 }
 
+// Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
+type Timing struct{ Queued, Computed time.Duration }
+
 // Batcher merges small concurrent requests into larger batches for the evaluator behind it. Requests of different
-// rules never share a batch. A batch is formed in order of arrival and sent when it is full, when its oldest request
-// has waited MaxDelay, or at once while nothing is under way; requests cancelled by then are left out.
+// rules never share a batch. A batch is formed by priority, then in order of arrival, and sent when it is full, when a
+// request has waited MaxDelay or has a deadline that leaves no more time, or at once while nothing is under way;
+// requests cancelled by then take no part.
 type Batcher struct {
 	next   Evaluator
 	config BatcherConfig
@@ -54,30 +90,30 @@ type Batcher struct {
 	closed  bool
 	idle    sync.Cond // running == 0 and nothing queued; for Close
 	stats   BatcherStats
+	waiting [len(levels)]int // rows, by priority
+	pace    pace
 
 	merged sync.Pool // *Batch
 }
 
-// queue holds the requests of one game in order of arrival.
-type queue struct {
-	waiting []*request
-	rows    int // of all waiting, those cancelled included
-	timer   *time.Timer
-	overdue bool // the oldest has waited MaxDelay
-}
-
-// request is one call of Evaluate. mu guards batch while the caller may take it back.
+// request is one call of Submit. mu guards batch while the caller may take it back.
 type request struct {
+	rows     int
+	priority Priority
+	arrived  time.Time
+	deadline time.Time // zero where there is none
+	waiting  bool      // in a queue; guarded by the Batcher's mu
+
 	mu        sync.Mutex
 	batch     *Batch // nil once the caller is gone
-	rows      int
+	timing    Timing
 	delivered bool
 	done      chan error // receives once, unless the request was dropped
 }
 
 // NewBatcher wraps next. It panics on a config out of range, since that is never input.
 func NewBatcher(next Evaluator, c BatcherConfig) *Batcher {
-	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 {
+	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
 	}
 	b := &Batcher{next: next, config: c, queues: map[game.Rules]*queue{}}
@@ -93,40 +129,51 @@ func (b *Batcher) Stats() BatcherStats {
 	return b.stats
 }
 
-// Close refuses new requests, waits for those accepted, and returns.
+// Close refuses new requests, waits for those accepted, which are sent without delay, and returns.
 func (b *Batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	b.dispatch()
 	for b.running > 0 || len(b.queues) > 0 {
 		b.idle.Wait()
 	}
 }
 
-// Evaluate waits until the request's batch was answered, or ctx ends; then the batch is the caller's again at once.
+// Evaluate is Submit with normal priority.
 func (b *Batcher) Evaluate(ctx context.Context, batch *Batch) error {
+	_, err := b.Submit(ctx, batch, Normal)
+	return err
+}
+
+// Submit waits until the request's batch was answered, or ctx ends; then the batch is the caller's again at once. A
+// request that finds too many rows waiting is refused at once with ErrFull, or ErrLate where its deadline would pass
+// before they are answered.
+func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
 	if err := batch.Ready(ctx); err != nil {
-		return err
+		return Timing{}, err
 	}
 	if len(batch.Pos) == 0 {
-		return nil
+		return Timing{}, nil
 	}
-	r := &request{batch: batch, rows: len(batch.Pos), done: make(chan error, 1)}
+	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), waiting: true, done: make(chan error, 1)}
+	r.deadline, _ = ctx.Deadline()
 	if err := b.enqueue(r); err != nil {
-		return err
+		return Timing{}, err
 	}
 	select {
 	case err := <-r.done:
-		return err
+		return r.timing, err
 	case <-ctx.Done():
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.delivered {
-			return <-r.done
-		}
-		r.batch = nil
-		return fmt.Errorf("evaluate: %w", ctx.Err())
 	}
+	b.drop(r, batch.Board.Rules())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.delivered {
+		return r.timing, <-r.done
+	}
+	r.batch = nil
+	return Timing{}, fmt.Errorf("evaluate: %w", ctx.Err())
 }
 
 func (b *Batcher) enqueue(r *request) error {
@@ -135,152 +182,110 @@ func (b *Batcher) enqueue(r *request) error {
 	if b.closed {
 		return ErrClosed
 	}
+	if err := b.refuse(r); err != nil {
+		b.stats.Refused++
+		return err
+	}
 	rules := r.batch.Board.Rules()
 	q := b.queues[rules]
 	if q == nil {
 		q = &queue{}
 		b.queues[rules] = q
 	}
-	q.waiting = append(q.waiting, r)
+	q.levels[r.priority] = append(q.levels[r.priority], r)
 	q.rows += r.rows
-	if len(q.waiting) == 1 {
-		b.arm(rules, q)
-	}
+	b.stats.Queued += r.rows
+	b.waiting[r.priority] += r.rows
+	b.hurry(rules, q, r)
 	b.dispatch()
 	return nil
 }
 
-// arm starts the clock of the oldest request. b.mu is held.
-func (b *Batcher) arm(rules game.Rules, q *queue) {
-	q.overdue = b.config.MaxDelay == 0
-	if q.overdue {
+// refuse says why a request is not accepted, if it is not. A request that finds nobody waiting always is, whatever its
+// size, and the pace is asked only where batches are full, since small ones tell little of it. b.mu is held.
+func (b *Batcher) refuse(r *request) error {
+	queued := b.stats.Queued
+	if b.config.MaxQueued > 0 && queued > 0 && queued+r.rows > b.config.MaxQueued {
+		return fmt.Errorf("%w: %d of at most %d", ErrFull, queued, b.config.MaxQueued)
+	}
+	if r.deadline.IsZero() || queued < b.config.MaxRows {
+		return nil
+	}
+	ahead := r.rows
+	for _, p := range levels {
+		ahead += b.waiting[p]
+		if p == r.priority {
+			break
+		}
+	}
+	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left {
+		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// hurry makes the queue's clock go off in time for a request. b.mu is held.
+func (b *Batcher) hurry(rules game.Rules, q *queue, r *request) {
+	due, why := r.arrived.Add(b.config.MaxDelay), Delay
+	if last := r.deadline.Add(-2 * b.pace.batch); !r.deadline.IsZero() && last.Before(due) {
+		due, why = last, Deadline
+	}
+	if !q.due.IsZero() && !due.Before(q.due) {
 		return
 	}
-	q.timer = time.AfterFunc(b.config.MaxDelay, func() {
+	q.due, q.why = due, why
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if b.config.MaxDelay == 0 {
+		return
+	}
+	q.timer = time.AfterFunc(time.Until(due), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.queues[rules] == q {
-			q.overdue = true
 			b.dispatch()
 		}
 	})
 }
 
-// dispatch sends what may be sent. b.mu is held.
-func (b *Batcher) dispatch() {
-	for b.running < b.config.InFlight {
-		sent := false
-		for rules, q := range b.queues {
-			reason := Idle
-			switch {
-			case q.rows >= b.config.MaxRows:
-				reason = Full
-			case q.overdue:
-				reason = Delay
-			case b.running > 0:
-				continue
-			}
-			b.send(rules, q, reason)
-			sent = true
+// drop takes a request whose caller is gone off its queue, if it is still there.
+func (b *Batcher) drop(r *request, rules game.Rules) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.waiting {
+		return
+	}
+	q := b.queues[rules]
+	level := q.levels[r.priority]
+	for i := range level {
+		if level[i] == r {
+			q.levels[r.priority] = append(level[:i:i], level[i+1:]...)
 			break
 		}
-		if !sent {
-			return
-		}
+	}
+	b.took(q, r)
+	b.stats.Dropped++
+	if q.rows == 0 {
+		b.remove(rules, q)
 	}
 }
 
-// send takes the oldest requests that fit a batch off the queue and starts it. b.mu is held.
-func (b *Batcher) send(rules game.Rules, q *queue, reason BatchReason) {
-	n, rows := 0, 0
-	for n < len(q.waiting) && (n == 0 || rows+q.waiting[n].rows <= b.config.MaxRows) {
-		rows += q.waiting[n].rows
-		n++
-	}
-	requests := q.waiting[:n:n]
+// took counts a request that is no longer in its queue. b.mu is held.
+func (b *Batcher) took(q *queue, r *request) {
+	r.waiting = false
+	q.rows -= r.rows
+	b.stats.Queued -= r.rows
+	b.waiting[r.priority] -= r.rows
+}
+
+// remove ends an empty queue. b.mu is held.
+func (b *Batcher) remove(rules game.Rules, q *queue) {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	if n == len(q.waiting) {
-		delete(b.queues, rules)
-	} else {
-		// A fresh queue, so that a timer that fired meanwhile does not find it.
-		rest := &queue{waiting: q.waiting[n:], rows: q.rows - rows}
-		b.queues[rules] = rest
-		b.arm(rules, rest)
-	}
-	b.running++
-	go b.run(requests, reason)
-}
-
-// run evaluates one merged batch and hands out its answers.
-func (b *Batcher) run(requests []*request, reason BatchReason) {
-	m := b.merged.Get().(*Batch)
-	taken, dropped := gather(m, requests)
-	var err error
-	if len(taken) > 0 {
-		// The requests' own contexts end on their own; one that ends must not take the others' answers along.
-		err = b.next.Evaluate(context.Background(), m)
-	}
-	scatter(m, taken, err)
-	n := len(m.Pos)
-	b.merged.Put(m)
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.running--
-	b.stats.Dropped += uint64(dropped)
-	if len(taken) > 0 {
-		b.stats.Batches[reason]++
-		b.stats.Rows += uint64(n)
-		if err != nil {
-			b.stats.Failed++
-		}
-	}
-	b.dispatch()
+	delete(b.queues, rules)
 	if b.running == 0 && len(b.queues) == 0 {
 		b.idle.Broadcast()
-	}
-}
-
-// gather copies the positions of requests whose callers still wait into m.
-func gather(m *Batch, requests []*request) (taken []*request, dropped int) {
-	m.Pos = m.Pos[:0]
-	var board *game.Board
-	taken = requests[:0]
-	for _, r := range requests {
-		r.mu.Lock()
-		if r.batch == nil {
-			dropped++
-		} else {
-			board = r.batch.Board
-			m.Pos = append(m.Pos, r.batch.Pos...)
-			taken = append(taken, r)
-		}
-		r.mu.Unlock()
-	}
-	if board != nil {
-		m.Reset(board, len(m.Pos))
-	}
-	return taken, dropped
-}
-
-// scatter hands the answers, or the error, to the callers that still wait.
-func scatter(m *Batch, requests []*request, err error) {
-	at := 0
-	for _, r := range requests {
-		from := m.Slice(at, at+r.rows)
-		at += r.rows
-		r.mu.Lock()
-		if r.batch != nil {
-			if err == nil {
-				copy(r.batch.WDL, from.WDL)
-				copy(r.batch.Policy, from.Policy)
-				copy(r.batch.Source, from.Source)
-			}
-			r.delivered = true
-			r.done <- err
-		}
-		r.mu.Unlock()
 	}
 }

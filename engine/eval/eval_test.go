@@ -287,6 +287,117 @@ func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 	})
 }
 
+// held is a batcher whose evaluator waits until release is called, with a clock of synctest's.
+func held(t *testing.T, c eval.BatcherConfig) (b *eval.Batcher, stub *evaltest.Stub, ask func(ctx context.Context, n int, p eval.Priority, want error), release func()) {
+	busy := make(chan struct{})
+	stub = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		<-busy
+		return nil
+	}}
+	b = eval.NewBatcher(stub, c)
+	var wg sync.WaitGroup
+	ask = func(ctx context.Context, n int, p eval.Priority, want error) {
+		wg.Go(func() {
+			if _, err := b.Submit(ctx, batch(positions(1, n)...), p); !errors.Is(err, want) {
+				t.Errorf("%d rows: error %v, want %v", n, err, want)
+			}
+		})
+		synctest.Wait()
+	}
+	return b, stub, ask, func() { close(busy); wg.Wait(); b.Close() }
+}
+
+func TestBatcherPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1})
+		ask(t.Context(), 1, eval.Normal, nil) // under way
+		ask(t.Context(), 4, eval.Low, nil)
+		ask(t.Context(), 2, eval.Normal, nil)
+		ask(t.Context(), 3, eval.Normal, nil)
+		ask(t.Context(), 1, eval.High, nil)
+		release()
+		// High and the older normal one, the other normal one, low. Sizes tell them apart.
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 3, 3, 4}) {
+			t.Errorf("batches %v, want [1 3 3 4]", got)
+		}
+	})
+}
+
+func TestBatcherRefusesWhatCannotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 6})
+		ctx, cancel := context.WithCancel(t.Context())
+		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size
+		ask(ctx, 5, eval.Normal, context.Canceled)
+		ask(t.Context(), 1, eval.Normal, nil)
+		ask(t.Context(), 1, eval.High, eval.ErrFull)
+		if q := b.Stats().Queued; q != 6 {
+			t.Errorf("%d rows wait, want 6", q)
+		}
+		cancel() // makes room at once
+		synctest.Wait()
+		ask(t.Context(), 5, eval.Normal, nil)
+		release()
+		if got := stub.Sizes(); !slices.Equal(got, []int{9, 1, 5}) {
+			t.Errorf("batches %v, want [9 1 5]", got)
+		}
+		if s := b.Stats(); s.Refused != 1 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[0] != 1 || s.Sizes[3] != 1 || s.Sizes[4] != 1 {
+			t.Errorf("%+v, want 1 refused, 1 dropped, nothing waiting, and batches of 1, of 5 to 8 and of 9 to 16 rows", s)
+		}
+	})
+}
+
+// A batcher that has seen batches of 4 rows take 10 ms knows when a deadline cannot be kept, and sends a batch in time
+// for one that can.
+func TestBatcherDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var reasons []eval.BatchReason
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 2, OnBatch: func(s eval.Sent) {
+			if s.Took != 10*time.Millisecond {
+				t.Errorf("a batch took %v, want 10ms", s.Took)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			reasons = append(reasons, s.Reason)
+		}})
+		var wg sync.WaitGroup
+		ask := func(n int, timeout time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				start := time.Now()
+				timing, err := b.Submit(ctx, batch(positions(1, n)...), eval.Normal)
+				if !errors.Is(err, want) || err == nil && timing.Queued+timing.Computed != time.Since(start) {
+					t.Errorf("error %v, want %v; %+v in %v", err, want, timing, time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		for range 5 {
+			ask(4, time.Second, nil)
+			wg.Wait()
+		}
+		ask(4, time.Second, nil)                  // full, under way
+		ask(1, 25*time.Millisecond, nil)          // waits for company, but not longer than 5 ms
+		time.Sleep(16 * time.Millisecond)         // both were answered or are under way
+		ask(4, time.Second, nil)                  // full
+		ask(4, time.Second, nil)                  // waits
+		ask(4, time.Second, nil)                  // waits
+		ask(4, 20*time.Millisecond, eval.ErrLate) // 12 rows, 2 batches at once
+		ask(4, 50*time.Millisecond, nil)
+		wg.Wait()
+		b.Close()
+		if !slices.Contains(reasons, eval.Deadline) || slices.Contains(reasons, eval.Delay) {
+			t.Errorf("batches were sent for %v, want one for its deadline and none for the delay", reasons)
+		}
+	})
+}
+
 // Close must finish what was accepted, also while requests pour in for several games.
 func TestBatcherManyGames(t *testing.T) {
 	b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 32, MaxDelay: 50 * time.Microsecond, InFlight: 3})

@@ -1,0 +1,200 @@
+package eval
+
+import (
+	"context"
+	"math/bits"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// queue holds the requests of one game.
+type queue struct {
+	levels [len(levels)][]*request // by priority, each in order of arrival
+	rows   int
+	timer  *time.Timer
+	due    time.Time   // when it is sent at the latest
+	why    BatchReason // of due: Delay or Deadline
+}
+
+// pace foresees how long rows take, from the batches so far, of which the last count most.
+type pace struct {
+	time, rows float64       // decaying sums; time is divided by the batches that were under way together
+	batch      time.Duration // decaying mean of a batch's time
+}
+
+func (p *pace) add(rows, together int, took time.Duration) {
+	const keep = 0.9
+	p.time = keep*p.time + float64(took)/float64(together)
+	p.rows = keep*p.rows + float64(rows)
+	if p.batch == 0 {
+		p.batch = took
+	}
+	p.batch += (took - p.batch) / 10
+}
+
+// left is the time until so many rows are answered.
+func (p *pace) left(rows int) time.Duration {
+	if p.rows == 0 {
+		return 0
+	}
+	return time.Duration(p.time/p.rows*float64(rows)) + p.batch
+}
+
+// dispatch sends what may be sent, the queue with the most urgent request first. b.mu is held.
+func (b *Batcher) dispatch() {
+	for b.running < b.config.InFlight {
+		var best *queue
+		var rules game.Rules
+		var reason BatchReason
+		now := time.Now()
+		for r, q := range b.queues {
+			why := q.why
+			switch {
+			case q.rows >= b.config.MaxRows:
+				why = Full
+			case !now.Before(q.due), b.closed:
+			case b.running == 0:
+				why = Idle
+			default:
+				continue
+			}
+			if best == nil || q.before(best) {
+				best, rules, reason = q, r, why
+			}
+		}
+		if best == nil {
+			return
+		}
+		b.send(rules, best, reason)
+	}
+}
+
+// first is the request to send first.
+func (q *queue) first() *request {
+	for _, p := range levels {
+		if len(q.levels[p]) > 0 {
+			return q.levels[p][0]
+		}
+	}
+	return nil
+}
+
+// before orders queues by priority, then age, of their first requests.
+func (q *queue) before(other *queue) bool {
+	a, b := q.first(), other.first()
+	for _, p := range levels {
+		if a.priority == p || b.priority == p {
+			return a.priority == p && (b.priority != p || a.arrived.Before(b.arrived))
+		}
+	}
+	return false
+}
+
+// send takes the first requests that fit a batch off the queue and starts it. b.mu is held.
+func (b *Batcher) send(rules game.Rules, q *queue, reason BatchReason) {
+	var requests []*request
+	rows := 0
+	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
+		q.levels[r.priority] = q.levels[r.priority][1:]
+		b.took(q, r)
+		requests = append(requests, r)
+		rows += r.rows
+	}
+	b.running++
+	if q.rows == 0 {
+		b.remove(rules, q)
+	} else {
+		// A fresh queue, so that a timer that fired meanwhile does not find it.
+		if q.timer != nil {
+			q.timer.Stop()
+		}
+		rest := &queue{levels: q.levels, rows: q.rows}
+		b.queues[rules] = rest
+		for _, level := range rest.levels {
+			for _, r := range level {
+				b.hurry(rules, rest, r)
+			}
+		}
+	}
+	go b.run(requests, reason)
+}
+
+// run evaluates one merged batch and hands out its answers.
+func (b *Batcher) run(requests []*request, reason BatchReason) {
+	m := b.merged.Get().(*Batch)
+	start := time.Now()
+	taken := gather(m, requests, start)
+	dropped := len(requests) - len(taken)
+	var err error
+	if len(taken) > 0 {
+		// The requests' own contexts end on their own; one that ends must not take the others' answers along.
+		err = b.next.Evaluate(context.Background(), m)
+	}
+	took := time.Since(start)
+	rows := len(m.Pos)
+	scatter(m, taken, took, err)
+	b.merged.Put(m)
+	if len(taken) > 0 && b.config.OnBatch != nil {
+		b.config.OnBatch(Sent{rows, len(taken), reason, took, err})
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stats.Dropped += uint64(dropped)
+	if len(taken) > 0 {
+		b.stats.Batches[reason]++
+		b.stats.Sizes[min(bits.Len(uint(rows-1)), len(b.stats.Sizes)-1)]++
+		b.stats.Rows += uint64(rows)
+		b.pace.add(rows, b.running, took)
+		if err != nil {
+			b.stats.Failed++
+		}
+	}
+	b.running--
+	b.dispatch()
+	if b.running == 0 && len(b.queues) == 0 {
+		b.idle.Broadcast()
+	}
+}
+
+// gather copies the positions of requests whose callers still wait into m.
+func gather(m *Batch, requests []*request, now time.Time) (taken []*request) {
+	m.Pos = m.Pos[:0]
+	var board *game.Board
+	for _, r := range requests {
+		r.mu.Lock()
+		if r.batch != nil {
+			board = r.batch.Board
+			m.Pos = append(m.Pos, r.batch.Pos...)
+			r.timing.Queued = now.Sub(r.arrived)
+			taken = append(taken, r)
+		}
+		r.mu.Unlock()
+	}
+	if board != nil {
+		m.Reset(board, len(m.Pos))
+	}
+	return taken
+}
+
+// scatter hands the answers, or the error, to the callers that still wait.
+func scatter(m *Batch, requests []*request, took time.Duration, err error) {
+	at := 0
+	for _, r := range requests {
+		from := m.Slice(at, at+r.rows)
+		at += r.rows
+		r.mu.Lock()
+		if r.batch != nil {
+			if err == nil {
+				copy(r.batch.WDL, from.WDL)
+				copy(r.batch.Policy, from.Policy)
+				copy(r.batch.Source, from.Source)
+			}
+			r.timing.Computed = took
+			r.delivered = true
+			r.done <- err
+		}
+		r.mu.Unlock()
+	}
+}
