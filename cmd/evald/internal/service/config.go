@@ -1,0 +1,123 @@
+// Package service gives other programs the evaluator: the Open Inference Protocol (KServe v2) over gRPC and REST, as
+// Triton Inference Server speaks it.
+//
+// Requests of all transports become a call, are merged with others by an eval.Batcher, and each output that was asked
+// for goes back as one tensor. ARCHITECTURE.md says what the models' inputs and outputs are.
+package service
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Loaded is a model that is ready to evaluate.
+type Loaded struct {
+	Evaluator eval.Evaluator
+	Version   string // as replies give it
+	Platform  string // "evald_network" or "evald_heuristic"
+	Describe  string // how it computes, for people
+	InFlight  int    // batches that it takes at once; 0 is what Batching says
+}
+
+// Config is what a Server serves, and to whom.
+type Config struct {
+	Version string     // of the program
+	Rules   game.Rules // of the board that positions are on where the request names no other
+
+	Models     []string                          // served from the start; the model "search" searches with the first
+	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
+	Available  func() []string                   // names that may be loaded
+	Changed    func(name string) (any, error)    // what of a model's file tells that it changed; comparable. nil: nothing changes
+	Watch      time.Duration                     // how often Changed is asked; 0 is never
+	Repository bool                              // models may be loaded and unloaded by request
+	Batching   Batching
+	Search     Search
+	Cache      int // answers of networks that are kept; 0 is none
+	Limits     Limits
+
+	TLS    *tls.Config  // of both ports; nil is none
+	Tokens *Tokens      // who may call what; nil is everybody everything
+	Page   http.Handler // what the HTTP port answers outside of /v2; nil is nothing
+
+	Log    *slog.Logger
+	Traces trace.TracerProvider // nil: none are made
+
+	DrainDelay time.Duration // how long requests are still taken after readiness has ended
+	DrainTime  time.Duration // how long those under way may then take
+}
+
+// Batching is how requests are merged.
+type Batching struct {
+	MaxRows   int           // of a batch
+	MaxDelay  time.Duration // that a request waits for others while the evaluator is busy
+	MaxQueued int           // rows that wait; more are refused
+	InFlight  int           // batches under way at once
+}
+
+// Search is what a search may take.
+type Search struct {
+	Visits    int // of each position where the request does not say
+	MaxVisits int // that a request may ask for
+	MaxNodes  int // of all searches under way together, 32 bytes each
+}
+
+// Limits bound what one request can cost.
+type Limits struct {
+	Body        int           // bytes of a request, also after it was decompressed
+	Batch       int           // positions of a request
+	Requests    int           // under way at once, over both ports
+	Streams     int           // at once of one gRPC connection
+	Connections int           // to each port
+	Timeout     time.Duration // of a request that sets no shorter one
+	Receive     time.Duration // for a request to come whole
+}
+
+// Defaults for what is not given.
+var (
+	DefaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
+	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000, MaxNodes: 1 << 23}
+	DefaultLimits   = Limits{
+		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024,
+		Timeout: 30 * time.Second, Receive: 10 * time.Second,
+	}
+)
+
+func (c *Config) validate() error {
+	if len(c.Models) == 0 {
+		return fmt.Errorf("no model to serve")
+	}
+	for _, f := range []struct {
+		name     string
+		value    int64
+		min, max int64
+	}{
+		{"rows of a batch", int64(c.Batching.MaxRows), 1, 1 << 20},
+		{"batches in flight", int64(c.Batching.InFlight), 1, 1 << 10},
+		{"queued rows", int64(c.Batching.MaxQueued), 1, 1 << 30},
+		{"queue delay", int64(c.Batching.MaxDelay), 0, int64(time.Minute)},
+		{"visits", int64(c.Search.Visits), 1, int64(c.Search.MaxVisits)},
+		{"largest visits", int64(c.Search.MaxVisits), 1, 1 << 26},
+		{"search nodes", int64(c.Search.MaxNodes), 1, 1 << 32},
+		{"body bytes", int64(c.Limits.Body), 1 << 10, 1 << 30},
+		{"positions of a request", int64(c.Limits.Batch), 1, 1 << 20},
+		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
+		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
+		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
+		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
+		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
+		{"cache entries", int64(c.Cache), 0, 1 << 30},
+	} {
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("%s: %d, must be %d to %d", f.name, f.value, f.min, f.max)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Errors are gRPC's statuses in both transports; REST translates their codes.
+
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, args...)
+}
+
+// wrong gives an evaluator's error its code.
+func wrong(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.Internal
+	switch {
+	case errors.Is(err, eval.ErrFull), errors.Is(err, eval.ErrLate):
+		code = codes.ResourceExhausted
+	case errors.Is(err, eval.ErrClosed):
+		code = codes.Unavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.Error(code, err.Error())
+}
+
+// httpStatus is the REST status of a code.
+func httpStatus(c codes.Code) int {
+	switch c {
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unavailable, codes.Canceled:
+		return http.StatusServiceUnavailable
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case codes.Internal, codes.Unknown:
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}
+
+// reasons are how nv_inference_request_failure calls what went wrong.
+var reasons = [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}
+
+// reason is the index of an error's in reasons.
+func reason(err error) int {
+	switch status.Code(err) {
+	case codes.ResourceExhausted, codes.Unavailable:
+		return 0
+	case codes.Canceled, codes.DeadlineExceeded:
+		return 1
+	case codes.Internal:
+		return 2
+	}
+	return 3
+}

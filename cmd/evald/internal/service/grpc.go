@@ -1,0 +1,198 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+)
+
+// grpcService answers the protocol's calls.
+type grpcService struct {
+	kserve.UnimplementedGRPCInferenceServiceServer
+	*Server
+}
+
+func (s *Server) grpcServer() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.config.Limits.Body),
+		grpc.MaxConcurrentStreams(uint32(s.config.Limits.Streams)),
+		grpc.ConnectionTimeout(s.config.Limits.Receive),
+		grpc.MaxHeaderListSize(64 << 10),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.InTapHandle(s.admit),
+	}
+	if s.config.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.config.TLS)))
+	}
+	if s.config.Traces != nil {
+		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
+	}
+	g := grpc.NewServer(options...)
+	kserve.RegisterGRPCInferenceServiceServer(g, grpcService{Server: s})
+	healthpb.RegisterHealthServer(g, s.health)
+	reflection.Register(g)
+	return g
+}
+
+// admit looks at a call before its message is read: is its token good, and until when must it be over? A stream has no
+// end of its own.
+func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if err := s.config.Tokens.allowGRPC(info.FullMethodName, info.Header); err != nil {
+		return nil, err
+	}
+	switch info.FullMethodName {
+	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, healthpb.Health_Watch_FullMethodName:
+		return ctx, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
+	context.AfterFunc(ctx, cancel) // ctx ends with the call
+	return limited, nil
+}
+
+// setHealth says by the health protocol whether the server is ready. s.mu is held, or s not shared yet.
+func (s *Server) setHealth(ready bool) {
+	to := healthpb.HealthCheckResponse_NOT_SERVING
+	if ready {
+		to = healthpb.HealthCheckResponse_SERVING
+	}
+	for _, name := range []string{"", kserve.GRPCInferenceService_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, to)
+	}
+}
+
+func (s grpcService) ServerLive(context.Context, *kserve.ServerLiveRequest) (*kserve.ServerLiveResponse, error) {
+	return &kserve.ServerLiveResponse{Live: true}, nil
+}
+
+func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*kserve.ServerReadyResponse, error) {
+	return &kserve.ServerReadyResponse{Ready: s.Ready()}, nil
+}
+
+func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
+	_, err := s.models.find(r.Name, r.Version)
+	return &kserve.ModelReadyResponse{Ready: err == nil && s.Ready()}, nil
+}
+
+func (s grpcService) ServerMetadata(context.Context, *kserve.ServerMetadataRequest) (*kserve.ServerMetadataResponse, error) {
+	return s.serverMetadata(), nil
+}
+
+func (s grpcService) ModelMetadata(_ context.Context, r *kserve.ModelMetadataRequest) (*kserve.ModelMetadataResponse, error) {
+	return s.modelMetadata(r.Name, r.Version)
+}
+
+func (s grpcService) ModelConfig(_ context.Context, r *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
+	c, err := s.modelConfig(r.Name, r.Version)
+	return &kserve.ModelConfigResponse{Config: c}, err
+}
+
+func (s grpcService) ModelStatistics(_ context.Context, r *kserve.ModelStatisticsRequest) (*kserve.ModelStatisticsResponse, error) {
+	return s.modelStatistics(r.Name, r.Version)
+}
+
+func (s grpcService) RepositoryIndex(_ context.Context, r *kserve.RepositoryIndexRequest) (*kserve.RepositoryIndexResponse, error) {
+	return s.repositoryIndex(r.Ready)
+}
+
+func (s grpcService) RepositoryModelLoad(_ context.Context, r *kserve.RepositoryModelLoadRequest) (*kserve.RepositoryModelLoadResponse, error) {
+	return &kserve.RepositoryModelLoadResponse{}, s.repositoryLoad(r.ModelName, len(r.Parameters))
+}
+
+func (s grpcService) RepositoryModelUnload(_ context.Context, r *kserve.RepositoryModelUnloadRequest) (*kserve.RepositoryModelUnloadResponse, error) {
+	return &kserve.RepositoryModelUnloadResponse{}, s.repositoryUnload(r.ModelName)
+}
+
+func (s grpcService) ModelInfer(ctx context.Context, r *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
+	c, err := s.grpcCall(r)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.infer(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	return a.message(c.id), nil
+}
+
+// grpcCall is a call of a gRPC request; its input's values stay where the request has them.
+func (s *Server) grpcCall(r *kserve.ModelInferRequest) (call, error) {
+	c := call{model: r.ModelName, version: r.ModelVersion, id: r.Id, began: time.Now()}
+	for name, p := range r.Parameters {
+		if err := s.set(&c.parameters, name, parameter(p)); err != nil {
+			return c, err
+		}
+	}
+	if len(r.Inputs) != 1 {
+		return c, invalid("%d inputs, must be one: bitboards, planes or moves", len(r.Inputs))
+	}
+	in := r.Inputs[0]
+	c.input = tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
+	switch len(r.RawInputContents) {
+	case 0:
+		if err := c.input.fromContents(in.Contents); err != nil {
+			return c, err
+		}
+	case 1:
+		if in.Contents != nil {
+			return c, invalid("input %q: both contents and raw_input_contents", clip(in.Name))
+		}
+		c.input.raw = r.RawInputContents[0]
+	default:
+		return c, invalid("%d raw_input_contents for one input", len(r.RawInputContents))
+	}
+	for _, o := range r.Outputs {
+		if len(o.Parameters) > 0 {
+			for name := range o.Parameters {
+				if name != "binary_data" {
+					return c, status.Errorf(codes.Unimplemented, "output %q: parameter %q", clip(o.Name), clip(name))
+				}
+			}
+		}
+		c.outputs = append(c.outputs, o.Name)
+	}
+	return c, nil
+}
+
+func parameter(p *kserve.InferParameter) any {
+	switch v := p.GetParameterChoice().(type) {
+	case *kserve.InferParameter_BoolParam:
+		return v.BoolParam
+	case *kserve.InferParameter_Int64Param:
+		return v.Int64Param
+	case *kserve.InferParameter_StringParam:
+		return v.StringParam
+	case *kserve.InferParameter_DoubleParam:
+		return v.DoubleParam
+	case *kserve.InferParameter_Uint64Param:
+		return v.Uint64Param
+	}
+	return nil
+}
+
+// message is the answer as gRPC has it. Its memory is not pooled any more: the message is written after the call.
+func (a *answer) message(id string) *kserve.ModelInferResponse {
+	r := &kserve.ModelInferResponse{ModelName: a.model, ModelVersion: a.version, Id: id}
+	tensors := make([]kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))
+	r.Outputs = make([]*kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))
+	r.RawOutputContents = make([][]byte, len(a.outputs))
+	for i := range a.outputs {
+		o := &a.outputs[i]
+		tensors[i].Name, tensors[i].Datatype, tensors[i].Shape = o.name, o.datatype, o.shape
+		r.Outputs[i], r.RawOutputContents[i] = &tensors[i], o.raw
+	}
+	a.memory = nil
+	return r
+}

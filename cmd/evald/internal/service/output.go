@@ -1,0 +1,104 @@
+package service
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// The outputs, of which a request may name those that it wants. A is the number of actions of the board; all values are
+// for the side to move.
+//
+//	wdl       FP32 [N,3]    probabilities of win, draw and loss
+//	value     FP32 [N,1]    win less loss
+//	policy    FP32 [N,A]    probabilities of the moves
+//	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
+//	source    BYTES [N,1]   who answered: gpu, cpu, cache, terminal, or a heuristic
+//
+// and of a search
+//
+//	visits    INT32 [N,A]   of each move
+//	q         FP32 [N,A]    mean value of each move; 0 without visits
+const (
+	wdlOutput      = "wdl"
+	valueOutput    = "value"
+	policyOutput   = "policy"
+	gameoverOutput = "gameover"
+	sourceOutput   = "source"
+	visitsOutput   = "visits"
+	qOutput        = "q"
+)
+
+// outputTypes are the outputs' datatypes.
+var outputTypes = map[string]string{
+	wdlOutput: floatType, valueOutput: floatType, policyOutput: floatType, gameoverOutput: uint8Type, sourceOutput: bytesType,
+	visitsOutput: int32Type, qOutput: floatType,
+}
+
+var evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
+
+var searchedOutputs = append(slices.Clone(evaluatedOutputs), visitsOutput, qOutput)
+
+// width is how many values a row of an output has.
+func width(name string, board *game.Board) int {
+	switch name {
+	case wdlOutput:
+		return 3
+	case policyOutput, visitsOutput, qOutput:
+		return board.Actions()
+	}
+	return 1
+}
+
+// found is what a search found of each row's moves: [N,A] each.
+type found struct {
+	visits []int32
+	q      []float32
+}
+
+// room is about how many bytes an output of n rows takes.
+func room(name string, board *game.Board, n int) int {
+	if name == sourceOutput {
+		return 16 * n
+	}
+	return 4 * n * width(name, board)
+}
+
+// appendOutput writes an output's values.
+func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
+	switch name {
+	case wdlOutput:
+		return appendFloats(to, b.WDL)
+	case valueOutput:
+		for i := range b.Pos {
+			to = appendFloats(to, []float32{b.Value(i)})
+		}
+	case policyOutput:
+		return appendFloats(to, b.Policy)
+	case gameoverOutput:
+		for i, p := range b.Pos {
+			// An evaluator has answered by the rules where the game is over.
+			code := byte(0)
+			if b.Source[i] == eval.Terminal {
+				code = gameover[b.Board.Result(p)]
+			}
+			to = append(to, code)
+		}
+	case sourceOutput:
+		for _, s := range b.Source {
+			to = appendBytes(to, s.String())
+		}
+	case visitsOutput:
+		for _, v := range f.visits {
+			to = binary.LittleEndian.AppendUint32(to, uint32(v))
+		}
+	case qOutput:
+		return appendFloats(to, f.q)
+	}
+	return to
+}
+
+// gameover are the codes of results, as in training records.
+var gameover = [...]byte{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}

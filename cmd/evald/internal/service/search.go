@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// searchModel is the name under which the first model is searched with.
+const searchModel = "search"
+
+// search searches each position of a batch in a tree of its own and writes what was found into its rows. The leaves of
+// all searches share batches.
+func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (*found, error) {
+	visits := c.visits
+	if visits == 0 {
+		visits = s.config.Search.Visits
+	}
+	actions := b.Board.Actions()
+	nodes := (visits + 2) * (actions + 1) // of a tree: what a visit can add
+	if int64(nodes)*int64(len(b.Pos)) > int64(s.config.Search.MaxNodes) {
+		return nil, invalid("%d positions of %d visits take more than %d nodes: ask for fewer", len(b.Pos), visits, s.config.Search.MaxNodes)
+	}
+	all := int64(nodes * len(b.Pos))
+	if s.searching.Add(all) > int64(s.config.Search.MaxNodes) {
+		s.searching.Add(-all)
+		return nil, status.Errorf(codes.ResourceExhausted, "searches under way leave no room for %d positions of %d visits", len(b.Pos), visits)
+	}
+	defer s.searching.Add(-all)
+
+	start := time.Now()
+	config := mcts.DefaultConfig()
+	config.Visits, config.MaxNodes = visits, max(nodes, 1<<10)
+	var trees []*mcts.Tree
+	var rows []int
+	for i, p := range b.Pos {
+		if b.AnswerTerminal(i) {
+			continue
+		}
+		t, err := mcts.New(b.Board, config)
+		if err != nil {
+			return nil, err
+		}
+		t.Reset(p)
+		trees, rows = append(trees, t), append(rows, i)
+	}
+	if len(trees) > 0 {
+		limits := mcts.Limits{Visits: visits, Batch: min(s.config.Batching.MaxRows, len(trees))} // one leaf under way a tree
+		if err := mcts.Search(ctx, m.current.Load().leaves, trees, limits); err != nil {
+			return nil, fmt.Errorf("search: %w", err)
+		}
+	}
+	f := &found{make([]int32, actions*len(b.Pos)), make([]float32, actions*len(b.Pos))}
+	for k, i := range rows {
+		t := trees[k]
+		t.WDL(b.WDLRow(i))
+		t.Policy(b.PolicyRow(i), 1)
+		b.Source[i] = eval.Searched
+		for _, move := range t.Moves(nil) {
+			f.visits[i*actions+move.Action], f.q[i*actions+move.Action] = int32(move.Visits), float32(move.Q)
+		}
+	}
+	m.stats.answered(b.Source)
+	m.stats.batch(eval.Sent{Rows: len(b.Pos), Requests: 1, Reason: eval.Idle, Took: time.Since(start)})
+	return f, nil
+}

@@ -1,0 +1,262 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Server is the service. Its models are ready once it was made; Serve lets clients in.
+type Server struct {
+	config    Config
+	board     *game.Board
+	boards    boards
+	cache     *eval.Cache // nil: none
+	models    repository
+	searcher  *model
+	searching atomic.Int64 // nodes that searches under way may take
+
+	loading sync.Mutex // held while a model is made ready
+	number  uint64     // of generations so far; guarded by loading
+
+	health *health.Server
+
+	mu       sync.Mutex
+	state    state
+	requests int           // under way
+	ended    chan struct{} // closed when the state is draining; streams take no more then
+	quiet    sync.Cond     // requests == 0
+}
+
+// state is how far the server is.
+type state int
+
+const (
+	starting state = iota
+	ready          // for requests
+	notReady       // takes requests still, but asks for no more
+	draining       // takes no more, and answers those under way
+)
+
+// New makes the models ready. The error says which is not.
+func New(c Config) (*Server, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	board, err := game.NewBoard(c.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("serve: board: %w", err)
+	}
+	s := &Server{config: c, board: board, health: health.NewServer(), ended: make(chan struct{})}
+	s.quiet.L = &s.mu
+	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
+	if c.Cache > 0 {
+		s.cache = eval.NewCache(c.Cache)
+	}
+	s.searcher = &model{name: searchModel, searches: true}
+	for _, name := range c.Models {
+		if err := s.load(name); err != nil {
+			return nil, fmt.Errorf("serve: %s", status.Convert(err).Message())
+		}
+	}
+	s.models.models[searchModel] = s.searcher
+	s.setHealth(false)
+	return s, nil
+}
+
+// Listeners are the ports; one that is nil is not served.
+type Listeners struct {
+	HTTP, GRPC net.Listener
+	Metrics    net.Listener // plain HTTP
+	Profile    net.Listener // pprof, for this machine alone
+}
+
+// Serve lets clients in until ctx ends. Then readiness ends, after DrainDelay no more requests are taken, and Serve
+// returns when those taken were answered, or DrainTime has passed, which is an error.
+func (s *Server) Serve(ctx context.Context, l Listeners) error {
+	// Requests outlive ctx: they are answered.
+	base := context.WithoutCancel(ctx)
+	g := s.grpcServer()
+	web := s.httpServer(base, s.handler())
+	metrics := s.httpServer(base, s.metricsHandler())
+	profile := s.httpServer(base, profileHandler())
+	profile.WriteTimeout = 0 // a profile takes as long as was asked for
+
+	failed := make(chan error, 4)
+	serving := 0
+	serve := func(name string, l net.Listener, serve func(net.Listener) error) {
+		if l == nil {
+			return
+		}
+		serving++
+		l = netutil.LimitListener(l, s.config.Limits.Connections)
+		go func() {
+			err := serve(l)
+			if errors.Is(err, http.ErrServerClosed) {
+				err = nil
+			}
+			if err != nil {
+				err = fmt.Errorf("serve %s on %s: %w", name, l.Addr(), err)
+			}
+			failed <- err
+		}()
+	}
+	serve("gRPC", l.GRPC, g.Serve)
+	serve("HTTP", l.HTTP, func(l net.Listener) error {
+		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
+			return web.ServeTLS(l, "", "")
+		}
+		return web.Serve(l)
+	})
+	serve("metrics", l.Metrics, metrics.Serve)
+	serve("profiles", l.Profile, profile.Serve)
+
+	s.enterState(ready)
+	watching := s.startWatch(ctx)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		serving--
+	}
+	err = errors.Join(err, s.drain(g, web))
+	err = errors.Join(err, metrics.Close(), profile.Close())
+	for range serving {
+		err = errors.Join(err, <-failed)
+	}
+	<-watching
+	return err
+}
+
+// drain ends the service without dropping a request that was taken.
+func (s *Server) drain(g *grpc.Server, web *http.Server) error {
+	s.enterState(notReady)
+	s.config.Log.Info("not ready any more", "takes requests for", s.config.DrainDelay)
+	time.Sleep(s.config.DrainDelay)
+	s.enterState(draining)
+	s.mu.Lock()
+	s.config.Log.Info("takes no more requests", "under way", s.requests)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		g.GracefulStop()
+		close(stopped)
+	}()
+	err := web.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, web.Close())
+	}
+	// A client may keep a stream of another kind, such as a health watch, for ever: the answers alone are waited for.
+	answered := s.whenQuiet(ctx)
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+	case <-time.After(lingerTime):
+	}
+	g.Stop()
+	<-stopped
+	if err != nil || !answered {
+		return fmt.Errorf("serve: requests under way were not answered within %v", s.config.DrainTime)
+	}
+	s.config.Log.Info("all requests are answered")
+	return nil
+}
+
+// lingerTime is how long answers that were made may take to leave.
+const lingerTime = 5 * time.Second
+
+// whenQuiet waits until no request is under way, or ctx ends, which it reports as false.
+func (s *Server) whenQuiet(ctx context.Context) bool {
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.quiet.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.requests > 0 && ctx.Err() == nil {
+		s.quiet.Wait()
+	}
+	return s.requests == 0
+}
+
+func (s *Server) enterState(to state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = to
+	if to == draining {
+		close(s.ended)
+	}
+	s.setHealth(to == ready)
+}
+
+// Ready reports whether the server asks for requests.
+func (s *Server) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == ready
+}
+
+// enter counts a request in, or refuses it.
+func (s *Server) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == draining {
+		return errDraining
+	}
+	if s.requests >= s.config.Limits.Requests {
+		return status.Errorf(codes.ResourceExhausted, "%d requests are under way already", s.requests)
+	}
+	s.requests++
+	return nil
+}
+
+var errDraining = status.Error(codes.Unavailable, "the server is shutting down")
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests--; s.requests == 0 {
+		s.quiet.Broadcast()
+	}
+}
+
+// startWatch looks for changed model files until ctx ends; the channel is closed then.
+func (s *Server) startWatch(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	if s.config.Watch <= 0 || s.config.Changed == nil {
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(s.config.Watch)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.watch()
+			}
+		}
+	}()
+	return done
+}

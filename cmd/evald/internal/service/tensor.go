@@ -1,0 +1,111 @@
+package service
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+)
+
+// Datatypes, as the protocol calls them, with the bytes of one value; BYTES has its length before each.
+const (
+	uint8Type  = "UINT8"
+	int32Type  = "INT32"
+	uint64Type = "UINT64"
+	floatType  = "FP32"
+	bytesType  = "BYTES"
+)
+
+// tensor is an input or an output: values in row-major order, little-endian; those of BYTES each behind its length in
+// four bytes.
+type tensor struct {
+	name     string
+	datatype string
+	shape    []int64
+	raw      []byte
+}
+
+// values is how many values the shape has, at most max.
+func (t *tensor) values(max int) (int, error) {
+	n := 1
+	for _, d := range t.shape {
+		if d < 0 {
+			return 0, invalid("input %q: shape %v: sizes must not be negative", t.name, t.shape)
+		}
+		if d > int64(max) || n*int(d) > max {
+			return 0, invalid("input %q: shape %v has more than %d values", t.name, t.shape, max)
+		}
+		n *= int(d)
+	}
+	return n, nil
+}
+
+// fromContents makes raw of the values in a typed list, as gRPC has them beside raw_input_contents.
+func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
+	if c == nil {
+		return invalid("input %q: neither contents nor raw_input_contents", t.name)
+	}
+	n, err := t.values(math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	have := 0
+	switch t.datatype {
+	case floatType:
+		if have = len(c.Fp32Contents); have == n {
+			t.raw = appendFloats(make([]byte, 0, 4*n), c.Fp32Contents)
+		}
+	case uint64Type:
+		if have = len(c.Uint64Contents); have == n {
+			t.raw = make([]byte, 0, 8*n)
+			for _, x := range c.Uint64Contents {
+				t.raw = binary.LittleEndian.AppendUint64(t.raw, x)
+			}
+		}
+	case bytesType:
+		if have = len(c.BytesContents); have == n {
+			for _, x := range c.BytesContents {
+				t.raw = appendBytes(t.raw, x)
+			}
+		}
+	default:
+		return nil // the input's own check names the datatype that it wants
+	}
+	if have != n {
+		return invalid("input %q: %d values of %s for shape %v, want %d", t.name, have, t.datatype, t.shape, n)
+	}
+	return nil
+}
+
+func appendFloats(to []byte, values []float32) []byte {
+	for _, x := range values {
+		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(x))
+	}
+	return to
+}
+
+func appendBytes[T string | []byte](to []byte, value T) []byte {
+	return append(binary.LittleEndian.AppendUint32(to, uint32(len(value))), value...)
+}
+
+// cutBytes cuts the first value off those of BYTES.
+func cutBytes(raw []byte) (value, rest []byte, ok bool) {
+	if len(raw) < 4 {
+		return nil, nil, false
+	}
+	n := uint64(binary.LittleEndian.Uint32(raw))
+	if n > uint64(len(raw)-4) {
+		return nil, nil, false
+	}
+	return raw[4 : 4+n], raw[4+n:], true
+}
+
+// clip shortens a text that came from outside, for an error.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = s[:most] + ".."
+	}
+	return strings.ToValidUTF8(s, "?")
+}

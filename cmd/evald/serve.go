@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/models"
+)
+
+// serveCmd is `evald serve`.
+type serveCmd struct {
+	Backend string   `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
+	Model   []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
+	Board   string   `default:"7x6x4" help:"The board of positions whose request names no other."`
+
+	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where REST and the page are; empty is nowhere. :8000 is every address of this machine. (${default})"`
+	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Where gRPC is. (${default})"`
+	Metrics string `default:"127.0.0.1:8002" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics. (${default})"`
+	Pprof   string `placeholder:"HOST:PORT" help:"Where profiles are; an address of this machine's own, such as 127.0.0.1:6060."`
+
+	MaxBatch int           `default:"256" help:"Rows of a batch that requests are merged into."`
+	MaxDelay time.Duration `default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
+	MaxQueue int           `default:"16384" help:"Rows that wait at most; requests beyond are refused."`
+	Cache    int           `default:"0" help:"Answers of networks to keep; 0 is none."`
+
+	Visits     int           `default:"800" help:"Visits of a search whose request does not say."`
+	MaxVisits  int           `default:"100000" help:"Visits that a request may ask for."`
+	Body       int           `default:"8388608" help:"Bytes of a request at most."`
+	Rows       int           `default:"4096" help:"Positions of a request at most."`
+	Requests   int           `default:"4096" help:"Requests under way at most."`
+	Streams    int           `default:"1024" help:"Requests under way of one gRPC connection at most."`
+	Timeout    time.Duration `default:"30s" help:"Time of a request that sets no shorter one."`
+	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
+	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
+
+	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
+	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
+
+	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
+	TLSKey      string `name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
+	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody."`
+
+	Log      string `enum:"text,json" default:"text" help:"Form of the log on standard error: ${enum}."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
+}
+
+// Run serves until it is interrupted, and then answers what it has taken.
+func (c *serveCmd) Run(ctx context.Context, s streams) error {
+	log := c.logger(s.err)
+	config, err := c.config(log, s.err)
+	if err != nil {
+		return err
+	}
+	traces, err := service.Traces(ctx, config.Version)
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	if traces != nil {
+		config.Traces = traces
+		defer func() {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if err := traces.Shutdown(last); err != nil {
+				log.Warn("the last traces were not sent", "error", err)
+			}
+		}()
+	}
+	server, err := service.New(config)
+	if err != nil {
+		return err
+	}
+	l, err := c.listen()
+	if err != nil {
+		return err
+	}
+	log.Info("configuration", c.effective(l)...)
+
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				server.Reload()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return server.Serve(ctx, l)
+}
+
+func (c *serveCmd) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
+	options := &slog.HandlerOptions{Level: level}
+	if c.Log == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// effective is the configuration as it holds, without secrets.
+func (c *serveCmd) effective(l service.Listeners) []any {
+	address := func(l net.Listener) string {
+		if l == nil {
+			return ""
+		}
+		return l.Addr().String()
+	}
+	return []any{
+		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
+		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
+		"backend", c.Backend, "models", c.Model, "board", c.Board, "repository", c.Repository, "watch", c.Watch,
+		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
+		"visits", c.Visits, "max_visits", c.MaxVisits,
+		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
+		"drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
+		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
+	}
+}
+
+func (c *serveCmd) config(log *slog.Logger, notes io.Writer) (service.Config, error) {
+	rules, err := game.ParseRules(c.Board)
+	if err != nil {
+		return service.Config{}, fmt.Errorf("--board: %w", err)
+	}
+	served, err := c.served(notes)
+	if err != nil {
+		return service.Config{}, err
+	}
+	limits := service.DefaultLimits
+	limits.Body, limits.Batch, limits.Requests, limits.Streams, limits.Timeout = c.Body, c.Rows, c.Requests, c.Streams, c.Timeout
+	config := service.Config{
+		Version: version(), Rules: rules,
+		Models: served.names, Load: served.load, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
+		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue, InFlight: service.DefaultBatching.InFlight},
+		Search:   service.Search{Visits: c.Visits, MaxVisits: c.MaxVisits, MaxNodes: service.DefaultSearch.MaxNodes},
+		Cache:    c.Cache, Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
+	}
+	if c.TLSCert != "" || c.TLSKey != "" || c.TLSClientCA != "" {
+		if config.TLS, err = service.LoadTLS(c.TLSCert, c.TLSKey, c.TLSClientCA); err != nil {
+			return service.Config{}, fmt.Errorf("--tls-cert: %w", err)
+		}
+	}
+	if c.Tokens != "" {
+		f, err := os.Open(c.Tokens)
+		if err != nil {
+			return service.Config{}, fmt.Errorf("--tokens: %w", err)
+		}
+		defer f.Close()
+		if config.Tokens, err = service.ReadTokens(f); err != nil {
+			return service.Config{}, fmt.Errorf("--tokens %s: %w", c.Tokens, err)
+		}
+	}
+	return config, nil
+}
+
+// listen opens the ports.
+func (c *serveCmd) listen() (l service.Listeners, err error) {
+	if c.Pprof != "" {
+		host, _, err := net.SplitHostPort(c.Pprof)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return l, fmt.Errorf("--pprof %s: must be an address of this machine's own, such as 127.0.0.1:6060", c.Pprof)
+		}
+	}
+	for _, port := range []struct {
+		flag, address string
+		to            *net.Listener
+	}{{"http", c.HTTP, &l.HTTP}, {"grpc", c.GRPC, &l.GRPC}, {"metrics", c.Metrics, &l.Metrics}, {"pprof", c.Pprof, &l.Profile}} {
+		if port.address == "" {
+			continue
+		}
+		opened, err := net.Listen("tcp", port.address)
+		if err != nil {
+			for _, other := range []net.Listener{l.HTTP, l.GRPC, l.Metrics} {
+				if other != nil {
+					other.Close()
+				}
+			}
+			return service.Listeners{}, fmt.Errorf("--%s %s: %w", port.flag, port.address, err)
+		}
+		*port.to = opened
+	}
+	return l, nil
+}
+
+// served are the models of the command line and where each is.
+type served struct {
+	names   []string
+	backend string
+	refs    map[string]string // name -> as given; "" for a heuristic
+}
+
+func (c *serveCmd) served(notes io.Writer) (*served, error) {
+	s := &served{backend: c.Backend, refs: map[string]string{}}
+	refs := c.Model
+	if len(refs) == 0 {
+		refs = []string{""}
+	}
+	for _, ref := range refs {
+		choice, err := backend{Backend: c.Backend, Model: ref}.choose(notes)
+		if err != nil {
+			return nil, err
+		}
+		name, _, _ := strings.Cut(choice.model, "@")
+		if _, twice := s.refs[name]; twice {
+			return nil, fmt.Errorf("--model: two models are called %s", name)
+		}
+		s.names = append(s.names, name)
+		s.refs[name] = ref
+	}
+	return s, nil
+}
+
+// load makes a model of the command line ready, or one of a name that clients may ask for: never a file's.
+func (s *served) load(name string) (service.Loaded, error) {
+	from := backend{Backend: s.backend, Model: name}
+	ref, given := s.refs[name]
+	if _, isHeuristic := heuristic.Named(name); given {
+		from.Model = ref
+	} else if isHeuristic {
+		from = backend{Backend: name}
+	} else if _, ok, err := findModel(name); err != nil || !ok {
+		return service.Loaded{}, errors.Join(err, fmt.Errorf("there is no model of that name: %v", loadable()))
+	}
+	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
+		from.Backend = "auto"
+	}
+	choice, err := from.choose(io.Discard) // what there is to say was said at the start
+	if err != nil {
+		return service.Loaded{}, err
+	}
+	l := service.Loaded{Evaluator: choice.Evaluator, Version: "1", Platform: service.HeuristicPlatform, Describe: choice.describe(), InFlight: max(2, runtime.GOMAXPROCS(0))}
+	if _, version, ok := strings.Cut(choice.model, "@"); ok {
+		l.Version = version
+	}
+	if choice.network != nil {
+		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
+	}
+	return l, nil
+}
+
+// changed tells one state of a model's file from another.
+func (s *served) changed(name string) (any, error) {
+	ref := s.refs[name]
+	if ref == "" {
+		ref = name
+	}
+	if _, ok := heuristic.Named(name); ok {
+		return nil, nil
+	}
+	if m, ok, err := findModel(ref); ok || err != nil {
+		return m.Ref(), err
+	}
+	info, err := os.Stat(ref)
+	if err != nil {
+		return nil, err
+	}
+	type state struct {
+		at   time.Time
+		size int64
+	}
+	return state{info.ModTime(), info.Size()}, nil
+}
+
+// loadable are the names that clients may load: shipped networks, the user's own, and heuristics.
+func loadable() []string {
+	names := models.Names()
+	if store, err := userStore(); err == nil {
+		entries, _ := store.List()
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+	}
+	for _, s := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
+		names = append(names, s.String())
+	}
+	return names
+}
