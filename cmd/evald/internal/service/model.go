@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,9 +59,9 @@ func (m *model) outputs() []string {
 
 // generation makes a model ready that was loaded; number tells it from those of the same name before.
 func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
-	e := eval.Evaluator(checked{l.Evaluator, &m.stats})
+	e := eval.Evaluator(checked{l.Evaluator, &m.stats, s.config.Log})
 	if s.cache != nil && l.Platform == NetworkPlatform {
-		e = checked{s.cache.For(fmt.Sprintf("%s %d", m.name, number), l.Evaluator), &m.stats}
+		e = checked{s.cache.For(fmt.Sprintf("%s %d", m.name, number), l.Evaluator), &m.stats, s.config.Log}
 	}
 	c := eval.BatcherConfig{
 		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
@@ -80,9 +82,16 @@ const (
 type checked struct {
 	eval.Evaluator
 	stats *stats
+	log   *slog.Logger
 }
 
-func (c checked) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (c checked) Evaluate(ctx context.Context, b *eval.Batch) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // it is in a goroutine of the batcher's, where it would end the program
+			c.log.Error("an evaluator ended in a fault", "fault", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("evaluate: the evaluator ended in a fault, which is logged")
+		}
+	}()
 	if err := c.Evaluator.Evaluate(ctx, b); err != nil {
 		return err
 	}

@@ -1,0 +1,129 @@
+// Package client evaluates positions on a running evald serve.
+//
+//	c, err := client.Dial("127.0.0.1:8001", "bitsquares", grpc.WithTransportCredentials(insecure.NewCredentials()))
+//	..
+//	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // of the empty board
+//	err = c.Evaluate(ctx, b)
+//	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
+//
+// A Client is an eval.Evaluator: what takes one, a search for instance, can use another machine's.
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"google.golang.org/grpc"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Client asks one model of one server. It is safe for concurrent use.
+type Client struct {
+	conn  *grpc.ClientConn
+	api   kserve.GRPCInferenceServiceClient
+	model string
+}
+
+// Dial is a client of the model of that name, on the server at HOST:PORT. It connects when it is first used. How, with
+// TLS or without, is for the options to say.
+func Dial(address, model string, options ...grpc.DialOption) (*Client, error) {
+	conn, err := grpc.NewClient(address, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn, kserve.NewGRPCInferenceServiceClient(conn), model}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// wants are the outputs that a batch has room for.
+var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
+
+// Evaluate implements eval.Evaluator. Errors of the server wrap gRPC's status: ResourceExhausted where it has too much to
+// do, Unavailable where it is shutting down; both say that the same request may succeed later.
+func (c *Client) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	if len(b.Pos) == 0 {
+		return nil
+	}
+	rules, width := b.Board.Rules().String(), int64(2)
+	if b.Board.Wide() {
+		width = 4
+	}
+	r, err := c.api.ModelInfer(ctx, &kserve.ModelInferRequest{
+		ModelName:        c.model,
+		Parameters:       map[string]*kserve.InferParameter{"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}}},
+		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(len(b.Pos)), width}}},
+		Outputs:          wants,
+		RawInputContents: [][]byte{Bitboards(b.Board, b.Pos)},
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("evaluate: %w: %w", ctx.Err(), err)
+		}
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	if len(r.RawOutputContents) != len(wants) {
+		return fmt.Errorf("evaluate: %d outputs came, want %d", len(r.RawOutputContents), len(wants))
+	}
+	if err := floats(b.WDL, r.RawOutputContents[0]); err != nil {
+		return fmt.Errorf("evaluate: wdl: %w", err)
+	}
+	if err := floats(b.Policy, r.RawOutputContents[1]); err != nil {
+		return fmt.Errorf("evaluate: policy: %w", err)
+	}
+	return sources(b.Source, r.RawOutputContents[2])
+}
+
+// Bitboards are positions as the input "bitboards" takes them: [N,2] words, or [N,4] on a wide board.
+func Bitboards(board *game.Board, pos []game.Position) []byte {
+	raw := make([]byte, 0, 32*len(pos))
+	for _, p := range pos {
+		raw = binary.LittleEndian.AppendUint64(raw, p.Own.Lo)
+		if board.Wide() {
+			raw = binary.LittleEndian.AppendUint64(raw, p.Own.Hi)
+		}
+		raw = binary.LittleEndian.AppendUint64(raw, p.All.Lo)
+		if board.Wide() {
+			raw = binary.LittleEndian.AppendUint64(raw, p.All.Hi)
+		}
+	}
+	return raw
+}
+
+func floats(to []float32, raw []byte) error {
+	if len(raw) != 4*len(to) {
+		return fmt.Errorf("%d bytes came, want %d", len(raw), 4*len(to))
+	}
+	for i := range to {
+		to[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return nil
+}
+
+// sources reads names, each behind its length in four bytes.
+func sources(to []eval.Source, raw []byte) error {
+	for i := range to {
+		if len(raw) < 4 || uint64(len(raw)-4) < uint64(binary.LittleEndian.Uint32(raw)) {
+			return fmt.Errorf("evaluate: source: %d rows came, want %d", i, len(to))
+		}
+		n := binary.LittleEndian.Uint32(raw)
+		name := string(raw[4 : 4+n])
+		raw = raw[4+n:]
+		to[i] = eval.None
+		for s := eval.None; s <= eval.Solved; s++ {
+			if s.String() == name {
+				to[i] = s
+			}
+		}
+	}
+	return nil
+}

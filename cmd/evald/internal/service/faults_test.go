@@ -1,0 +1,376 @@
+package service
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// gate is a stub that holds batches until it is opened.
+func gate() (stub *evaltest.Stub, entered chan struct{}, open func()) {
+	held := make(chan struct{})
+	entered = make(chan struct{}, 1024)
+	stub = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		entered <- struct{}{}
+		<-held
+		return nil
+	}}
+	return stub, entered, sync.OnceFunc(func() { close(held) })
+}
+
+// What cannot wait is refused at once, with a code that says to come back, and the others are answered.
+func TestOverload(t *testing.T) {
+	stub, entered, open := gate()
+	defer open()
+	c := testConfig(stub)
+	c.Batching.MaxQueued, c.Batching.InFlight, c.Limits.Requests = 8, 1, 4
+	s := serve(t, c)
+	api := s.dial(t)
+	results := make(chan error, 8)
+	ask := func(rows int) {
+		go func() {
+			_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, rows, true)...))
+			results <- err
+		}()
+	}
+	ask(1)
+	<-entered // one is under way
+	ask(6)
+	waitFor(t, "6 rows to wait", func() bool { return s.models.models["stub"].current.Load().batcher.Stats().Queued == 6 })
+	ask(3) // would make them 9
+	if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "6 of at most 8") {
+		t.Errorf("over the queue: %v", err)
+	}
+	reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[3],"data":["4","44","4"]}]}`))
+	if reply.StatusCode != http.StatusTooManyRequests || reply.Header.Get("Retry-After") != "1" {
+		t.Errorf("over the queue: %d %s, Retry-After %q", reply.StatusCode, text, reply.Header.Get("Retry-After"))
+	}
+	ask(1)
+	ask(1)
+	waitFor(t, "4 requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 4 })
+	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
+		t.Errorf("over the requests: %v", err)
+	}
+	open()
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Errorf("what was accepted: %v", err)
+		}
+	}
+}
+
+// waitFor polls for what is about to happen in another goroutine.
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// When the server is told to end, it says so, answers what it has taken, and takes no more.
+func TestDrain(t *testing.T) {
+	stub, entered, open := gate()
+	defer open()
+	c := testConfig(stub)
+	c.Batching.InFlight = 1
+	s := serve(t, c)
+	api := s.dial(t)
+	stream, err := api.ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pos := gametest.Positions(gametest.Rand(3), connect4, 4, true)
+	if err := stream.Send(bitboardRequest(connect4, pos...)); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	const n = 20
+	results := make(chan error, 2*n)
+	for range n {
+		go func() {
+			got, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+			if err == nil && len(got.RawOutputContents[0]) != 12*len(pos) {
+				err = fmt.Errorf("%d bytes of wdl", len(got.RawOutputContents[0]))
+			}
+			results <- err
+		}()
+		go func() {
+			reply, err := http.Post(s.rest+inferPath, "", strings.NewReader(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["4"]}]}`))
+			if err == nil {
+				_, err = io.Copy(io.Discard, reply.Body)
+				reply.Body.Close()
+				if reply.StatusCode != http.StatusOK {
+					err = fmt.Errorf("status %d", reply.StatusCode)
+				}
+			}
+			results <- err
+		}()
+	}
+	waitFor(t, "all requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 2*n+1 })
+	s.stop()
+	waitFor(t, "the end of readiness", func() bool { return !s.Ready() })
+	waitFor(t, "refusals", func() bool {
+		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+		return status.Code(err) == codes.Unavailable
+	})
+	select {
+	case err := <-s.ended:
+		t.Fatalf("the server ended with %v while requests were under way", err)
+	default:
+	}
+	open()
+	for range 2 * n {
+		if err := <-results; err != nil {
+			t.Errorf("a request that was taken: %v", err)
+		}
+	}
+	if got, err := stream.Recv(); err != nil || got.ErrorMessage != "" || len(got.InferResponse.RawOutputContents[0]) != 48 {
+		t.Errorf("the stream's request: %v, %v", got, err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream's end: %v, want Unavailable", err)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+	s.ended <- nil
+}
+
+// Requests that outlast DrainTime are given up, and the end says so.
+func TestDrainHasAnEnd(t *testing.T) {
+	stub, entered, open := gate()
+	defer open()
+	c := testConfig(stub)
+	c.DrainTime = 50 * time.Millisecond
+	s := serve(t, c)
+	api := s.dial(t)
+	result := make(chan error, 1)
+	go func() {
+		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
+		result <- err
+	}()
+	<-entered
+	s.stop()
+	time.AfterFunc(time.Second, open) // g.Stop waits for the handler
+	if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "within 50ms") {
+		t.Errorf("%v, want an error", err)
+	}
+	if err := <-result; status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled {
+		t.Errorf("the request: %v", err)
+	}
+	s.ended <- nil
+}
+
+// Reloads under load: every reply is wholly of one of the two models, none is lost, and what was loaded last answers.
+func TestReload(t *testing.T) {
+	reloads := 200
+	var generation atomic.Int64
+	answering := func(n int64) eval.Evaluator { // the answer to everything is the generation
+		return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
+			for i := range b.WDL {
+				b.WDL[i] = float32(n)
+			}
+		}}
+	}
+	c := testConfig(nil)
+	c.Cache = 1 << 10
+	c.Load = func(string) (Loaded, error) {
+		n := generation.Add(1)
+		return Loaded{Evaluator: answering(n), Version: "1", Platform: NetworkPlatform}, nil
+	}
+	s := serve(t, c)
+	api := s.dial(t)
+	pos := gametest.Positions(gametest.Rand(3), connect4, 16, true)
+	stop := make(chan struct{})
+	var replies atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for last := float32(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, pos...))
+				if err != nil {
+					t.Errorf("lost: %v", err)
+					return
+				}
+				wdl := r.RawOutputContents[0]
+				for i := 4; i < len(wdl); i += 4 {
+					if !bytes.Equal(wdl[i:i+4], wdl[:4]) {
+						t.Errorf("a reply of two models: %v", wdl)
+						return
+					}
+				}
+				now := floatAt(wdl)
+				if now < last || now < 1 || now > float32(generation.Load()) {
+					t.Errorf("model %v answered after %v", now, last)
+					return
+				}
+				last = now
+				replies.Add(1)
+			}
+		})
+	}
+	for range reloads {
+		before := replies.Load()
+		s.Reload()
+		if !t.Failed() {
+			waitFor(t, "a reply", func() bool { return replies.Load() > before || t.Failed() })
+		}
+	}
+	close(stop)
+	wg.Wait()
+	r, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+	if err != nil || floatAt(r.RawOutputContents[0]) != float32(reloads+1) {
+		t.Errorf("%v answers in the end, %v; want %d", r, err, reloads+1)
+	}
+}
+
+func floatAt(raw []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw)) }
+
+// A changed file is loaded; one that cannot be loaded leaves the old model in place.
+func TestWatch(t *testing.T) {
+	var state atomic.Int64
+	loads := make(chan int64, 10)
+	c := testConfig(nil)
+	c.Changed = func(string) (any, error) { return state.Load(), nil }
+	c.Load = func(string) (Loaded, error) {
+		n := state.Load()
+		loads <- n
+		if n == 1 {
+			return Loaded{}, fmt.Errorf("torn")
+		}
+		return Loaded{Evaluator: &evaltest.Stub{Source: eval.CPU}, Version: fmt.Sprint(n)}, nil
+	}
+	c.Watch = time.Millisecond
+	s := serve(t, c)
+	for n := range int64(3) {
+		state.Store(n)
+		if got := <-loads; got != n {
+			t.Errorf("state %d was loaded, want %d", got, n)
+		}
+		if n == 1 {
+			if _, err := s.models.find("stub", "0"); err != nil {
+				t.Errorf("after a load that failed: %v", err)
+			}
+		}
+	}
+	waitFor(t, "version 2", func() bool { _, err := s.models.find("stub", "2"); return err == nil })
+}
+
+// Clients that are slow, silent, gone or torn cost their own connection alone.
+func TestFaultyClients(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Limits.Receive, c.Limits.Timeout = 100*time.Millisecond, 100*time.Millisecond
+	s := serve(t, c)
+	api := s.dial(t)
+	check := func(after string) {
+		t.Helper()
+		if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+			t.Errorf("after %s: %v", after, err)
+		}
+	}
+	restAddress := strings.TrimPrefix(s.rest, "http://")
+	const infer = "POST " + inferPath + " HTTP/1.1\r\nHost: x\r\n"
+	for name, f := range map[string]struct{ address, text string }{
+		"silence, REST":           {restAddress, ""},
+		"half a header":           {restAddress, "POST /v2/mod"},
+		"half a body":             {restAddress, infer + "Content-Length: 100\r\n\r\n{\"inputs\":"},
+		"a body that never comes": {restAddress, infer + "Content-Length: 8000000\r\n\r\n"},
+		"garbage, REST":           {restAddress, "\x16\x03\x01\x00\xff garbage\r\n\r\n"},
+		"a huge length":           {restAddress, infer + "Content-Length: 99999999999999\r\n\r\nx"},
+		"a negative chunk":        {restAddress, infer + "Transfer-Encoding: chunked\r\n\r\n-1\r\n"},
+		"silence, gRPC":           {s.grpc, ""},
+		"garbage, gRPC":           {s.grpc, "GET / HTTP/1.0\r\n\r\n"},
+		"preface alone":           {s.grpc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+		"half a frame":            {s.grpc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01"},
+	} {
+		conn, err := net.Dial("tcp", f.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, f.text); err != nil {
+			t.Fatal(err)
+		}
+		check(name)
+		// The server ends the connection by itself, but for an HTTP/2 one that is merely quiet.
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); err != nil && name != "preface alone" && name != "half a frame" && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%s: %v, want the connection's end", name, err)
+		}
+		conn.Close()
+	}
+	// A call whose message does not come ends by itself.
+	stream, err := api.ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.CloseSend()
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		if _, err := api.ModelInfer(ctx, bitboardRequest(connect4, make([]game.Position, 1000)...)); err != nil && status.Code(err) != codes.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+	}
+	check("cancelled calls")
+	waitFor(t, "all requests to end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 0 })
+}
+
+// Little that becomes much is refused, over both transports.
+func TestDecompression(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	small := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
+	bomb := append(slices.Clone(small[:len(small)-1]), bytes.Repeat([]byte(" "), 64<<20)...)
+	for encoding, compress := range map[string]func(io.Writer) io.WriteCloser{
+		"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+	} {
+		for code, body := range map[int][]byte{200: small, 413: bomb} {
+			var b bytes.Buffer
+			w := compress(&b)
+			if _, err := w.Write(body); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			if reply, text := s.post(t, inferPath, map[string]string{"Content-Encoding": encoding}, b.Bytes()); reply.StatusCode != code {
+				t.Errorf("%s: %d bytes of %d: %d %s, want %d", encoding, b.Len(), len(body), reply.StatusCode, text, code)
+			}
+		}
+	}
+	api := s.dial(t)
+	zipped := grpc.UseCompressor("gzip")
+	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
+		t.Error(err)
+	}
+	if _, err := api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 64<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("64 MiB of zeros over gRPC: %v, want ResourceExhausted", err)
+	}
+}

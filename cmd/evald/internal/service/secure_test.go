@@ -1,0 +1,228 @@
+package service
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+)
+
+func TestReadTokens(t *testing.T) {
+	for text, says := range map[string]string{
+		"inference a\n\n# of ops\nall b": "",
+		"inference":                      "line 1 has 1 words",
+		"all a\nadmin b":                 `line 2: group "admin"`,
+		"health,, x":                     `group ""`,
+		strings.Repeat("x", 1<<17):       "too long",
+	} {
+		_, err := ReadTokens(strings.NewReader(text))
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%.30q: %v, want %q", text, err, says)
+		}
+	}
+}
+
+// Each group of calls is open to its own tokens alone, over both transports.
+func TestTokens(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Repository = true
+	c.Page = http.NotFoundHandler()
+	var err error
+	if c.Tokens, err = ReadTokens(strings.NewReader("inference infer\nmetadata -\nrepository,inference ops\n")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, c)
+	api := s.dial(t)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
+	for token, want := range map[string]struct{ infer, index, page codes.Code }{
+		"":             {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		"Bearer wrong": {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		"Bearer -":     {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		"Basic infer":  {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		"Bearer infer": {codes.OK, codes.PermissionDenied, codes.PermissionDenied},
+		"bearer ops":   {codes.OK, codes.OK, codes.PermissionDenied},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
+		_, err := api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{}))
+		if status.Code(err) != want.infer {
+			t.Errorf("%q: infer: %v, want %v", token, err, want.infer)
+		}
+		stream, err := api.ModelStreamInfer(ctx)
+		if err == nil {
+			_ = stream.CloseSend()
+			_, err = stream.Recv()
+		}
+		if want.infer != codes.OK && status.Code(err) != want.infer {
+			t.Errorf("%q: stream: %v, want %v", token, err, want.infer)
+		}
+		if _, err := api.RepositoryIndex(ctx, &kserve.RepositoryIndexRequest{}); status.Code(err) != want.index {
+			t.Errorf("%q: index: %v, want %v", token, err, want.index)
+		}
+		if _, err := api.ServerMetadata(ctx, &kserve.ServerMetadataRequest{}); err != nil {
+			t.Errorf("%q: metadata, which is open: %v", token, err)
+		}
+		if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+			t.Errorf("%q: health, which no line closes: %v", token, err)
+		}
+		header := map[string]string{"Authorization": token}
+		for path, code := range map[string]codes.Code{inferPath: want.infer, "/v2/repository/index": want.index} {
+			reply, text := s.post(t, path, header, body)
+			wanted := http.StatusOK
+			if code != codes.OK {
+				wanted = httpStatus(code)
+			}
+			if reply.StatusCode != wanted {
+				t.Errorf("%q: %s: %d %s, want %d", token, path, reply.StatusCode, text, wanted)
+			}
+		}
+		if reply, _ := s.post(t, "/page", header, nil); reply.StatusCode != httpStatus(want.page) {
+			t.Errorf("%q: page: %d, want %d", token, reply.StatusCode, httpStatus(want.page))
+		}
+	}
+}
+
+// authority signs certificates for 127.0.0.1.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	dir  string
+}
+
+func (a *authority) issue(t *testing.T, name string, ca bool) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: ca, BasicConstraintsValid: ca, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if ca {
+		a.cert, a.key = template, private
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key = filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
+	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
+}
+
+// With mutual TLS only those whose certificate is signed get in, and nobody without TLS.
+func TestMutualTLS(t *testing.T) {
+	a := &authority{dir: t.TempDir()}
+	ca, _ := a.issue(t, "ca", true)
+	cert, key := a.issue(t, "server", false)
+	mine, myKey := a.issue(t, "client", false)
+	other := &authority{dir: t.TempDir()}
+	other.issue(t, "ca", true)
+	strange, strangeKey := other.issue(t, "stranger", false)
+
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	var err error
+	if c.TLS, err = LoadTLS(cert, key, ca); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, c)
+	roots := x509.NewCertPool()
+	roots.AddCert(parse(t, ca))
+	with := func(certificate, key string) *tls.Config {
+		config := &tls.Config{RootCAs: roots}
+		if certificate != "" {
+			pair, err := tls.LoadX509KeyPair(certificate, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		return config
+	}
+	for name, d := range map[string]struct {
+		config *tls.Config
+		want   bool
+	}{
+		"signed": {with(mine, myKey), true}, "none": {with("", ""), false}, "signed by another": {with(strange, strangeKey), false}, "plain": {nil, false},
+	} {
+		secure := insecure.NewCredentials()
+		web := &http.Client{Transport: &http.Transport{}}
+		url := s.rest
+		if d.config != nil {
+			secure = credentials.NewTLS(d.config)
+			web.Transport = &http.Transport{TLSClientConfig: d.config, ForceAttemptHTTP2: true}
+		} else {
+			url = strings.Replace(url, "https", "http", 1)
+		}
+		_, err := s.dial(t, grpc.WithTransportCredentials(secure)).ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
+		if (err == nil) != d.want {
+			t.Errorf("gRPC, %s: %v", name, err)
+		}
+		reply, err := web.Get(url + "/v2")
+		if ok := err == nil && reply.StatusCode == http.StatusOK; ok != d.want {
+			t.Errorf("REST, %s: %v", name, err)
+		}
+		if err == nil {
+			reply.Body.Close()
+		}
+		web.CloseIdleConnections()
+	}
+	if _, err := LoadTLS(cert, key, key); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("a key for the clients' certificates: %v", err)
+	}
+	if _, err := LoadTLS(cert, myKey, ""); err == nil {
+		t.Error("a certificate with another's key was taken")
+	}
+}
+
+func parse(t *testing.T, path string) *x509.Certificate {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
