@@ -21,6 +21,7 @@ type benchCmd struct {
 	Search   benchSearchCmd   `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
 	Solve    benchSolveCmd    `cmd:"" help:"Measure the exact solver: time, nodes and nodes/s of sets of positions."`
 	Selfplay benchSelfplayCmd `cmd:"" help:"Measure self-play: games/s, and the share of the evaluator's own rate that it uses."`
+	Serve    benchServeCmd    `cmd:"" help:"Measure the service: requests over gRPC beside the transport and the evaluator alone, latency, batches."`
 }
 
 // defaultBenchModel is benchEvalCmd's default.
@@ -146,6 +147,34 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	clear()
 	return writeFigures(s.out, all, c.JSON)
+}
+
+// benchServeCmd is `evald bench serve`.
+type benchServeCmd struct {
+	Model string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Round time.Duration `default:"1s" help:"Time of one round; a figure is the median of five."`
+	JSON  bool          `help:"Write JSON for machines instead of a table."`
+}
+
+// Run measures and prints.
+func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
+	network, err := backend{Backend: "cpu", Model: c.Model}.choose(s.err)
+	if err != nil {
+		return err
+	}
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	figures, err := bench.Serve(ctx, c.Round, network, network.model, progress)
+	if err != nil {
+		return err
+	}
+	clear()
+	if !c.JSON {
+		return bench.ServeTable(s.out, figures)
+	}
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
 // benchSolveCmd is `evald bench solve`.

@@ -285,7 +285,5 @@ func (b *Batcher) remove(rules game.Rules, q *queue) {
 		q.timer.Stop()
 	}
 	delete(b.queues, rules)
-	if b.running == 0 && len(b.queues) == 0 {
-		b.idle.Broadcast()
-	}
+	b.rest()
 }

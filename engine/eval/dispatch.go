@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"math/bits"
+	"runtime"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -41,32 +42,65 @@ func (p *pace) left(rows int) time.Duration {
 	return time.Duration(p.time/p.rows*float64(rows)) + p.batch
 }
 
-// dispatch sends what may be sent, the queue with the most urgent request first. b.mu is held.
+// dispatch sends what may be sent. b.mu is held.
 func (b *Batcher) dispatch() {
 	for b.running < b.config.InFlight {
-		var best *queue
-		var rules game.Rules
-		var reason BatchReason
-		now := time.Now()
-		for r, q := range b.queues {
-			why := q.why
-			switch {
-			case q.rows >= b.config.MaxRows:
-				why = Full
-			case !now.Before(q.due), b.closed:
-			case b.running == 0:
-				why = Idle
-			default:
-				continue
-			}
-			if best == nil || q.before(best) {
-				best, rules, reason = q, r, why
-			}
-		}
-		if best == nil {
+		rules, q, reason := b.pick(b.running == 0)
+		if q == nil {
 			return
 		}
-		b.send(rules, best, reason)
+		b.running++
+		if reason == Idle {
+			go b.runIdle()
+			continue
+		}
+		requests := b.take(rules, q)
+		go b.run(requests, reason)
+	}
+}
+
+// pick is the queue to send, that with the most urgent request, and why; nil where none may be sent. b.mu is held.
+func (b *Batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchReason) {
+	now := time.Now()
+	for r, q := range b.queues {
+		why := q.why
+		switch {
+		case q.rows >= b.config.MaxRows:
+			why = Full
+		case !now.Before(q.due), b.closed:
+		case idle:
+			why = Idle
+		default:
+			continue
+		}
+		if best == nil || q.before(best) {
+			rules, best, reason = r, q, why
+		}
+	}
+	return rules, best, reason
+}
+
+// runIdle sends a batch that has nothing to wait for, once the callers that are about to send a request have done so: on
+// few cores the first would always travel alone otherwise.
+func (b *Batcher) runIdle() {
+	runtime.Gosched()
+	b.mu.Lock()
+	rules, q, reason := b.pick(true)
+	if q == nil { // all were sent, or dropped
+		b.running--
+		b.rest()
+		b.mu.Unlock()
+		return
+	}
+	requests := b.take(rules, q)
+	b.mu.Unlock()
+	b.run(requests, reason)
+}
+
+// rest tells Close when there is nothing left. b.mu is held.
+func (b *Batcher) rest() {
+	if b.running == 0 && len(b.queues) == 0 {
+		b.idle.Broadcast()
 	}
 }
 
@@ -91,8 +125,8 @@ func (q *queue) before(other *queue) bool {
 	return false
 }
 
-// send takes the first requests that fit a batch off the queue and starts it. b.mu is held.
-func (b *Batcher) send(rules game.Rules, q *queue, reason BatchReason) {
+// take takes the first requests that fit a batch off the queue. b.mu is held.
+func (b *Batcher) take(rules game.Rules, q *queue) []*request {
 	var requests []*request
 	rows := 0
 	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
@@ -101,23 +135,22 @@ func (b *Batcher) send(rules game.Rules, q *queue, reason BatchReason) {
 		requests = append(requests, r)
 		rows += r.rows
 	}
-	b.running++
 	if q.rows == 0 {
 		b.remove(rules, q)
-	} else {
-		// A fresh queue, so that a timer that fired meanwhile does not find it.
-		if q.timer != nil {
-			q.timer.Stop()
-		}
-		rest := &queue{levels: q.levels, rows: q.rows}
-		b.queues[rules] = rest
-		for _, level := range rest.levels {
-			for _, r := range level {
-				b.hurry(rules, rest, r)
-			}
+		return requests
+	}
+	// A fresh queue, so that a timer that fired meanwhile does not find it.
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	rest := &queue{levels: q.levels, rows: q.rows}
+	b.queues[rules] = rest
+	for _, level := range rest.levels {
+		for _, r := range level {
+			b.hurry(rules, rest, r)
 		}
 	}
-	go b.run(requests, reason)
+	return requests
 }
 
 // run evaluates one merged batch and hands out its answers.
@@ -153,9 +186,7 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 	}
 	b.running--
 	b.dispatch()
-	if b.running == 0 && len(b.queues) == 0 {
-		b.idle.Broadcast()
-	}
+	b.rest()
 }
 
 // gather copies the positions of requests whose callers still wait into m.

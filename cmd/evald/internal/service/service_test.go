@@ -31,6 +31,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	nets "github.com/evald/evald/nn/net"
 )
@@ -674,3 +675,25 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 func (r *recorder) WriteHeader(int)             {}
+
+// BenchmarkInfer is one request of 256 bitboards, server and client on the same cores.
+func BenchmarkInfer(b *testing.B) {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := serve(b, testConfig(e))
+	api := s.dial(b)
+	ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 256, true)...)
+	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := api.ModelInfer(context.Background(), ask); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "positions/s")
+}

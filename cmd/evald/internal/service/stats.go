@@ -116,6 +116,16 @@ func (s *stats) now() counts {
 	return s.counts
 }
 
+// BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
+func (s *Server) BatchSizes(model string) []uint64 {
+	m, err := s.models.find(model, "")
+	if err != nil {
+		return nil
+	}
+	c := m.stats.now()
+	return c.sizes[:]
+}
+
 // executions is how many batches were evaluated.
 func (c *counts) executions() (n uint64) {
 	for _, b := range c.batches {

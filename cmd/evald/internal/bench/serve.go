@@ -1,0 +1,405 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+)
+
+// ServeFigure is the rate of a service over gRPC, server and clients in this process, and what a request takes while half
+// as many come.
+type ServeFigure struct {
+	Figure
+	// PerCPU is Unit per second of processor time, of server and clients together, and CeilingPerCPU the ceiling's: they
+	// hold still while other programs take turns on the machine.
+	PerCPU        float64 `json:"per_cpu_second"`
+	CeilingPerCPU float64 `json:"ceiling_per_cpu_second,omitempty"`
+
+	P50   time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 where it was not measured
+	P99   time.Duration `json:"p99_ns,omitempty"`
+	Sizes []uint64      `json:"sizes,omitempty"` // of batches: [i] of up to 2^i rows
+}
+
+// Serve measures the service: bitsquares in requests of 256, 64 and 1 positions beside a server that answers without
+// evaluating, a network beside its evaluator alone, and the batches that 64 clients of single positions make. Each round
+// takes about d.
+func Serve(ctx context.Context, d time.Duration, e eval.Evaluator, name string, progress func(string)) ([]ServeFigure, error) {
+	s := &serveBench{ctx: ctx, d: d, progress: progress, board: game.MustBoard(game.Connect4)}
+	s.positions = playedPositions(s.board, 256)
+	bitsquares, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return nil, err
+	}
+	for _, rows := range []int{256, 64, 1} {
+		if err := s.overhead(bitsquares, rows); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.beside(e, name); err != nil {
+		return nil, err
+	}
+	return s.figures, s.batches(e, name)
+}
+
+type serveBench struct {
+	ctx       context.Context
+	d         time.Duration
+	progress  func(string)
+	board     *game.Board
+	positions []game.Position
+	figures   []ServeFigure
+}
+
+func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+func (s *serveBench) say(name string) {
+	if s.progress != nil {
+		s.progress(name)
+	}
+}
+
+// serve runs a service until the function returned is called.
+func (s *serveBench) serve(e eval.Evaluator, name, platform string) (*service.Server, string, func() error, error) {
+	server, err := service.New(service.Config{
+		Rules: game.Connect4, Models: []string{name},
+		Load: func(string) (service.Loaded, error) {
+			return service.Loaded{Evaluator: e, Version: "1", Platform: platform}, nil
+		},
+		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
+		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
+	})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	l, err := listen()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, service.Listeners{GRPC: l}) }()
+	return server, l.Addr().String(), func() error { stop(); return <-ended }, nil
+}
+
+// overhead measures requests of so many rows to an evaluator that takes next to no time, in turns with the same requests
+// to a server that has the answer ready.
+func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
+	name := fmt.Sprintf("bitsquares over gRPC, requests of %d", rows)
+	s.say(name)
+	_, address, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	callers, err := dial(address, serveClients)
+	if err != nil {
+		return err
+	}
+	defer callers.close()
+	ask := s.request("bitsquares", rows)
+	ready, err := callers.apis[0].ModelInfer(s.ctx, ask)
+	if err != nil {
+		return err
+	}
+	nothing, stopNothing, err := answering(ready)
+	if err != nil {
+		return err
+	}
+	defer stopNothing()
+	idle, err := dial(nothing, serveClients)
+	if err != nil {
+		return err
+	}
+	defer idle.close()
+	f := ServeFigure{Figure: Figure{Name: name, Unit: "positions", Why: "gRPC with the answer ready"}}
+	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return idle.rate(s.ctx, s.d, ask) })
+	if err != nil {
+		return err
+	}
+	latencies, err := callers.paced(s.ctx, rounds*s.d, f.Rate/float64(rows)/2, ask)
+	if err != nil {
+		return err
+	}
+	f.P50, f.P99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
+	s.figures = append(s.figures, f)
+	return nil
+}
+
+// beside measures requests of 256 rows to a network in turns with its evaluator alone, which is given as many batches at
+// once.
+func (s *serveBench) beside(e eval.Evaluator, name string) error {
+	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}}
+	s.say(f.Name)
+	_, address, stop, err := s.serve(e, name, service.NetworkPlatform)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	callers, err := dial(address, 4)
+	if err != nil {
+		return err
+	}
+	defer callers.close()
+	ask := s.request(name, 256)
+	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return s.alone(e) })
+	if err != nil {
+		return err
+	}
+	latencies, err := callers.paced(s.ctx, rounds*s.d, f.Rate/256/2, ask)
+	if err != nil {
+		return err
+	}
+	f.P50, f.P99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
+	s.figures = append(s.figures, f)
+	return nil
+}
+
+// race measures a rate and its ceiling in turns.
+func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
+	var rates, ceilings, perCPU, ceilingPerCPU []float64
+	for i := range rounds + 1 {
+		for _, m := range []struct {
+			measure       func() (float64, error)
+			rates, perCPU *[]float64
+		}{{ceiling, &ceilings, &ceilingPerCPU}, {rate, &rates, &perCPU}} {
+			start, used := time.Now(), processorTime()
+			r, err := m.measure()
+			if err != nil {
+				return err
+			}
+			if i == 0 { // warms up
+				continue
+			}
+			n := r * time.Since(start).Seconds()
+			*m.rates = append(*m.rates, r)
+			*m.perCPU = append(*m.perCPU, n/(processorTime()-used).Seconds())
+		}
+	}
+	f.Rate, f.Ceiling, f.PerCPU, f.CeilingPerCPU = median(rates), median(ceilings), median(perCPU), median(ceilingPerCPU)
+	return nil
+}
+
+// processorTime is what this process has used of all cores.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// alone is the evaluator's own rate, two batches at once.
+func (s *serveBench) alone(e eval.Evaluator) (float64, error) {
+	var rows atomic.Int64
+	errs := make(chan error, 2)
+	start := time.Now()
+	for range 2 {
+		go func() {
+			b := eval.NewBatch(s.board, len(s.positions))
+			copy(b.Pos, s.positions)
+			for time.Since(start) < s.d {
+				if err := e.Evaluate(s.ctx, b); err != nil {
+					errs <- err
+					return
+				}
+				rows.Add(int64(len(b.Pos)))
+			}
+			errs <- nil
+		}()
+	}
+	err := errors.Join(<-errs, <-errs)
+	return float64(rows.Load()) / time.Since(start).Seconds(), err
+}
+
+// batches measures 64 clients of single positions, and the batches that they make.
+func (s *serveBench) batches(e eval.Evaluator, name string) error {
+	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
+	s.say(f.Name)
+	server, address, stop, err := s.serve(e, name, service.NetworkPlatform)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	callers, err := dial(address, 64)
+	if err != nil {
+		return err
+	}
+	defer callers.close()
+	start, used := time.Now(), processorTime()
+	if f.Rate, err = callers.rate(s.ctx, rounds*s.d, s.request(name, 1)); err != nil {
+		return err
+	}
+	f.PerCPU = f.Rate * time.Since(start).Seconds() / (processorTime() - used).Seconds()
+	f.Sizes = server.BatchSizes(name)
+	for len(f.Sizes) > 0 && f.Sizes[len(f.Sizes)-1] == 0 {
+		f.Sizes = f.Sizes[:len(f.Sizes)-1]
+	}
+	s.figures = append(s.figures, f)
+	return nil
+}
+
+// request asks for win-draw-loss and policy of so many positions.
+func (s *serveBench) request(model string, rows int) *kserve.ModelInferRequest {
+	return &kserve.ModelInferRequest{
+		ModelName:        model,
+		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(rows), 2}}},
+		Outputs:          []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}},
+		RawInputContents: [][]byte{client.Bitboards(s.board, s.positions[:rows])},
+	}
+}
+
+// serveClients is how many clients ask at once, each over a connection of its own.
+const serveClients = 8
+
+// callers are clients.
+type callers struct {
+	conns []*grpc.ClientConn
+	apis  []kserve.GRPCInferenceServiceClient
+}
+
+func dial(address string, n int) (*callers, error) {
+	c := &callers{}
+	for range n {
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c.conns = append(c.conns, conn)
+		c.apis = append(c.apis, kserve.NewGRPCInferenceServiceClient(conn))
+	}
+	return c, nil
+}
+
+func (c *callers) close() {
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// rate is the positions a second that all clients get who ask again as soon as they have an answer.
+func (c *callers) rate(ctx context.Context, d time.Duration, ask *kserve.ModelInferRequest) (float64, error) {
+	var rows atomic.Int64
+	errs := make([]error, len(c.apis))
+	var wait sync.WaitGroup
+	start := time.Now()
+	for i, api := range c.apis {
+		wait.Go(func() {
+			for time.Since(start) < d {
+				if _, err := api.ModelInfer(ctx, ask); err != nil {
+					errs[i] = err
+					return
+				}
+				rows.Add(ask.Inputs[0].Shape[0])
+			}
+		})
+	}
+	wait.Wait()
+	return float64(rows.Load()) / time.Since(start).Seconds(), errors.Join(errs...)
+}
+
+// paced are the times of requests that come so many a second, whether or not those before were answered; a time begins
+// when the request was due.
+func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64, ask *kserve.ModelInferRequest) ([]time.Duration, error) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var failed error
+	var wait sync.WaitGroup
+	start := time.Now()
+	n := int(d.Seconds() * perSecond)
+	for i := range n {
+		due := start.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		wait.Go(func() {
+			_, err := c.apis[i%len(c.apis)].ModelInfer(ctx, ask)
+			took := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			all, failed = append(all, took), errors.Join(failed, err)
+		})
+	}
+	wait.Wait()
+	slices.Sort(all)
+	return all, failed
+}
+
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// answering serves one answer to every request.
+func answering(ready *kserve.ModelInferResponse) (address string, stop func(), err error) {
+	l, err := listen()
+	if err != nil {
+		return "", nil, err
+	}
+	g := grpc.NewServer()
+	kserve.RegisterGRPCInferenceServiceServer(g, constant{ready: ready})
+	ended := make(chan struct{})
+	go func() {
+		_ = g.Serve(l) // ends by Stop
+		close(ended)
+	}()
+	return l.Addr().String(), func() { g.Stop(); <-ended }, nil
+}
+
+type constant struct {
+	kserve.UnimplementedGRPCInferenceServiceServer
+	ready *kserve.ModelInferResponse
+}
+
+func (c constant) ModelInfer(context.Context, *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
+	return c.ready, nil
+}
+
+// ServeTable writes figures for people.
+func ServeTable(w io.Writer, figures []ServeFigure) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "figure\trate\ta CPU second\tp50, p99 at half the rate\tshare of ceiling\ta CPU second\tceiling")
+	for _, f := range figures {
+		share, cpuShare, ceiling, latency := "", "", "", ""
+		if f.Ceiling > 0 {
+			cpuShare = fmt.Sprintf("%.0f%%", 100*f.PerCPU/f.CeilingPerCPU)
+			share, ceiling = fmt.Sprintf("%.0f%%", 100*f.Share()), si(f.Ceiling)+"/s, "+f.Why
+		}
+		if f.P99 > 0 {
+			latency = fmt.Sprintf("%v, %v", f.P50.Round(time.Microsecond), f.P99.Round(time.Microsecond))
+		}
+		fmt.Fprintf(t, "%s\t%s/s\t%s\t%s\t%s\t%s\t%s\n", f.Name, si(f.Rate), si(f.PerCPU), latency, share, cpuShare, ceiling)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, f := range figures {
+		if len(f.Sizes) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\nbatches of %s:\n", f.Name)
+		for i, n := range f.Sizes {
+			fmt.Fprintf(w, "  up to %4d rows  %d\n", 1<<i, n)
+		}
+	}
+	return nil
+}
