@@ -36,7 +36,9 @@ var layers = []struct{ pkg, may string }{
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/learn", "engine/... kernels/... nn/..."},
-	{"cmd/evald/...", "cmd/evald/internal/... engine/... kernels/... models nn/..."},
+	{"cmd/evald/kserve", ""},
+	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
+	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 
 func matches(pattern, pkg string) bool {

@@ -14,7 +14,7 @@ import (
 var (
 	ErrClosed = errors.New("evaluate: batcher is closed")
 	ErrFull   = errors.New("evaluate: too many rows wait already")
-	ErrLate   = errors.New("evaluate: the rows that wait would not leave time before the deadline")
+	ErrLate   = errors.New("evaluate: the rows that wait would take more than half of the time to the deadline")
 )
 
 // BatcherConfig says when a merged batch is sent.
@@ -147,8 +147,8 @@ func (b *Batcher) Evaluate(ctx context.Context, batch *Batch) error {
 }
 
 // Submit waits until the request's batch was answered, or ctx ends; then the batch is the caller's again at once. A
-// request that finds too many rows waiting is refused at once with ErrFull, or ErrLate where its deadline would pass
-// before they are answered.
+// request that finds too many rows waiting is refused at once: with ErrFull, or, where they would take more than half of the
+// time to its deadline, with ErrLate; the other half is for what cannot be foreseen.
 func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
 	if err := batch.Ready(ctx); err != nil {
 		return Timing{}, err
@@ -218,7 +218,7 @@ func (b *Batcher) refuse(r *request) error {
 			break
 		}
 	}
-	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left {
+	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left/2 {
 		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	}
 	return nil

@@ -388,8 +388,8 @@ func TestBatcherDeadlines(t *testing.T) {
 		ask(4, time.Second, nil)                  // full
 		ask(4, time.Second, nil)                  // waits
 		ask(4, time.Second, nil)                  // waits
-		ask(4, 20*time.Millisecond, eval.ErrLate) // 12 rows, 2 batches at once
-		ask(4, 50*time.Millisecond, nil)
+		ask(4, 40*time.Millisecond, eval.ErrLate) // 12 rows, 2 batches at once: 25 ms
+		ask(4, 80*time.Millisecond, nil)
 		wg.Wait()
 		b.Close()
 		if !slices.Contains(reasons, eval.Deadline) || slices.Contains(reasons, eval.Delay) {

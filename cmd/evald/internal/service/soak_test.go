@@ -1,0 +1,426 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/nn/cpu"
+	nets "github.com/evald/evald/nn/net"
+)
+
+// Tests under load. EVALD_SOAK=5m makes each as long as that, with 1,000 reloads; without it they take a second or two.
+
+func soak(t *testing.T) (d time.Duration, long bool) {
+	text := os.Getenv("EVALD_SOAK")
+	if text == "" {
+		return 1500 * time.Millisecond, false
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("EVALD_SOAK: %v", err)
+	}
+	return d, true
+}
+
+// usage is what a process holds.
+type usage struct {
+	goroutines, files int
+	resident, heap    int64 // MiB
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%d goroutines, %d files, %d MiB resident, %d MiB of heap", u.goroutines, u.files, u.resident, u.heap)
+}
+
+func now(t testing.TB) usage {
+	var u usage
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u.goroutines, u.files, u.resident, u.heap = runtime.NumGoroutine(), len(files), pages*int64(os.Getpagesize())>>20, int64(m.HeapInuse)>>20
+	return u
+}
+
+// returnsToRest waits until goroutines and files are back to what they were.
+func returnsToRest(t *testing.T, before usage) {
+	t.Helper()
+	http.DefaultClient.CloseIdleConnections()
+	waitFor(t, fmt.Sprintf("rest as at the start, %v", before), func() bool {
+		u := now(t)
+		return u.goroutines <= before.goroutines && u.files <= before.files
+	})
+	runtime.GC()
+	t.Logf("at the start %v, at the end %v", before, now(t))
+}
+
+// device takes a time for each batch, as one beside the processor does.
+func device(took time.Duration) *evaltest.Stub {
+	return &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		time.Sleep(took)
+		return nil
+	}}
+}
+
+func network(t testing.TB, blocks, channels int, seed uint64) *nets.Network {
+	t.Helper()
+	n, err := nets.NewScrambled(nets.Config{Blocks: blocks, Channels: channels, HeadChannels: nets.DefaultHeadChannels, Hidden: nets.DefaultHidden}, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Three times as many requests as can be answered: what is accepted keeps its deadline, the others hear at once that
+// there is too much to do, and the memory stays what it is.
+func TestOverloadSoak(t *testing.T) {
+	d, long := soak(t)
+	onCPU, _ := cpu.New(network(t, 6, 64, 1))
+	for name, c := range map[string]struct {
+		e        eval.Evaluator
+		rows     int // of a request
+		inFlight int
+		deadline time.Duration
+	}{
+		"device":  {device(10 * time.Millisecond), 16, 1, 300 * time.Millisecond},
+		"network": {onCPU, 128, 2, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := now(t)
+			config := testConfig(c.e)
+			config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: c.inFlight}
+			s, stop := serveFor(t, config)
+			conns := make([]kserve.GRPCInferenceServiceClient, 8)
+			var closers []func() error
+			for i := range conns {
+				conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				closers = append(closers, conn.Close)
+				conns[i] = kserve.NewGRPCInferenceServiceClient(conn)
+			}
+			ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, c.rows, true)...)
+			capacity := closedLoop(t, conns, ask, 64, d/4)
+			l := openLoop(t, conns, ask, 3*capacity, d, c.deadline)
+			t.Logf("capacity %.0f requests/s; offered %.0f/s for %v: %.0f/s answered, of %d accepted %d late; %d refused, in %v at the median and %v for 99%%; answers in %v, %v; memory %d MiB early, at most %d MiB after",
+				capacity, l.offered, d, float64(l.ok)/d.Seconds(), l.ok+l.late, l.late, l.refused, quantileOf(l.refusals, 0.5), quantileOf(l.refusals, 0.99), quantileOf(l.answers, 0.5), quantileOf(l.answers, 0.99), l.early, l.most)
+			if l.other != nil {
+				t.Errorf("neither answered nor refused: %v", l.other)
+			}
+			if l.refused == 0 || l.ok == 0 {
+				t.Errorf("%d answered, %d refused: this was no overload", l.ok, l.refused)
+			}
+			if l.late*100 > l.ok {
+				t.Errorf("%d of those accepted were late, %d in time", l.late, l.ok)
+			}
+			if long && l.most > l.early+l.early/4+32 {
+				t.Errorf("memory grew from %d to %d MiB", l.early, l.most)
+			}
+			for _, c := range closers {
+				c()
+			}
+			stop()
+			returnsToRest(t, before)
+		})
+	}
+}
+
+// serveFor is serve with an end of its own, before that of the test.
+func serveFor(t *testing.T, c Config) (*serving, func()) {
+	s := serve(t, c)
+	return s, func() {
+		s.stop()
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+		s.ended <- nil
+	}
+}
+
+// closedLoop is how many requests a second are answered to so many callers who ask again at once.
+func closedLoop(t *testing.T, conns []kserve.GRPCInferenceServiceClient, ask *kserve.ModelInferRequest, callers int, d time.Duration) float64 {
+	var n atomic.Int64
+	var wait sync.WaitGroup
+	start := time.Now()
+	for i := range callers {
+		wait.Go(func() {
+			for time.Since(start) < d {
+				if _, err := conns[i%len(conns)].ModelInfer(t.Context(), ask); err != nil {
+					if status.Code(err) != codes.ResourceExhausted {
+						t.Error(err)
+					}
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	return float64(n.Load()) / time.Since(start).Seconds()
+}
+
+// load is what became of requests.
+type load struct {
+	offered           float64 // a second
+	ok, late, refused int
+	other             error
+	answers, refusals []time.Duration
+	early, most       int64 // MiB resident, after a fifth of the time and at most after that
+}
+
+// openLoop sends so many requests a second, whatever becomes of them.
+func openLoop(t *testing.T, conns []kserve.GRPCInferenceServiceClient, ask *kserve.ModelInferRequest, perSecond float64, d, deadline time.Duration) (l load) {
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	start := time.Now()
+	sent := 0
+	const tick = 2 * time.Millisecond
+	for time.Since(start) < d {
+		for due := int(time.Since(start).Seconds() * perSecond); sent < due; sent++ {
+			api := conns[sent%len(conns)]
+			wait.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				defer cancel()
+				began := time.Now()
+				_, err := api.ModelInfer(ctx, ask)
+				took := time.Since(began)
+				mu.Lock()
+				defer mu.Unlock()
+				switch status.Code(err) {
+				case codes.OK:
+					l.ok++
+					l.answers = append(l.answers, took)
+				case codes.DeadlineExceeded:
+					l.late++
+				case codes.ResourceExhausted:
+					l.refused++
+					l.refusals = append(l.refusals, took)
+				default:
+					l.other = err
+				}
+			})
+		}
+		if u := now(t).resident; time.Since(start) > d/5 {
+			if l.early == 0 {
+				l.early = u
+			}
+			l.most = max(l.most, u)
+		}
+		time.Sleep(tick)
+	}
+	l.offered = float64(sent) / time.Since(start).Seconds()
+	wait.Wait()
+	slices.Sort(l.answers)
+	slices.Sort(l.refusals)
+	return l
+}
+
+func quantileOf(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(10 * time.Microsecond)
+}
+
+// A thousand reloads of a network's file under load: each reply is that of one of the two networks that take turns, bit
+// for bit, and none is lost.
+func TestReloadSoak(t *testing.T) {
+	_, long := soak(t)
+	reloads := 30
+	if long {
+		reloads = 1000
+	}
+	before := now(t)
+	pos := gametest.Positions(gametest.Rand(3), connect4, 16, true)
+	var files [2][]byte
+	var want [2][]byte
+	for i := range files {
+		path := filepath.Join(t.TempDir(), "network")
+		err := network(t, 1, 16, uint64(i)).WriteFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		n, err := nets.Parse(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _ := cpu.New(n)
+		want[i] = expected(t, e, connect4, pos)[policyOutput]
+	}
+	var turn atomic.Int64
+	c := testConfig(nil)
+	c.Load = func(string) (Loaded, error) {
+		n, err := nets.Parse(files[turn.Load()%2])
+		if err != nil {
+			return Loaded{}, err
+		}
+		e, _ := cpu.New(n)
+		return Loaded{Evaluator: e, Version: "1", Platform: NetworkPlatform}, nil
+	}
+	s, stopServer := serveFor(t, c)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := kserve.NewGRPCInferenceServiceClient(conn)
+	stop := make(chan struct{})
+	var replies [2]atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, pos...))
+				if err != nil {
+					t.Errorf("lost: %v", err)
+					return
+				}
+				switch got := raws(r)[policyOutput]; {
+				case bytes.Equal(got, want[0]):
+					replies[0].Add(1)
+				case bytes.Equal(got, want[1]):
+					replies[1].Add(1)
+				default:
+					t.Error("a reply of neither network")
+					return
+				}
+			}
+		})
+	}
+	for i := range reloads {
+		turn.Store(int64(i + 1))
+		seen := replies[(i+1)%2].Load()
+		s.Reload()
+		if !t.Failed() {
+			waitFor(t, "a reply of the new network", func() bool { return replies[(i+1)%2].Load() > seen || t.Failed() })
+		}
+	}
+	close(stop)
+	wait.Wait()
+	t.Logf("%d reloads, %d and %d replies of the two networks", reloads, replies[0].Load(), replies[1].Load())
+	conn.Close()
+	stopServer()
+	returnsToRest(t, before)
+}
+
+// The end of a server under load, again and again: every request it has counted as answered has reached its client, and
+// the others have heard that they were not taken.
+func TestDrainSoak(t *testing.T) {
+	_, long := soak(t)
+	rounds := 3
+	if long {
+		rounds = 100
+	}
+	before := now(t)
+	answered, refused := 0, 0
+	for round := range rounds {
+		s := serve(t, testConfig(device(time.Millisecond)))
+		conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := kserve.NewGRPCInferenceServiceClient(conn)
+		web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+		var ok, no atomic.Int64
+		var wait sync.WaitGroup
+		for range 16 {
+			wait.Go(func() {
+				for {
+					r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 4, true)...))
+					if err != nil {
+						no.Add(1)
+						if status.Code(err) != codes.Unavailable {
+							t.Errorf("gRPC: %v, want Unavailable", err)
+						}
+						return
+					}
+					if len(raws(r)[wdlOutput]) != 48 {
+						t.Error("a torn reply")
+					}
+					ok.Add(1)
+				}
+			})
+			wait.Go(func() {
+				for {
+					r, err := web.Post(s.rest+inferPath, "", strings.NewReader(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["4"]}]}`))
+					if err != nil { // the connection was refused, or closed before the request was read
+						no.Add(1)
+						return
+					}
+					_, err = io.Copy(io.Discard, r.Body)
+					r.Body.Close()
+					if err != nil {
+						t.Errorf("REST: a torn reply: %v", err)
+					}
+					if r.StatusCode != http.StatusOK {
+						no.Add(1)
+						if r.StatusCode != http.StatusServiceUnavailable {
+							t.Errorf("REST: status %d, want 503", r.StatusCode)
+						}
+						return
+					}
+					ok.Add(1)
+				}
+			})
+		}
+		waitFor(t, "load", func() bool { return ok.Load() > int64(50+7*round%100) })
+		s.stop()
+		wait.Wait()
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+		s.ended <- nil
+		m, err := s.models.find("stub", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := m.stats.now(); c.success.count != uint64(ok.Load()) || c.pending != 0 {
+			t.Errorf("round %d: the server has answered %d requests, the clients have %d answers; %d are under way", round, c.success.count, ok.Load(), c.pending)
+		}
+		answered, refused = answered+int(ok.Load()), refused+int(no.Load())
+		conn.Close()
+		web.CloseIdleConnections()
+	}
+	t.Logf("%d ends under load: %d requests answered, %d clients told to go", rounds, answered, refused)
+	returnsToRest(t, before)
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// startServe runs evald serve on free ports. stop ends it as an interrupt would and returns its status.
+func startServe(t *testing.T, args ...string) (address map[string]string, log *syncBuffer, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	log = &syncBuffer{}
+	status := make(chan int, 1)
+	args = append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0"}, args...)
+	go func() { status <- run(ctx, args, streams{strings.NewReader(""), io.Discard, log}) }()
+	stop = sync.OnceValue(func() int { cancel(); return <-status })
+	t.Cleanup(func() { stop() })
+	address = map[string]string{}
+	for end := time.Now().Add(20 * time.Second); len(address) < 3; time.Sleep(5 * time.Millisecond) {
+		for _, m := range regexp.MustCompile(`(http|grpc|metrics)=(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(log.String(), -1) {
+			address[m[1]] = m[2]
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the service does not start:\n%s", log)
+		}
+	}
+	return address, log, stop
+}
+
+// NVIDIA's client gets the same answers over gRPC and HTTP, from every kind of input.
+func TestServeTritonClient(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with tritonclient (see .ci/requirements.txt)")
+	}
+	files := &descriptorpb.FileDescriptorSet{}
+	for _, f := range []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(kserve.File_grpc_service_proto), protodesc.ToFileDescriptorProto(kserve.File_model_config_proto),
+	} {
+		files.File = append(files.File, f)
+	}
+	raw, err := proto.Marshal(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptors := filepath.Join(t.TempDir(), "descriptors")
+	if err := os.WriteFile(descriptors, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, log, stop := startServe(t, "--backend", "bitsquares")
+	out, err := exec.Command(python, "testdata/serve_client.py", address["http"], address["grpc"], descriptors).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, log)
+	}
+	golden(t, "serve_client.txt", string(out))
+	if status := stop(); status != exitOK || !strings.Contains(log.String(), "all requests are answered") {
+		t.Errorf("status %d, log:\n%s", status, log)
+	}
+}
+
+// perf_analyzer, which older packages of tritonclient have inside, measures the service over both transports.
+func TestServePerfAnalyzer(t *testing.T) {
+	program := os.Getenv("EVALD_PERF_ANALYZER")
+	if program == "" {
+		t.Skip("EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
+	}
+	dir := t.TempDir()
+	// It is linked with libraries for what is not asked of it here.
+	for library, script := range map[string]string{"libb64.so.0d": "", "libcudart.so.12": "libcudart.so.12 { global: *; };"} {
+		version := filepath.Join(dir, library+".map")
+		if err := os.WriteFile(version, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"-shared", "-o", filepath.Join(dir, library), "testdata/perf_stub.c"}
+		if script != "" {
+			args = append(args, "-Wl,--version-script="+version)
+		}
+		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	address, _, _ := startServe(t, "--backend", "bitsquares")
+	for input, data := range map[string]string{
+		"bitboards": `{"data":[{"bitboards":[541065216,819986432]}]}`,
+		"planes":    emptyPlanes(),
+		"moves":     `{"data":[{"moves":["44554"]}]}`,
+	} {
+		file := filepath.Join(dir, input+".json")
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, transport := range []string{"grpc", "http"} {
+			t.Run(input+" over "+transport, func(t *testing.T) {
+				t.Parallel()
+				perfAnalyzer(t, program, dir, transport, address[transport], file)
+			})
+		}
+	}
+}
+
+func perfAnalyzer(t *testing.T, program, libraries, transport, address, data string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "-m", "bitsquares", "-i", transport, "-u", address, "-b", "16", "--input-data", data,
+		"--measurement-mode", "count_windows", "--measurement-request-count", "50", "-s", "1000", "-r", "3")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("infer/sec")) || !regexp.MustCompile(`Inference count: [1-9]`).Match(out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// emptyPlanes is the empty board as perf_analyzer reads planes.
+func emptyPlanes() string {
+	planes := net.NewPlanes(game.MustBoard(game.Connect4), make([]game.Position, 1)).Float32s()
+	var values []string
+	for _, x := range planes {
+		values = append(values, fmt.Sprintf("%.1f", x))
+	}
+	return `{"data":[{"planes":[` + strings.Join(values, ",") + `]}]}`
+}
+
+// The flags of evald serve that are wrong are named.
+func TestServeWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("nobody x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, says := range map[string]string{
+		"--board 99x99x4":                           "--board",
+		"--backend cpu":                             "needs --model",
+		"--backend bitsquares --model x":            "uses no model",
+		"--model seeded-2x16 --model seeded-2x16@1": "two models are called seeded-2x16",
+		"--max-batch 0 --backend uniform":           "rows of a batch: 0",
+		"--visits 0 --backend uniform":              "visits: 0",
+		"--tls-cert " + tokens:                      "--tls-cert",
+		"--tokens " + tokens:                        `line 1: group "nobody"`,
+		"--tokens " + tokens + "x":                  "no such file",
+		"--pprof :6060 --backend uniform":           "--pprof :6060: must be an address of this machine's own",
+		"--http 256.0.0.1:1 --backend uniform":      "--http 256.0.0.1:1",
+	} {
+		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", ""}, strings.Fields(args)...)...)
+		if status != exitBadInput || out != "" || !strings.Contains(stderr, says) {
+			t.Errorf("evald serve %s: status %d, errors %q, want %q", args, status, stderr, says)
+		}
+	}
+}
+
+// A model's file that is exchanged while the service runs is loaded; names that are no model's are not opened as files.
+func TestServeReload(t *testing.T) {
+	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mine.safetensors")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, log, stop := startServe(t, "--model", path, "--repository", "--watch", "5ms")
+	post := func(call string) string {
+		r, err := http.Post("http://"+address["http"]+"/v2/repository/models/"+call, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(r.StatusCode, " ", string(text))
+	}
+	for _, c := range [][2]string{
+		{"seeded-2x16/load", "200"},
+		{"bitsquares/load", "200"},
+		{"bitsquares/unload", "200"},
+		{"bitsquares/unload", "404"},
+		{"mine/load", "200"},
+		{"search/load", "400"},
+		{"mine/unload", "400"},
+		{strings.ReplaceAll(path, "/", "%2F") + "/load", "400"},
+		{"..%2F..%2Fmodels%2Fseeded-2x16.safetensors/load", "400"},
+	} {
+		call, want := c[0], c[1]
+		if got := post(call); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", call, got, want)
+		}
+	}
+	loads := func() int { return strings.Count(log.String(), `msg="model is ready" model=mine`) }
+	before := loads()
+	if err := writeWhole(path, func(w io.Writer) error { _, err := w.Write(file); return err }); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); loads() == before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("the changed file is not loaded:\n%s", log)
+		}
+	}
+	if status := stop(); status != exitOK {
+		t.Errorf("status %d:\n%s", status, log)
+	}
+}
