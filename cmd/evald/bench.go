@@ -151,20 +151,24 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 
 // benchServeCmd is `evald bench serve`.
 type benchServeCmd struct {
-	Model string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Model string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
 	Round time.Duration `default:"1s" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
 // Run measures and prints.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	network, err := backend{Backend: "cpu", Model: c.Model}.choose(s.err)
+	network, name, err := c.network(s.err)
+	if err != nil {
+		return err
+	}
+	e, err := onCPU(network, s.err)
 	if err != nil {
 		return err
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	figures, err := bench.Serve(ctx, c.Round, network, network.model, progress)
+	figures, err := bench.Serve(ctx, c.Round, e, name, progress)
 	if err != nil {
 		return err
 	}
@@ -172,9 +176,18 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	if !c.JSON {
 		return bench.ServeTable(s.out, figures)
 	}
-	e := json.NewEncoder(s.out)
-	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+	out := json.NewEncoder(s.out)
+	out.SetIndent("", "  ")
+	return out.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+}
+
+func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
+	if c.Model != "" {
+		return loadModel(c.Model, notes)
+	}
+	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
+	n, err := net.NewScrambled(config, 1)
+	return n, config.String(), err
 }
 
 // benchSolveCmd is `evald bench solve`.

