@@ -268,8 +268,13 @@ func (s *served) changed(name string) (any, error) {
 	if _, ok := heuristic.Named(name); ok {
 		return nil, nil
 	}
-	if m, ok, err := findModel(ref); ok || err != nil {
-		return m.Ref(), err
+	if _, ok := models.Find(ref); ok {
+		return nil, nil
+	}
+	if store, err := userStore(); err == nil {
+		if e, ok, err := store.Find(ref); err == nil && ok {
+			return e.Ref(), nil
+		}
 	}
 	info, err := os.Stat(ref)
 	if err != nil {

@@ -71,13 +71,9 @@ func TestServeTritonClient(t *testing.T) {
 	if python == "" {
 		t.Skip("EVALD_PYTHON names no Python with tritonclient (see .ci/requirements.txt)")
 	}
-	files := &descriptorpb.FileDescriptorSet{}
-	for _, f := range []*descriptorpb.FileDescriptorProto{
+	raw, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
 		protodesc.ToFileDescriptorProto(kserve.File_grpc_service_proto), protodesc.ToFileDescriptorProto(kserve.File_model_config_proto),
-	} {
-		files.File = append(files.File, f)
-	}
-	raw, err := proto.Marshal(files)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -330,11 +332,18 @@ func TestFaultyClients(t *testing.T) {
 		conn.Close()
 	}
 	// A call whose message does not come ends by itself.
-	stream, err := api.ModelStreamInfer(t.Context())
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = stream.CloseSend()
+	defer conn.Close()
+	silent, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, kserve.GRPCInferenceService_ModelInfer_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := silent.RecvMsg(new(kserve.ModelInferResponse)); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a call without a message: %v, want DeadlineExceeded", err)
+	}
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()

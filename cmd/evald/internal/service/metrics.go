@@ -3,7 +3,6 @@ package service
 import (
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -118,6 +117,3 @@ func histogram(d *prometheus.Desc, bins [histogramBins]uint64, shown int, unit, 
 	}
 	return prometheus.MustNewConstHistogram(d, n, sum, buckets, labels...)
 }
-
-// plainTime is how long metrics and other plain pages may take to be read.
-const plainTime = 10 * time.Second

@@ -90,9 +90,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, bodyError(err, limit)
 	}
 	var body bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength <= int64(limit) {
-		body.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
+	// What the header promises may never come: memory is for what has.
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
 	n, err := body.ReadFrom(io.LimitReader(in, int64(limit)+1))
 	if err != nil {
 		return nil, bodyError(err, limit)
@@ -102,6 +101,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	return body.Bytes(), nil
 }
+
+// firstRead is how much of a body is made room for before it is here.
+const firstRead = 64 << 10
 
 func bodyError(err error, limit int) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
