@@ -1,0 +1,100 @@
+package service
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+)
+
+// What the server says of itself is the same over both transports, and counts what it did.
+func TestDescriptions(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Repository, c.Cache = true, 1<<10
+	s := serve(t, c)
+	api := s.dial(t)
+	for range 3 {
+		if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 5)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(path string) string {
+		reply, err := http.Get(s.rest + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d %s", reply.StatusCode, text)
+	}
+	for path, want := range map[string][]string{
+		"/v2":                        {`200`, `"name":"evald"`, `"model_repository"`, `"statistics"`},
+		"/v2/health/live":            {`200`},
+		"/v2/health/ready":           {`200`},
+		"/v2/models/stub/ready":      {`200`},
+		"/v2/models/x/ready":         {`400`},
+		"/v2/models/stub":            {`{"datatype":"FP32","name":"planes","shape":[-1,5,6,7]}`, `"versions":["1"]`},
+		"/v2/models/search":          {`{"datatype":"INT32","name":"visits","shape":[-1,7]}`},
+		"/v2/models/stub/config":     {`"max_batch_size":4096`, `"max_queue_delay_microseconds":1000`, `"dims":[5,6,7]`, `"response_cache":{"enable":true}`},
+		"/v2/models/stub/stats":      {`"inference_count":15`, `"execution_count":3`, `"batch_size":5`, `"cache_hit":{"count":10`},
+		"/v2/models/stats":           {`"name":"search"`, `"name":"stub"`},
+		"/v2/models/x/stats":         {`404`},
+		"/v2/models/stub/versions/1": {`200`},
+		"/v2/models/stub/versions/3": {`404`},
+	} {
+		got := get(path)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %s, want %s", path, got, w)
+			}
+		}
+	}
+	if _, text := s.post(t, "/v2/repository/index", nil, nil); string(text) != `[{"name":"other","reason":"not loaded","state":"UNAVAILABLE","version":""},{"name":"search","reason":"","state":"READY","version":"1"},{"name":"stub","reason":"","state":"READY","version":"1"}]`+"\n" {
+		t.Errorf("index: %s", text)
+	}
+	if reply, text := s.post(t, "/v2/repository/models/other/load", nil, nil); reply.StatusCode != 400 || !strings.Contains(string(text), "no such file") {
+		t.Errorf("load: %d %s", reply.StatusCode, text)
+	}
+	recorder := &recorder{header: http.Header{}}
+	s.Metrics().ServeHTTP(recorder, &http.Request{Method: http.MethodGet, Header: http.Header{}})
+	for _, want := range []string{
+		`nv_inference_request_success{model="stub",version="1"} 3`,
+		`nv_inference_count{model="stub",version="1"} 15`,
+		`nv_inference_exec_count{model="stub",version="1"} 3`,
+		`nv_inference_request_failure{model="stub",reason="REJECTED",version="1"} 0`,
+		`nv_inference_pending_request_count{model="stub",version="1"} 0`,
+		`evald_batches_total{model="stub",reason="idle",version="1"} 3`,
+		`evald_rows_total{model="stub",source="cpu",version="1"} 5`,
+		`evald_rows_total{model="stub",source="cache",version="1"} 10`,
+		`evald_batch_rows_bucket{model="stub",version="1",le="4"} 0`,
+		`evald_batch_rows_bucket{model="stub",version="1",le="8"} 3`,
+		`evald_batch_rows_sum{model="stub",version="1"} 15`,
+		`evald_ready 1`,
+	} {
+		if !strings.Contains(recorder.body.String(), want+"\n") {
+			t.Errorf("metrics have no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(recorder.body.String())
+	}
+}
+
+// recorder keeps a reply.
+type recorder struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+func (r *recorder) WriteHeader(int)             {}

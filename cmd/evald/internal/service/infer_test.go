@@ -1,0 +1,288 @@
+package service
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+	nets "github.com/evald/evald/nn/net"
+)
+
+var boardsUnderTest = []string{"7x6x4", "9x5x4", "3x3x3free", "12x9x5"}
+
+// Every input on every board gives, over gRPC, what the evaluator says.
+func TestInputs(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	s := serve(t, testConfig(stub))
+	api := s.dial(t)
+	for _, name := range boardsUnderTest {
+		rules, err := game.ParseRules(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		board := game.MustBoard(rules)
+		r := gametest.Rand(7)
+		var pos []game.Position
+		var lines []byte
+		for len(pos) < 40 {
+			p, actions := playout(r, board)
+			pos = append(pos, p)
+			lines = appendBytes(lines, game.FormatNotation(rules, actions))
+		}
+		planes := make([]float32, nets.PlanesSize(board, len(pos)))
+		nets.Planes(board, pos, planes)
+		n, h, w := int64(len(pos)), int64(rules.Rows), int64(rules.Columns)
+		var two []float32 // the stones alone
+		for i := range pos {
+			size := int(nets.PlaneCount * h * w)
+			two = append(two, planes[i*size:][:2*h*w]...)
+		}
+		words64 := client.Bitboards(board, pos)
+		want := expected(t, stub, board, pos)
+		contents := request(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
+		contents.RawInputContents = nil
+		contents.Inputs[0].Contents = &kserve.InferTensorContents{}
+		for k := 0; k < len(words64); k += 8 {
+			contents.Inputs[0].Contents.Uint64Contents = append(contents.Inputs[0].Contents.Uint64Contents, binary.LittleEndian.Uint64(words64[k:]))
+		}
+		for input, ask := range map[string]*kserve.ModelInferRequest{
+			"bitboards":       bitboardRequest(board, pos...),
+			"typed bitboards": contents,
+			"planes":          request(planesInput, floatType, appendFloats(nil, planes), n, 5, h, w),
+			"two planes":      request(planesInput, floatType, appendFloats(nil, two), n, 2, h, w),
+			"moves":           request(movesInput, bytesType, lines, n),
+			"moves in a row":  request(movesInput, bytesType, lines, n, 1),
+		} {
+			if !strings.HasPrefix(input, "moves") { // which name their board
+				setParameter(ask, "board", name)
+			}
+			ask.Id = "id of " + input
+			got, err := api.ModelInfer(t.Context(), ask)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, input, err)
+				continue
+			}
+			if diff := cmp.Diff(want, raws(got)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", name, input, diff)
+			}
+			if got.Id != ask.Id || got.ModelName != "stub" || got.ModelVersion != "1" {
+				t.Errorf("%s, %s: id %q, model %q, version %q", name, input, got.Id, got.ModelName, got.ModelVersion)
+			}
+		}
+	}
+}
+
+// playout is a random game up to some move, perhaps its last.
+func playout(r *rand.Rand, b *game.Board) (p game.Position, actions []int) {
+	for plies := r.IntN(b.Cells()); len(actions) < plies && b.Result(p) == game.Ongoing; {
+		if a := r.IntN(b.Actions()); b.CanPlay(p, a) {
+			p = b.Play(p, a)
+			actions = append(actions, a)
+		}
+	}
+	return p, actions
+}
+
+// The Go client is an evaluator like any other.
+func TestClientConformance(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU}, New: func(t testing.TB) eval.Evaluator {
+		c, err := client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}})
+}
+
+// REST gives the same values, as JSON and as binary tensors, mixed as they were asked for.
+func TestREST(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	s := serve(t, testConfig(stub))
+	pos := append(gametest.Positions(gametest.Rand(1), connect4, 20, true), game.Position{})
+	want := expected(t, stub, connect4, pos)
+	raw := client.Bitboards(connect4, pos)
+	var flat []uint64
+	var rows [][]uint64
+	for i := 0; i < len(raw); i += 8 {
+		flat = append(flat, binary.LittleEndian.Uint64(raw[i:]))
+	}
+	for i := range pos {
+		rows = append(rows, flat[2*i:2*i+2])
+	}
+	for name, data := range map[string]any{"flat": flat, "nested": rows, "binary": nil} {
+		input := map[string]any{"name": "bitboards", "datatype": "UINT64", "shape": []int{len(pos), 2}}
+		if data != nil {
+			input["data"] = data
+		} else {
+			input["parameters"] = map[string]any{"binary_data_size": len(raw)}
+		}
+		head, err := json.Marshal(map[string]any{
+			"id": "7", "inputs": []any{input}, "parameters": map[string]any{"binary_data_output": true},
+			"outputs": []any{
+				map[string]any{"name": "policy"},
+				map[string]any{"name": "wdl", "parameters": map[string]any{"binary_data": false}},
+				map[string]any{"name": "source"},
+				map[string]any{"name": "gameover", "parameters": map[string]any{"binary_data": false}},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, body := map[string]string{}, head
+		if data == nil {
+			header[jsonLength] = strconv.Itoa(len(head))
+			body = append(slices.Clone(head), raw...)
+		}
+		reply, text := s.post(t, inferPath, header, body)
+		n, err := strconv.Atoi(reply.Header.Get(jsonLength))
+		if reply.StatusCode != http.StatusOK || err != nil {
+			t.Fatalf("%s: status %d: %s", name, reply.StatusCode, text)
+		}
+		var got struct {
+			ID      string
+			Outputs []struct {
+				Name  string
+				Shape []int
+				Data  []float32
+			}
+		}
+		if err := json.Unmarshal(text[:n], &got); err != nil {
+			t.Fatal(err)
+		}
+		tail := append(slices.Clone(want["policy"]), want["source"]...)
+		if !bytes.Equal(text[n:], tail) || got.ID != "7" || got.Outputs[0].Shape[1] != 7 {
+			t.Errorf("%s: %s and %d bytes", name, text[:n], len(text)-n)
+		}
+		if wdl := appendFloats(nil, got.Outputs[1].Data); !bytes.Equal(wdl, want["wdl"]) {
+			t.Errorf("%s: wdl %v", name, got.Outputs[1].Data)
+		}
+		for i, x := range got.Outputs[3].Data {
+			if byte(x) != want["gameover"][i] {
+				t.Errorf("%s: gameover %v", name, got.Outputs[3].Data)
+			}
+		}
+	}
+}
+
+// A search over the service is the search by the library, whatever other searches it shared batches with.
+func TestSearch(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	s := serve(t, testConfig(stub))
+	api := s.dial(t)
+	var pos []game.Position
+	for plies := range 7 {
+		pos = append(pos, gametest.Position(gametest.Rand(5), connect4, plies, true))
+	}
+	pos = append(pos, gametest.Position(gametest.Rand(5), connect4, 42, false))
+	config := mcts.DefaultConfig()
+	config.Visits = 60
+	search, err := mcts.NewEvaluator(stub, config, mcts.Limits{Visits: 60, Batch: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := expected(t, search, connect4, pos)
+	for _, from := range []int{0, 3} { // with company and alone
+		ask := bitboardRequest(connect4, pos[from:]...)
+		ask.ModelName = "search"
+		setParameter(ask, "visits", 60)
+		got, err := api.ModelInfer(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := raws(got)
+		if !bytes.Equal(out["wdl"], want["wdl"][12*from:]) || !bytes.Equal(out["policy"], want["policy"][28*from:]) {
+			t.Errorf("from %d: wdl %v, want %v", from, out["wdl"], want["wdl"][12*from:])
+		}
+		for i := range pos[from:] {
+			visits := 0
+			for a := range 7 {
+				visits += int(binary.LittleEndian.Uint32(out["visits"][28*i+4*a:]))
+			}
+			over := connect4.Result(pos[from+i]) != game.Ongoing
+			if over != (visits == 0) || visits > 60 {
+				t.Errorf("row %d: %d visits, game over: %v", i, visits, over)
+			}
+		}
+		if len(out["q"]) != 28*len(pos[from:]) {
+			t.Errorf("q has %d bytes", len(out["q"]))
+		}
+	}
+	ask := bitboardRequest(connect4, append(pos, pos...)...)
+	ask.ModelName = "search"
+	setParameter(ask, "visits", 100_000)
+	if _, err := api.ModelInfer(t.Context(), ask); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("16 positions of 100000 visits: %v, want InvalidArgument", err)
+	}
+	ask.Inputs[0].Shape[0], ask.RawInputContents[0] = 1, ask.RawInputContents[0][:16]
+	setParameter(ask, "timeout", 30_000)
+	start := time.Now()
+	if _, err := api.ModelInfer(t.Context(), ask); status.Code(err) != codes.DeadlineExceeded || time.Since(start) > 5*time.Second {
+		t.Errorf("30 ms for 100000 visits: %v after %v, want DeadlineExceeded", err, time.Since(start))
+	}
+}
+
+// The requests of a stream are answered in their order; one that is wrong does not end it.
+func TestStream(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	s := serve(t, testConfig(stub))
+	stream, err := s.dial(t).ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 300
+	go func() {
+		for i := range n {
+			ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true)...)
+			ask.Id = strconv.Itoa(i)
+			if i%7 == 3 {
+				ask.ModelName = "x"
+			}
+			if stream.Send(ask) != nil {
+				return // Recv has the error
+			}
+		}
+		_ = stream.CloseSend()
+	}()
+	for i := range n {
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("answer %d: %v", i, err)
+		}
+		if got.InferResponse.Id != strconv.Itoa(i) || (got.ErrorMessage != "") != (i%7 == 3) {
+			t.Errorf("answer %d: id %s, error %q", i, got.InferResponse.Id, got.ErrorMessage)
+		}
+		if got.ErrorMessage == "" {
+			want := expected(t, stub, connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
+			if diff := cmp.Diff(want, raws(got.InferResponse)); diff != "" {
+				t.Errorf("answer %d (-want +got):\n%s", i, diff)
+			}
+		}
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last: %v, want EOF", err)
+	}
+}

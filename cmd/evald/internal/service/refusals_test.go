@@ -1,0 +1,157 @@
+package service
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	nets "github.com/evald/evald/nn/net"
+)
+
+// Wrong requests are refused with the right code, and the error names what is wrong.
+func TestRefusals(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	api := s.dial(t)
+	word := func(values ...uint64) (raw []byte) {
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint64(raw, v)
+		}
+		return raw
+	}
+	with := func(r *kserve.ModelInferRequest, change func(*kserve.ModelInferRequest)) *kserve.ModelInferRequest {
+		change(r)
+		return r
+	}
+	planes := make([]float32, 5*42)
+	nets.Planes(connect4, make([]game.Position, 1), planes)
+	wrongPlane := slices.Clone(planes)
+	wrongPlane[2*42+5*7] = 0
+	nan := slices.Clone(planes)
+	nan[3] = float32(0) / float32(len(nan)-5*42)
+	for _, c := range []struct {
+		name string
+		ask  *kserve.ModelInferRequest
+		code codes.Code
+		says string
+	}{
+		{"model", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelName = "x" }), codes.NotFound, "[search stub]"},
+		{"version", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelVersion = "2" }), codes.NotFound, "version 1"},
+		{"no input", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = nil }), codes.InvalidArgument, "0 inputs"},
+		{"input", request("bits", uint64Type, word(0, 0), 1, 2), codes.InvalidArgument, "bitboards, planes or moves"},
+		{"datatype", request(bitboardsInput, "INT64", word(0, 0), 1, 2), codes.InvalidArgument, "must be UINT64"},
+		{"shape", request(bitboardsInput, uint64Type, word(0, 0), 1, 3), codes.InvalidArgument, "[N,2]"},
+		{"no shape", request(bitboardsInput, uint64Type, word(0, 0)), codes.InvalidArgument, "no row"},
+		{"negative shape", request(bitboardsInput, uint64Type, word(0, 0), -1, 2), codes.InvalidArgument, "-1 positions"},
+		{"huge shape", request(bitboardsInput, uint64Type, word(0, 0), 1<<60, 2), codes.InvalidArgument, "must be 1 to 4096"},
+		{"too short", request(bitboardsInput, uint64Type, word(0), 1, 2), codes.InvalidArgument, "8 bytes"},
+		{"no contents", with(request(bitboardsInput, uint64Type, nil, 1, 2), func(r *kserve.ModelInferRequest) { r.RawInputContents = nil }), codes.InvalidArgument, "neither contents"},
+		{"own without all", request(bitboardsInput, uint64Type, word(1, 0), 1, 2), codes.InvalidArgument, "row 0"},
+		{"off the board", request(bitboardsInput, uint64Type, word(0, 0, 0, 1<<63), 2, 2), codes.InvalidArgument, "row 1"},
+		{"guard bit", request(bitboardsInput, uint64Type, word(0, 1<<6), 1, 2), codes.InvalidArgument, "off the board"},
+		{"floating", request(bitboardsInput, uint64Type, word(0, 2), 1, 2), codes.InvalidArgument, "nothing below"},
+		{"plane's value", request(planesInput, floatType, appendFloats(nil, nan), 1, 5, 6, 7), codes.InvalidArgument, "cell 3 of plane 0"},
+		{"plane against stones", request(planesInput, floatType, appendFloats(nil, wrongPlane), 1, 5, 6, 7), codes.InvalidArgument, "cell 35 of plane 2"},
+		{"planes of another board", request(planesInput, floatType, appendFloats(nil, planes), 1, 5, 7, 6), codes.InvalidArgument, `parameter "board"`},
+		{"moves", request(movesInput, bytesType, appendBytes(nil, "448"), 1), codes.InvalidArgument, "row 0"},
+		{"torn moves", request(movesInput, bytesType, appendBytes(nil, "44")[:5], 1), codes.InvalidArgument, "less than its length"},
+		{"more moves", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "4"), 1), codes.InvalidArgument, "follow"},
+		{"two boards", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "9x5x4:4"), 2), codes.InvalidArgument, "one board"},
+		{"output", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
+			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "visits"}}
+		}), codes.InvalidArgument, "must be one of [wdl"},
+		{"output twice", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
+			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "wdl"}}
+		}), codes.InvalidArgument, "twice"},
+		{"board", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "board", "99x99x4") }), codes.InvalidArgument, "board"},
+		{"parameter", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "vists", 5) }), codes.InvalidArgument, "vists"},
+		{"visits", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 1<<40) }), codes.InvalidArgument, "100000"},
+		{"priority", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "priority", 4) }), codes.InvalidArgument, "0 to 3"},
+		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
+	} {
+		_, err := api.ModelInfer(t.Context(), c.ask)
+		if got := status.Convert(err); got.Code() != c.code || !strings.Contains(got.Message(), c.says) {
+			t.Errorf("%s: %v %q, want %v with %q", c.name, got.Code(), got.Message(), c.code, c.says)
+		}
+	}
+	_, err := api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("index: %v, want Unimplemented", err)
+	}
+	_, err = api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("9 MiB: %v, want ResourceExhausted", err)
+	}
+}
+
+func TestRESTRefusals(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	ok := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+	for _, c := range []struct {
+		name, path, body string
+		header           map[string]string
+		code             int
+		says             string
+	}{
+		{"good", inferPath, ok, nil, 200, `"model_name":"stub"`},
+		{"good, with a version", "/v2/models/stub/versions/1/infer", ok, nil, 200, `"model_version":"1"`},
+		{"model", "/v2/models/x/infer", ok, nil, 404, `model \"x\" is not served`},
+		{"version", "/v2/models/stub/versions/9/infer", ok, nil, 404, "version 1"},
+		{"path", "/v2/model/stub", ok, nil, 404, "no call"},
+		{"json", inferPath, `{"inputs":`, nil, 400, "body"},
+		{"empty", inferPath, ``, nil, 400, "body"},
+		{"no data", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1]}]}`, nil, 400, "neither data"},
+		{"count", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[2],"data":["44"]}]}`, nil, 400, "1 values"},
+		{"value", inferPath, `{"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[1,2],"data":[0,-1]}]}`, nil, 400, "-1 is no value of UINT64"},
+		{"float", inferPath, `{"inputs":[{"name":"planes","datatype":"FP32","shape":[1],"data":[1e99]}]}`, nil, 400, "no value of FP32"},
+		{"shape", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1000000000000,1000000000000],"data":["44"]}]}`, nil, 400, "shape"},
+		{"header length", inferPath, ok, map[string]string{jsonLength: "1000"}, 400, jsonLength},
+		{"header sign", inferPath, ok, map[string]string{jsonLength: "-1"}, 400, jsonLength},
+		{"trailing", inferPath, ok + "xx", map[string]string{jsonLength: strconv.Itoa(len(ok))}, 400, "2 bytes follow"},
+		{"parameter", inferPath, strings.Replace(ok, "{", `{"parameters":{"board":7},`, 1), nil, 400, "must be a string"},
+		{"encoding", inferPath, ok, map[string]string{"Content-Encoding": "br"}, 400, "gzip or deflate"},
+		{"not gzip", inferPath, ok, map[string]string{"Content-Encoding": "gzip"}, 400, "body"},
+		{"too long", inferPath, strings.Repeat(" ", 9<<20), nil, 413, "longer than 8388608 bytes"},
+		{"load", "/v2/repository/models/stub/load", "", nil, 501, "--repository"},
+	} {
+		reply, text := s.post(t, c.path, c.header, []byte(c.body))
+		if reply.StatusCode != c.code || !strings.Contains(string(text), c.says) {
+			t.Errorf("%s: status %d %s, want %d with %q", c.name, reply.StatusCode, text, c.code, c.says)
+		}
+		var e errorBody
+		if c.code != 200 && (json.Unmarshal(text, &e) != nil || e.Error == "") {
+			t.Errorf("%s: %s is no error of the protocol", c.name, text)
+		}
+	}
+}
+
+// Answers that are not finite are refused, and a fault of an evaluator ends its requests alone.
+func TestBadEvaluators(t *testing.T) {
+	var bad func(b *eval.Batch)
+	stub := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) { bad(b) }}
+	s := serve(t, testConfig(stub))
+	api := s.dial(t)
+	for name, do := range map[string]func(*eval.Batch){
+		"not finite": func(b *eval.Batch) { b.WDL[1] /= float32(len(b.Pos) - 1) },
+		"fault":      func(b *eval.Batch) { panic("a bug") },
+	} {
+		bad = do
+		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	bad = func(*eval.Batch) {}
+	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+		t.Error(err)
+	}
+}
