@@ -113,11 +113,15 @@ func TestOverloadSoak(t *testing.T) {
 		rows     int // of a request
 		inFlight int
 		deadline time.Duration
+		capacity float64 // requests a second; 0 is to be measured
 	}{
-		"device":  {device(10 * time.Millisecond), 16, 1, 300 * time.Millisecond},
-		"network": {onCPU, 128, 2, 2 * time.Second},
+		"device":  {device(20 * time.Millisecond), 16, 1, 300 * time.Millisecond, 256 / 16 / 0.02},
+		"network": {onCPU, 128, 2, 2 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.capacity == 0 && !long {
+				t.Skip("what this machine can do is not to be measured in a second: see EVALD_SOAK")
+			}
 			before := now(t)
 			config := testConfig(c.e)
 			config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: c.inFlight}
@@ -133,12 +137,18 @@ func TestOverloadSoak(t *testing.T) {
 				conns[i] = kserve.NewGRPCInferenceServiceClient(conn)
 			}
 			ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, c.rows, true)...)
-			capacity := closedLoop(t, conns, ask, 64, d/4)
+			capacity := c.capacity
+			if capacity == 0 {
+				capacity = closedLoop(t, conns, ask, 64, d/4)
+			}
 			l := openLoop(t, conns, ask, 3*capacity, d, c.deadline)
 			t.Logf("capacity %.0f requests/s; offered %.0f/s for %v: %.0f/s answered, of %d accepted %d late; %d refused, in %v at the median and %v for 99%%; answers in %v, %v; memory %d MiB early, at most %d MiB after",
 				capacity, l.offered, d, float64(l.ok)/d.Seconds(), l.ok+l.late, l.late, l.refused, quantileOf(l.refusals, 0.5), quantileOf(l.refusals, 0.99), quantileOf(l.answers, 0.5), quantileOf(l.answers, 0.99), l.early, l.most)
 			if l.other != nil {
 				t.Errorf("neither answered nor refused: %v", l.other)
+			}
+			if l.offered < 1.5*capacity {
+				t.Skipf("other programs leave no time for more than %.0f requests a second", l.offered)
 			}
 			if l.refused == 0 || l.ok == 0 {
 				t.Errorf("%d answered, %d refused: this was no overload", l.ok, l.refused)
