@@ -174,6 +174,9 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 	if c.board == nil {
 		c.board = s.board
 	}
+	if c.visits > 0 && !m.searches {
+		return answer{}, invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
+	}
 	n, err := c.input.rows(c.board, s.config.Limits.Batch)
 	if err != nil {
 		return answer{}, err

@@ -7,6 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -87,6 +93,44 @@ func TestDescriptions(t *testing.T) {
 	if t.Failed() {
 		t.Log(recorder.body.String())
 	}
+}
+
+// The protocol and the state of the server can be asked for by gRPC's own services.
+func TestReflectionAndHealth(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := stream.Recv()
+	if err != nil || !strings.Contains(list.String(), `"inference.GRPCInferenceService"`) || !strings.Contains(list.String(), `"grpc.health.v1.Health"`) {
+		t.Errorf("reflection: %v, %v", list, err)
+	}
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "inference.GRPCInferenceService"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
+		got, err := watch.Recv()
+		if err != nil || got.Status != want {
+			t.Errorf("health: %v, %v; want %v", got, err, want)
+		}
+		s.stop()
+	}
+	// Neither stream ends by itself; a server that ends tells them and ends them.
+	start := time.Now()
+	if err := <-s.ended; err != nil || time.Since(start) > lingerTime {
+		t.Errorf("the server ended with %v after %v", err, time.Since(start))
+	}
+	s.ended <- nil
 }
 
 // recorder keeps a reply.

@@ -12,6 +12,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -54,8 +55,13 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		return nil, err
 	}
 	switch info.FullMethodName {
-	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, healthpb.Health_Watch_FullMethodName:
+	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName:
 		return ctx, nil
+	case healthpb.Health_Watch_FullMethodName, reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:
+		limited, cancel := context.WithCancel(ctx)
+		unhook := context.AfterFunc(s.over, cancel)
+		context.AfterFunc(ctx, func() { unhook(); cancel() })
+		return limited, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
 	context.AfterFunc(ctx, cancel) // ctx ends with the call

@@ -75,6 +75,7 @@ func TestRefusals(t *testing.T) {
 		{"board", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "board", "99x99x4") }), codes.InvalidArgument, "board"},
 		{"parameter", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "vists", 5) }), codes.InvalidArgument, "vists"},
 		{"visits", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 1<<40) }), codes.InvalidArgument, "100000"},
+		{"visits without a search", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 5) }), codes.InvalidArgument, "does not search"},
 		{"priority", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "priority", 4) }), codes.InvalidArgument, "0 to 3"},
 		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
 	} {

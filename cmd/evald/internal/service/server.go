@@ -34,6 +34,8 @@ type Server struct {
 	number  uint64     // of generations so far; guarded by loading
 
 	health *health.Server
+	over   context.Context // ends when all requests are answered: streams of other kinds would go on
+	end    context.CancelFunc
 
 	mu       sync.Mutex
 	state    state
@@ -63,6 +65,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, board: board, health: health.NewServer(), ended: make(chan struct{})}
 	s.quiet.L = &s.mu
+	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
 	if c.Cache > 0 {
 		s.cache = eval.NewCache(c.Cache)
@@ -162,12 +165,15 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	if err != nil {
 		err = errors.Join(err, web.Close())
 	}
-	// A client may keep a stream of another kind, such as a health watch, for ever: the answers alone are waited for.
 	answered := s.whenQuiet(ctx)
-	select {
-	case <-stopped:
-	case <-ctx.Done():
-	case <-time.After(lingerTime):
+	// A client may keep a stream of another kind, such as a health watch, for ever: it is told, and then ended.
+	for _, patience := range []time.Duration{tellTime, lingerTime} {
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+		case <-time.After(patience):
+		}
+		s.end()
 	}
 	g.Stop()
 	<-stopped
@@ -178,8 +184,11 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	return nil
 }
 
-// lingerTime is how long answers that were made may take to leave.
-const lingerTime = 5 * time.Second
+// tellTime is for health watchers to hear of the end, and lingerTime for answers that were made to leave.
+const (
+	tellTime   = 100 * time.Millisecond
+	lingerTime = 5 * time.Second
+)
 
 // whenQuiet waits until no request is under way, or ctx ends, which it reports as false.
 func (s *Server) whenQuiet(ctx context.Context) bool {
