@@ -264,15 +264,15 @@ func (b *Batcher) drop(r *request, rules game.Rules) {
 			break
 		}
 	}
-	b.took(q, r)
+	b.dequeued(q, r)
 	b.stats.Dropped++
 	if q.rows == 0 {
 		b.remove(rules, q)
 	}
 }
 
-// took counts a request that is no longer in its queue. b.mu is held.
-func (b *Batcher) took(q *queue, r *request) {
+// dequeued counts a request that is no longer in its queue. b.mu is held.
+func (b *Batcher) dequeued(q *queue, r *request) {
 	r.waiting = false
 	q.rows -= r.rows
 	b.stats.Queued -= r.rows

@@ -131,7 +131,7 @@ func (b *Batcher) take(rules game.Rules, q *queue) []*request {
 	rows := 0
 	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
 		q.levels[r.priority] = q.levels[r.priority][1:]
-		b.took(q, r)
+		b.dequeued(q, r)
 		requests = append(requests, r)
 		rows += r.rows
 	}

@@ -355,6 +355,21 @@ func TestFaultyClients(t *testing.T) {
 	waitFor(t, "all requests to end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 0 })
 }
 
+// An answer may take longer than a request may take to come.
+func TestSlowAnswer(t *testing.T) {
+	c := testConfig(device(200 * time.Millisecond))
+	c.Limits.Receive = 50 * time.Millisecond
+	s := serve(t, c)
+	for range 2 { // the second on the same connection
+		if reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)); reply.StatusCode != http.StatusOK {
+			t.Errorf("REST: %d %s", reply.StatusCode, text)
+		}
+	}
+	if _, err := s.dial(t).ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+		t.Error(err)
+	}
+}
+
 // Little that becomes much is refused, over both transports.
 func TestDecompression(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))

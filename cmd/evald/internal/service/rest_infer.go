@@ -70,9 +70,8 @@ func (e tooLarge) Error() string { return fmt.Sprintf("body: is longer than %d b
 
 // readBody is the request's body, decompressed, of bounded length and in bounded time.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limit := s.config.Limits.Body
-	// The server's own deadline stays for the answer.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Limits.Receive)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	limit, connection := s.config.Limits.Body, http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(s.config.Limits.Receive)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, status.Errorf(codes.Internal, "body: %v", err)
 	}
 	var in io.Reader = http.MaxBytesReader(w, r.Body, int64(limit))
@@ -98,6 +97,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	if n > int64(limit) {
 		return nil, tooLarge{limit}
+	}
+	// A deadline that passes while the request is answered would end the connection.
+	if err := connection.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, status.Errorf(codes.Internal, "body: %v", err)
 	}
 	return body.Bytes(), nil
 }
