@@ -25,6 +25,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/nn/cpu"
 	nets "github.com/evald/evald/nn/net"
@@ -145,7 +146,7 @@ func TestOverloadSoak(t *testing.T) {
 			// A request that ended at its deadline may never have reached the server.
 			late := s.failures(t)[1]
 			t.Logf("capacity %.0f requests/s; offered %.0f/s for %v: %.0f/s answered; of %d accepted %d late, %d more ended on their way to the server; %d refused, in %v at the median and %v for 99%%; answers in %v, %v; memory %d MiB after a fifth of the time, %d MiB in the last, at most %d MiB",
-				capacity, l.offered, d, float64(l.ok)/d.Seconds(), uint64(l.ok)+late, late, uint64(l.late)-late, l.refused, quantileOf(l.refusals, 0.5), quantileOf(l.refusals, 0.99), quantileOf(l.answers, 0.5), quantileOf(l.answers, 0.99), l.early(), l.last(), slices.Max(l.memory))
+				capacity, l.offered, d, float64(l.ok)/d.Seconds(), l.ok+int(late), late, l.late-int(late), l.refused, quantileOf(l.refusals, 0.5), quantileOf(l.refusals, 0.99), quantileOf(l.answers, 0.5), quantileOf(l.answers, 0.99), l.early(), l.last(), slices.Max(l.memory))
 			if l.other != nil {
 				t.Errorf("neither answered nor refused: %v", l.other)
 			}
@@ -179,6 +180,20 @@ func serveFor(t *testing.T, c Config) (*serving, func()) {
 			t.Error(err)
 		}
 		s.ended <- nil
+	}
+}
+
+// Sixty-four clients of one position each share batches, on a device that takes as long for one as for many.
+func TestBatchesForm(t *testing.T) {
+	s := serve(t, testConfig(device(10*time.Millisecond)))
+	api := s.dial(t)
+	closedLoop(t, []kserve.GRPCInferenceServiceClient{api}, bitboardRequest(connect4, game.Position{}), 64, 400*time.Millisecond)
+	m, err := s.models.find("stub", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.stats.now(); c.batchRows < 8*c.executions() {
+		t.Errorf("%d rows in %d batches; want 8 or more in one; by size, up to 1, 2, 4, .. rows: %v", c.batchRows, c.executions(), c.sizes)
 	}
 }
 
