@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/client"
 	"github.com/evald/evald/cmd/evald/internal/service"
@@ -34,9 +36,10 @@ type ServeFigure struct {
 	PerCPU        float64 `json:"per_cpu_second"`
 	CeilingPerCPU float64 `json:"ceiling_per_cpu_second,omitempty"`
 
-	P50   time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 where it was not measured
-	P99   time.Duration `json:"p99_ns,omitempty"`
-	Sizes []uint64      `json:"sizes,omitempty"` // of batches: [i] of up to 2^i rows
+	P50     time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 where it was not measured
+	P99     time.Duration `json:"p99_ns,omitempty"`
+	Refused float64       `json:"refused,omitempty"` // part of those requests that found too many waiting
+	Sizes   []uint64      `json:"sizes,omitempty"`   // of batches: [i] of up to 2^i rows
 }
 
 // Serve measures the service: bitsquares in requests of 256, 64 and 1 positions beside a server that answers without
@@ -135,11 +138,9 @@ func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
 	if err != nil {
 		return err
 	}
-	latencies, err := callers.paced(s.ctx, rounds*s.d, f.Rate/float64(rows)/2, ask)
-	if err != nil {
+	if err := f.paced(s.ctx, s.d, callers, ask); err != nil {
 		return err
 	}
-	f.P50, f.P99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
 	s.figures = append(s.figures, f)
 	return nil
 }
@@ -164,11 +165,9 @@ func (s *serveBench) beside(e eval.Evaluator, name string) error {
 	if err != nil {
 		return err
 	}
-	latencies, err := callers.paced(s.ctx, rounds*s.d, f.Rate/256/2, ask)
-	if err != nil {
+	if err := f.paced(s.ctx, s.d, callers, ask); err != nil {
 		return err
 	}
-	f.P50, f.P99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
 	s.figures = append(s.figures, f)
 	return nil
 }
@@ -317,16 +316,32 @@ func (c *callers) rate(ctx context.Context, d time.Duration, ask *kserve.ModelIn
 	return float64(rows.Load()) / time.Since(start).Seconds(), errors.Join(errs...)
 }
 
-// paced are the times of requests that come so many a second, whether or not those before were answered; a time begins
-// when the request was due.
-func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64, ask *kserve.ModelInferRequest) ([]time.Duration, error) {
+// paced sends requests at half the rate, whether or not those before were answered, and measures their times, which begin
+// when a request was due. One that is refused counts as such. The rounds' median counts, as for rates.
+func (f *ServeFigure) paced(ctx context.Context, d time.Duration, c *callers, ask *kserve.ModelInferRequest) error {
+	var p50, p99 []time.Duration
+	sent, refused := 0, 0
+	for range rounds {
+		times, no, err := c.paced(ctx, d, f.Rate/float64(ask.Inputs[0].Shape[0])/2, ask)
+		if err != nil {
+			return err
+		}
+		sent, refused = sent+len(times)+no, refused+no
+		p50, p99 = append(p50, quantile(times, 0.5)), append(p99, quantile(times, 0.99))
+	}
+	slices.Sort(p50)
+	slices.Sort(p99)
+	f.P50, f.P99, f.Refused = p50[rounds/2], p99[rounds/2], float64(refused)/float64(max(sent, 1))
+	return nil
+}
+
+// paced sends so many requests a second for a time; it returns the sorted times of those that were answered, and how many
+// were refused.
+func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64, ask *kserve.ModelInferRequest) (times []time.Duration, refused int, failed error) {
 	var mu sync.Mutex
-	var all []time.Duration
-	var failed error
 	var wait sync.WaitGroup
 	start := time.Now()
-	n := int(d.Seconds() * perSecond)
-	for i := range n {
+	for i := range int(d.Seconds() * perSecond) {
 		due := start.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
 		time.Sleep(time.Until(due))
 		wait.Go(func() {
@@ -334,12 +349,19 @@ func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64,
 			took := time.Since(due)
 			mu.Lock()
 			defer mu.Unlock()
-			all, failed = append(all, took), errors.Join(failed, err)
+			switch {
+			case status.Code(err) == codes.ResourceExhausted:
+				refused++
+			case err != nil:
+				failed = err
+			default:
+				times = append(times, took)
+			}
 		})
 	}
 	wait.Wait()
-	slices.Sort(all)
-	return all, failed
+	slices.Sort(times)
+	return times, refused, failed
 }
 
 func quantile(sorted []time.Duration, q float64) time.Duration {
@@ -386,6 +408,9 @@ func ServeTable(w io.Writer, figures []ServeFigure) error {
 		}
 		if f.P99 > 0 {
 			latency = fmt.Sprintf("%v, %v", f.P50.Round(time.Microsecond), f.P99.Round(time.Microsecond))
+		}
+		if f.Refused > 0 {
+			latency += fmt.Sprintf(", %.1f%% refused", 100*f.Refused)
 		}
 		fmt.Fprintf(t, "%s\t%s/s\t%s\t%s\t%s\t%s\t%s\n", f.Name, si(f.Rate), si(f.PerCPU), latency, share, cpuShare, ceiling)
 	}
