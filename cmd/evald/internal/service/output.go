@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
@@ -73,7 +74,7 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 		return appendFloats(to, b.WDL)
 	case valueOutput:
 		for i := range b.Pos {
-			to = appendFloats(to, []float32{b.Value(i)})
+			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
 		}
 	case policyOutput:
 		return appendFloats(to, b.Policy)

@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -79,8 +80,10 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 }
 
 func appendFloats(to []byte, values []float32) []byte {
-	for _, x := range values {
-		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(x))
+	n := len(to)
+	to = slices.Grow(to, 4*len(values))[:n+4*len(values)]
+	for i, x := range values {
+		binary.LittleEndian.PutUint32(to[n+4*i:], math.Float32bits(x))
 	}
 	return to
 }
