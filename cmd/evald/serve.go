@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/cmd/evald/internal/web"
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -47,6 +50,7 @@ type serveCmd struct {
 	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
 	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
 
+	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
@@ -84,6 +88,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.addPage(server, config.Models); err != nil {
+		return err
+	}
 	l, err := c.listen()
 	if err != nil {
 		return err
@@ -108,6 +115,24 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	return server.Serve(ctx, l)
 }
 
+// addPage gives the server the page for people, whose agents may use the models served from the start.
+func (c *serveCmd) addPage(server *service.Server, names []string) error {
+	e, err := server.Evaluator(names[0])
+	if err != nil {
+		return err
+	}
+	networks := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := heuristic.Named(name); return ok })
+	page, err := web.New(web.Config{
+		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs,
+		Agents: agent.Shared{Models: server.Evaluator, Solved: &agent.Solved{}},
+	})
+	if err != nil {
+		return err
+	}
+	server.SetPage(page, page.Close)
+	return nil
+}
+
 func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
@@ -129,7 +154,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
-		"backend", c.Backend, "models", c.Model, "board", c.Board, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "models", c.Model, "board", c.Board, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,

@@ -2,11 +2,9 @@ package service
 
 import (
 	"math"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/evald/evald/engine/eval"
 )
@@ -14,12 +12,15 @@ import (
 // collector reads the models' counts when it is asked, so that nothing is counted twice.
 type collector struct{ server *Server }
 
-// Metrics answers Prometheus: Triton's names, nv_inference_*, and our own, evald_*.
-func (s *Server) Metrics() http.Handler {
+// newMetrics are what Prometheus is told: Triton's names, nv_inference_*, and our own, evald_*.
+func (s *Server) newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r})
+	return r
 }
+
+// Metrics are the counts, for those who show them elsewhere.
+func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
 var modelLabels = []string{"model", "version"}
 
