@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,6 +50,7 @@ type serveCmd struct {
 	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
 	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
 
+	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
@@ -57,7 +59,6 @@ type serveCmd struct {
 	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
 	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody."`
 
-	Runs     string `type:"path" placeholder:"FOLDER" help:"Training runs that the page draws: the folder of one, or of many."`
 	Log      string `enum:"text,json" default:"text" help:"Form of the log on standard error: ${enum}."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
 }
@@ -87,17 +88,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	page, err := web.New(web.Config{
-		Evaluator: server.Evaluator(config.Models[0]), Model: config.Models[0], Networks: config.Models,
-		Agents:  agent.Shared{Models: func(name string) (eval.Evaluator, error) { return server.Evaluator(name), nil }},
-		Metrics: server.Registry(), Runs: c.Runs,
-	})
-	if err != nil {
+	if err := c.addPage(server, config.Models); err != nil {
 		return err
 	}
-	defer page.Close()
-	defer context.AfterFunc(ctx, page.Close)()
-	server.SetPage(page)
 	l, err := c.listen()
 	if err != nil {
 		return err
@@ -122,6 +115,24 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	return server.Serve(ctx, l)
 }
 
+// addPage gives the server the page for people, whose agents may use the models served from the start.
+func (c *serveCmd) addPage(server *service.Server, names []string) error {
+	e, err := server.Evaluator(names[0])
+	if err != nil {
+		return err
+	}
+	networks := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := heuristic.Named(name); return ok })
+	page, err := web.New(web.Config{
+		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs,
+		Agents: agent.Shared{Models: server.Evaluator, Solved: &agent.Solved{}},
+	})
+	if err != nil {
+		return err
+	}
+	server.SetPage(page, page.Close)
+	return nil
+}
+
 func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
@@ -143,7 +154,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
-		"backend", c.Backend, "models", c.Model, "board", c.Board, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "models", c.Model, "board", c.Board, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,

@@ -238,6 +238,24 @@ func TestServeReload(t *testing.T) {
 			t.Errorf("%s: %s, want %s", call, got, want)
 		}
 	}
+	get := func(path string) string {
+		r, err := http.Get("http://" + address["http"] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(r.StatusCode, " ", string(text))
+	}
+	if page := get("/"); !strings.HasPrefix(page, "200 ") || !strings.Contains(page, "<html") {
+		t.Errorf("the page: %.200s", page)
+	}
+	if config := get("/ui/config"); !strings.Contains(config, `"model":"mine"`) || !strings.Contains(config, `"networks":["mine"]`) {
+		t.Errorf("the page's config: %s", config)
+	}
 	loads := func() int { return strings.Count(log.String(), `msg="model is ready" model=mine`) }
 	before := loads()
 	if err := writeWhole(path, func(w io.Writer) error { _, err := w.Write(file); return err }); err != nil {

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -43,9 +42,8 @@ type Config struct {
 	Cache      int // answers of networks that are kept; 0 is none
 	Limits     Limits
 
-	TLS    *tls.Config  // of both ports; nil is none
-	Tokens *Tokens      // who may call what; nil is everybody everything
-	Page   http.Handler // what the HTTP port answers outside of /v2; nil is nothing
+	TLS    *tls.Config // of both ports; nil is none
+	Tokens *Tokens     // who may call what; nil is everybody everything
 
 	Log    *slog.Logger
 	Traces trace.TracerProvider // nil: none are made

@@ -1,10 +1,10 @@
 package service
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -70,8 +70,9 @@ func TestDescriptions(t *testing.T) {
 	if reply, text := s.post(t, "/v2/repository/models/other/load", nil, nil); reply.StatusCode != 400 || !strings.Contains(string(text), "no such file") {
 		t.Errorf("load: %d %s", reply.StatusCode, text)
 	}
-	recorder := &recorder{header: http.Header{}}
-	s.Metrics().ServeHTTP(recorder, &http.Request{Method: http.MethodGet, Header: http.Header{}})
+	recorder := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics := recorder.Body.String()
 	for _, want := range []string{
 		`nv_inference_request_success{model="stub",version="1"} 3`,
 		`nv_inference_count{model="stub",version="1"} 15`,
@@ -86,12 +87,12 @@ func TestDescriptions(t *testing.T) {
 		`evald_batch_rows_sum{model="stub",version="1"} 15`,
 		`evald_ready 1`,
 	} {
-		if !strings.Contains(recorder.body.String(), want+"\n") {
+		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("metrics have no %s", want)
 		}
 	}
 	if t.Failed() {
-		t.Log(recorder.body.String())
+		t.Log(metrics)
 	}
 }
 
@@ -132,13 +133,3 @@ func TestReflectionAndHealth(t *testing.T) {
 	}
 	s.ended <- nil
 }
-
-// recorder keeps a reply.
-type recorder struct {
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-func (r *recorder) WriteHeader(int)             {}

@@ -1,13 +1,10 @@
 package service
 
 import (
-	"context"
 	"math"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/evald/evald/engine/eval"
 )
@@ -15,38 +12,15 @@ import (
 // collector reads the models' counts when it is asked, so that nothing is counted twice.
 type collector struct{ server *Server }
 
-// Metrics answers Prometheus: Triton's names, nv_inference_*, and our own, evald_*.
-func (s *Server) Metrics() http.Handler {
-	r := s.Registry()
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r})
-}
-
-// Registry has all metrics.
-func (s *Server) Registry() *prometheus.Registry {
+// newMetrics are what Prometheus is told: Triton's names, nv_inference_*, and our own, evald_*.
+func (s *Server) newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// Evaluator is a model's, behind its batcher, whatever is loaded under its name at the time.
-func (s *Server) Evaluator(name string) eval.Evaluator { return served{s, name} }
-
-type served struct {
-	server *Server
-	name   string
-}
-
-// Evaluate implements eval.Evaluator.
-func (e served) Evaluate(ctx context.Context, b *eval.Batch) error {
-	m, err := e.server.models.find(e.name, "")
-	if err != nil {
-		return err
-	}
-	return m.current.Load().batcher.Evaluate(ctx, b)
-}
-
-// SetPage is what the HTTP port answers outside of /v2. It is called before Serve.
-func (s *Server) SetPage(page http.Handler) { s.config.Page = page }
+// Metrics are the counts, for those who show them elsewhere.
+func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
 var modelLabels = []string{"model", "version"}
 

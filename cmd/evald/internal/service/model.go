@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -100,6 +101,23 @@ func (c checked) Evaluate(ctx context.Context, b *eval.Batch) (err error) {
 	}
 	c.stats.answered(b.Source)
 	return nil
+}
+
+// Evaluator is a model that is served, for callers in this program: its batches are apart from those of requests, and it is
+// always that of the newest weights.
+func (s *Server) Evaluator(name string) (eval.Evaluator, error) {
+	m, err := s.models.find(name, "")
+	if err != nil {
+		return nil, errors.New(status.Convert(err).Message())
+	}
+	return newest{m}, nil
+}
+
+type newest struct{ *model }
+
+// Evaluate implements eval.Evaluator.
+func (n newest) Evaluate(ctx context.Context, b *eval.Batch) error {
+	return n.current.Load().leaves.Evaluate(ctx, b)
 }
 
 // repository is the models that are served.

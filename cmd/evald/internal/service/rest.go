@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -68,8 +69,8 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + clip(r.URL.Path) + " is no call of the protocol"})
 	})
-	if s.config.Page != nil {
-		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.config.Page))
+	if s.page != nil {
+		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.page))
 	}
 	if s.config.Traces == nil {
 		return mux
@@ -80,7 +81,7 @@ func (s *Server) handler() http.Handler {
 // metricsHandler is the metrics port.
 func (s *Server) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.Metrics())
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics}))
 	return mux
 }
 

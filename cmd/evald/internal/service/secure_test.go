@@ -50,7 +50,6 @@ func TestReadTokens(t *testing.T) {
 func TestTokens(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Repository = true
-	c.Page = http.NotFoundHandler()
 	var err error
 	if c.Tokens, err = ReadTokens(strings.NewReader("inference infer\nmetadata -\nrepository,inference ops\n")); err != nil {
 		t.Fatal(err)

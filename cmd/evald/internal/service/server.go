@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,10 @@ type Server struct {
 
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
+
+	metrics *prometheus.Registry
+	page    http.Handler // nil: none
+	endPage func()
 
 	health *health.Server
 	over   context.Context // ends when all requests are answered: streams of other kinds would go on
@@ -65,6 +70,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, board: board, health: health.NewServer(), ended: make(chan struct{})}
 	s.quiet.L = &s.mu
+	s.metrics = s.newMetrics()
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
 	if c.Cache > 0 {
@@ -81,6 +87,10 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// SetPage gives the HTTP port something to answer outside of /v2. End is called when the server is to end, and should end
+// what the page would go on with. It is to be called before Serve.
+func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, end }
+
 // Listeners are the ports; one that is nil is not served.
 type Listeners struct {
 	HTTP, GRPC net.Listener
@@ -95,6 +105,9 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	base := context.WithoutCancel(ctx)
 	g := s.grpcServer()
 	web := s.httpServer(base, s.handler())
+	if s.page != nil {
+		web.RegisterOnShutdown(s.endPage)
+	}
 	metrics := s.httpServer(base, s.metricsHandler())
 	profile := s.httpServer(base, profileHandler())
 	profile.WriteTimeout = 0 // a profile takes as long as was asked for

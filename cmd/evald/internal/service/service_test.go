@@ -63,6 +63,7 @@ func serve(t testing.TB, c Config) *serving {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.SetPage(http.NotFoundHandler(), func() {})
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
