@@ -34,6 +34,7 @@ const (
 	NoDevice       = 100 // of cuInit
 	IllegalAddress = 700 // costs the context
 	LaunchFailed   = 719 // costs the context
+	Spoil          = -1  // of "kernel": it succeeds, and what it wrote is damaged
 )
 
 // Driver controls the fake that this process loaded.
