@@ -68,10 +68,11 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// condemn ends the session for what a caller found in an answer.
+// condemn ends the session for what a caller found in an answer, and returns when nobody gets another from it.
 func (s *session) condemn(err error) {
 	select {
 	case s.broken <- err:
-	default: // it is ending already
+	default: // somebody else did
 	}
+	<-s.dead
 }

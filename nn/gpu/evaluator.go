@@ -216,7 +216,10 @@ func (e *Evaluator) each(f func(*session) (outcome, fatal error)) error {
 		}}
 		select {
 		case s.orders <- o:
-			<-o.done
+			select {
+			case <-o.done:
+			case <-s.dead:
+			}
 			if outcome != nil {
 				errs = append(errs, fmt.Errorf("GPU %d: %w", s.device.info.Index, outcome))
 			}

@@ -55,6 +55,7 @@ func devices(t testing.TB, n, shared int) []driver.Device {
 	if fakeDriver == nil {
 		t.Skip("this test is for the fake driver")
 	}
+	fakeDriver.Reset()
 	found, err := driver.Find()
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ type loadedKernel struct {
 // order is something to be done on the session's thread between launches. An error of do ends the session.
 type order struct {
 	do   func() error
-	done chan struct{} // closed when it is done
+	done chan struct{} // closed when it is done and the session goes on
 }
 
 func newSession(d *device, c *driver.Context) *session {
@@ -173,8 +173,11 @@ func (s *session) land(x *slot) {
 }
 
 func (o order) run() error {
-	defer close(o.done)
-	return o.do()
+	err := o.do()
+	if err == nil {
+		close(o.done)
+	}
+	return err
 }
 
 // launch sends a slot to the device. What fails with the driver is the session's end; the slot is in flight then, and
