@@ -313,3 +313,34 @@ func TestEvaluatorClose(t *testing.T) {
 		t.Errorf("Swap after Close: %v", err)
 	}
 }
+
+// Time measures launches of any number of positions, and leaves no memory behind.
+func TestEvaluatorTime(t *testing.T) {
+	board := game.MustBoard(game.Connect4)
+	for _, test := range []struct {
+		net  string
+		want Timing
+	}{
+		{"1x16/8/16", Timing{Kernel: "tower_64_quarter", Boards: 3, Wave: 12}},
+		{"1x16/130/16", Timing{Kernel: "tower_any", Boards: 1, Wave: 4}},
+	} {
+		t.Run(test.want.Kernel, func(t *testing.T) {
+			e := evaluator(t, scrambled(t, test.net, 1), devices(t, 1, geforce), nil)
+			pos := gametest.Positions(gametest.Rand(3), board, 50, false)
+			before := fakeDriver.Count()
+			got, err := e.Time(board, pos, 3)
+			if err != nil || got.Seconds <= 0 {
+				t.Errorf("%s: %+v, %v", test.net, got, err)
+			}
+			if got.Seconds = 0; got != test.want || got.Waves(50) != (50+got.Wave-1)/got.Wave {
+				t.Errorf("%s: %+v, want %+v", test.net, got, test.want)
+			}
+			if now := fakeDriver.Count(); now != before {
+				t.Errorf("%+v lives, before %+v", now, before)
+			}
+			if n := fakeDriver.Calls()["kernel"]; n != 1+4 {
+				t.Errorf("%d launches, want the self-test's, one to warm up and 3", n)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
 )
@@ -27,6 +28,9 @@ func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone 
 
 // Swap is an error.
 func (*Evaluator) Swap(context.Context, *net.Network) error { return errNone }
+
+// Time is an error.
+func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 
 // Stats are empty.
 func (*Evaluator) Stats() Stats { return Stats{} }

@@ -203,6 +203,17 @@ func (s *session) launch(x *slot) error {
 
 // start puts the copies and the kernel for n positions into the slot's stream. The weights are loaded.
 func (s *session) start(x *slot, n int) error {
+	if err := s.c.CopyToDevice(x.in, x.hostIn, n*x.plan.PositionBytes(), x.stream); err != nil {
+		return err
+	}
+	if err := s.kernel(x, n); err != nil {
+		return err
+	}
+	return s.c.CopyToHost(x.hostOut, x.out, n*x.plan.RowBytes(), x.stream)
+}
+
+// kernel puts the kernel for n positions into the slot's stream.
+func (s *session) kernel(x *slot, n int) error {
 	p := x.plan
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
@@ -213,13 +224,7 @@ func (s *session) start(x *slot, n int) error {
 		}
 	}
 	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[p.layout]), uint64(x.in), uint64(x.out), uint64(x.scratch)
-	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
-		return err
-	}
-	if err := s.c.LaunchStruct(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job)); err != nil {
-		return err
-	}
-	return s.c.CopyToHost(x.hostOut, x.out, n*p.RowBytes(), x.stream)
+	return s.c.LaunchStruct(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
 func (s *session) moreScratch(x *slot, n int) error {
