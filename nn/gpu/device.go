@@ -173,3 +173,17 @@ func (d *device) why() error {
 	defer d.mu.Unlock()
 	return d.last
 }
+
+// retry says how long a device is left alone after a fault: first, and twice as long each time that it fails again, up to
+// most. After working for calm it begins anew.
+type retry struct{ first, most, calm time.Duration }
+
+var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute}
+
+// after is the wait after one that took last, where the device worked for so long since.
+func (r retry) after(last, worked time.Duration) time.Duration {
+	if last == 0 || worked >= r.calm {
+		return r.first
+	}
+	return min(2*last, r.most)
+}

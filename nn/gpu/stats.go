@@ -1,9 +1,6 @@
 package gpu
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // ErrClosed is the error of batches after Close.
 var ErrClosed = errors.New("gpu: the evaluator is closed")
@@ -23,18 +20,4 @@ type DeviceStats struct {
 	Tries    uint64 // to make a new context after that
 	Rebuilt  uint64 // how often one worked
 	Last     string // the last fault, if there was one
-}
-
-// retry says how long a device is left alone after a fault: first, and twice as long each time that it fails again, up to
-// most. After working for calm it begins anew.
-type retry struct{ first, most, calm time.Duration }
-
-var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute}
-
-// after is the wait after one that took last, where the device worked for so long since.
-func (r retry) after(last, worked time.Duration) time.Duration {
-	if last == 0 || worked >= r.calm {
-		return r.first
-	}
-	return min(2*last, r.most)
 }

@@ -161,6 +161,9 @@ func TestGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range found.Devices {
+		if d.Emulated() {
+			t.Fatalf("%v is the fake driver's, no GPU", d)
+		}
 		t.Logf("%v; driver %s, CUDA %d", d, found.Library, found.Version)
 		w, err := d.Start()
 		if err != nil {

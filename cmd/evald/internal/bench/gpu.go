@@ -32,14 +32,15 @@ type GPURow struct {
 	Network  string  `json:"network"`
 	Kernel   string  `json:"kernel"`
 	Batch    int     `json:"batch"`
-	Waves    int     `json:"waves"`              // of all multiprocessors, for a batch
-	Device   float64 `json:"device"`             // positions and answers in the device's memory
-	EndToEnd float64 `json:"end_to_end"`         // through Evaluate, four callers at once
-	Latency  float64 `json:"latency_seconds"`    // of Evaluate, one caller alone
-	Share    float64 `json:"share,omitempty"`    // of the peak, by the network's products on the device
-	PyTorch  float64 `json:"pytorch,omitempty"`  // as Device
-	PyTorchE float64 `json:"pytorch_end_to_end"` // as EndToEnd
-	How      string  `json:"pytorch_how,omitempty"`
+	Waves    int     `json:"waves"`           // of all multiprocessors, for a batch
+	Device   float64 `json:"device"`          // positions and answers in the device's memory
+	Share    float64 `json:"share,omitempty"` // of the peak, by the network's products on the device
+	EndToEnd float64 `json:"end_to_end"`      // through Evaluate, four callers at once
+	Latency  float64 `json:"latency_seconds"` // of Evaluate, one caller alone
+
+	PyTorch         float64 `json:"pytorch,omitempty"`            // as Device
+	PyTorchEndToEnd float64 `json:"pytorch_end_to_end,omitempty"` // as EndToEnd, but for one caller
+	PyTorchHow      string  `json:"pytorch_how,omitempty"`
 }
 
 // Named is a network with a name for reports.
@@ -108,7 +109,7 @@ func (r *GPUReport) network(ctx context.Context, d time.Duration, n Named, batch
 			if err := torch.ask(map[string]any{"batch": size, "seconds": d.Seconds()}, &rates); err != nil {
 				return fmt.Errorf("peer pytorch: batch %d: %w", size, err)
 			}
-			row.PyTorch, row.PyTorchE, row.How = rates.Device, rates.EndToEnd, rates.How
+			row.PyTorch, row.PyTorchEndToEnd, row.PyTorchHow = rates.Device, rates.EndToEnd, rates.How
 		}
 		if r.Peak > 0 {
 			row.Share = row.Device * flops(n.Network.Config(), board) / r.Peak
@@ -238,7 +239,7 @@ func GPUTable(w io.Writer, r *GPUReport) error {
 			share = fmt.Sprintf("%.0f%%", 100*row.Share)
 		}
 		if row.PyTorch > 0 {
-			peer, peerE, ratio = si(row.PyTorch), si(row.PyTorchE), fmt.Sprintf("%.1f", row.Device/row.PyTorch)
+			peer, peerE, ratio = si(row.PyTorch), si(row.PyTorchEndToEnd), fmt.Sprintf("%.1f", row.Device/row.PyTorch)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t\n", row.Network, row.Batch, row.Waves, si(row.Device), share,
 			si(row.EndToEnd), time.Duration(row.Latency*1e9).Round(time.Microsecond), peer, peerE, ratio)
