@@ -34,7 +34,10 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-test: build ## run all tests, the concurrent packages also under the race detector
+test: build ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
+ifeq ($(EVALD_REQUIRE_GPU),1)
+	$(MAKE) gpu
+endif
 	$(GO) test ./...
 	$(GO) test -race -short $(RACE)
 ifdef GPULIB
@@ -42,9 +45,6 @@ ifdef GPULIB
 	$(GPUENV) $(GO) test $(GPUTAG) -run 'Evaluator|Retry|GPU' ./nn/gpu ./cmd/evald
 	$(GPUENV) $(GO) test -race -short $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
 	./bin/evald devices
-endif
-ifeq ($(EVALD_REQUIRE_GPU),1)
-	$(MAKE) gpu
 endif
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
