@@ -124,17 +124,17 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	serve(0, 70)
 	serve(7, 12)
 	o.swap = e.Swap(t.Context(), s.second)
-	serve(3, 60)
+	serve(3, 20)
 	fakeDriver.Reset()
 	if o.stats = e.Stats().Devices[0]; o.stats.Faults > 0 {
 		said.wait("works again", int(o.stats.Faults))
 		o.stats = e.Stats().Devices[0]
 	}
 	before := o.gpu
-	if serve(0, 70); o.gpu != before+1 {
+	if serve(30, 37); o.gpu != before+1 {
 		t.Errorf("%s: after it the GPU does not answer", what)
 	}
-	if got := f.Stats(); got[0].Failed != uint64(o.cpu) || got[1].Failed != 0 || got[0].Answered+got[1].Answered != 70+5+57+70 {
+	if got := f.Stats(); got[0].Failed != uint64(o.cpu) || got[1].Failed != 0 || got[0].Answered+got[1].Answered != 70+5+17+7 {
 		t.Errorf("%s: the fallback counts %+v, batches by the GPU and the CPU are %d and %d", what, got, o.gpu, o.cpu)
 	}
 	if now := e.Stats().Devices[0]; !now.Working || now.Faults != now.Rebuilt || int(now.Faults) != said.times("tried again") {
@@ -246,7 +246,7 @@ func (s *scenario) served(t *testing.T) *Evaluator {
 	if err := e.Swap(t.Context(), s.second); err != nil {
 		t.Fatal(err)
 	}
-	evaluate(t, e, s.board, s.pos[3:60])
+	evaluate(t, e, s.board, s.pos[3:20])
 	return e
 }
 

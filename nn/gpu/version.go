@@ -160,7 +160,7 @@ const wavesALaunch = 4
 // Memory for the positions and answers of one launch, in bytes.
 const (
 	slotPositions = 512 << 10
-	slotAnswers   = 2 << 20
+	slotAnswers   = 1 << 20
 )
 
 // slotRows is more than the rows of any launch.

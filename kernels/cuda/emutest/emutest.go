@@ -4,6 +4,7 @@ package emutest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,19 +28,20 @@ var (
 // test skips, or fails if EVALD_REQUIRE_DATA=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
-	if _, err := exec.LookPath("g++"); err != nil {
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-			t.Fatalf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %v", err)
-		}
-		t.Skip("no g++ to emulate kernels with")
-	}
 	_, self, _, _ := runtime.Caller(0)
 	e := Emulator{filepath.Join(folder, "emulate")}
-	if err := compile(filepath.Dir(filepath.Dir(self)), e.path, flags, sources); err != nil {
+	err := compile(filepath.Dir(filepath.Dir(self)), e.path, flags, sources)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
+
+// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_DATA=1 does not require it.
+var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 
 // Library compiles all kernels into a library in folder whose functions the fake driver runs (fake.UseKernels), and
 // returns its path.
@@ -53,6 +55,12 @@ func Library(folder string) (string, error) {
 
 // compile makes path of sources, which are named from root on.
 func compile(root, path string, flags, sources []string) error {
+	if _, err := exec.LookPath("g++"); err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			return fmt.Errorf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %w", err)
+		}
+		return ErrNoCompiler
+	}
 	if err := read(root); err != nil {
 		return err
 	}
