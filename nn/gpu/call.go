@@ -4,13 +4,24 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 )
 
 // call is one Evaluate: its slots that are with devices, the oldest first. It is kept for the next.
-type call struct{ flying []*slot }
+type call struct {
+	flying []*slot
+	timer  *time.Timer
+}
+
+func newCall() *call {
+	c := &call{timer: time.NewTimer(time.Hour)}
+	c.timer.Stop()
+	return c
+}
 
 // run cuts the batch into launches. It waits for a slot only while it holds none, so that callers cannot wait for each
 // other.
@@ -53,26 +64,35 @@ func (c *call) run(ctx context.Context, e *Evaluator, v *version, b *eval.Batch)
 // finish waits for the oldest slot and reads its answers.
 func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	s := c.flying[0]
+	c.timer.Reset(s.session.device.retry.hang)
+	defer c.timer.Stop()
 	select {
 	case err := <-s.done:
 		c.flying = append(c.flying[:0], c.flying[1:]...)
 		if err == nil {
 			if err = s.read(b); err != nil {
 				s.session.condemn(err)
+				<-s.session.dead // from then on nobody gets another answer from it
 			}
 		}
 		s.free()
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("evaluate: %w", ctx.Err())
+	case <-c.timer.C:
+		s.session.condemn(errHung)
+		return s.session.over(errHung)
 	}
 }
 
-// condemn ends the session for what a caller found in an answer, and returns when nobody gets another from it.
+// errHung is a device from which a launch does not come back. Its thread may be lost in the driver, so the caller himself
+// ends the session; should the thread return, a new one begins as after any fault.
+var errHung = errors.New("a launch does not end")
+
+// condemn lets the session's thread end it for what a caller found.
 func (s *session) condemn(err error) {
 	select {
 	case s.broken <- err:
 	default: // somebody else did
 	}
-	<-s.dead
 }

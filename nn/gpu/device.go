@@ -89,13 +89,10 @@ func (d *device) live(works func()) error {
 			d.up(s)
 			works()
 			err = s.loop()
-			d.down(s)
-			reason := ErrClosed
-			if err != nil {
-				err = d.failed(err, true)
-				reason = err
+			reason := s.over(err)
+			if s.stop(reason); err != nil {
+				err = reason
 			}
-			s.stop(reason)
 		}
 		if freed := s.giveBack(); err == nil {
 			d.mu.Lock()
@@ -175,10 +172,10 @@ func (d *device) why() error {
 }
 
 // retry says how long a device is left alone after a fault: first, and twice as long each time that it fails again, up to
-// most. After working for calm it begins anew.
-type retry struct{ first, most, calm time.Duration }
+// most. After working for calm it begins anew. A launch that takes longer than hang is a fault.
+type retry struct{ first, most, calm, hang time.Duration }
 
-var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute}
+var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute}
 
 // after is the wait after one that took last, where the device worked for so long since.
 func (r retry) after(last, worked time.Duration) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
@@ -20,7 +21,7 @@ import (
 // A batch is cut into launches of whole waves, several of which are under way at once, on one device or on several. What
 // a position's answer is does not depend on any of that.
 //
-// When a call to the driver fails, or an answer cannot be, the batches that the device had are errors (eval.Fallback asks
+// When a call to the driver fails, a launch takes longer than a minute, or an answer cannot be, the batches that the device had are errors (eval.Fallback asks
 // the next evaluator then), its context is destroyed, and a new one is made and tested, after ever longer waits until it
 // works. While no device works every batch is an error at once.
 type Evaluator struct {
@@ -52,7 +53,7 @@ func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err 
 
 func newEvaluator(n *net.Network, found []driver.Device, events func(string), r retry) (e *Evaluator, notes []error, err error) {
 	e = &Evaluator{events: events, quit: make(chan struct{})}
-	e.calls.New = func() any { return new(call) }
+	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
 	e.current.Store(newVersion(n))
 	started := make([]chan error, len(found))
@@ -260,8 +261,8 @@ func (e *Evaluator) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Close refuses new batches, lets those under way end, and gives back what the devices hold. Calls after the first do
-// nothing.
+// Close refuses new batches, lets those under way end, and gives back what the devices hold. A device that is lost in a
+// launch is left behind, with an error. Calls after the first do nothing.
 func (e *Evaluator) Close() error {
 	if e.closed.Swap(true) {
 		return nil
@@ -269,8 +270,12 @@ func (e *Evaluator) Close() error {
 	close(e.quit)
 	var errs []error
 	for _, d := range e.devices {
-		<-d.ended
-		errs = append(errs, d.closing)
+		select {
+		case <-d.ended:
+			errs = append(errs, d.closing)
+		case <-time.After(d.retry.hang):
+			errs = append(errs, fmt.Errorf("GPU %d: %w", d.info.Index, errHung))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -55,7 +55,7 @@ func install(folder string) error {
 }
 
 // quick is a retry without long waits.
-var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour}
+var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
 
 // devices are those of the fake driver, with so much shared memory a block of threads.
 func devices(t testing.TB, n, shared int) []driver.Device {

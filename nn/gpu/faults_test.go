@@ -478,6 +478,52 @@ func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	}
 }
 
+// A launch that does not end is given up: its batch, and those after it, are answered by the next evaluator, and Close does
+// not wait. When the device comes back after all, it serves again.
+func TestEvaluatorHangs(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t), newEvents()
+	slow := quick
+	slow.hang = 2 * time.Second
+	e, _, err := newEvaluator(s.first, s.on, said.say, slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
+	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
+	var callers sync.WaitGroup
+	for range slotsADevice + 2 { // some do not even get a slot
+		callers.Go(func() {
+			for range 2 {
+				if b := evaluate(t, f, s.board, s.pos); s.check(t, "a device that hangs", b, 0, len(s.pos)) != 0 {
+					t.Error("a device that hangs answers")
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if d := e.Stats().Devices[0]; d.Working || d.Faults != 1 || d.Last != "GPU 0: a launch does not end" {
+		t.Errorf("%+v", d)
+	}
+	fakeDriver.Reset()
+	said.wait("works again", 1)
+	if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+		t.Error("after it answers differ")
+	}
+	if d := e.Stats().Devices[0]; !d.Working || d.Faults != 1 || d.Rebuilt != 1 || len(said.said) != 2 {
+		t.Errorf("%+v, said %q", d, said.said)
+	}
+
+	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
+	evaluate(t, f, s.board, s.pos)
+	if err := e.Close(); !errors.Is(err, errHung) {
+		t.Errorf("Close of a device that hangs: %v", err)
+	}
+	fakeDriver.Reset()
+	<-e.devices[0].ended
+	nothingLeft(t, "after a device that hung has come back")
+}
+
 // Many callers while faults come and go: every batch is answered, by the GPU or the reference, and never a mixture.
 func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	noGoroutineLeft(t)

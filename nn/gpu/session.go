@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -27,7 +28,10 @@ type session struct {
 	submitted chan *slot
 	orders    chan order
 	broken    chan error    // what a caller found wrong with an answer; the first counts
-	dead      chan struct{} // closed when the session takes no slots any more
+	dead      chan struct{} // closed when the session takes no slots any more, see over
+
+	ends   sync.Once
+	reason error // of its end; to be read after dead
 
 	slots   []*slot
 	tester  *slot   // for the self-test alone
@@ -313,10 +317,20 @@ func (s *session) sweep() error {
 	return errors.Join(errs...)
 }
 
-// stop tells all who wait for the session that it is over, and gathers the slots, so that nobody writes to memory that
-// is about to go.
+// over hides the session from callers for a reason, nil after quit; the first counts. It returns what they are told.
+func (s *session) over(err error) error {
+	s.ends.Do(func() {
+		s.device.down(s)
+		if s.reason = ErrClosed; err != nil {
+			s.reason = s.device.failed(err, true)
+		}
+		close(s.dead)
+	})
+	return s.reason
+}
+
+// stop ends all launches, and gathers the slots, so that nobody writes to memory that is about to go.
 func (s *session) stop(err error) {
-	close(s.dead)
 	for _, x := range s.flying {
 		x.end(err)
 	}

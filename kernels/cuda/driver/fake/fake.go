@@ -35,6 +35,7 @@ const (
 	IllegalAddress = 700 // costs the context
 	LaunchFailed   = 719 // costs the context
 	Spoil          = -1  // of "kernel": it succeeds, and what it wrote is damaged
+	Hang           = -2  // of "kernel": it does not end before the next Reset
 )
 
 // Driver controls the fake that this process loaded.
