@@ -18,7 +18,7 @@ endif
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
 	$(GPUENV) $(GO) build $(GPUTAG) -o bin/evald ./cmd/evald
@@ -34,17 +34,35 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-test: build ## run all tests, the concurrent packages also under the race detector
+test: build ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
+ifeq ($(EVALD_REQUIRE_GPU),1)
+	$(MAKE) gpu
+endif
 	$(GO) test ./...
 	$(GO) test -race -short $(RACE)
 ifdef GPULIB
 	$(GPUENV) $(GO) test -race $(GPUTAG) ./kernels/cuda/...
+	$(GPUENV) $(GO) test $(GPUTAG) -run 'Evaluator|Retry|GPU' ./nn/gpu ./cmd/evald
+	$(GPUENV) $(GO) test -race -short $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
 	./bin/evald devices
 endif
 
-ifdef GPULIB
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
-	EVALD_GPU=1 $(GPUENV) $(GO) test -count=1 -v $(GPUTAG) ./kernels/cuda/driver
+ifdef GPULIB
+	EVALD_GPU=1 EVALD_REQUIRE_GPU=1 $(GPUENV) $(GO) test -count=1 -v -timeout 30m $(GPUTAG) ./kernels/cuda/driver ./nn/gpu
+else
+	@echo 'make gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false
+endif
+
+bench-gpu: build ## on a machine with a GPU: is it correct there, and how fast? FLAGS of evald bench eval; writes bench-gpu.json
+ifdef GPULIB
+	@mkdir -p bin/bench-gpu
+	$(GPUENV) $(GO) test -c $(GPUTAG) -o bin/bench-gpu/driver.test ./kernels/cuda/driver
+	$(GPUENV) $(GO) test -c $(GPUTAG) -o bin/bench-gpu/gpu.test ./nn/gpu
+	cp bin/evald nn/gpu/bench/run bin/bench-gpu/
+	bin/bench-gpu/run -- $(FLAGS)
+else
+	@echo 'make bench-gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false
 endif
 
 fuzz: ## fuzz every parser for FUZZ (10s) each
@@ -72,8 +90,8 @@ lint: $(GPULIB) ## check formatting and run the static checks
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 ifdef GPULIB
-	$(GPUENV) $(GO) vet $(GPUTAG) ./kernels/cuda/...
-	$(GPUENV) $(TOOL) staticcheck $(GPUTAG) ./kernels/cuda/...
+	$(GPUENV) $(GO) vet $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
+	$(GPUENV) $(TOOL) staticcheck $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
 endif
 	$(GO) mod tidy -diff
 
@@ -83,4 +101,4 @@ vuln: ## look for known vulnerabilities (needs vuln.go.dev)
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test gpu fuzz bench kernels proto lint vuln clean
+.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto lint vuln clean

@@ -8,6 +8,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/solver/book"
+	"github.com/evald/evald/kernels/cuda/driver"
 )
 
 // shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
@@ -15,7 +16,11 @@ import (
 func shareAgents(notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
-			e, _, err := backend{Backend: "cpu", Model: name}.evaluator(notes)
+			where := backend{Backend: "cpu", Model: name}
+			if _, err := driver.Find(); err == nil {
+				where.Backend = "auto"
+			}
+			e, _, err := where.evaluator(notes)
 			return e, err
 		}),
 		Books:  once(opening.Load),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -26,37 +26,39 @@ type backend struct {
 type choice struct {
 	eval.Evaluator
 	model   string         // as answers give it
-	network *cpu.Evaluator // the network's stage; nil where a heuristic evaluates
+	network bool           // a network answers, and not a heuristic
+	how     string         // answers are computed
+	gpu     *gpu.Evaluator // the stage on GPUs, or nil
 }
 
-// describe says how answers are computed.
-func (c choice) describe() string {
-	if c.network == nil {
-		return "heuristic " + c.model
+// Close gives back what a GPU holds. Without one there is nothing to do.
+func (c choice) Close() error {
+	if c.gpu == nil {
+		return nil
 	}
-	return fmt.Sprintf("network %s on the cpu, path %s, %d threads", c.model, c.network.Path(), c.network.Threads())
+	return c.gpu.Close()
 }
 
-// evaluator is choose for those who have nothing to say of it.
+// evaluator is choose for those who have nothing to say of it, and evaluate until the program ends.
 func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err error) {
 	c, err := f.choose(notes)
 	return c.Evaluator, c.model, err
 }
 
-// choose makes the evaluator that the flags ask for. What the user should know about the choice goes to notes.
+// choose makes the evaluator that the flags ask for. What the user should know about the choice, and later about a GPU
+// that fails, goes to notes.
 func (f backend) choose(notes io.Writer) (choice, error) {
 	if source, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
 			return choice{}, fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
 		}
 		e, err := heuristic.New(source)
-		return choice{Evaluator: e, model: f.Backend}, err
+		return choice{Evaluator: e, model: f.Backend, how: "heuristic " + f.Backend}, err
 	}
-	if f.Backend == "gpu" {
+	if f.Backend == "gpu" { // before the model, whose file may be large
 		if _, err := driver.Find(); err != nil {
-			return choice{}, fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
+			return choice{}, noGPU(err)
 		}
-		return choice{}, errors.New("--backend gpu: no kernels yet; --backend cpu evaluates networks")
 	}
 	if f.Model == "" {
 		if f.Backend == "auto" {
@@ -69,19 +71,73 @@ func (f backend) choose(notes io.Writer) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	e, err := onCPU(network, notes)
-	if err != nil {
-		return choice{}, err
-	}
-	c := choice{e, model, e}
-	if f.Backend == "auto" {
-		last, err := heuristic.New(eval.Bitsquares)
+	return f.network(network, model, notes)
+}
+
+// network is the evaluator of a network, by the backend auto, gpu or cpu.
+func (f backend) network(network *net.Network, model string, notes io.Writer) (choice, error) {
+	switch f.Backend {
+	case "gpu":
+		e, err := onGPU(network, notes)
+		if err != nil {
+			return choice{}, noGPU(err)
+		}
+		return choice{e, model, true, gpuText(model, e), e}, nil
+	case "cpu":
+		e, err := onCPU(network, notes)
 		if err != nil {
 			return choice{}, err
 		}
-		c.Evaluator = eval.NewFallback(eval.Stage{Name: "cpu", Evaluator: e}, eval.Stage{Name: "bitsquares", Evaluator: last})
+		return choice{Evaluator: e, model: model, network: true, how: cpuText(model, e)}, nil
 	}
+	return fastest(network, model, notes)
+}
+
+func noGPU(err error) error {
+	return fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
+}
+
+func cpuText(model string, e *cpu.Evaluator) string {
+	return fmt.Sprintf("network %s on the cpu, path %s, %d threads", model, e.Path(), e.Threads())
+}
+
+func gpuText(model string, e *gpu.Evaluator) string {
+	return fmt.Sprintf("network %s on the gpu, %v", model, e)
+}
+
+// fastest asks the GPU, where that fails the CPU, and where that fails too bitsquares. That there is no GPU is said, since
+// it is the difference between hours and seconds.
+func fastest(n *net.Network, model string, notes io.Writer) (choice, error) {
+	onCPU, err := onCPU(n, notes)
+	if err != nil {
+		return choice{}, err
+	}
+	last, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return choice{}, err
+	}
+	c := choice{model: model, network: true, how: cpuText(model, onCPU)}
+	stages := []eval.Stage{{Name: "cpu", Evaluator: onCPU}, {Name: "bitsquares", Evaluator: last}}
+	if c.gpu, err = onGPU(n, notes); err != nil {
+		fmt.Fprintf(notes, "evald: NO GPU, the CPU evaluates (path %s, %d threads): %v\n", onCPU.Path(), onCPU.Threads(), err)
+	} else {
+		c.how = gpuText(model, c.gpu) + "; should it fail, " + c.how
+		stages = append([]eval.Stage{{Name: "gpu", Evaluator: c.gpu}}, stages...)
+	}
+	c.Evaluator = eval.NewFallback(stages...)
 	return c, nil
+}
+
+// onGPU is the network's evaluator on all GPUs that work. What becomes of them later goes to notes as well.
+func onGPU(n *net.Network, notes io.Writer) (*gpu.Evaluator, error) {
+	e, failed, err := gpu.New(n, func(event string) { fmt.Fprintf(notes, "evald: %s\n", event) })
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range failed {
+		fmt.Fprintf(notes, "evald: %v; the other GPUs evaluate\n", err)
+	}
+	return e, nil
 }
 
 // pathVariable names the environment variable that chooses how networks are computed on the CPU, for tests and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -29,14 +30,23 @@ const defaultBenchModel = "seeded-2x16"
 
 // benchEvalCmd is `evald bench eval`.
 type benchEvalCmd struct {
-	Model string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
-	Peer  string        `enum:",onnxruntime" default:"" placeholder:"onnxruntime" help:"Measure networks alone, beside this program on the same number of threads; without --model one of 6 blocks of 64 channels. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy."`
-	Round time.Duration `default:"200ms" help:"Time of one round; a figure is the median of five."`
-	JSON  bool          `help:"Write JSON for machines instead of a table."`
+	Backend  string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside PyTorch with --peer pytorch."`
+	Model    string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Networks []string      `default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
+	Batches  []int         `default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
+	Peer     string        `enum:",onnxruntime,pytorch" default:"" placeholder:"onnxruntime|pytorch" help:"Measure networks alone, beside this program: on the CPU onnxruntime on the same number of threads, without --model with a network of 6 blocks of 64 channels; on the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy, or torch, safetensors and numpy."`
+	Round    time.Duration `default:"200ms" help:"Time of one round; a figure is the median of five."`
+	JSON     bool          `help:"Write JSON for machines instead of a table."`
 }
 
 // Run measures and prints.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
+	if want := map[string]string{"onnxruntime": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
+		return fmt.Errorf("--peer %s is for --backend %s", c.Peer, want)
+	}
+	if c.Backend == "gpu" {
+		return c.gpu(ctx, s)
+	}
 	network, name, err := c.network(s.err)
 	if err != nil {
 		return err
@@ -47,14 +57,69 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if c.Peer == "" {
 		figures, err = bench.Eval(ctx, c.Round, network, name, progress)
 	} else {
-		peer := &bench.Peer{Python: cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")}
-		figures, err = bench.Network(ctx, c.Round, network, name, peer, progress)
+		figures, err = bench.Network(ctx, c.Round, network, name, &bench.Peer{Python: python()}, progress)
 	}
 	if err != nil {
 		return err
 	}
 	clear()
 	return writeFigures(s.out, figures, c.JSON)
+}
+
+// python is the interpreter of peers.
+func python() string { return cmp.Or(os.Getenv("EVALD_PYTHON"), "python3") }
+
+// gpu measures the GPU.
+func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
+	found, err := driver.Find()
+	if err != nil {
+		return noGPU(err)
+	}
+	for _, n := range c.Batches {
+		if n < 1 || n > 1<<20 {
+			return fmt.Errorf("--batches: %d, want 1 to %d", n, 1<<20)
+		}
+	}
+	var networks []bench.Named
+	if c.Model != defaultBenchModel {
+		n, name, err := loadModel(c.Model, s.err)
+		if err != nil {
+			return err
+		}
+		networks = []bench.Named{{Name: name, Network: n}}
+	} else {
+		for _, text := range c.Networks {
+			config, err := net.ParseConfig(text)
+			if err != nil {
+				return fmt.Errorf("--networks: %w", err)
+			}
+			n, err := net.NewScrambled(config, 1)
+			if err != nil {
+				return err
+			}
+			networks = append(networks, bench.Named{Name: text, Network: n})
+		}
+	}
+	var peer *bench.Torch
+	if c.Peer != "" {
+		peer = &bench.Torch{Python: python(), Device: "cuda"}
+		if found.Devices[0].Emulated() {
+			peer.Device = "cpu"
+		}
+	}
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	report, err := bench.GPU(ctx, c.Round, networks, c.Batches, peer, progress)
+	if err != nil {
+		return err
+	}
+	clear()
+	if !c.JSON {
+		return bench.GPUTable(s.out, report)
+	}
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
 }
 
 // network is that of --model. Without one a peer is measured with a random network of the usual size.

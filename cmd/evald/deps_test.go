@@ -50,7 +50,7 @@ func matches(pattern, pkg string) bool {
 
 // Dependencies run one way; see ARCHITECTURE.md.
 func TestDependencies(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"...").CombinedOutput()
+	out, err := exec.Command("go", "list", "-tags", "gpu", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}

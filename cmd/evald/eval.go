@@ -38,6 +38,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	defer e.Close()
 	in, err := openFile(c.File, s.in)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 
 	if c.Verbose {
-		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.describe(), c.Batch, c.Threads, c.Format)
+		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.how, c.Batch, c.Threads, c.Format)
 	}
 	start := time.Now()
 	job := stream.Job{Evaluator: e, Model: e.model, Rows: c.Batch, Workers: c.Threads}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/eval"
@@ -195,14 +194,26 @@ func set[T any](field, flag *T) {
 
 // evaluators computes networks where the flags say.
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
-	said := map[string]bool{}
+	quiet := &newTexts{w: notes}
 	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
-		var text strings.Builder
-		e, err := onCPU(n, &text)
-		if !said[text.String()] { // each network would say it again
-			said[text.String()] = true
-			fmt.Fprint(notes, text.String())
-		}
-		return e, func() {}, err
+		e, err := backend{Backend: c.Backend}.network(n, name, quiet)
+		return e.Evaluator, func() { e.Close() }, err
 	}
+}
+
+// newTexts writes each text once, since every network would say the same again.
+type newTexts struct {
+	w    io.Writer
+	said map[string]bool
+}
+
+func (o *newTexts) Write(text []byte) (int, error) {
+	if o.said[string(text)] {
+		return len(text), nil
+	}
+	if o.said == nil {
+		o.said = map[string]bool{}
+	}
+	o.said[string(text)] = true
+	return o.w.Write(text)
 }

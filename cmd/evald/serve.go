@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/gpu"
 )
 
 // serveCmd is `evald serve`.
@@ -233,6 +234,7 @@ type served struct {
 	names   []string
 	backend string
 	refs    map[string]string // name -> as given; "" for a heuristic
+	gpu     bool              // a model was loaded on one
 }
 
 func (c *serveCmd) served(notes io.Writer) (*served, error) {
@@ -244,6 +246,9 @@ func (c *serveCmd) served(notes io.Writer) (*served, error) {
 	for _, ref := range refs {
 		choice, err := backend{Backend: c.Backend, Model: ref}.choose(notes)
 		if err != nil {
+			return nil, err
+		}
+		if err := choice.Close(); err != nil { // it was to see that it works
 			return nil, err
 		}
 		name, _, _ := strings.Cut(choice.model, "@")
@@ -270,19 +275,32 @@ func (s *served) load(name string) (service.Loaded, error) {
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
 	}
+	if s.gpu {
+		runtime.GC() // generations that nobody uses any more give their GPU memory back
+	}
 	choice, err := from.choose(io.Discard) // what there is to say was said at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}
-	l := service.Loaded{Evaluator: choice.Evaluator, Version: "1", Platform: service.HeuristicPlatform, Describe: choice.describe(), InFlight: max(2, runtime.GOMAXPROCS(0))}
+	l := service.Loaded{Evaluator: choice.Evaluator, Version: "1", Platform: service.HeuristicPlatform, Describe: choice.how, InFlight: max(2, runtime.GOMAXPROCS(0))}
 	if _, version, ok := strings.Cut(choice.model, "@"); ok {
 		l.Version = version
 	}
-	if choice.network != nil {
+	if choice.network {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
+	}
+	if choice.gpu != nil {
+		s.gpu = true
+		e := &onGPUs{choice.Evaluator}
+		runtime.AddCleanup(e, func(g *gpu.Evaluator) { go g.Close() }, choice.gpu)
+		l.Evaluator = e
 	}
 	return l, nil
 }
+
+// onGPUs is what a generation of a model evaluates with. When the last request that uses it is answered, and the garbage
+// collector has seen that, the GPUs give its memory back.
+type onGPUs struct{ eval.Evaluator }
 
 // changed tells one state of a model's file from another.
 func (s *served) changed(name string) (any, error) {

@@ -28,7 +28,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := 1
+	if err = install(programs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
 	os.RemoveAll(programs)
 	os.Exit(code)
 }
@@ -64,7 +69,7 @@ const (
 	small   = 49152
 )
 
-func plan(t *testing.T, c net.Config, r game.Rules, shared int, kernel string) Plan {
+func plan(t testing.TB, c net.Config, r game.Rules, shared int, kernel string) Plan {
 	t.Helper()
 	p, err := NewPlan(c, r, shared)
 	if err != nil {
@@ -76,7 +81,7 @@ func plan(t *testing.T, c net.Config, r game.Rules, shared int, kernel string) P
 	return p
 }
 
-func config(t *testing.T, text string) net.Config {
+func config(t testing.TB, text string) net.Config {
 	t.Helper()
 	c, err := net.ParseConfig(text)
 	if err != nil {
@@ -85,7 +90,7 @@ func config(t *testing.T, text string) net.Config {
 	return c
 }
 
-func scrambled(t *testing.T, text string, seed uint64) *net.Network {
+func scrambled(t testing.TB, text string, seed uint64) *net.Network {
 	t.Helper()
 	n, err := net.NewScrambled(config(t, text), seed)
 	if err != nil {
@@ -94,8 +99,8 @@ func scrambled(t *testing.T, text string, seed uint64) *net.Network {
 	return n
 }
 
-// device says how a launch is emulated.
-type device struct {
+// emulated says how a launch is emulated.
+type emulated struct {
 	processors int    // multiprocessors that the positions are shared out to
 	blocks     int    // of the grid; 0: one for each group
 	order      uint32 // of warps and lanes
@@ -103,7 +108,7 @@ type device struct {
 
 // emulate answers positions on the emulated device, each row of bytes as the kernel left it. Behind the rows there is
 // room for another, which must stay as it was.
-func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d device) []byte {
+func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d emulated) []byte {
 	t.Helper()
 	job := p.Job(len(pos), max(1, d.processors))
 	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
@@ -124,7 +129,7 @@ func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []gam
 }
 
 // read is the answers as a batch.
-func read(t *testing.T, p Plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
+func read(t testing.TB, p Plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
@@ -137,7 +142,7 @@ func read(t *testing.T, p Plan, board *game.Board, pos []game.Position, rows []b
 }
 
 // reference is what nn/net answers.
-func reference(t *testing.T, n *net.Network, board *game.Board, pos []game.Position) *eval.Batch {
+func reference(t testing.TB, n *net.Network, board *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
@@ -149,7 +154,7 @@ func reference(t *testing.T, n *net.Network, board *game.Board, pos []game.Posit
 
 // compare holds answers to the bars: at the 99th percentile (of few rows: at most) the probabilities of win, draw and loss
 // are within 0.02 of the reference and the policy's within 0.02; rows sum to one, and nothing is given to illegal moves.
-func compare(t *testing.T, got, want *eval.Batch) {
+func compare(t testing.TB, got, want *eval.Batch) {
 	t.Helper()
 	var wdl, policy []float64
 	flips := 0
@@ -232,7 +237,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 			n, board := scrambled(t, test.net, 7), game.MustBoard(test.rules)
 			p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
-			rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 2})
+			rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 2})
 			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 		})
 	}
@@ -251,8 +256,8 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 			p := plan(t, n.Config(), game.Connect4, test.shared, test.kernel)
 			weights := Pack(p, n)
 			pos := gametest.Positions(gametest.Rand(5), board, 3*p.Boards+2, false)
-			whole := emulate(t, e, p, weights, pos, device{})
-			for name, d := range map[string]device{
+			whole := emulate(t, e, p, weights, pos, emulated{})
+			for name, d := range map[string]emulated{
 				"descending":               {order: 1},
 				"shuffled":                 {blocks: 3, order: 99},
 				"one block a time":         {blocks: 1},
@@ -266,7 +271,7 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 				}
 			}
 			for _, cut := range [][2]int{{0, 1}, {1, p.Boards + 1}, {2, len(pos)}} {
-				part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], device{})
+				part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], emulated{})
 				if !bytes.Equal(part, whole[cut[0]*p.RowBytes():cut[1]*p.RowBytes()]) {
 					t.Errorf("rows %d to %d differ from those of the whole batch", cut[0], cut[1]-1)
 				}
@@ -293,7 +298,7 @@ func TestSanitised(t *testing.T) {
 		n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(test.rules)
 		p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, p.Boards+1, true)
-		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+		rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 	}
 }
@@ -306,7 +311,7 @@ func TestNotFinite(t *testing.T) {
 		p := plan(t, n.Config(), game.Connect4, small, "tower_any")
 		n.Weight(name).Float32s()[0] = float32(math.Inf(1))
 		pos := []game.Position{{}}
-		rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+		rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
 		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
 			t.Errorf("infinite %s: answer %x", name, rows)
 		}
@@ -323,7 +328,7 @@ func TestWinAndDrawAreAtMostOne(t *testing.T) {
 	n.Weight("value.wdl.bias").Float32s()[2] = -1000
 	p := plan(t, n.Config(), game.TicTacToe, small, "tower_any")
 	pos := gametest.Positions(gametest.Rand(1), board, 300, true)
-	rows := emulate(t, e, p, Pack(p, n), pos, device{blocks: 1})
+	rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
 	got := read(t, p, board, pos, rows)
 	for i := range pos {
 		if wdl := got.WDLRow(i); wdl[0]+wdl[1] > 1 || wdl[2] > 1.0/(1<<24) {

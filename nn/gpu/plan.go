@@ -1,5 +1,12 @@
-// Package gpu runs networks on GPUs: it chooses a kernel of kernels/cuda, packs a network's weights as the kernel wants
-// them, and translates positions and answers.
+// Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
+//
+//	plan.go, pack.go, rows.go   which kernel for a network and a board, its weights, positions in and answers out
+//	evaluator.go, call.go       Evaluator: batches of callers, cut into launches
+//	device.go, session.go       a device, and one life of it: from a new context to a fault
+//	slot.go                     a launch on its way: pinned memory, a stream
+//	version.go, selftest.go     a network that serves, and the test before it does
+//
+// All but the first line needs the tag gpu (see kernels/cuda/driver); without it New says why there is no evaluator.
 package gpu
 
 import (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
 )
 
@@ -109,5 +110,30 @@ func TestJobLayout(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uintptr{0, 8, 16, 24, 32, 40, cuda.JobBytes}, got); diff != "" {
 		t.Errorf("offsets (-want +got):\n%s", diff)
+	}
+}
+
+// BenchmarkRow is what the host does for a position: the rules, the way to the device's memory and the way back.
+func BenchmarkRow(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	p, err := NewPlan(config(b, "6x64"), game.Connect4, hopper)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const n = 1024
+	batch := eval.NewBatch(board, n)
+	copy(batch.Pos, gametest.Positions(gametest.Rand(1), board, n, false))
+	in, out := make([]byte, n*p.PositionBytes()), make([]byte, n*p.RowBytes())
+	for i := range n {
+		binary.LittleEndian.PutUint32(out[i*p.RowBytes():], answered<<28)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i = (i + 1) % n {
+		if !batch.AnswerTerminal(i) {
+			p.PutPositions(in[i*p.PositionBytes():], batch.Pos[i:i+1])
+			if err := p.ReadAnswer(batch, i, out[i*p.RowBytes():(i+1)*p.RowBytes()]); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 }

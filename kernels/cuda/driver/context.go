@@ -2,7 +2,14 @@
 
 package driver
 
-// #include <cuda.h>
+/*
+#include <cuda.h>
+
+static CUresult launch(CUfunction f, unsigned blocks, unsigned threads, unsigned shared, CUstream s, void *argument) {
+	void *arguments[] = {argument};
+	return cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, shared, s, arguments, NULL);
+}
+*/
 import "C"
 
 import (
@@ -137,6 +144,12 @@ func (*Context) Launch(f Function, grid, block [3]int, shared int, s Stream, arg
 	return wrap("cuLaunchKernel", f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, at))
 }
 
+// LaunchStruct is Launch for a kernel whose one argument is a struct, of which this is the address. The struct holds no
+// Go pointers and is not part of a larger one; it is copied before the call returns. Nothing is allocated.
+func (*Context) LaunchStruct(f Function, blocks, threads, shared int, s Stream, argument unsafe.Pointer) error {
+	return failed("cuLaunchKernel", C.launch(*(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(blocks), C.uint(threads), C.uint(shared), *(*C.CUstream)(unsafe.Pointer(&s)), argument))
+}
+
 // NewStream makes an empty stream.
 func (*Context) NewStream() (Stream, error) {
 	s, err := cu.MakeStream(cu.NonBlocking)
@@ -148,6 +161,15 @@ func (*Context) DestroyStream(s Stream) error { return wrap("cuStreamDestroy", s
 
 // Wait returns when all that is in the stream is done.
 func (*Context) Wait(s Stream) error { return wrap("cuStreamSynchronize", s.Synchronize()) }
+
+// Idle says whether all that is in the stream is done, without waiting.
+func (*Context) Idle(s Stream) (bool, error) {
+	result := C.cuStreamQuery(*(*C.CUstream)(unsafe.Pointer(&s)))
+	if result == C.CUDA_ERROR_NOT_READY {
+		return false, nil
+	}
+	return result == C.CUDA_SUCCESS, failed("cuStreamQuery", result)
+}
 
 // NewEvent makes an event that measures time.
 func (*Context) NewEvent() (Event, error) {

@@ -9,7 +9,10 @@
 // installation at an uncommon place, or the fake driver of the tests (see fake).
 package driver
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Driver is a CUDA driver that was found and initialised.
 type Driver struct {
@@ -32,3 +35,6 @@ type Device struct {
 func (d Device) String() string {
 	return fmt.Sprintf("%d: %s, sm_%d%d, %d multiprocessors, %.1f GiB", d.Index, d.Name, d.Major, d.Minor, d.Multiprocessors, float64(d.Memory)/(1<<30))
 }
+
+// Emulated says that this is no GPU, but a device of the fake driver, which computes on the CPU.
+func (d Device) Emulated() bool { return strings.HasPrefix(d.Name, "Fake GPU") }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,6 +35,10 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		}
 		undo = append(undo, func() error { return c.Unload(m) })
 		f, err := c.Function(m, "axpy")
+		if err != nil {
+			return err
+		}
+		inStruct, err := c.Function(m, "axpy_struct")
 		if err != nil {
 			return err
 		}
@@ -78,13 +83,24 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 			func() error { return c.CopyToDevice(memory[0], host, n, streams[0]) },
 			func() error { return c.Record(events[0], streams[0]) },
 			func() error { return c.After(streams[1], events[0]) },
-			func() error {
+			func() error { // half of it
 				return c.Launch(f, [3]int{(len(x) + 127) / 128, 1, 1}, [3]int{128, 1, 1}, shared, streams[1],
-					uint64(memory[0]), uint64(memory[1]), uint64(math.Float32bits(a)), uint64(len(x)))
+					uint64(memory[0]), uint64(memory[1]), uint64(math.Float32bits(a/2)), uint64(len(x)))
+			},
+			func() error { // and the other half
+				return c.LaunchStruct(inStruct, (len(x)+127)/128, 128, 0, streams[1],
+					unsafe.Pointer(&axpy{memory[0], memory[1], a / 2, int32(len(x))}))
 			},
 			func() error { return c.Record(events[1], streams[1]) },
 			func() error { return c.WaitEvent(events[1]) },
 			func() error { return c.CopyToHost(host, memory[0], n, streams[1]) },
+			func() error {
+				for {
+					if idle, err := c.Idle(streams[1]); idle || err != nil {
+						return err
+					}
+				}
+			},
 			func() error { return c.Wait(streams[1]) },
 		} {
 			if err := step(); err != nil {
@@ -106,6 +122,13 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		}
 		return nil
 	})
+}
+
+// axpy is the argument of axpy_struct.
+type axpy struct {
+	y, x driver.Memory
+	a    float32
+	n    int32
 }
 
 func encode(x []float32) []byte {
@@ -138,6 +161,9 @@ func TestGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range found.Devices {
+		if d.Emulated() {
+			t.Fatalf("%v is the fake driver's, no GPU", d)
+		}
 		t.Logf("%v; driver %s, CUDA %d", d, found.Library, found.Version)
 		w, err := d.Start()
 		if err != nil {

@@ -1,5 +1,5 @@
 // Fibers, barriers and memory of the emulation; see emu.h.
-#include <ucontext.h>
+#include "fiber.h"
 
 #include <cstdarg>
 #include <memory>
@@ -21,7 +21,7 @@ struct Copy {
 };
 
 struct Fiber {
-	ucontext_t context;
+	Context context;
 	std::unique_ptr<char[]> stack;
 	State state;
 	Collective call;
@@ -36,24 +36,26 @@ struct Machine {
 	std::vector<Fiber> fibers;
 	std::vector<char> memory;
 	u32 block, thread;
-	ucontext_t scheduler;
+	Context scheduler;
 } machine;
 
 void enter() {
 	(*machine.body)();
-	machine.fibers[machine.thread].state = DONE;
+	Fiber &f = machine.fibers[machine.thread];
+	f.state = DONE;
+	change(f.context, machine.scheduler);
 }
 
 // pause gives control back to the scheduler until the fiber is READY again.
 void pause(State state) {
 	Fiber &f = machine.fibers[machine.thread];
 	f.state = state;
-	swapcontext(&f.context, &machine.scheduler);
+	change(f.context, machine.scheduler);
 }
 
 void resume(u32 thread) {
 	machine.thread = thread;
-	swapcontext(&machine.scheduler, &machine.fibers[thread].context);
+	change(machine.scheduler, machine.fibers[thread].context);
 }
 
 std::vector<u32> order_of(u32 n, std::mt19937 &random) {
@@ -89,11 +91,7 @@ void run_block(std::mt19937 &random) {
 	std::fill(machine.memory.begin(), machine.memory.end(), char(POISON));
 	for (Fiber &f : machine.fibers) {
 		f.state = READY, f.groups.clear(), f.open.clear();
-		getcontext(&f.context);
-		f.context.uc_stack.ss_sp = f.stack.get();
-		f.context.uc_stack.ss_size = STACK;
-		f.context.uc_link = &machine.scheduler;
-		makecontext(&f.context, enter, 0);
+		begin(f.context, f.stack.get(), STACK, enter);
 	}
 	for (;;) {
 		for (u32 warp : order_of(machine.launch.threads / WARP, random)) run_warp(warp, random);
@@ -127,7 +125,8 @@ void run(const Launch &launch, const std::function<void()> &body) {
 	machine.memory.resize(launch.shared_bytes);
 	machine.memory.shrink_to_fit();
 	machine.fibers.resize(launch.threads);
-	for (Fiber &f : machine.fibers) f.stack = std::make_unique<char[]>(STACK);
+	for (Fiber &f : machine.fibers)
+		if (!f.stack) f.stack = std::make_unique_for_overwrite<char[]>(STACK);
 	std::mt19937 random(launch.order);
 	for (u32 block : order_of(launch.blocks, random)) {
 		machine.block = block;
@@ -155,7 +154,7 @@ char *shared(u32 offset, u32 size) {
 
 void copy(u32 offset, const void *from) {
 	const char *first = static_cast<const char *>(machine.launch.from), *at = static_cast<const char *>(from);
-	if (at < first || at + 16 > first + machine.launch.from_bytes || (at - first) % 16)
+	if (first && (at < first || at + 16 > first + machine.launch.from_bytes || (at - first) % 16))
 		fail("block %u, thread %u copies from byte %td of %zu", machine.block, machine.thread, at - first,
 			machine.launch.from_bytes);
 	memset(shared(offset, 16), POISON, 16);

@@ -50,7 +50,7 @@ void wait_copies(size_t pending);
 struct Launch {
 	u32 blocks, threads, shared_bytes;
 	u32 order;               // 0: warps and lanes ascending; 1: descending; else shuffled by this seed
-	const void *from;        // the only memory that copy_async may read, and its size
+	const void *from;        // the only memory that copy_async may read, and its size; any memory where it is null
 	size_t from_bytes;
 };
 

@@ -4,6 +4,8 @@ package emutest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,40 +28,66 @@ var (
 // test skips, or fails if EVALD_REQUIRE_DATA=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
-	if _, err := exec.LookPath("g++"); err != nil {
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-			t.Fatalf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %v", err)
-		}
-		t.Skip("no g++ to emulate kernels with")
-	}
 	_, self, _, _ := runtime.Caller(0)
-	root := filepath.Dir(filepath.Dir(self))
-	read(t, root)
 	e := Emulator{filepath.Join(folder, "emulate")}
-	args := []string{"-std=c++20", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-DEMULATED"}
-	args = append(append(args, flags...), "-o", e.path, "-x", "c++")
-	build := exec.Command("g++", append(args, sources...)...)
-	build.Dir = root
-	if log, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, log)
+	err := compile(filepath.Dir(filepath.Dir(self)), e.path, flags, sources)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return e
 }
 
+// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_DATA=1 does not require it.
+var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
+
+// Library compiles all kernels into a library in folder whose functions the fake driver runs (fake.UseKernels), and
+// returns its path.
+func Library(folder string) (string, error) {
+	_, self, _, _ := runtime.Caller(0)
+	path := filepath.Join(folder, "libkernels.so")
+	flags := append([]string{"-shared", "-fPIC"}, Optimised...)
+	return path, compile(filepath.Dir(filepath.Dir(self)), path, flags,
+		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "emu/emu.cpp", "emu/fake.cpp"})
+}
+
+// compile makes path of sources, which are named from root on.
+func compile(root, path string, flags, sources []string) error {
+	if _, err := exec.LookPath("g++"); err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			return fmt.Errorf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %w", err)
+		}
+		return ErrNoCompiler
+	}
+	if err := read(root); err != nil {
+		return err
+	}
+	args := []string{"-std=c++20", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-DEMULATED"}
+	args = append(append(args, flags...), "-o", path, "-x", "c++")
+	build := exec.Command("g++", append(args, sources...)...)
+	build.Dir = root
+	if log, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", build, err, log)
+	}
+	return nil
+}
+
 // read opens all sources, so that `go test` knows that its results depend on them.
-func read(t testing.TB, root string) {
-	t.Helper()
+func read(root string) error {
 	for _, pattern := range []string{"*.cu", "*.h", "emu/*"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no sources %s in %s: %v", pattern, root, err)
+			return fmt.Errorf("no sources %s in %s: %w", pattern, root, err)
 		}
 		for _, file := range files {
 			if _, err := os.ReadFile(file); err != nil {
-				t.Fatal(err)
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // Output runs the program.

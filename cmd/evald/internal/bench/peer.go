@@ -29,11 +29,17 @@ type Peer struct {
 	Python string // the interpreter; it must have onnxruntime, onnx, safetensors and numpy
 
 	version string
-	folder  string
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	errors  bytes.Buffer
+	child
+}
+
+// child is a Python process that is asked and answers a line at a time.
+type child struct {
+	python, needs string
+	folder        string // of its files, removed in the end
+	cmd           *exec.Cmd
+	in            io.WriteCloser
+	out           *bufio.Reader
+	errors        bytes.Buffer
 }
 
 // peerTolerance is how far the peer's logits may be from the reference's. Both are float32, summed in other orders.
@@ -48,40 +54,20 @@ func (p *Peer) start(ctx context.Context, n *net.Network, b *eval.Batch, threads
 			p.stop()
 		}
 	}()
-	if p.folder, err = os.MkdirTemp("", "evald-peer-"); err != nil {
-		return err
-	}
-	model, input, script := filepath.Join(p.folder, "network.safetensors"), filepath.Join(p.folder, "planes"), filepath.Join(p.folder, "peer.py")
-	if err := n.WriteFile(model); err != nil {
-		return err
-	}
+	p.child = child{python: p.Python, needs: "onnxruntime, onnx, safetensors and numpy"}
 	planes := net.NewPlanes(b.Board, b.Pos)
 	raw, err := binary.Append(nil, binary.LittleEndian, planes.Float32s())
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(input, raw, 0o600); err != nil {
+	if err := p.files(n, map[string][]byte{"planes": raw, "peer.py": peerScript}); err != nil {
 		return err
 	}
-	if err := os.WriteFile(script, peerScript, 0o600); err != nil {
-		return err
-	}
-	args := []string{script, model, input}
+	args := []string{"peer.py", networkFile, "planes"}
 	for _, number := range []int{len(b.Pos), b.Board.Rows(), b.Board.Columns(), threads} {
 		args = append(args, strconv.Itoa(number))
 	}
-	p.cmd = exec.CommandContext(ctx, p.Python, args...)
-	p.cmd.Stderr = &p.errors
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		p.cmd = nil
+	if err := p.launch(ctx, args); err != nil {
 		return err
 	}
 	line, err := p.line()
@@ -116,8 +102,48 @@ func (p *Peer) start(ctx context.Context, n *net.Network, b *eval.Batch, threads
 	return nil
 }
 
+const networkFile = "network.safetensors"
+
+// files makes the child's folder, with the network in it and more.
+func (p *child) files(n *net.Network, more map[string][]byte) (err error) {
+	if p.folder, err = os.MkdirTemp("", "evald-peer-"); err != nil {
+		return err
+	}
+	for name, content := range more {
+		if err := os.WriteFile(filepath.Join(p.folder, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return n.WriteFile(filepath.Join(p.folder, networkFile))
+}
+
+// launch starts Python in the folder.
+func (p *child) launch(ctx context.Context, args []string) (err error) {
+	python := p.python
+	if strings.Contains(python, "/") { // a path from our folder, not from the child's
+		if python, err = filepath.Abs(python); err != nil {
+			return err
+		}
+	}
+	p.cmd = exec.CommandContext(ctx, python, args...)
+	p.cmd.Dir, p.cmd.Stderr = p.folder, &p.errors
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		p.cmd = nil
+		return err
+	}
+	return nil
+}
+
 // line reads one answer. Where the process died instead, the error is the last line of what it said.
-func (p *Peer) line() (string, error) {
+func (p *child) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err == nil {
 		return strings.TrimSpace(line), nil
@@ -126,7 +152,7 @@ func (p *Peer) line() (string, error) {
 	died := p.cmd.Wait()
 	p.cmd = nil
 	lines := strings.Split(strings.TrimSpace(p.errors.String()), "\n")
-	return "", fmt.Errorf("%s: %v: %s (it needs onnxruntime, onnx, safetensors and numpy; EVALD_PYTHON names another Python)", p.Python, died, lines[len(lines)-1])
+	return "", fmt.Errorf("%s: %v: %s (it needs %s; EVALD_PYTHON names another Python)", p.python, died, lines[len(lines)-1], p.needs)
 }
 
 // round is the peer's positions a second over about d.
@@ -142,11 +168,13 @@ func (p *Peer) round(d time.Duration) (float64, error) {
 }
 
 // stop ends the process and removes what was written for it.
-func (p *Peer) stop() {
+func (p *child) stop() {
 	if p.cmd != nil {
 		p.in.Close()
 		_ = p.cmd.Wait() // its input has ended, and so does it; how does not matter
 		p.cmd = nil
 	}
-	_ = os.RemoveAll(p.folder)
+	if p.folder != "" {
+		_ = os.RemoveAll(p.folder)
+	}
 }

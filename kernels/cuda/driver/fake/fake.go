@@ -34,6 +34,8 @@ const (
 	NoDevice       = 100 // of cuInit
 	IllegalAddress = 700 // costs the context
 	LaunchFailed   = 719 // costs the context
+	Spoil          = -1  // of "kernel": it succeeds, and what it wrote is damaged
+	Hang           = -2  // of "kernel": it does not end before the next Reset
 )
 
 // Driver controls the fake that this process loaded.

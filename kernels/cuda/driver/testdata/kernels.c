@@ -11,6 +11,13 @@ int axpy(const unsigned grid[3], const unsigned block[3], unsigned shared, void 
 	return 0;
 }
 
+/* The same, with its arguments in a struct. */
+int axpy_struct(const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments) {
+	struct { float *y, *x; float a; int n; } *all = arguments[0];
+	void *each[] = {&all->y, &all->x, &all->a, &all->n};
+	return axpy(grid, block, shared, each);
+}
+
 /* Writes one past the end of 16 bytes. */
 int overrun(const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments) {
 	(void)grid, (void)block, (void)shared;

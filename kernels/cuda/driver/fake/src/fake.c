@@ -24,6 +24,7 @@
 #define DEFAULT_SHARED 49152
 #define MOST_SHARED 232448
 #define MAX_ARGUMENTS 32
+#define ARGUMENT_BYTES 512
 
 struct CUfunc_st {
 	struct CUfunc_st *next;
@@ -42,7 +43,7 @@ struct operation {
 	size_t n;
 	CUfunction function; /* LAUNCH */
 	unsigned grid[3], block[3], shared;
-	unsigned char arguments[MAX_ARGUMENTS][8];
+	_Alignas(16) unsigned char arguments[ARGUMENT_BYTES];
 	struct object *other; /* RECORD: the event; AFTER: the stream */
 	unsigned long place;  /* AFTER: that must be done there */
 };
@@ -56,6 +57,7 @@ struct object {
 	CUfunction functions;
 	struct operation *first, *last; /* STREAM */
 	unsigned long queued, done;     /* operations that were ever put there, and that were done */
+	int asked;                      /* whether they are done, and was told not yet */
 	struct object *stream;          /* EVENT: where it was recorded */
 	unsigned long place;
 	double happened; /* in ms; 0: not yet */
@@ -63,6 +65,8 @@ struct object {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t was_reset = PTHREAD_COND_INITIALIZER;
+static unsigned long resets;
 static struct object *objects;
 static size_t used;
 static long swept, overruns;
@@ -128,6 +132,8 @@ void fake_reset(void) {
 	pthread_mutex_lock(&mutex);
 	memset(calls, 0, sizeof calls);
 	swept = overruns = 0;
+	resets++;
+	pthread_cond_broadcast(&was_reset);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -223,6 +229,10 @@ static struct object *inside(enum fake_kind kind, const void *at, size_t n) {
 /* Streams */
 
 static void drain(struct object *stream, unsigned long until);
+static void *host_function(const char *name);
+
+/* Where an argument begins that follows so many bytes of others. */
+static size_t place(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
 static double now(void) {
 	struct timespec t;
@@ -240,9 +250,20 @@ static CUresult execute(struct operation *op) {
 		memcpy(op->to, op->from, op->n);
 		break;
 	case LAUNCH:
-		if ((r = count_call("kernel")) != CUDA_SUCCESS) return r;
-		for (int i = 0; i < op->function->arguments; i++) arguments[i] = op->arguments[i];
-		return op->function->kernel(op->grid, op->block, op->shared, arguments);
+		r = count_call("kernel");
+		if ((int)r == FAKE_HANG) {
+			for (unsigned long now = resets; now == resets;) pthread_cond_wait(&was_reset, &mutex);
+			r = CUDA_SUCCESS;
+		}
+		if (r != CUDA_SUCCESS && (int)r != FAKE_SPOIL) return r;
+		for (size_t i = 0, at = 0; i < (size_t)op->function->arguments; at += op->function->sizes[i++]) {
+			at = place(at);
+			arguments[i] = op->arguments + at;
+		}
+		int spoil = (int)r == FAKE_SPOIL;
+		if ((r = op->function->kernel(op->grid, op->block, op->shared, arguments)) == CUDA_SUCCESS && spoil)
+			((fake_spoiler *)host_function("fake_spoil"))(arguments);
+		return r;
 	case RECORD:
 		if (live(op->other, FAKE_EVENT)) op->other->happened = now();
 		break;
@@ -305,6 +326,19 @@ IN_CONTEXT(cuStreamSynchronize, (CUstream s), {
 	if (!s) break; /* nothing is ever late in stream 0 */
 	MUST_LIVE(s, FAKE_STREAM)
 	drain((struct object *)s, ((struct object *)s)->queued);
+	result = current->lost;
+})
+
+/* The first who asks after something was put there hears that it is not done; the next waits for it. */
+IN_CONTEXT(cuStreamQuery, (CUstream s), {
+	MUST_LIVE(s, FAKE_STREAM)
+	struct object *stream = (struct object *)s;
+	if (stream->first && !stream->asked) {
+		stream->asked = 1;
+		REFUSE(CUDA_ERROR_NOT_READY)
+	}
+	stream->asked = 0;
+	drain(stream, stream->queued);
 	result = current->lost;
 })
 
@@ -505,6 +539,7 @@ IN_CONTEXT(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t n, CUstream
 /* The sizes of an entry's parameters, from the parenthesis that opens their list; how many, or -1. */
 static int parameters(const char *p, size_t sizes[MAX_ARGUMENTS]) {
 	const char *end = strchr(p, ')');
+	size_t bytes = 0;
 	int n = 0;
 	while (end && (p = strstr(p, ".param")) && p < end) {
 		size_t size = 0, length;
@@ -513,7 +548,8 @@ static int parameters(const char *p, size_t sizes[MAX_ARGUMENTS]) {
 			if (strchr("bsuf", q[1]) && isdigit((unsigned char)q[2])) size = atoi(q + 2) / 8;
 		const char *array = memchr(p, '[', next - p);
 		if (array && sscanf(array, "[%zu]", &length) == 1) size *= length;
-		if (n == MAX_ARGUMENTS || !size || size > 8) return -1;
+		bytes = place(bytes) + size;
+		if (n == MAX_ARGUMENTS || !size || bytes > ARGUMENT_BYTES) return -1;
 		sizes[n++] = size;
 		p = next;
 	}
@@ -609,5 +645,8 @@ IN_CONTEXT(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz,
 	op->grid[0] = gx, op->grid[1] = gy, op->grid[2] = gz;
 	op->block[0] = bx, op->block[1] = by, op->block[2] = bz;
 	op->shared = shared;
-	for (int i = 0; i < f->arguments; i++) memcpy(op->arguments[i], arguments[i], f->sizes[i]);
+	for (size_t i = 0, at = 0; i < (size_t)f->arguments; at += f->sizes[i++]) {
+		at = place(at);
+		memcpy(op->arguments + at, arguments[i], f->sizes[i]);
+	}
 })

@@ -1,0 +1,184 @@
+//go:build gpu && cgo && linux && amd64
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/cmd/evald/internal/bench"
+	"github.com/evald/evald/kernels/cuda/driver/fake"
+	"github.com/evald/evald/kernels/cuda/emutest"
+)
+
+// TestGPU runs what follows with the fake driver and the emulated kernels.
+func TestGPU(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("EVALD_CUDA_DRIVER", "") // which Install sets
+	kernels, err := emutest.Library(folder)
+	if errors.Is(err, emutest.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fake.Install(folder); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"EVALD_CUDA_DRIVER=" + os.Getenv("EVALD_CUDA_DRIVER"), "EVALD_FAKE_KERNELS=" + kernels}
+	t.Run("backend", func(t *testing.T) { testGPUBackend(t, env) })
+	t.Run("bench", func(t *testing.T) { testGPUBench(t, env) })
+}
+
+// program runs this program in a process of its own, with a driver as the environment says.
+func program(t *testing.T, stdin string, env []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, said strings.Builder
+	p := exec.CommandContext(t.Context(), os.Args[0], args...)
+	p.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "GORACE=atexit_sleep_ms=0"), env...)
+	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(stdin), &out, &said
+	if err := p.Run(); err != nil && p.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return p.ProcessState.ExitCode(), out.String(), said.String()
+}
+
+// The GPU answers where it works. Where it does not, gpu refuses with the reason, and auto says so once and goes on.
+func testGPUBackend(t *testing.T, env []string) {
+	const failed = "kernel tower_64: "
+	for name, test := range map[string]struct {
+		env              []string
+		backend          string
+		status           int
+		source           string // of the answers, one for each
+		says, saysNot    string
+		batch, positions int
+	}{
+		"gpu":  {env, "gpu", exitOK, "gpu", "backend gpu: network seeded-2x16 on the gpu, tower_64 on 0: Fake GPU 0, sm_90", "NO GPU", 9, 3},
+		"auto": {env, "auto", exitOK, "gpu", "Fake GPU 0, sm_90, 4 multiprocessors, 1.0 GiB; should it fail, network seeded-2x16 on the cpu, path go", "NO GPU", 9, 3},
+		"cpu":  {env, "cpu", exitOK, "cpu", "on the cpu, path go", "GPU", 9, 3},
+		"gpu without a driver": {
+			[]string{"EVALD_CUDA_DRIVER=/no/such.so"},
+			"gpu", exitBadInput, "",
+			"evald: --backend gpu: no CUDA driver library: /no/such.so: cannot open shared object file: No such file or directory; --backend cpu evaluates networks\n", "on the", 9, 3,
+		},
+		"auto without a driver": {
+			[]string{"EVALD_CUDA_DRIVER=/no/such.so"},
+			"auto", exitOK, "cpu",
+			"evald: NO GPU, the CPU evaluates (path go, ", "on the gpu", 9, 3,
+		},
+		"gpu without a device": {
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=cuInit:1:1:100"), "gpu", exitBadInput, "", "cuInit: CUDA_ERROR_NO_DEVICE (100)", "on the", 9, 3,
+		},
+		"gpu that fails its self-test": {
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:1:1:-1"), "gpu", exitBadInput, "",
+			"evald: --backend gpu: GPU 0: " + failed + "self-test failed: ", "on the", 9, 3,
+		},
+		"auto that fails its self-test": {
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:1:1:-1"), "auto", exitOK, "cpu",
+			"GPU 0: " + failed + "self-test failed: ", "on the gpu", 9, 3,
+		},
+		"auto that fails later": {
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:3:-1:719"), "auto", exitOK, "gpu cpu cpu",
+			"evald: GPU 0: cuStream", "NO GPU", 1, 3,
+		},
+		"gpu that fails later": {
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:3:-1:719"), "gpu", exitBadInput, "",
+			"CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; it is tried again until it works\n", "NO GPU", 1, 3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := strings.Repeat("44554\n", test.positions)
+			status, out, said := program(t, lines, test.env, "eval", "-v", "--backend", test.backend, "--model", "seeded-2x16",
+				"--batch", fmt.Sprint(test.batch), "--threads", "1")
+			if status != test.status || strings.Count(said, test.says) != 1 || strings.Contains(said, test.saysNot) {
+				t.Errorf("status %d, messages %s\nwant %d and once %q, not %q", status, said, test.status, test.says, test.saysNot)
+			}
+			sources := strings.Fields(test.source)
+			if status != exitOK {
+				return
+			}
+			got := strings.Split(strings.TrimSpace(out), "\n")
+			if len(got) != test.positions {
+				t.Fatalf("%d answers, want %d: %s", len(got), test.positions, out)
+			}
+			for i, line := range got {
+				if want := sources[min(i, len(sources)-1)]; !strings.Contains(line, `"best":2,"source":"`+want+`"`) {
+					t.Errorf("line %d is not by %s: %s", i, want, line)
+				}
+			}
+		})
+	}
+}
+
+// The script for a machine with a GPU runs through with the fake driver, and says that it was one; without a driver it
+// refuses.
+func testGPUBench(t *testing.T, env []string) {
+	folder := t.TempDir()
+	if out, err := exec.Command("go", "test", "-c", "-tags", "gpu", "-o", filepath.Join(folder, "gpu.test"), "../../nn/gpu").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	script, err := os.ReadFile("../../nn/gpu/bench/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"run":         string(script),
+		"driver.test": "#!/bin/sh\nexit 1\n", // its faults are those of a real device
+		"evald":       fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, os.Args[0]),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := filepath.Join(folder, "report.json")
+	run := func(env ...string) (string, error) {
+		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), "-o", report, "--", "--networks", "1x16/8/16,2x64", "--batches", "1,20", "--round", "1ms")
+		p.Env = append(append(os.Environ(), "EVALD_PYTHON=/nowhere/python", "GORACE=atexit_sleep_ms=0"), env...)
+		out, err := p.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("EVALD_CUDA_DRIVER=/no/such.so"); err == nil || !strings.Contains(out, "bench-gpu: 0 devices: no CUDA driver library: /no/such.so") {
+		t.Errorf("without a driver: %v, %s", err, out)
+	}
+	if _, err := os.Stat(report); err == nil {
+		t.Error("without a driver there is a report")
+	}
+	out, err := run(env...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Emulated, Passed bool
+		Checks           []struct {
+			Name   string
+			Passed bool
+		}
+		Speeds bench.GPUReport
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if !got.Emulated || !got.Passed || !got.Speeds.Emulated || len(got.Checks) == 0 || got.Checks[0].Name != "evaluator" || !got.Checks[0].Passed {
+		t.Errorf("report %s\n%s", text, out)
+	}
+	if len(got.Speeds.Rows) != 4 || !strings.Contains(got.Speeds.NoPyTorch, "/nowhere/python") || !strings.Contains(out, "EMULATED") {
+		t.Errorf("speeds %+v", got.Speeds)
+	}
+	for _, r := range got.Speeds.Rows {
+		if r.Device <= 0 || r.EndToEnd <= 0 || r.Latency <= 0 || r.Waves < 1 || r.Kernel != "tower_64" {
+			t.Errorf("row %+v", r)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// The kernels as host functions for the fake driver (driver/fake), one launch at a time.
+#include "../board.h"
+
+static int run(const char *name, const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments) {
+	emu::Launch launch{};
+	emu::Entry kernel = emu::find(name, &launch.threads);
+	if (block[0] != launch.threads) return 1; // CUDA_ERROR_INVALID_VALUE
+	launch.blocks = grid[0], launch.shared_bytes = shared;
+	emu::run(launch, [&] { kernel(arguments[0]); });
+	return 0;
+}
+
+#define EXPORT(name)                                                                                          \
+	extern "C" int name(const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments) { \
+		return run(#name, grid, block, shared, arguments);                                                    \
+	}
+EXPORT(tower_64)
+EXPORT(tower_64_half)
+EXPORT(tower_64_quarter)
+EXPORT(tower_128)
+EXPORT(tower_128_half)
+EXPORT(tower_128_quarter)
+EXPORT(tower_256)
+EXPORT(tower_any)
+
+// The row in the middle says that its output is not finite.
+extern "C" void fake_spoil(void **arguments) {
+	const Job &job = *static_cast<const Job *>(arguments[0]);
+	job.out[job.n / 2 * (2 + job.actions)] = 0xbu << 28;
+}

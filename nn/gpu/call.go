@@ -1,0 +1,98 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// call is one Evaluate: its slots that are with devices, the oldest first. It is kept for the next.
+type call struct {
+	flying []*slot
+	timer  *time.Timer
+}
+
+func newCall() *call {
+	c := &call{timer: time.NewTimer(time.Hour)}
+	c.timer.Stop()
+	return c
+}
+
+// run cuts the batch into launches. It waits for a slot only while it holds none, so that callers cannot wait for each
+// other.
+func (c *call) run(ctx context.Context, e *Evaluator, v *version, b *eval.Batch) (err error) {
+	defer func() {
+		for _, s := range c.flying { // after an error
+			s.abandon()
+		}
+		c.flying = c.flying[:0]
+	}()
+	for next := 0; ; {
+		if next == len(b.Pos) && len(c.flying) == 0 {
+			return nil
+		}
+		var s *slot
+		if next < len(b.Pos) {
+			if s, err = e.take(ctx, len(c.flying) == 0); err != nil {
+				return err
+			}
+		}
+		if s == nil {
+			if err := c.finish(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
+		if next, err = s.fill(v, b, next); err != nil {
+			s.free()
+			return err
+		}
+		if len(s.rows) == 0 { // all that was left are finished games
+			s.free()
+			continue
+		}
+		s.submit()
+		c.flying = append(c.flying, s)
+	}
+}
+
+// finish waits for the oldest slot and reads its answers.
+func (c *call) finish(ctx context.Context, b *eval.Batch) error {
+	s := c.flying[0]
+	c.timer.Reset(s.session.device.retry.hang)
+	defer c.timer.Stop()
+	select {
+	case err := <-s.done:
+		c.flying = append(c.flying[:0], c.flying[1:]...)
+		if err == nil {
+			if err = s.read(b); err != nil {
+				s.session.condemn(err)
+				<-s.session.dead // from then on nobody gets another answer from it
+			}
+		}
+		s.free()
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("evaluate: %w", ctx.Err())
+	case <-c.timer.C:
+		s.session.condemn(errHung)
+		return s.session.over(errHung)
+	}
+}
+
+// errHung is a device from which a launch does not come back. Its thread may be lost in the driver, so the caller himself
+// ends the session; should the thread return, a new one begins as after any fault.
+var errHung = errors.New("a launch does not end")
+
+// condemn lets the session's thread end it for what a caller found.
+func (s *session) condemn(err error) {
+	select {
+	case s.broken <- err:
+	default: // somebody else did
+	}
+}

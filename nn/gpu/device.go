@@ -1,0 +1,186 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/kernels/cuda/driver"
+)
+
+// device is one GPU, which lives through sessions.
+type device struct {
+	e       *Evaluator
+	info    driver.Device
+	retry   retry
+	quit    <-chan struct{}
+	ended   chan struct{}
+	refused map[*layout]error // kernels that failed their self-test; the session's thread alone looks
+
+	count struct{ rows, launches, faults, tries, rebuilt atomic.Uint64 }
+
+	mu      sync.Mutex
+	working bool
+	last    error // why it does not, or did not
+	closing error // of the last context
+}
+
+func newDevice(e *Evaluator, info driver.Device, r retry) *device {
+	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[*layout]error{}}
+}
+
+// run keeps the device working until quit. What becomes of its first session is told to started; where that does not
+// work the device is left alone.
+func (d *device) run(started chan<- error) {
+	defer close(d.ended)
+	var wait time.Duration
+	for {
+		var began time.Time
+		err := d.live(func() {
+			began = time.Now()
+			if started != nil {
+				started <- nil
+				started = nil
+				return
+			}
+			d.count.rebuilt.Add(1)
+			d.e.say(fmt.Sprintf("GPU %v works again", d.info))
+		})
+		switch {
+		case err == nil:
+			return
+		case started != nil:
+			started <- err
+			return
+		}
+		worked := time.Duration(0)
+		if !began.IsZero() {
+			worked = time.Since(began)
+		}
+		wait = d.retry.after(wait, worked)
+		select {
+		case <-time.After(wait):
+			d.count.tries.Add(1)
+		case <-d.quit:
+			return
+		}
+	}
+}
+
+// live is one session: from a new context to its end. Where it works, works is called once. The error says why it ended;
+// there is none after quit.
+func (d *device) live(works func()) error {
+	w, err := d.info.Start()
+	if err != nil {
+		return d.failed(err, false)
+	}
+	worked := false
+	err = w.Do(func(c *driver.Context) error {
+		s := newSession(d, c)
+		v := d.e.hold()
+		err := s.open(v)
+		v.release()
+		if err == nil {
+			worked = true
+			d.up(s)
+			works()
+			err = s.loop()
+			reason := s.over(err)
+			if s.stop(reason); err != nil {
+				err = reason
+			}
+		}
+		if freed := s.giveBack(); err == nil {
+			d.mu.Lock()
+			d.closing = freed
+			d.mu.Unlock()
+		}
+		return err
+	})
+	closing := w.Close()
+	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.closing = errors.Join(d.closing, closing)
+		return nil
+	}
+	if !worked {
+		err = d.failed(err, false)
+	}
+	return err
+}
+
+// failed notes an error, and gives it the device's name. What was at work and failed is told.
+func (d *device) failed(err error, worked bool) error {
+	err = fmt.Errorf("GPU %d: %w", d.info.Index, err)
+	d.mu.Lock()
+	d.last = err
+	d.mu.Unlock()
+	if worked {
+		d.count.faults.Add(1)
+		d.e.say(fmt.Sprintf("%v; it is tried again until it works", err))
+	}
+	return err
+}
+
+// up lets callers find the session.
+func (d *device) up(s *session) {
+	d.mu.Lock()
+	d.working = true
+	d.mu.Unlock()
+	d.e.change(func(live []*session) []*session { return append(live, s) })
+}
+
+// down hides the session from callers.
+func (d *device) down(s *session) {
+	d.e.change(func(live []*session) []*session {
+		for i := range live {
+			if live[i] == s {
+				return append(live[:i:i], live[i+1:]...)
+			}
+		}
+		return live
+	})
+	d.mu.Lock()
+	d.working = false
+	d.mu.Unlock()
+}
+
+func (d *device) stats() DeviceStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := DeviceStats{
+		Name: d.info.String(), Working: d.working,
+		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(),
+		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
+	}
+	if d.last != nil {
+		s.Last = d.last.Error()
+	}
+	return s
+}
+
+// why is the last error.
+func (d *device) why() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// retry says how long a device is left alone after a fault: first, and twice as long each time that it fails again, up to
+// most. After working for calm it begins anew. A launch that takes longer than hang is a fault.
+type retry struct{ first, most, calm, hang time.Duration }
+
+var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute}
+
+// after is the wait after one that took last, where the device worked for so long since.
+func (r retry) after(last, worked time.Duration) time.Duration {
+	if last == 0 || worked >= r.calm {
+		return r.first
+	}
+	return min(2*last, r.most)
+}

@@ -1,0 +1,197 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/net"
+)
+
+// The tests of this file run with EVALD_GPU=1, on the machine's own driver. With EVALD_REQUIRE_GPU=1 the fake one, which
+// lets a script be tried, does not count.
+
+// machine is the first device of the machine, with at most so much shared memory a block of threads.
+func machine(t *testing.T, shared int) (d driver.Device, emulated bool) {
+	t.Helper()
+	if os.Getenv("EVALD_GPU") != "1" {
+		t.Skip("EVALD_GPU=1 runs the tests TestGPU.. alone, on the machine's GPUs")
+	}
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = found.Devices[0]
+	if d.Emulated() && os.Getenv("EVALD_REQUIRE_GPU") == "1" {
+		t.Fatalf("EVALD_REQUIRE_GPU=1, but %v is the fake driver's", d)
+	}
+	d.Shared = min(d.Shared, shared)
+	return d, d.Emulated()
+}
+
+// serve is an evaluator on it until the test ends.
+func serve(t testing.TB, n *net.Network, d driver.Device) *Evaluator {
+	t.Helper()
+	e, notes, err := newEvaluator(n, []driver.Device{d}, nil, usualRetry)
+	if err != nil || len(notes) > 0 {
+		t.Fatal(err, notes)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if s := e.Stats().Devices[0]; s.Faults > 0 {
+			t.Errorf("the device failed: %+v", s)
+		}
+	})
+	return e
+}
+
+func TestGPUConformance(t *testing.T) {
+	d, emulated := machine(t, hopper)
+	for _, text := range []string{"1x100/8/16", "6x64", "10x128", "20x256"} {
+		c := evaltest.Config{
+			New:     func(t testing.TB) eval.Evaluator { return serve(t, scrambled(t, text, 1), d) },
+			Sources: []eval.Source{eval.GPU},
+		}
+		if emulated {
+			if text != "1x100/8/16" {
+				continue
+			}
+			c.Boards, c.Rows = gametest.Boards()[:2], 7
+		}
+		t.Run(text, func(t *testing.T) { evaltest.Run(t, c) })
+	}
+}
+
+// Every kernel that the device can run holds the bars, also the ones for smaller devices.
+func TestGPUAccuracy(t *testing.T) {
+	wide := game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}
+	for _, test := range []struct {
+		net    string
+		rules  game.Rules
+		shared int
+		kernel string
+		n      int
+	}{
+		{"2x16/8/16", game.TicTacToe, hopper, "tower_64", 5000},
+		{"6x64", game.Connect4, hopper, "tower_64", 5000},
+		{"6x64", wide, hopper, "tower_64", 2000},
+		{"6x64", game.Connect4, ampere, "tower_64_half", 2000},
+		{"6x64", game.Connect4, geforce, "tower_64_quarter", 2000},
+		{"6x64", game.Connect4, small, "tower_any", 500},
+		{"10x128", game.Connect4, hopper, "tower_128", 1000},
+		{"10x128", game.Connect4, ampere, "tower_128_half", 500},
+		{"10x128", game.Connect4, geforce, "tower_128_quarter", 500},
+		{"20x256", game.Connect4, hopper, "tower_256", 200},
+		{"2x300", wide, hopper, "tower_any", 200},
+	} {
+		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
+			d, emulated := machine(t, test.shared)
+			n, board := scrambled(t, test.net, 5), game.MustBoard(test.rules)
+			p, err := NewPlan(n.Config(), test.rules, d.Shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Kernel.Name != test.kernel {
+				t.Skipf("%s is for devices with more shared memory", test.kernel)
+			}
+			if emulated {
+				if test.net != "2x16/8/16" && test.kernel != "tower_64_quarter" {
+					t.Skip("slow")
+				}
+				test.n = 40
+			}
+			pos := gametest.Positions(gametest.Rand(3), board, test.n, true)
+			compare(t, evaluate(t, serve(t, n, d), board, pos), reference(t, n, board, pos))
+		})
+	}
+}
+
+// A row's bits are the same in every batch and every time.
+func TestGPUBatches(t *testing.T) {
+	for _, test := range []struct {
+		net string
+		n   int
+	}{{"6x64", 20_000}, {"10x128", 8000}, {"20x256", 2000}, {"1x100/8/2000", 4000}} {
+		d, emulated := machine(t, hopper)
+		if emulated {
+			test.net, test.n = "1x16/8/16", 60
+		}
+		board := game.MustBoard(game.Connect4)
+		e := serve(t, scrambled(t, test.net, 1), d)
+		r := gametest.Rand(3)
+		pos := gametest.Positions(r, board, test.n, true)
+		whole := evaluate(t, e, board, pos)
+		for from := 0; from < len(pos); {
+			to := min(len(pos), from+1+r.IntN(len(pos)/4))
+			part := whole.Slice(from, to)
+			if !sameRows(evaluate(t, e, board, pos[from:to]), &part) {
+				t.Errorf("%s: rows %d to %d differ alone", test.net, from, to-1)
+			}
+			from = to
+		}
+		if again := evaluate(t, e, board, pos); !sameRows(again, whole) {
+			t.Errorf("%s: the same batch differs", test.net)
+		}
+	}
+}
+
+// Networks are exchanged in milliseconds, and the right one answers.
+func TestGPUSwap(t *testing.T) {
+	d, emulated := machine(t, hopper)
+	text, n := "10x128", 500
+	if emulated {
+		text, n = "1x16/8/16", 20
+	}
+	board := game.MustBoard(game.Connect4)
+	networks := []*net.Network{scrambled(t, text, 1), scrambled(t, text, 2)}
+	e := serve(t, networks[0], d)
+	pos := gametest.Positions(gametest.Rand(3), board, n, true)
+	first := evaluate(t, e, board, pos)
+	for i := range 4 {
+		start := time.Now()
+		if err := e.Swap(t.Context(), networks[(i+1)%2]); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: swapped in %v, most of it the reference's self-test", text, time.Since(start))
+		if got := evaluate(t, e, board, pos); slices.Equal(got.WDL, first.WDL) != (i%2 == 1) {
+			t.Errorf("after swap %d the wrong network answers", i)
+		}
+	}
+}
+
+// A few launches of every kernel, for compute-sanitizer.
+func TestGPUSanitize(t *testing.T) {
+	for _, test := range []struct {
+		net    string
+		shared int
+	}{
+		{"1x16/8/16", hopper},
+		{"1x16/8/16", ampere},
+		{"1x16/8/16", geforce},
+		{"1x16/8/16", small},
+		{"1x128/8/16", hopper},
+		{"1x128/8/16", ampere},
+		{"1x128/8/16", geforce},
+		{"1x256/8/16", hopper},
+	} {
+		d, emulated := machine(t, test.shared)
+		if emulated && test.shared != geforce {
+			continue
+		}
+		d.Multiprocessors = 2 // more than one group for each block of threads
+		n, board := scrambled(t, test.net, 1), game.MustBoard(game.Connect4)
+		pos := gametest.Positions(gametest.Rand(3), board, 31, true)
+		compare(t, evaluate(t, serve(t, n, d), board, pos), reference(t, n, board, pos))
+	}
+}

@@ -1,0 +1,354 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/kernels/cuda/driver/fake"
+	"github.com/evald/evald/kernels/cuda/emutest"
+	"github.com/evald/evald/nn/net"
+)
+
+var _ eval.Evaluator = (*Evaluator)(nil)
+
+// fakeDriver runs the kernels in emulation. It is nil where there is no g++, and where EVALD_GPU=1 lets the tests TestGPU..
+// run on what the machine has.
+var fakeDriver *fake.Driver
+
+// install builds the fake driver of two devices.
+func install(folder string) error {
+	if os.Getenv("EVALD_GPU") == "1" {
+		flag.Parse()
+		if run := flag.Lookup("test.run"); run.Value.String() == "" {
+			return run.Value.Set("^TestGPU")
+		}
+		return nil
+	}
+	kernels, err := emutest.Library(folder)
+	if errors.Is(err, emutest.ErrNoCompiler) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(fake.UseKernels(kernels), os.Setenv("EVALD_FAKE_DEVICES", "2")); err != nil {
+		return err
+	}
+	fakeDriver, err = fake.Install(folder)
+	return err
+}
+
+// quick is a retry without long waits.
+var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
+
+// devices are those of the fake driver, with so much shared memory a block of threads.
+func devices(t testing.TB, n, shared int) []driver.Device {
+	t.Helper()
+	if fakeDriver == nil {
+		t.Skip("this test is for the fake driver, which needs g++, and not for EVALD_GPU=1")
+	}
+	fakeDriver.Reset()
+	found, err := driver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := slices.Clone(found.Devices[:n])
+	for i := range some {
+		some[i].Shared = shared
+	}
+	return some
+}
+
+// evaluator serves on the fake driver's devices until the test ends, and then has given everything back.
+func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Evaluator {
+	t.Helper()
+	fakeDriver.Reset()
+	e, notes, err := newEvaluator(n, on, events, quick)
+	if err != nil || len(notes) > 0 {
+		t.Fatal(err, notes)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		nothingLeft(t, "after Close")
+	})
+	return e
+}
+
+// noGoroutineLeft looks when the test and its clean-ups registered after this have ended.
+func noGoroutineLeft(t testing.TB) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+}
+
+func nothingLeft(t testing.TB, when string) {
+	t.Helper()
+	left := fakeDriver.Count()
+	left.Swept = 0
+	if left != (fake.Count{}) {
+		t.Errorf("%s lives, or was overrun: %+v", when, left)
+	}
+}
+
+func evaluate(t testing.TB, e eval.Evaluator, board *game.Board, pos []game.Position) *eval.Batch {
+	t.Helper()
+	b := eval.NewBatch(board, len(pos))
+	copy(b.Pos, pos)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func sameRows(a, b *eval.Batch) bool {
+	return slices.Equal(a.WDL, b.WDL) && slices.Equal(a.Policy, b.Policy) && slices.Equal(a.Source, b.Source)
+}
+
+// The contract of an evaluator, through driver, streams and kernels: all kinds of boards with a small network by the
+// kernels that fit them, and the towers of 64 and 128 channels.
+func TestEvaluatorConformance(t *testing.T) {
+	noGoroutineLeft(t)
+	connect4, other := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
+	for _, test := range []struct {
+		net     string
+		shared  int
+		devices int
+		boards  []*game.Board
+		rows    int
+		slow    bool
+	}{
+		{"1x16/8/16", geforce, 2, slices.Delete(gametest.Boards(), 2, 7), 29, false},
+		{"1x16/8/16", small, 1, gametest.Boards()[:2], 11, false},
+		{"6x64", hopper, 2, []*game.Board{connect4, other}, 13, true},
+		{"10x128", hopper, 1, []*game.Board{connect4}, 7, true},
+	} {
+		t.Run(fmt.Sprintf("%s of %d", test.net, test.shared), func(t *testing.T) {
+			if test.slow && (testing.Short() || gametest.Race) {
+				t.Skip("slow")
+			}
+			on := devices(t, test.devices, test.shared)
+			evaltest.Run(t, evaltest.Config{
+				New:    func(t testing.TB) eval.Evaluator { return evaluator(t, scrambled(t, test.net, 1), on, nil) },
+				Boards: test.boards, Rows: test.rows, Sources: []eval.Source{eval.GPU},
+			})
+		})
+	}
+}
+
+// The bars of accuracy, of whole answers.
+func TestEvaluatorAccuracy(t *testing.T) {
+	if testing.Short() || gametest.Race {
+		t.Skip("slow")
+	}
+	for _, test := range []struct {
+		net   string
+		rules game.Rules
+		n     int
+	}{
+		{"6x64", game.Connect4, 12*4*2 + 5}, // two waves, and a ragged one
+		{"10x128", game.Connect4, 6*4 + 1},
+		{"6x64", game.Rules{Rows: 7, Columns: 8, InARow: 4, Gravity: true}, 41},
+		{"3x64", game.Rules{Rows: 9, Columns: 9, InARow: 5}, 23},
+	} {
+		t.Run(fmt.Sprintf("%s on %s", test.net, test.rules), func(t *testing.T) {
+			n, board := scrambled(t, test.net, 5), game.MustBoard(test.rules)
+			e := evaluator(t, n, devices(t, 1, hopper), nil)
+			pos := gametest.Positions(gametest.Rand(3), board, test.n, true)
+			got := evaluate(t, e, board, pos)
+			compare(t, got, reference(t, n, board, pos))
+			launches := e.Stats().Devices[0].Launches
+			if live := len(pos) - countSource(got, eval.Terminal); test.net == "10x128" && live > 24 && launches != 2 {
+				t.Errorf("%d launches for %d rows, want a wave of 24 and one for what is left", launches, live)
+			}
+		})
+	}
+}
+
+func countSource(b *eval.Batch, s eval.Source) int {
+	n := 0
+	for _, x := range b.Source {
+		if x == s {
+			n++
+		}
+	}
+	return n
+}
+
+// However a batch is cut, its rows are the same, also when it is shared out to two devices.
+func TestEvaluatorCutsBatches(t *testing.T) {
+	n, board := scrambled(t, "1x16/8/16", 1), game.MustBoard(game.Connect4)
+	e := evaluator(t, n, devices(t, 2, geforce), nil)
+	r := gametest.Rand(3)
+	pos := gametest.Positions(r, board, 130, true) // launches of 4 waves of 3 boards on 4 multiprocessors
+	whole := evaluate(t, e, board, pos)
+	if countSource(whole, eval.GPU)+countSource(whole, eval.Terminal) != len(pos) || countSource(whole, eval.GPU) < 100 {
+		t.Fatalf("sources %v", whole.Source)
+	}
+	for from := 0; from < len(pos); {
+		to := min(len(pos), from+1+r.IntN(40))
+		part := whole.Slice(from, to)
+		if !sameRows(evaluate(t, e, board, pos[from:to]), &part) {
+			t.Fatalf("rows %d to %d differ alone", from, to-1)
+		}
+		from = to
+	}
+	for i, d := range e.Stats().Devices {
+		if d.Launches == 0 || d.Rows == 0 || !d.Working || d.Faults+d.Tries+d.Rebuilt != 0 || !strings.Contains(d.Name, "Fake GPU") {
+			t.Errorf("device %d: %+v", i, d)
+		}
+	}
+}
+
+// Launches are whole waves, or what is less than one, and fit a slot.
+func TestEvaluatorShare(t *testing.T) {
+	p := plan(t, config(t, "6x64"), game.Connect4, hopper, "tower_64")
+	for _, test := range []struct{ n, processors, want int }{
+		{1, 132, 1},
+		{1583, 132, 1583},
+		{1584, 132, 1584},
+		{1585, 132, 1584},
+		{65536, 132, 4 * 1584},
+		{65536, 4000, slotAnswers / 36},
+	} {
+		if got := p.share(test.n, test.processors); got != test.want {
+			t.Errorf("of %d rows on %d multiprocessors a launch takes %d, want %d", test.n, test.processors, got, test.want)
+		}
+	}
+	for _, b := range gametest.Boards() {
+		p, err := NewPlan(config(t, "6x64"), b.Rules(), hopper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n < 1<<17; n = 2*n + 1 {
+			got := p.share(n, 132)
+			if got < 1 || got > n || got > slotRows || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {
+				t.Errorf("%s: of %d rows a launch takes %d", b.Rules(), n, got)
+			}
+		}
+	}
+}
+
+// A batch allocates nothing once the memory is there.
+func TestEvaluatorAllocations(t *testing.T) {
+	if gametest.Race {
+		t.Skip("the race detector makes pools forget")
+	}
+	board := game.MustBoard(game.TicTacToe)
+	e := evaluator(t, scrambled(t, "1x4/3/5", 1), devices(t, 1, geforce), nil)
+	b := eval.NewBatch(board, 150) // several launches
+	copy(b.Pos, gametest.Positions(gametest.Rand(4), board, len(b.Pos), true))
+	run := func() {
+		if err := e.Evaluate(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		run()
+	}
+	if n := testing.AllocsPerRun(20, run); n >= 1 {
+		t.Errorf("%v allocations a batch", n)
+	}
+}
+
+// Who is cancelled gets his batch back at once, and the device goes on.
+func TestEvaluatorCancelled(t *testing.T) {
+	noGoroutineLeft(t)
+	board := game.MustBoard(game.Connect4)
+	e := evaluator(t, scrambled(t, "1x16/8/16", 1), devices(t, 1, geforce), nil)
+	pos := gametest.Positions(gametest.Rand(3), board, 200, false)
+	want := evaluate(t, e, board, pos)
+	for range 20 {
+		ctx := &cancelled{Context: t.Context(), done: make(chan struct{})}
+		b := eval.NewBatch(board, len(pos))
+		copy(b.Pos, pos)
+		close(ctx.done) // after Ready has asked for the error
+		if err := e.Evaluate(ctx, b); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if !sameRows(evaluate(t, e, board, pos), want) {
+		t.Error("after cancelled batches answers differ")
+	}
+}
+
+// cancelled is a context that is cancelled, and says so from the second question on.
+type cancelled struct {
+	context.Context
+	asked bool
+	done  chan struct{}
+}
+
+func (c *cancelled) Done() <-chan struct{} { return c.done }
+
+func (c *cancelled) Err() error {
+	if !c.asked {
+		c.asked = true
+		return nil
+	}
+	return context.Canceled
+}
+
+func TestEvaluatorClose(t *testing.T) {
+	noGoroutineLeft(t)
+	e := evaluator(t, scrambled(t, "1x16/8/16", 1), devices(t, 2, geforce), nil)
+	for range 2 {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	nothingLeft(t, "after Close")
+	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
+	if err := e.Evaluate(t.Context(), b); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := e.Swap(t.Context(), scrambled(t, "1x4", 1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("Swap after Close: %v", err)
+	}
+}
+
+// Time measures launches of any number of positions, and leaves no memory behind.
+func TestEvaluatorTime(t *testing.T) {
+	board := game.MustBoard(game.Connect4)
+	for _, test := range []struct {
+		net  string
+		want Timing
+	}{
+		{"1x16/8/16", Timing{Kernel: "tower_64_quarter", Boards: 3, Wave: 12}},
+		{"1x16/130/16", Timing{Kernel: "tower_any", Boards: 1, Wave: 4}},
+	} {
+		t.Run(test.want.Kernel, func(t *testing.T) {
+			e := evaluator(t, scrambled(t, test.net, 1), devices(t, 1, geforce), nil)
+			pos := gametest.Positions(gametest.Rand(3), board, 50, false)
+			before := fakeDriver.Count()
+			got, err := e.Time(board, pos, 3)
+			if err != nil || got.Seconds <= 0 {
+				t.Errorf("%s: %+v, %v", test.net, got, err)
+			}
+			if got.Seconds = 0; got != test.want || got.Waves(50) != (50+got.Wave-1)/got.Wave {
+				t.Errorf("%s: %+v, want %+v", test.net, got, test.want)
+			}
+			if now := fakeDriver.Count(); now != before {
+				t.Errorf("%+v lives, before %+v", now, before)
+			}
+			if n := fakeDriver.Calls()["kernel"]; n != 1+4 {
+				t.Errorf("%d launches, want the self-test's, one to warm up and 3", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,593 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/kernels/cuda/driver/fake"
+	"github.com/evald/evald/nn/net"
+)
+
+// events keeps what an evaluator says, and lets a test wait for it.
+type events struct {
+	mu   sync.Mutex
+	cond sync.Cond
+	said []string
+}
+
+func newEvents() *events {
+	e := &events{}
+	e.cond.L = &e.mu
+	return e
+}
+
+func (e *events) say(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.said = append(e.said, text)
+	e.cond.Broadcast()
+}
+
+// wait returns when something with that text was said so many times.
+func (e *events) wait(text string, times int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.times(text) < times {
+		e.cond.Wait()
+	}
+}
+
+func (e *events) times(text string) (n int) {
+	for _, s := range e.said {
+		if strings.Contains(s, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// scenario is a service's life: it starts, answers batches by a fallback of the GPU and the reference, with another
+// network after the first two, and ends.
+type scenario struct {
+	first, second *net.Network
+	board         *game.Board
+	pos           []game.Position
+	onGPU, onCPU  [2]*eval.Batch // the answers by the first and the second network
+	on            []driver.Device
+}
+
+func newScenario(t *testing.T) *scenario {
+	s := &scenario{
+		first: scrambled(t, "1x4/3/5", 1), second: scrambled(t, "1x4/3/5", 2),
+		board: game.MustBoard(game.TicTacToe), on: devices(t, 1, geforce),
+	}
+	s.pos = gametest.Positions(gametest.Rand(4), s.board, 70, true)
+	for i, n := range []*net.Network{s.first, s.second} {
+		s.onCPU[i] = reference(t, n, s.board, s.pos)
+		e, _, err := newEvaluator(n, s.on, nil, quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.onGPU[i] = evaluate(t, e, s.board, s.pos)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// outcome is what a run of the scenario came to.
+type outcome struct {
+	start, swap, close error
+	gpu, cpu           int // batches answered by them
+	stats              DeviceStats
+}
+
+// run plays the scenario. Fault injects what is to go wrong; before the last batch it is taken away.
+func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
+	t.Helper()
+	said := newEvents()
+	fakeDriver.Reset()
+	fault()
+	e, _, err := newEvaluator(s.first, s.on, said.say, quick)
+	if o.start = err; err != nil {
+		nothingLeft(t, what+": after it did not start")
+		return o
+	}
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: &following{e, s}})
+	serve := func(from, to int) {
+		b := eval.NewBatch(s.board, to-from)
+		copy(b.Pos, s.pos[from:to])
+		if err := f.Evaluate(t.Context(), b); err != nil {
+			t.Errorf("%s: a batch is lost: %v", what, err)
+			return
+		}
+		by := s.check(t, what, b, from, to)
+		o.gpu, o.cpu = o.gpu+by, o.cpu+1-by
+	}
+	serve(0, 70)
+	serve(7, 12)
+	o.swap = e.Swap(t.Context(), s.second)
+	serve(3, 20)
+	fakeDriver.Reset()
+	if o.stats = e.Stats().Devices[0]; o.stats.Faults > 0 {
+		said.wait("works again", int(o.stats.Faults))
+		o.stats = e.Stats().Devices[0]
+	}
+	before := o.gpu
+	if serve(30, 37); o.gpu != before+1 {
+		t.Errorf("%s: after it the GPU does not answer", what)
+	}
+	if got := f.Stats(); got[0].Failed != uint64(o.cpu) || got[1].Failed != 0 || got[0].Answered+got[1].Answered != 70+5+17+7 {
+		t.Errorf("%s: the fallback counts %+v, batches by the GPU and the CPU are %d and %d", what, got, o.gpu, o.cpu)
+	}
+	if now := e.Stats().Devices[0]; !now.Working || now.Faults != now.Rebuilt || int(now.Faults) != said.times("tried again") {
+		t.Errorf("%s: %+v, said %q", what, now, said.said)
+	}
+	o.close = e.Close()
+	nothingLeft(t, what+": after Close")
+	return o
+}
+
+// following is the reference with the network that the GPU serves, as a service would swap both.
+type following struct {
+	e *Evaluator
+	s *scenario
+}
+
+func (f *following) Evaluate(ctx context.Context, b *eval.Batch) error {
+	v := f.e.hold()
+	defer v.release()
+	return net.NewEvaluator(v.network).Evaluate(ctx, b)
+}
+
+// check holds every row of a batch to what its source answers with the one network or the other, all rows alike. It
+// returns 1 where the GPU answered.
+func (s *scenario) check(t *testing.T, what string, b *eval.Batch, from, to int) int {
+	t.Helper()
+	for i := range s.onGPU {
+		gpu, cpu := s.onGPU[i].Slice(from, to), s.onCPU[i].Slice(from, to)
+		switch {
+		case sameRows(b, &gpu):
+			return 1
+		case sameRows(b, &cpu):
+			return 0
+		}
+	}
+	t.Errorf("%s: a batch has rows that nobody answers so, of sources %v", what, slices.Compact(b.Source))
+	return 0
+}
+
+// Every call of the driver fails in turn, once and for ever, with an error that costs only the call and with one that
+// costs the context: no batch is lost, no row is wrong, nothing is left behind, and the counters tell.
+func TestEvaluatorEveryCallFails(t *testing.T) {
+	noGoroutineLeft(t)
+	s := newScenario(t)
+	clean := s.run(t, "without a fault", func() {})
+	if clean.start != nil || clean.swap != nil || clean.close != nil || clean.gpu != 4 || clean.stats.Faults != 0 {
+		t.Fatalf("without a fault: %+v", clean)
+	}
+	calls := s.calls(t)
+	if len(calls) != 16 {
+		t.Fatalf("%d kinds of calls: %v", len(calls), calls)
+	}
+	runs, seen := 0, map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		for at := 1; at <= calls[name]; at++ {
+			if (testing.Short() || gametest.Race) && at%7 != 1 {
+				continue
+			}
+			for _, times := range []int{1, -1} {
+				for _, code := range []int{fake.OutOfMemory, fake.LaunchFailed} {
+					what := fmt.Sprintf("call %d of %s fails %d times with %d", at, name, times, code)
+					o := s.run(t, what, func() { fakeDriver.Fail(name, at, times, code) })
+					runs++
+					switch {
+					case o.start != nil:
+						seen["start"]++
+						call, _, _ := strings.Cut(name, "_")
+						if e := new(driver.Error); !errors.As(o.start, &e) || e.Code != code || name != "kernel" && e.Call != call {
+							t.Errorf("%s: does not start: %v", what, o.start)
+						}
+					case o.stats.Faults > 0:
+						seen["fault"]++
+					case o.swap != nil:
+						seen["swap"]++
+					case name == "cuStreamQuery" || name == "cuStreamSynchronize": // of which there are more or fewer
+					default:
+						t.Errorf("%s: is not noticed: %+v", what, o)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d runs: %v", runs, seen)
+	for _, way := range []string{"start", "fault"} {
+		if seen[way] == 0 {
+			t.Errorf("no fault was seen at %s", way)
+		}
+	}
+}
+
+// calls counts the calls of a scenario without faults, until Close.
+func (s *scenario) calls(t *testing.T) map[string]int {
+	t.Helper()
+	e := s.served(t)
+	defer e.Close()
+	return fakeDriver.Calls()
+}
+
+// served is an evaluator that has done all that the scenario does.
+func (s *scenario) served(t *testing.T) *Evaluator {
+	t.Helper()
+	fakeDriver.Reset()
+	e, _, err := newEvaluator(s.first, s.on, nil, quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluate(t, e, s.board, s.pos)
+	evaluate(t, e, s.board, s.pos[7:12])
+	if err := e.Swap(t.Context(), s.second); err != nil {
+		t.Fatal(err)
+	}
+	evaluate(t, e, s.board, s.pos[3:20])
+	return e
+}
+
+// Close reports every call that fails, and leaves nothing.
+func TestEvaluatorCloseFails(t *testing.T) {
+	noGoroutineLeft(t)
+	s := newScenario(t)
+	e := s.served(t)
+	fakeDriver.Reset()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	calls := fakeDriver.Calls()
+	if len(calls) != 5 {
+		t.Errorf("calls of Close: %v", calls)
+	}
+	for name, n := range calls {
+		for _, at := range []int{1, n} {
+			for _, times := range []int{1, -1} {
+				e := s.served(t)
+				fakeDriver.Reset()
+				fakeDriver.Fail(name, at, times, fake.LaunchFailed)
+				var failed *driver.Error
+				if err := e.Close(); !errors.As(err, &failed) || failed.Code != fake.LaunchFailed {
+					t.Errorf("call %d of %s fails %d times: Close: %v", at, name, times, err)
+				}
+				nothingLeft(t, fmt.Sprintf("after Close, where call %d of %s failed %d times", at, name, times))
+			}
+		}
+	}
+}
+
+// An answer that is not finite costs its batch and the context.
+func TestEvaluatorNotFinite(t *testing.T) {
+	noGoroutineLeft(t)
+	s := newScenario(t)
+	o := s.run(t, "an answer is not finite", func() { fakeDriver.Fail("kernel", 2, 1, fake.Spoil) })
+	if o.start != nil || o.cpu == 0 || o.stats.Faults != 1 || o.stats.Rebuilt != 1 || !strings.Contains(o.stats.Last, "the network's output is not finite") {
+		t.Errorf("%+v", o)
+	}
+	if o := s.run(t, "always", func() { fakeDriver.Fail("kernel", 1, -1, fake.Spoil) }); !errors.Is(o.start, errSelfTest) {
+		t.Errorf("a device whose answers are never finite serves: %+v", o)
+	}
+}
+
+// The self-test notices rows that were not written, that differ from their repetition, or that are another's.
+func TestEvaluatorSelfTestNotices(t *testing.T) {
+	devices(t, 1, geforce)
+	p, err := newVersion(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, size := p.layout, p.RowBytes()
+	for name, test := range map[string]struct {
+		damage func(rows []byte)
+		says   string
+	}{
+		"nothing":             {func([]byte) {}, ""},
+		"nothing was written": {func(rows []byte) { clear(rows) }, "the device left no answer"},
+		"a bit of a late row": {func(rows []byte) { rows[13*size+9] ^= 1 }, "rows 5 and 13 are the same position, and differ"},
+		"all rows are one": {func(rows []byte) {
+			for i := 1; i < 20; i++ {
+				copy(rows[i*size:(i+1)*size], rows)
+			}
+		}, " apart from the reference, at most"},
+		"too much of a win": {func(rows []byte) {
+			for i := 0; i < 20; i += probes {
+				rows[i*size+3] |= 1
+				rows[i*size] |= 1
+			}
+		}, "the device left no answer"},
+	} {
+		rows := make([]byte, 0, 20*size)
+		for i := range 20 {
+			rows = appendAnswer(rows, l.want, i%probes)
+		}
+		test.damage(rows)
+		err := l.compare(rows)
+		if test.says == "" && err != nil || test.says != "" && (!errors.Is(err, errSelfTest) || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: %v, want %q", name, err, test.says)
+		}
+	}
+}
+
+// appendAnswer writes an answer as a kernel does.
+func appendAnswer(rows []byte, b *eval.Batch, i int) []byte {
+	unit := func(x float32) uint32 { return uint32(x * (1 << 24)) }
+	rows = binary.LittleEndian.AppendUint32(rows, answered<<28|unit(b.WDLRow(i)[0]))
+	rows = binary.LittleEndian.AppendUint32(rows, unit(b.WDLRow(i)[1]))
+	for _, x := range b.PolicyRow(i) {
+		rows = binary.LittleEndian.AppendUint32(rows, math.Float32bits(x))
+	}
+	return rows
+}
+
+// What fails its self-test while others serve is refused, and costs them nothing: a new network, or the kernel that only
+// another board needs.
+func TestEvaluatorRefuses(t *testing.T) {
+	noGoroutineLeft(t)
+	board, large := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
+	e := evaluator(t, scrambled(t, "1x100/8/16", 1), devices(t, 1, geforce), nil)
+	pos := gametest.Positions(gametest.Rand(4), board, 5, false)
+	want, memory := evaluate(t, e, board, pos), fakeDriver.Count().Memory
+
+	fakeDriver.Reset()
+	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
+	if err := e.Swap(t.Context(), scrambled(t, "1x100/8/16", 2)); !errors.Is(err, errSelfTest) {
+		t.Errorf("a network that fails the self-test is taken: %v", err)
+	}
+	if now := fakeDriver.Count().Memory; now != memory {
+		t.Errorf("%d pieces of memory after it, %d before", now, memory)
+	}
+	fakeDriver.Reset()
+	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
+	for range 2 { // the second time it is not tried
+		if err := e.Evaluate(t.Context(), eval.NewBatch(large, 3)); !errors.Is(err, errSelfTest) || !strings.Contains(err.Error(), "kernel tower_any") {
+			t.Errorf("a kernel that fails its self-test serves: %v", err)
+		}
+	}
+	if n := fakeDriver.Calls()["kernel"]; n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	if !sameRows(evaluate(t, e, board, pos), want) || e.Stats().Devices[0].Faults != 0 {
+		t.Error("other batches suffer from it")
+	}
+	if err := e.Swap(t.Context(), scrambled(t, "1x100/8/16", 2)); err != nil {
+		t.Error(err)
+	}
+	evaluate(t, e, large, make([]game.Position, 3)) // with the other network it is tested again
+}
+
+// While callers evaluate, networks are exchanged: each batch is answered by one of them from its first row to its last,
+// and the device's memory does not grow.
+func TestEvaluatorSwap(t *testing.T) {
+	noGoroutineLeft(t)
+	s := newScenario(t)
+	e := evaluator(t, s.first, devices(t, 2, geforce), nil)
+	memory := fakeDriver.Count().Memory
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	var by [2]atomic.Int64
+	for range 3 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				b := evaluate(t, e, s.board, s.pos)
+				switch {
+				case sameRows(b, s.onGPU[0]):
+					by[0].Add(1)
+				case sameRows(b, s.onGPU[1]):
+					by[1].Add(1)
+				default:
+					t.Error("a batch is answered by neither network")
+				}
+			}
+		})
+	}
+	for i := range 12 {
+		n := []*net.Network{s.second, s.first}[i%2]
+		if err := e.Swap(t.Context(), n); err != nil {
+			t.Error(err)
+		}
+		if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[(i+1)%2]) {
+			t.Error("after Swap the other network answers")
+		}
+	}
+	close(stop)
+	callers.Wait()
+	if by[0].Load() == 0 || by[1].Load() == 0 {
+		t.Errorf("batches by the networks: %d and %d", by[0].Load(), by[1].Load())
+	}
+	if now := fakeDriver.Count().Memory; now != memory {
+		t.Errorf("%d pieces of memory, %d before", now, memory)
+	}
+	// Another shape is another kernel, and an error leaves the old one.
+	other := scrambled(t, "1x100/8/16", 1)
+	if err := e.Swap(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+	compare(t, evaluate(t, e, s.board, s.pos), reference(t, other, s.board, s.pos))
+	overflowing := scrambled(t, "1x4/3/5", 1)
+	overflow(overflowing)
+	if err := e.Swap(t.Context(), overflowing); err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: win-draw-loss logit 0 is") {
+		t.Errorf("a network that is never finite: %v", err)
+	}
+}
+
+// overflow makes a network's output infinite, of finite weights.
+func overflow(n *net.Network) {
+	for _, name := range []string{"value.wdl.weight", "value.wdl.bias"} {
+		for i, w := 0, n.Weight(name).Float32s(); i < len(w); i++ {
+			w[i] = 3e38
+		}
+	}
+}
+
+// With two devices one may be lost: the other serves alone until it is back.
+func TestEvaluatorLosesOneOfTwo(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t), newEvents()
+	e := evaluator(t, s.first, devices(t, 2, geforce), said.say)
+	fakeDriver.Fail("kernel", 1, 1, fake.LaunchFailed)
+	fakeDriver.Fail("cuCtxCreate_v2", 1, 3, fake.LaunchFailed)
+	b := eval.NewBatch(s.board, len(s.pos))
+	copy(b.Pos, s.pos)
+	if err := e.Evaluate(t.Context(), b); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED (719)") {
+		t.Errorf("the batch of a device that was lost: %v", err)
+	}
+	said.wait("tried again", 1)
+	for range 5 {
+		if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+			t.Error("with one device answers differ")
+		}
+	}
+	said.wait("works again", 1)
+	faults, tries := uint64(0), uint64(0)
+	for _, d := range e.Stats().Devices {
+		faults, tries = faults+d.Faults, tries+d.Tries
+	}
+	if faults != 1 || tries != 4 || len(said.said) != 2 {
+		t.Errorf("%d faults, %d tries, said %q; want 1, 4 and two texts", faults, tries, said.said)
+	}
+	if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+		t.Error("after it answers differ")
+	}
+}
+
+// A launch that does not end is given up: its batch, and those after it, are answered by the next evaluator, and Close does
+// not wait. When the device comes back after all, it serves again.
+func TestEvaluatorHangs(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t), newEvents()
+	slow := quick
+	slow.hang = 2 * time.Second
+	e, _, err := newEvaluator(s.first, s.on, said.say, slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
+	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
+	var callers sync.WaitGroup
+	for range slotsADevice + 2 { // some do not even get a slot
+		callers.Go(func() {
+			for range 2 {
+				if b := evaluate(t, f, s.board, s.pos); s.check(t, "a device that hangs", b, 0, len(s.pos)) != 0 {
+					t.Error("a device that hangs answers")
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if d := e.Stats().Devices[0]; d.Working || d.Faults != 1 || d.Last != "GPU 0: a launch does not end" {
+		t.Errorf("%+v", d)
+	}
+	fakeDriver.Reset()
+	said.wait("works again", 1)
+	if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+		t.Error("after it answers differ")
+	}
+	if d := e.Stats().Devices[0]; !d.Working || d.Faults != 1 || d.Rebuilt != 1 || len(said.said) != 2 {
+		t.Errorf("%+v, said %q", d, said.said)
+	}
+
+	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
+	evaluate(t, f, s.board, s.pos)
+	if err := e.Close(); !errors.Is(err, errHung) {
+		t.Errorf("Close of a device that hangs: %v", err)
+	}
+	fakeDriver.Reset()
+	<-e.devices[0].ended
+	nothingLeft(t, "after a device that hung has come back")
+}
+
+// Many callers while faults come and go: every batch is answered, by the GPU or the reference, and never a mixture.
+func TestEvaluatorFaultsUnderLoad(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t), newEvents()
+	s.on = devices(t, 2, geforce)
+	e := evaluator(t, s.first, s.on, said.say)
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	var batches [2]atomic.Uint64
+	for c := range 4 {
+		callers.Go(func() {
+			r := gametest.Rand(uint64(c))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				from := r.IntN(30)
+				to := from + 1 + r.IntN(40)
+				b := eval.NewBatch(s.board, to-from)
+				copy(b.Pos, s.pos[from:to])
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(5) == 0 {
+					go cancel()
+				}
+				switch err := f.Evaluate(ctx, b); {
+				case err == nil:
+					batches[s.check(t, "under load", b, from, to)].Add(1)
+				case ctx.Err() == nil:
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	faults := []string{"kernel", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuStreamQuery", "cuMemAlloc_v2"}
+	for i, name := range faults {
+		code := []int{fake.LaunchFailed, fake.OutOfMemory, fake.IllegalAddress, fake.LaunchFailed, fake.OutOfMemory}[i]
+		if name == "cuMemAlloc_v2" { // nothing is taken while it serves
+			fakeDriver.Fail("kernel", 3, 1, fake.LaunchFailed)
+		}
+		fakeDriver.Fail(name, 2, 1, code)
+		said.wait("works again", i+1)
+	}
+	close(stop)
+	callers.Wait()
+	if batches[0].Load() == 0 || batches[1].Load() == 0 {
+		t.Errorf("batches by CPU and GPU: %d, %d", batches[0].Load(), batches[1].Load())
+	}
+	stats := e.Stats()
+	if n := stats.Devices[0].Faults + stats.Devices[1].Faults; n != uint64(len(faults)) || stats.Devices[0].Rebuilt+stats.Devices[1].Rebuilt != n {
+		t.Errorf("%d faults injected: %+v", len(faults), stats)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	r := retry{first: 1, most: 5, calm: 100}
+	for _, test := range []struct{ last, worked, want time.Duration }{
+		{0, 0, 1}, {1, 0, 2}, {2, 99, 4}, {4, 0, 5}, {5, 0, 5}, {5, 100, 1},
+	} {
+		if got := r.after(test.last, test.worked); got != test.want {
+			t.Errorf("after a wait of %d and %d of work: %d, want %d", test.last, test.worked, got, test.want)
+		}
+	}
+}

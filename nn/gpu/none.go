@@ -1,0 +1,41 @@
+//go:build !(gpu && cgo && linux && amd64)
+
+package gpu
+
+import (
+	"context"
+	"errors"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/net"
+)
+
+// Evaluator answers batches with a network on GPUs. In this build there is none.
+type Evaluator struct{}
+
+// New says why there is no evaluator.
+func New(*net.Network, func(string)) (e *Evaluator, notes []error, err error) {
+	_, err = driver.Find()
+	return nil, nil, err
+}
+
+var errNone = errors.New("gpu: not in this build")
+
+// Evaluate is an error.
+func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone }
+
+// Swap is an error.
+func (*Evaluator) Swap(context.Context, *net.Network) error { return errNone }
+
+// Time is an error.
+func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
+
+// Stats are empty.
+func (*Evaluator) Stats() Stats { return Stats{} }
+
+func (*Evaluator) String() string { return "no GPU" }
+
+// Close does nothing.
+func (*Evaluator) Close() error { return nil }

@@ -1,0 +1,82 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// testBoard is the one that a device is tested on before it serves.
+var testBoard = game.MustBoard(game.Connect4)
+
+// errSelfTest marks a device that computes, but not what it should.
+var errSelfTest = errors.New("self-test failed")
+
+// How far an answer may be from the reference's: the largest difference of a probability, and the mean over the
+// positions of each one's largest. Rounding to bf16 moves them by a tenth of that.
+const (
+	mostApart = 0.1
+	meanApart = 0.02
+)
+
+// selfTest evaluates a few positions, repeated over more than a wave of all multiprocessors: each repetition must have the
+// same bits, and the first must be the reference's answer.
+func (s *session) selfTest(l *layout) error {
+	x, p, want := s.tester, l.plan, l.want
+	n := min(p.Boards*s.device.info.Multiprocessors+1, slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
+	in, size := x.hostIn.Bytes(), p.PositionBytes()
+	for i := range n {
+		p.PutPositions(in[i*size:], want.Pos[i%probes:i%probes+1])
+	}
+	out := x.hostOut.Bytes()[:n*p.RowBytes()]
+	clear(out)
+	x.plan = &planned{p, l}
+	if err := errors.Join(s.start(x, n), s.c.Wait(x.stream)); err != nil {
+		return err
+	}
+	return l.compare(out)
+}
+
+// compare holds rows of answers, probe after probe and again from the first, to what they should be.
+func (l *layout) compare(rows []byte) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("kernel %s: %w: %s", l.name(), errSelfTest, fmt.Sprintf(format, args...))
+	}
+	p, size := l.plan, l.plan.RowBytes()
+	n := len(rows) / size
+	for i := probes; i < n; i++ {
+		if j := i % probes; !bytes.Equal(rows[i*size:(i+1)*size], rows[j*size:(j+1)*size]) {
+			return wrong("rows %d and %d are the same position, and differ", j, i)
+		}
+	}
+	got := eval.NewBatch(l.want.Board, min(n, probes))
+	sum := 0.0
+	for i := range got.Pos {
+		if err := p.ReadAnswer(got, i, rows[i*size:(i+1)*size]); err != nil {
+			return wrong("%v", err)
+		}
+		apart := max(difference(got.WDLRow(i), l.want.WDLRow(i)), difference(got.PolicyRow(i), l.want.PolicyRow(i)))
+		if apart > mostApart {
+			return wrong("row %d is %.3f apart from the reference, at most %.2f is right", i, apart, mostApart)
+		}
+		sum += apart
+	}
+	if mean := sum / float64(len(got.Pos)); mean > meanApart {
+		return wrong("rows are %.3f apart from the reference, at most %.2f is right", mean, meanApart)
+	}
+	return nil
+}
+
+func difference(x, y []float32) float64 {
+	d := 0.0
+	for i := range x {
+		d = max(d, math.Abs(float64(x[i])-float64(y[i])))
+	}
+	return d
+}

@@ -1,0 +1,370 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/evald/evald/kernels/cuda/driver"
+)
+
+// slotsADevice is how many launches may be with a device at once: some that it computes or that wait for it, some that
+// callers fill or read meanwhile.
+const slotsADevice = 4
+
+// session is one life of a device: a context, until it is closed or something fails in it. Its thread alone calls the
+// driver.
+type session struct {
+	device *device
+	c      *driver.Context
+
+	free      chan *slot // for callers; all channels of slots have room for all of them
+	submitted chan *slot
+	orders    chan order
+	broken    chan error    // what a caller found wrong with an answer; the first counts
+	dead      chan struct{} // closed when the session takes no slots any more, see over
+
+	ends   sync.Once
+	reason error // of its end; to be read after dead
+
+	slots   []*slot
+	tester  *slot   // for the self-test alone
+	flying  []*slot // launched, the oldest first
+	modules map[string]driver.Module
+	kernels map[string]loadedKernel
+	weights map[*layout]driver.Memory
+}
+
+type loadedKernel struct {
+	driver.Function
+	resident int // blocks on a multiprocessor
+}
+
+// order is something to be done on the session's thread between launches. An error of do ends the session.
+type order struct {
+	do   func() error
+	done chan struct{} // closed when it is done and the session goes on
+}
+
+func newSession(d *device, c *driver.Context) *session {
+	return &session{
+		device: d, c: c,
+		free: make(chan *slot, slotsADevice), submitted: make(chan *slot, slotsADevice),
+		orders: make(chan order), broken: make(chan error, 1), dead: make(chan struct{}),
+		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[*layout]driver.Memory{},
+	}
+}
+
+// open takes what the session needs, and tests the version that serves.
+func (s *session) open(v *version) error {
+	for range slotsADevice {
+		slot, err := s.newSlot()
+		if err != nil {
+			return err
+		}
+		s.slots = append(s.slots, slot)
+	}
+	var err error
+	if s.tester, err = s.newSlot(); err != nil {
+		return err
+	}
+	p, err := v.planned(testBoard, s.device.info.Shared)
+	if err != nil {
+		return err
+	}
+	if err := s.load(p.layout); err != nil {
+		return err
+	}
+	for _, slot := range s.slots {
+		s.free <- slot
+	}
+	return nil
+}
+
+func (s *session) newSlot() (*slot, error) {
+	x := &slot{session: s, job: new(Job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
+	var err error
+	if x.stream, err = s.c.NewStream(); err != nil {
+		return nil, err
+	}
+	if x.hostIn, err = s.c.AllocHost(slotPositions); err != nil {
+		return nil, err
+	}
+	if x.hostOut, err = s.c.AllocHost(slotAnswers); err != nil {
+		return nil, err
+	}
+	if x.in, err = s.c.Alloc(slotPositions); err != nil {
+		return nil, err
+	}
+	x.out, err = s.c.Alloc(slotAnswers)
+	return x, err
+}
+
+// patience is how long the thread asks again and again whether a launch is done, so that it can start others at once. A
+// launch that takes longer is waited for: what that costs others is little beside it.
+const patience = time.Millisecond
+
+// loop serves until it is told to quit, which is no error, or something fails.
+func (s *session) loop() error {
+	for {
+		if len(s.flying) == 0 {
+			select {
+			case <-s.device.quit:
+				return nil
+			case err := <-s.broken:
+				return err
+			case o := <-s.orders:
+				if err := o.run(); err != nil {
+					return err
+				}
+			case x := <-s.submitted:
+				if err := s.launch(x); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := s.oldest(); err != nil {
+			return err
+		}
+	}
+}
+
+// oldest launches what comes until the oldest launch is done, and ends that.
+func (s *session) oldest() error {
+	x := s.flying[0]
+	for since := time.Now(); len(s.flying) < slotsADevice && time.Since(since) < patience; runtime.Gosched() {
+		select {
+		case err := <-s.broken:
+			return err
+		case o := <-s.orders:
+			if err := o.run(); err != nil {
+				return err
+			}
+		case x := <-s.submitted:
+			if err := s.launch(x); err != nil {
+				return err
+			}
+		default:
+		}
+		idle, err := s.c.Idle(x.stream)
+		if err != nil {
+			return err
+		}
+		if idle {
+			s.land(x)
+			return nil
+		}
+	}
+	if err := s.c.Wait(x.stream); err != nil {
+		return err
+	}
+	s.land(x)
+	return nil
+}
+
+func (s *session) land(x *slot) {
+	s.flying = append(s.flying[:0], s.flying[1:]...)
+	s.device.count.rows.Add(uint64(len(x.rows)))
+	s.device.count.launches.Add(1)
+	x.end(nil)
+}
+
+func (o order) run() error {
+	err := o.do()
+	if err == nil {
+		close(o.done)
+	}
+	return err
+}
+
+// launch sends a slot to the device. What fails with the driver is the session's end; the slot is in flight then, and
+// hears of it. A kernel that failed its self-test is the error of those who want it.
+func (s *session) launch(x *slot) error {
+	if err := s.device.refused[x.plan.layout]; err != nil {
+		x.end(err)
+		return nil
+	}
+	s.flying = append(s.flying, x)
+	err := s.load(x.plan.layout)
+	if errors.Is(err, errSelfTest) {
+		s.flying = s.flying[:len(s.flying)-1]
+		s.device.refused[x.plan.layout] = err
+		x.end(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.start(x, len(x.rows))
+}
+
+// start puts the copies and the kernel for n positions into the slot's stream. The weights are loaded.
+func (s *session) start(x *slot, n int) error {
+	if err := s.c.CopyToDevice(x.in, x.hostIn, n*x.plan.PositionBytes(), x.stream); err != nil {
+		return err
+	}
+	if err := s.kernel(x, n); err != nil {
+		return err
+	}
+	return s.c.CopyToHost(x.hostOut, x.out, n*x.plan.RowBytes(), x.stream)
+}
+
+// kernel puts the kernel for n positions into the slot's stream.
+func (s *session) kernel(x *slot, n int) error {
+	p := x.plan
+	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
+	*x.job = p.Job(n, processors)
+	blocks := min(x.job.Groups(), processors*k.resident)
+	if need := p.Scratch * blocks; need > x.scratchBytes {
+		if err := s.moreScratch(x, need); err != nil {
+			return err
+		}
+	}
+	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[p.layout]), uint64(x.in), uint64(x.out), uint64(x.scratch)
+	return s.c.LaunchStruct(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
+}
+
+func (s *session) moreScratch(x *slot, n int) error {
+	if x.scratchBytes > 0 {
+		x.scratchBytes = 0
+		if err := s.c.Free(x.scratch); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x.scratch, err = s.c.Alloc(n); err == nil {
+		x.scratchBytes = n
+	}
+	return err
+}
+
+// load brings the kernel and the weights of a layout to the device and tests them, unless they are there.
+func (s *session) load(l *layout) error {
+	if _, ok := s.weights[l]; ok {
+		return nil
+	}
+	if err := s.loadKernel(l); err != nil {
+		return err
+	}
+	m, err := s.c.Alloc(len(l.weights))
+	if err != nil {
+		return err
+	}
+	s.weights[l] = m
+	err = s.c.Upload(m, l.weights)
+	if err == nil {
+		err = s.selfTest(l)
+	}
+	if err != nil {
+		return errors.Join(err, s.unload(l))
+	}
+	return nil
+}
+
+func (s *session) unload(l *layout) error {
+	m, ok := s.weights[l]
+	if !ok {
+		return nil
+	}
+	delete(s.weights, l)
+	return s.c.Free(m)
+}
+
+func (s *session) loadKernel(l *layout) error {
+	k := l.kernel()
+	if _, ok := s.kernels[k.Name]; ok {
+		return nil
+	}
+	m, ok := s.modules[k.PTX]
+	if !ok {
+		var err error
+		if m, err = s.c.Load(k.PTX); err != nil {
+			return fmt.Errorf("kernel %s: %w", k.Name, err)
+		}
+		s.modules[k.PTX] = m
+	}
+	f, err := s.c.Function(m, k.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.c.AllowShared(f, k.Shared); err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	}
+	resident, err := s.c.Resident(f, k.Threads, k.Shared)
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	}
+	s.kernels[k.Name] = loadedKernel{f, max(1, resident)}
+	return nil
+}
+
+// sweep frees the weights of versions that nobody holds any more.
+func (s *session) sweep() error {
+	var errs []error
+	for l := range s.weights {
+		if l.version.holders.Load() == 0 {
+			errs = append(errs, s.unload(l))
+		}
+	}
+	maps.DeleteFunc(s.device.refused, func(l *layout, _ error) bool { return l.version.holders.Load() == 0 })
+	return errors.Join(errs...)
+}
+
+// over hides the session from callers for a reason, nil after quit; the first counts. It returns what they are told.
+func (s *session) over(err error) error {
+	s.ends.Do(func() {
+		s.device.down(s)
+		if s.reason = ErrClosed; err != nil {
+			s.reason = s.device.failed(err, true)
+		}
+		close(s.dead)
+	})
+	return s.reason
+}
+
+// stop ends all launches, and gathers the slots, so that nobody writes to memory that is about to go.
+func (s *session) stop(err error) {
+	for _, x := range s.flying {
+		x.end(err)
+	}
+	s.flying = nil
+	for range s.slots {
+		for gathered := false; !gathered; {
+			select {
+			case <-s.free:
+				gathered = true
+			case x := <-s.submitted:
+				x.end(err)
+			}
+		}
+	}
+}
+
+// giveBack frees everything. What cannot be freed, as after most faults, goes with the context.
+func (s *session) giveBack() error {
+	var errs []error
+	for l := range s.weights {
+		errs = append(errs, s.unload(l))
+	}
+	for _, m := range s.modules {
+		errs = append(errs, s.c.Unload(m))
+	}
+	slots := s.slots
+	if s.tester != nil {
+		slots = append(slots, s.tester)
+	}
+	for _, x := range slots {
+		if x.scratchBytes > 0 {
+			errs = append(errs, s.c.Free(x.scratch))
+		}
+		errs = append(errs, s.c.Free(x.in), s.c.Free(x.out), s.c.FreeHost(x.hostIn), s.c.FreeHost(x.hostOut), s.c.DestroyStream(x.stream))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/nn/net"
+)
+
+// version is a network that serves, or is about to, with what devices of all kinds need of it. Who uses it holds it.
+type version struct {
+	network *net.Network
+
+	holders atomic.Int64
+	unused  chan struct{} // closed when the last holder has let go
+
+	mu      sync.RWMutex
+	plans   map[planKey]*planned
+	making  sync.Mutex         // held, before mu, while something new is made, which takes its time
+	layouts map[string]*layout // by kernel; guarded by making
+}
+
+type planKey struct {
+	rules  game.Rules
+	shared int // memory that a block of threads may have on the device
+}
+
+// planned is how positions of one board are evaluated.
+type planned struct {
+	Plan
+	layout *layout
+}
+
+// layout is the weights as one kernel reads them, and what the self-test with them must find.
+type layout struct {
+	version *version
+	plan    Plan // of the board that the self-test plays on
+	weights []byte
+	want    *eval.Batch // some positions with the reference's answers
+}
+
+// newVersion has one holder.
+func newVersion(n *net.Network) *version {
+	v := &version{network: n, unused: make(chan struct{}), plans: map[planKey]*planned{}, layouts: map[string]*layout{}}
+	v.holders.Store(1)
+	return v
+}
+
+// hold reports whether the version is still in use and now has one holder more.
+func (v *version) hold() bool {
+	for {
+		n := v.holders.Load()
+		if n == 0 {
+			return false
+		}
+		if v.holders.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (v *version) release() {
+	if v.holders.Add(-1) == 0 {
+		close(v.unused)
+	}
+}
+
+// maxPlans bounds what a caller with ever new boards can make a version remember.
+const maxPlans = 256
+
+// planned is the plan for a board. The first one for a kernel packs the weights for it, and asks the reference what the
+// self-test must find: seconds, for a large network.
+func (v *version) planned(board *game.Board, shared int) (*planned, error) {
+	key := planKey{board.Rules(), shared}
+	v.mu.RLock()
+	p := v.plans[key]
+	v.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	v.making.Lock()
+	defer v.making.Unlock()
+	plan, err := NewPlan(v.network.Config(), key.rules, shared)
+	if err != nil {
+		return nil, err
+	}
+	l := v.layouts[plan.Kernel.Name]
+	if l == nil {
+		if l, err = v.lay(plan, board); err != nil {
+			return nil, err
+		}
+		v.layouts[plan.Kernel.Name] = l
+	}
+	p = &planned{plan, l}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.plans) >= maxPlans {
+		clear(v.plans)
+	}
+	v.plans[key] = p
+	return p, nil
+}
+
+func (v *version) lay(p Plan, board *game.Board) (*layout, error) {
+	l := &layout{version: v, plan: p, want: eval.NewBatch(board, probes)}
+	probe(l.want)
+	if err := net.NewEvaluator(v.network).Evaluate(context.Background(), l.want); err != nil {
+		return nil, fmt.Errorf("gpu: self-test: network %s: %w", v.network.Config(), err)
+	}
+	l.weights = Pack(p, v.network)
+	return l, nil
+}
+
+// probes is how many positions the self-test compares with the reference.
+const probes = 8
+
+// probe fills a batch with the empty board and other unfinished positions, the same each time.
+func probe(b *eval.Batch) {
+	at := game.Position{}
+	for i, x := 0, uint64(1); i < len(b.Pos); {
+		if b.Board.Result(at) != game.Ongoing {
+			at = game.Position{}
+		}
+		b.Pos[i] = at
+		i++
+		for moves := 0; moves < 3; { // so that few positions show many stages of a game
+			x = x*6364136223846793005 + 1442695040888963407
+			if a := int(x >> 33 % uint64(b.Board.Actions())); b.Board.CanPlay(at, a) {
+				if at = b.Board.Play(at, a); b.Board.Result(at) != game.Ongoing {
+					break
+				}
+				moves++
+			}
+		}
+	}
+}
+
+// share is how many of n rows go to a device in one launch: whole waves, a wave being what all multiprocessors take at a
+// time, or else what is left, which the launch shares out evenly.
+func (p Plan) share(n, processors int) int {
+	wave := p.Boards * processors
+	room := min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
+	if most := min(n, room); most >= wave {
+		return min(most/wave, wavesALaunch) * wave
+	}
+	return min(n, room)
+}
+
+// A launch takes at most so many waves: enough that its overhead does not matter, few enough that others do not wait
+// long, and that a large batch is read while its next part is computed.
+const wavesALaunch = 4
+
+// Memory for the positions and answers of one launch, in bytes.
+const (
+	slotPositions = 512 << 10
+	slotAnswers   = 1 << 20
+)
+
+// slotRows is more than the rows of any launch.
+const slotRows = slotPositions / 16
+
+// name is the kernel's, for messages.
+func (l *layout) name() string { return l.kernel().Name }
+
+func (l *layout) kernel() cuda.Kernel { return l.plan.Kernel }

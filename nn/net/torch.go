@@ -1,0 +1,8 @@
+package net
+
+import _ "embed"
+
+// TorchModel is torch_model.py: the same network as a module of PyTorch.
+//
+//go:embed torch_model.py
+var TorchModel string
