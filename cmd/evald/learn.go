@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/eval"
@@ -203,11 +204,14 @@ func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 
 // newTexts writes each text once, since every network would say the same again.
 type newTexts struct {
+	mu   sync.Mutex
 	w    io.Writer
 	said map[string]bool
 }
 
 func (o *newTexts) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.said[string(text)] {
 		return len(text), nil
 	}
