@@ -231,6 +231,13 @@ func TestSearch(t *testing.T) {
 			t.Errorf("q has %d bytes", len(out["q"]))
 		}
 	}
+	rows := uint64(0)
+	for i, n := range s.BatchSizes("search") {
+		rows += n << i
+	}
+	if own := s.BatchSizes("stub"); rows == 0 || slices.Max(own) > 0 {
+		t.Errorf("batches of leaves: %v, of requests: %v; want some, and none", s.BatchSizes("search"), own)
+	}
 	ask := bitboardRequest(connect4, append(pos, pos...)...)
 	ask.ModelName = "search"
 	setParameter(ask, "visits", 100_000)

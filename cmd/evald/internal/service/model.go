@@ -69,7 +69,7 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 		MaxQueued: s.config.Batching.MaxQueued, OnBatch: m.stats.batch,
 	}
 	leaves := c
-	leaves.MaxQueued, leaves.OnBatch = 0, nil
+	leaves.MaxQueued, leaves.OnBatch = 0, s.searcher.stats.batch
 	return &generation{l, eval.NewBatcher(e, c), eval.NewBatcher(e, leaves)}
 }
 

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,7 +33,6 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 	}
 	defer s.searching.Add(-all)
 
-	start := time.Now()
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, max(nodes, 1<<10)
 	var trees []*mcts.Tree
@@ -67,6 +65,5 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 		}
 	}
 	m.stats.answered(b.Source)
-	m.stats.batch(eval.Sent{Rows: len(b.Pos), Requests: 1, Reason: eval.Idle, Took: time.Since(start)})
 	return f, nil
 }
