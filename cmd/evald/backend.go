@@ -47,7 +47,10 @@ func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err
 
 // choose makes the evaluator that the flags ask for. What the user should know about the choice, and later about a GPU
 // that fails, goes to notes.
-func (f backend) choose(notes io.Writer) (choice, error) {
+func (f backend) choose(notes io.Writer) (choice, error) { return f.chooseFor(notes, notes) }
+
+// chooseFor is choose where what becomes of a GPU later goes elsewhere.
+func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 	if source, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
 			return choice{}, fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
@@ -71,14 +74,14 @@ func (f backend) choose(notes io.Writer) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	return f.network(network, model, notes)
+	return f.network(network, model, notes, events)
 }
 
 // network is the evaluator of a network, by the backend auto, gpu or cpu.
-func (f backend) network(network *net.Network, model string, notes io.Writer) (choice, error) {
+func (f backend) network(network *net.Network, model string, notes, events io.Writer) (choice, error) {
 	switch f.Backend {
 	case "gpu":
-		e, err := onGPU(network, notes)
+		e, err := onGPU(network, notes, events)
 		if err != nil {
 			return choice{}, noGPU(err)
 		}
@@ -90,7 +93,7 @@ func (f backend) network(network *net.Network, model string, notes io.Writer) (c
 		}
 		return choice{Evaluator: e, model: model, network: true, how: cpuText(model, e)}, nil
 	}
-	return fastest(network, model, notes)
+	return fastest(network, model, notes, events)
 }
 
 func noGPU(err error) error {
@@ -107,7 +110,7 @@ func gpuText(model string, e *gpu.Evaluator) string {
 
 // fastest asks the GPU, where that fails the CPU, and where that fails too bitsquares. That there is no GPU is said, since
 // it is the difference between hours and seconds.
-func fastest(n *net.Network, model string, notes io.Writer) (choice, error) {
+func fastest(n *net.Network, model string, notes, events io.Writer) (choice, error) {
 	onCPU, err := onCPU(n, notes)
 	if err != nil {
 		return choice{}, err
@@ -118,7 +121,7 @@ func fastest(n *net.Network, model string, notes io.Writer) (choice, error) {
 	}
 	c := choice{model: model, network: true, how: cpuText(model, onCPU)}
 	stages := []eval.Stage{{Name: "cpu", Evaluator: onCPU}, {Name: "bitsquares", Evaluator: last}}
-	if c.gpu, err = onGPU(n, notes); err != nil {
+	if c.gpu, err = onGPU(n, notes, events); err != nil {
 		fmt.Fprintf(notes, "evald: NO GPU, the CPU evaluates (path %s, %d threads): %v\n", onCPU.Path(), onCPU.Threads(), err)
 	} else {
 		c.how = gpuText(model, c.gpu) + "; should it fail, " + c.how
@@ -128,9 +131,9 @@ func fastest(n *net.Network, model string, notes io.Writer) (choice, error) {
 	return c, nil
 }
 
-// onGPU is the network's evaluator on all GPUs that work. What becomes of them later goes to notes as well.
-func onGPU(n *net.Network, notes io.Writer) (*gpu.Evaluator, error) {
-	e, failed, err := gpu.New(n, func(event string) { fmt.Fprintf(notes, "evald: %s\n", event) })
+// onGPU is the network's evaluator on all GPUs that work. What becomes of them later goes to events.
+func onGPU(n *net.Network, notes, events io.Writer) (*gpu.Evaluator, error) {
+	e, failed, err := gpu.New(n, func(event string) { fmt.Fprintf(events, "evald: %s\n", event) })
 	if err != nil {
 		return nil, err
 	}

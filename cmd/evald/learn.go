@@ -197,7 +197,7 @@ func set[T any](field, flag *T) {
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 	quiet := &newTexts{w: notes}
 	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
-		e, err := backend{Backend: c.Backend}.network(n, name, quiet)
+		e, err := backend{Backend: c.Backend}.network(n, name, quiet, notes)
 		return e.Evaluator, func() { e.Close() }, err
 	}
 }

@@ -235,10 +235,11 @@ type served struct {
 	backend string
 	refs    map[string]string // name -> as given; "" for a heuristic
 	gpu     bool              // a model was loaded on one
+	notes   io.Writer         // hears of GPUs that fail
 }
 
 func (c *serveCmd) served(notes io.Writer) (*served, error) {
-	s := &served{backend: c.Backend, refs: map[string]string{}}
+	s := &served{backend: c.Backend, refs: map[string]string{}, notes: notes}
 	refs := c.Model
 	if len(refs) == 0 {
 		refs = []string{""}
@@ -278,7 +279,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	if s.gpu {
 		runtime.GC() // generations that nobody uses any more give their GPU memory back
 	}
-	choice, err := from.choose(io.Discard) // what there is to say was said at the start
+	choice, err := from.chooseFor(io.Discard, s.notes) // what there is to say was said at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}
@@ -290,7 +291,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
 	if choice.gpu != nil {
-		s.gpu = true
+		s.gpu, l.InFlight = true, 4 // while it computes two or three, others are read
 		e := &onGPUs{choice.Evaluator}
 		runtime.AddCleanup(e, func(g *gpu.Evaluator) { go g.Close() }, choice.gpu)
 		l.Evaluator = e
