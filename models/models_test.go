@@ -44,7 +44,7 @@ func TestManifest(t *testing.T) {
 
 func TestOpenUnknown(t *testing.T) {
 	_, _, err := Open("nonesuch")
-	if want := `model "nonesuch" is unknown; there are: seeded-2x16`; err == nil || err.Error() != want {
+	if want := `model "nonesuch" is unknown; there are: default, seeded-2x16`; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
@@ -18,8 +20,8 @@ import (
 
 // backend says who evaluates; every command that needs an evaluator embeds it.
 type backend struct {
-	Backend string `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works for the model, and bitsquares without one."`
-	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file."`
+	Backend string `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
+	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
 }
 
 // choice is an evaluator and what is to be said of it.
@@ -63,18 +65,50 @@ func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 			return choice{}, noGPU(err)
 		}
 	}
-	if f.Model == "" {
-		if f.Backend == "auto" {
-			fmt.Fprintln(notes, "evald: no --model given and no trained network ships yet: bitsquares evaluates")
-			return backend{Backend: "bitsquares"}.choose(notes)
-		}
-		return choice{}, fmt.Errorf("--backend %s needs --model: a file, or one of %s", f.Backend, strings.Join(models.Names(), ", "))
-	}
-	network, model, err := loadModel(f.Model, notes)
+	network, model, err := loadModel(cmp.Or(f.Model, defaultModel), notes)
 	if err != nil {
 		return choice{}, err
 	}
-	return f.network(network, model, notes, events)
+	c, err := f.network(network, model, notes, events)
+	if err == nil && f.Model == "" {
+		c.Evaluator, err = whereTrained(c.Evaluator)
+		c.how += "; bitsquares on boards that it was not trained on"
+	}
+	return c, err
+}
+
+// defaultModel is the shipped network that evaluates where the user names none.
+const defaultModel = "default"
+
+// whereTrained lets the default network evaluate the games that it was trained on, and bitsquares the others, about
+// which it knows less.
+func whereTrained(network eval.Evaluator) (eval.Evaluator, error) {
+	other, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return nil, err
+	}
+	entry, _ := models.Find(defaultModel)
+	t := trained{network: network, other: other, games: map[game.Rules]bool{}}
+	for _, text := range entry.Rules {
+		rules, err := game.ParseRules(text)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", defaultModel, err)
+		}
+		t.games[rules] = true
+	}
+	return t, nil
+}
+
+type trained struct {
+	network, other eval.Evaluator
+	games          map[game.Rules]bool
+}
+
+func (t trained) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if b.Board != nil && !t.games[b.Board.Rules()] {
+		return t.other.Evaluate(ctx, b)
+	}
+	return t.network.Evaluate(ctx, b)
 }
 
 // network is the evaluator of a network, by the backend auto, gpu or cpu.

@@ -104,9 +104,8 @@ func TestWrongUse(t *testing.T) {
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
-		{"eval --backend cpu", exitBadInput, "needs --model: a file, or one of seeded-2x16"},
 		{"eval --backend bitsquares --model x", exitBadInput, `uses no model, but --model is "x"`},
-		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (seeded-2x16)`},
+		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (default, seeded-2x16)`},
 		{"eval --model " + half, exitBadInput, "half.safetensors: parse network: header length is 64, but only 1 bytes follow"},
 		{"eval -o " + filepath.Join(dir, "no", "where"), exitBadInput, "no such file or directory"},
 		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
@@ -141,9 +140,14 @@ func TestModels(t *testing.T) {
 	if byPath != strings.Replace(byName, "seeded-2x16", "mine", 1) || quiet != "" {
 		t.Errorf("by path: %s%s, want the answer by name %s", byPath, quiet, byName)
 	}
-	_, out, notes := evald(t, "445\n", "eval")
-	if !strings.Contains(out, `"source":"bitsquares"`) || !strings.Contains(notes, "bitsquares evaluates") {
+	_, out, notes := evald(t, "445\n9x5x4:445\n", "eval", "-v")
+	trained, other, _ := strings.Cut(out, "\n")
+	if !strings.Contains(trained, `"source":"cpu","model":"default"`) || !strings.Contains(other, `"source":"bitsquares"`) ||
+		!strings.Contains(notes, "bitsquares on boards that it was not trained on") {
 		t.Errorf("without a model: %s%s", out, notes)
+	}
+	if _, out, _ = evald(t, "9x5x4:445\n", "eval", "--backend", "cpu", "--model", "default"); !strings.Contains(out, `"source":"cpu","model":"default"`) {
+		t.Errorf("the default model by name: %s", out)
 	}
 }
 

@@ -50,8 +50,8 @@ func TestModelCommands(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.args, got, c.want)
 		}
 	}
-	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 4 {
-		t.Errorf("the list has %d lines, want a header and three models", lines)
+	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 5 {
+		t.Errorf("the list has %d lines, want a header and four models", lines)
 	}
 	var list []modelInfo
 	if err := json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list); err != nil {
@@ -62,6 +62,7 @@ func TestModelCommands(t *testing.T) {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
 	}
 	want := []string{
+		"default@1 6x64 true [7x6x4] Learn  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -153,7 +154,7 @@ func TestModelErrors(t *testing.T) {
 		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},
 		{"import " + shippedModel + " --name a@2", "leave @2 out"},
 		{"import " + shippedModel + " --name a --rules 7x6", `--rules: rules "7x6": want columns x rows x in-a-row`},
-		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (seeded-2x16)`},
+		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 		{"show seeded-2x16@2", `model "seeded-2x16@2" is neither a file nor a shipped model`},
@@ -172,7 +173,7 @@ func TestModelErrors(t *testing.T) {
 func TestModelVerifyFindsDamage(t *testing.T) {
 	store := ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine")
-	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 2 {
+	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 3 {
 		t.Errorf("verify says %s", out)
 	}
 	path := filepath.Join(store, "mine", "1", "model.safetensors")

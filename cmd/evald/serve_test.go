@@ -163,7 +163,6 @@ func TestServeWrongUse(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"--board 99x99x4":                           "--board",
-		"--backend cpu":                             "needs --model",
 		"--backend bitsquares --model x":            "uses no model",
 		"--model seeded-2x16 --model seeded-2x16@1": "two models are called seeded-2x16",
 		"--max-batch 0 --backend uniform":           "rows of a batch: 0",
