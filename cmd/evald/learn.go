@@ -90,6 +90,11 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if len(run.Generations()) > 0 {
+		if err := c.plot(run); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		return nil
 	}

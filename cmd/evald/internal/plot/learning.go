@@ -45,6 +45,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 			return err
 		}
 	}
+	accuracy.Y.Min -= (100 - accuracy.Y.Min) / 2 // for the names of the curves
 	if err := ratings(elo, generations); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 }
 
 // gap keeps a name at the right from its line: viewers' letters may be wider than was reckoned with.
-const gap = "\u00a0\u00a0\u00a0"
+const gap = "\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0"
 
 // whole marks the generations of so many, or every some of them.
 func whole(generations int) plot.ConstantTicks {
