@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -117,9 +116,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	if !c.JSON {
 		return bench.GPUTable(s.out, report)
 	}
-	e := json.NewEncoder(s.out)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
+	return writeJSON(s.out, report)
 }
 
 // network is that of --model. Without one a peer is measured with a random network of the usual size.
@@ -144,9 +141,7 @@ func writeFigures(w io.Writer, figures []bench.Figure, asJSON bool) error {
 	if !asJSON {
 		return bench.Table(w, figures)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+	return writeJSON(w, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
 // benchSearchCmd is `evald bench search`.
@@ -241,9 +236,7 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	if !c.JSON {
 		return bench.ServeTable(s.out, figures)
 	}
-	out := json.NewEncoder(s.out)
-	out.SetIndent("", "  ")
-	return out.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
 func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
@@ -292,9 +285,7 @@ func (c *benchSolveCmd) Run(ctx context.Context, s streams) error {
 	}
 	progress.clear()
 	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "figures": figures}); err != nil {
+		if err := writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "figures": figures}); err != nil {
 			return err
 		}
 	} else if err := bench.SolveTable(s.out, figures); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -37,9 +36,7 @@ func (c *devicesCmd) Run(s streams) error {
 		found.NoGPU = err.Error()
 	}
 	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return writeJSON(s.out, found)
 	}
 	_, err = fmt.Fprintf(s.out, "cpu  %s, %d threads, %s\n%s", found.CPU.Arch, found.CPU.Threads, strings.Join(found.CPU.Features, " "), found.gpus())
 	return err

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,9 +60,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(reports)
+		return writeJSON(s.out, reports)
 	}
 	for _, r := range reports {
 		if err := scoreTable(s.out, r.Model, r.Report); err != nil {

@@ -162,3 +162,19 @@ func (b *Batch) Finite() (row int, ok bool) {
 }
 
 func finite(x float32) bool { return math.Float32bits(x)&0x7f800000 != 0x7f800000 }
+
+// Draw is the action of a policy row [A] that x, 0 to 1, falls on: each as likely as its probability where x is uniform.
+// It is -1 where all probabilities are 0.
+func Draw(policy []float32, x float64) int {
+	last := -1
+	for a, p := range policy {
+		if p == 0 {
+			continue
+		}
+		if last = a; x < float64(p) {
+			break
+		}
+		x -= float64(p)
+	}
+	return last
+}

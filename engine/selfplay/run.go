@@ -194,17 +194,7 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 		return t.Best()
 	}
 	t.Policy(s.policy, r.Temperature)
-	last := -1
-	for a, p := range s.policy {
-		if p == 0 {
-			continue
-		}
-		if last = a; x < float64(p) {
-			break
-		}
-		x -= float64(p)
-	}
-	return last
+	return eval.Draw(s.policy, x)
 }
 
 // source is who answered the tree's leaves: a network if it was nothing else, the heuristic if one has helped out.

@@ -125,25 +125,12 @@ func sensibleRound(ctx context.Context, b *game.Board, e eval.Evaluator, random 
 			return nil, err
 		}
 		for i, g := range open {
-			a := draw(batch.PolicyRow(i), random.Float64())
+			a := eval.Draw(batch.PolicyRow(i), random.Float64())
 			g.moves = append(g.moves, a)
 			g.position = b.Play(g.position, a)
 		}
 	}
 	return done, nil
-}
-
-// draw is the action that x in 0..1 falls on.
-func draw(policy []float32, x float64) (action int) {
-	for a, p := range policy {
-		if p > 0 {
-			action = a
-			if x -= float64(p); x < 0 {
-				break
-			}
-		}
-	}
-	return action
 }
 
 // solve gives the lines of positions and their exact scores.

@@ -86,15 +86,23 @@ func (p *Peer) start(ctx context.Context, n *net.Network, b *eval.Batch, threads
 	if err != nil {
 		return err
 	}
-	for _, out := range [...]struct {
-		name      string
-		got, want []float32
-	}{{"wdl", answer.WDL, want.WDL.Float32s()}, {"gameover", answer.GameOver, want.GameOver.Float32s()}, {"cells", answer.Cells, want.Cells.Float32s()}} {
+	return compare(peerTolerance, output{"wdl", answer.WDL, want.WDL.Float32s()}, output{"gameover", answer.GameOver, want.GameOver.Float32s()}, output{"cells", answer.Cells, want.Cells.Float32s()})
+}
+
+// output is what a peer answered, and the reference's.
+type output struct {
+	name      string
+	got, want []float32
+}
+
+// compare says what is further from the reference than the tolerance.
+func compare(tolerance float64, outputs ...output) error {
+	for _, out := range outputs {
 		if len(out.got) != len(out.want) {
 			return fmt.Errorf("%d values of %s, want %d", len(out.got), out.name, len(out.want))
 		}
 		for i, v := range out.got {
-			if d := math.Abs(float64(v - out.want[i])); !(d <= peerTolerance) {
+			if d := math.Abs(float64(v - out.want[i])); !(d <= tolerance) {
 				return fmt.Errorf("%s %d is %v, the reference says %v", out.name, i, v, out.want[i])
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/evald/evald/engine/eval"
@@ -67,20 +66,7 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 	if err := net.NewEvaluator(n).Evaluate(ctx, b); err != nil {
 		return err
 	}
-	for _, out := range [...]struct {
-		name      string
-		got, want []float32
-	}{{"WDL", answer.WDL, b.WDL}, {"policy", answer.Policy, b.Policy}} {
-		if len(out.got) != len(out.want) {
-			return fmt.Errorf("%d values of %s, want %d", len(out.got), out.name, len(out.want))
-		}
-		for i, v := range out.got {
-			if d := math.Abs(float64(v - out.want[i])); !(d <= torchTolerance) {
-				return fmt.Errorf("%s %d is %v, the reference says %v", out.name, i, v, out.want[i])
-			}
-		}
-	}
-	return nil
+	return compare(torchTolerance, output{"WDL", answer.WDL, b.WDL}, output{"policy", answer.Policy, b.Policy})
 }
 
 // ask sends a question and hears the answer.

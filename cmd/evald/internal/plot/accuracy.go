@@ -84,14 +84,7 @@ func add(p *plot.Plot, name string, c color.Color, points []point) error {
 		xys[i] = plotter.XY{X: pt.x, Y: 100 * pt.rate.Value}
 		errs[i].Low, errs[i].High = 100*(pt.rate.Value-pt.rate.Low), 100*(pt.rate.High-pt.rate.Value)
 	}
-	line, dots, err := plotter.NewLinePoints(xys)
-	if err != nil {
-		return err
-	}
-	bars, err := plotter.NewYErrorBars(struct {
-		plotter.XYs
-		plotter.YErrors
-	}{xys, errs})
+	line, dots, bars, err := withErrors(xys, errs)
 	if err != nil {
 		return err
 	}
@@ -101,4 +94,17 @@ func add(p *plot.Plot, name string, c color.Color, points []point) error {
 	p.Add(line, dots, bars)
 	p.Legend.Add(name, line, dots)
 	return nil
+}
+
+// withErrors is a curve through points with their errors.
+func withErrors(xys plotter.XYs, errs plotter.YErrors) (*plotter.Line, *plotter.Scatter, *plotter.YErrorBars, error) {
+	line, dots, err := plotter.NewLinePoints(xys)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	bars, err := plotter.NewYErrorBars(struct {
+		plotter.XYs
+		plotter.YErrors
+	}{xys, errs})
+	return line, dots, bars, err
 }

@@ -105,14 +105,7 @@ func ratings(p *plot.Plot, generations []learn.Generation) error {
 			promoted = append(promoted, xys[i])
 		}
 	}
-	line, dots, err := plotter.NewLinePoints(xys)
-	if err != nil {
-		return err
-	}
-	bars, err := plotter.NewYErrorBars(struct {
-		plotter.XYs
-		plotter.YErrors
-	}{xys, errs})
+	line, dots, bars, err := withErrors(xys, errs)
 	if err != nil {
 		return err
 	}
