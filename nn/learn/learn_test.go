@@ -287,3 +287,21 @@ func TestPositionsFile(t *testing.T) {
 		}
 	}
 }
+
+// A kill between the end of a generation and its line in generations.jsonl loses no line.
+func TestLinesAfterKill(t *testing.T) {
+	c, dir := tiny(), t.TempDir()
+	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	want := generations(t, dir)
+	if err := os.Remove(filepath.Join(dir, "generations.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, generations(t, dir)); diff != "" || len(want) != 1 {
+		t.Errorf("%d lines (-want +got):\n%s", len(want), diff)
+	}
+}

@@ -32,7 +32,6 @@ type events struct {
 
 // openEvents begins a file with the generations that are complete, in place of what earlier files have.
 func (r *Run) openEvents() (*events, error) {
-	r.rate()
 	now := time.Now()
 	file, err := os.Create(r.path(fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)))
 	if err != nil {

@@ -112,6 +112,10 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	if err := r.openPositions(ctx); err != nil {
 		return err
 	}
+	r.rate()
+	if err := r.writeLines(); err != nil { // a kill may have come between a generation's end and its line
+		return err
+	}
 	events, err := r.openEvents()
 	if err != nil {
 		return err
