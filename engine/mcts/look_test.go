@@ -1,0 +1,102 @@
+package mcts_test
+
+import (
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Below the root no position is evaluated whose mover wins at once, or has fewer than two moves that keep the other side
+// from it: the tree answers the ones and passes through the others. UCT looks one stone ahead only.
+func TestLook(t *testing.T) {
+	for _, rules := range []game.Rules{game.Connect4, game.TicTacToe, {Rows: 9, Columns: 9, InARow: 5}, {Rows: 8, Columns: 12, InARow: 4, Gravity: true}} {
+		b := game.MustBoard(rules)
+		for _, s := range selections {
+			forced, asked := 0, 0
+			var root game.Position
+			e := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
+				for _, p := range batch.Pos {
+					asked++
+					if !b.Wins(p).IsZero() {
+						t.Fatalf("%v, %v: %v was evaluated, where the next stone wins", rules, s, p)
+					}
+					if p != root && b.Safe(p).WithoutFirst().IsZero() {
+						forced++
+					}
+				}
+			}}
+			for _, p := range gametest.Positions(gametest.Rand(3), b, 30, true) {
+				root = p
+				search(t, e, tree(t, b, config(s), p), 200)
+			}
+			if (forced > 0) != (s == mcts.UCT) || asked < 500 && rules != game.TicTacToe {
+				t.Errorf("%v, %v: %d of %d positions evaluated leave no choice", rules, s, forced, asked)
+			}
+		}
+	}
+}
+
+// A line of forced moves is one visit, answered by the value at its end, and its lost alternatives have no visits.
+func TestForcedLine(t *testing.T) {
+	b, p := position(t, "1122")
+	for _, s := range []mcts.Selection{mcts.PUCT, mcts.Gumbel} {
+		tr := tree(t, b, config(s), p)
+		var leaf mcts.Leaf
+		wdl, policy := []float32{0.2, 0.3, 0.5}, []float32{0, 0, 1, 0, 0, 0, 0}
+		if wants, free := tr.Descend(&leaf); !wants || !free || leaf.Position != p {
+			t.Fatalf("%v: the root is not the first leaf", s)
+		}
+		tr.Expand(&leaf, wdl, policy)
+		// Column 3 makes three of a row that column 4 would complete: the reply is forced, and the leaf is the position after it.
+		want := b.Play(b.Play(p, 2), 3)
+		if wants, free := tr.Descend(&leaf); !wants || !free || leaf.Position != want {
+			t.Fatalf("%v: the leaf is %v, want %v after the forced reply", s, leaf.Position, want)
+		}
+		var other mcts.Leaf
+		if wants, _ := tr.Descend(&other); wants && other.Position == want {
+			t.Errorf("%v: the forced line is under way twice", s)
+		} else if wants {
+			tr.Abandon(&other)
+		}
+		tr.Expand(&leaf, wdl, policy)
+		for _, m := range tr.Moves(nil) {
+			if m.Action == 2 && (m.Visits != 1 || m.Q < -0.31 || m.Q > -0.29) {
+				t.Errorf("%v: move 3 is %+v, want one visit of value 0.2-0.5, which is its mover's", s, m)
+			}
+		}
+	}
+}
+
+// Moves that let the other side win at once are lost before any visit, and the others share their priors.
+func TestUnsafeMoves(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	unsafe := 0
+	for _, p := range gametest.Positions(gametest.Rand(5), b, 500, true) {
+		if safe := b.Safe(p); !b.Wins(p).IsZero() || safe.IsZero() || safe == b.Legal(p) {
+			continue
+		}
+		tr := tree(t, b, config(mcts.PUCT), p)
+		search(t, &evaltest.Stub{Source: eval.CPU}, tr, 1)
+		total := 0.0
+		for _, m := range tr.Moves(nil) {
+			if b.Wins(b.Play(p, m.Action)).IsZero() {
+				total += m.Prior
+				continue
+			}
+			unsafe++
+			if m.Result != game.Loss || m.Plies != 2 || m.Prior != 0 {
+				t.Fatalf("%v: the other side refutes %+v", p, m)
+			}
+		}
+		if total < 0.9999 || total > 1.0001 {
+			t.Fatalf("%v: the priors of the other moves are %v in all", p, total)
+		}
+	}
+	if unsafe < 100 {
+		t.Errorf("%d unsafe moves", unsafe)
+	}
+}
