@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -65,6 +66,9 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.Games < 1 {
 		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
+	}
+	if _, fast := heuristic.Named(model); !fast {
+		e = selfplay.Remember(e)
 	}
 	config := c.config(model)
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %d visits for %g of the moves, %d for the others; %d games at once, batches of %d; seed %d; records in %s\n",

@@ -17,6 +17,9 @@ import (
 // a cache are therefore mirror-consistent. Heuristics' answers are passed on but not kept:
 // they are cheaper to compute, and must not outlive the network's absence.
 type Cache struct {
+	// Transparent answers name who gave them at first, not the cache. Set it before use.
+	Transparent bool
+
 	shards []shard
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
@@ -39,6 +42,7 @@ type slot struct {
 	pos    game.Position
 	tag    uint64 // rules and model; 0 marks an empty slot
 	used   uint32 // the shard's clock at the last use
+	source Source
 	wdl    [3]float32
 	policy []float32
 }
@@ -178,7 +182,9 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 			s.clock++
 			e.used = s.clock
 			copyMirrored(b, i, e.wdl[:], e.policy, mirrored)
-			b.Source[i] = Cached
+			if b.Source[i] = Cached; c.Transparent {
+				b.Source[i] = e.source
+			}
 			c.hits.Add(1)
 			return true
 		}
@@ -208,7 +214,7 @@ func (c *Cache) store(b *Batch, j int, tag uint64) {
 	if victim.tag != 0 && (victim.tag != tag || victim.pos != p) {
 		c.evictions.Add(1)
 	}
-	victim.pos, victim.tag, victim.used = p, tag, s.clock
+	victim.pos, victim.tag, victim.used, victim.source = p, tag, s.clock, b.Source[j]
 	copy(victim.wdl[:], b.WDLRow(j))
 	victim.policy = append(victim.policy[:0], b.PolicyRow(j)...)
 }

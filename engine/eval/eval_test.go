@@ -69,8 +69,17 @@ func TestSourceNames(t *testing.T) {
 }
 
 func TestCacheAsksOnce(t *testing.T) {
+	t.Run("says so", func(t *testing.T) { asksOnce(t, eval.NewCache(1<<12), eval.Cached) })
+	t.Run("transparent", func(t *testing.T) {
+		c := eval.NewCache(1 << 12)
+		c.Transparent = true
+		asksOnce(t, c, eval.GPU)
+	})
+}
+
+// asksOnce asks for positions and for their mirror images, whose answers must come from a source.
+func asksOnce(t *testing.T, cache *eval.Cache, source eval.Source) {
 	stub := &evaltest.Stub{Source: eval.GPU}
-	cache := eval.NewCache(1 << 12)
 	e := cache.For("m", stub)
 	ps := positions(1, 200)
 	first, second := batch(ps...), batch(ps...)
@@ -87,8 +96,8 @@ func TestCacheAsksOnce(t *testing.T) {
 		t.Errorf("the evaluator was asked %d rows for 200 positions", asked)
 	}
 	for i := range ps {
-		if second.Source[i] != eval.Cached {
-			t.Errorf("row %d came from %v, want the cache", i, second.Source[i])
+		if second.Source[i] != source {
+			t.Errorf("row %d came from %v, want %v", i, second.Source[i], source)
 		}
 		if !slices.Equal(first.WDLRow(i), second.WDLRow(i)) {
 			t.Errorf("row %d: %v, from the cache %v", i, first.WDLRow(i), second.WDLRow(i))

@@ -28,6 +28,17 @@ type Ply struct {
 	Source   eval.Source
 }
 
+// remembered is how many answers of a network Remember keeps; they take about 130 MB on 7x6.
+const remembered = 1 << 20
+
+// Remember is a network's evaluator for Play: it keeps the answers for the positions that are met again, by the next
+// move's search and in other games, about half of all. A position and its mirror image get mirrored answers.
+func Remember(network eval.Evaluator) eval.Evaluator {
+	c := eval.NewCache(remembered)
+	c.Transparent = true // what is recorded must not depend on which game came first
+	return c.For("", network)
+}
+
 // Play plays games first to first+n-1 but those in have through e, many at once, and hands out each when it is over, not
 // in the order of their numbers; calls of done do not overlap. An error of done or e ends the play. Where ctx ends the games under way
 // are dropped, since they can be played again, and the error wraps ctx.Err().

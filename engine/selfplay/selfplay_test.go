@@ -185,6 +185,35 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
+// Remembered answers change no game, whatever is played at once: who met a position first cannot be seen.
+func TestRemember(t *testing.T) {
+	c := config()
+	c.Selection = "gumbel"
+	var want map[string][]byte
+	rows := map[bool]uint64{}
+	for _, parallel := range []int{1, 20} {
+		c.Parallel = parallel
+		stub, dir := &evaltest.Stub{Source: eval.CPU}, t.TempDir()
+		if err := selfplay.Run(t.Context(), selfplay.Remember(stub), c, dir, 40, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := files(t, dir); want == nil {
+			want = got
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Error("20 games at once give other files than one after the other")
+		}
+		rows[true] = stub.Rows.Load()
+	}
+	stub := &evaltest.Stub{Source: eval.CPU}
+	if err := selfplay.Run(t.Context(), stub, c, t.TempDir(), 40, nil); err != nil {
+		t.Fatal(err)
+	}
+	if rows[false] = stub.Rows.Load(); rows[true]*10 > rows[false]*8 {
+		t.Errorf("%d positions were evaluated with memory, %d without", rows[true], rows[false])
+	}
+	t.Log(rows)
+}
+
 // More games go on where the last run ended, and another configuration is refused.
 func TestGoOn(t *testing.T) {
 	c, dir := config(), t.TempDir()

@@ -128,7 +128,11 @@ func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return r.evaluators(network, g.Player)
+		e, done, err = r.evaluators(network, g.Player)
+		if err != nil {
+			return nil, nil, err
+		}
+		return selfplay.Remember(e), done, nil
 	}
 	e, err = heuristic.New(eval.Bitsquares)
 	return e, func() {}, err
