@@ -82,17 +82,17 @@ const (
 // DefaultConfig is for a board of so many cells: fewer games, smaller networks and shorter searches on small ones.
 func DefaultConfig(b *game.Board) Config {
 	c := Config{
-		Rules: b.Rules().String(), Network: "6x64", FirstGames: 20000, FirstFactor: 6, Games: 3000, SelfPlay: selfplay.DefaultConfig(),
-		Labels: Outcome, Window: 12000, Passes: 6, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
+		Rules: b.Rules().String(), Network: "6x64", FirstGames: 12000, FirstFactor: 10, Games: 12000, SelfPlay: selfplay.DefaultConfig(),
+		Labels: Outcome, Window: 24000, Passes: 2.5, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
-	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.FullShare = 100, 20, 0.6
-	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*2/7, b.Cells()*2/5
+	// Searches that choose by Gumbel find with 48 visits what PUCT needs several hundred for, so that all are full.
+	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
+	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*3/7, b.Cells()*2/5
 	if b.Cells() <= 24 {
 		c.Network, c.FirstGames, c.Games, c.GateVisits = "2x16", 2000, 1000, 32
 		c.FirstFactor, c.Window, c.Passes = 1, 4000, 4
-		c.SelfPlay.Visits, c.SelfPlay.FastVisits = 64, 16
 		c.Batch, c.LR, c.Positions = 256, 0.004, 500
 	}
 	c.SelfPlay.Rules = c.Rules

@@ -22,7 +22,8 @@ const turns = 8
 // patience is how long the first batch of a turn may take: on a tiny board the rules answer everything.
 const patience = 20 * time.Second
 
-// SelfPlay measures what part of an evaluator's own rate self-play uses, and its games a second. The games are under way
+// SelfPlay measures what part of an evaluator's own rate self-play uses, and its games a second; name is its model's or a
+// heuristic's. What a network said before is remembered and not asked again. The games are under way
 // all the time; they stand still while the evaluator alone answers the batches of the turn before, from twice as many
 // callers as there are cores. In a round of about d the two have half of the time each.
 func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
@@ -40,10 +41,14 @@ func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name strin
 	}
 	p := &playBench{ctx: ctx, board: board, evaluator: fast, ended: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
+	player := eval.Evaluator(p)
+	if _, known := heuristic.Named(name); !known {
+		player = selfplay.Remember(p) // as `evald selfplay` does
+	}
 	p.pause.Lock()
 	go func() {
 		defer close(p.ended)
-		p.err = selfplay.Play(inner, p, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+		p.err = selfplay.Play(inner, player, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
 			p.games.Add(1)
 			return nil
 		})
