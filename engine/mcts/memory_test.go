@@ -1,0 +1,104 @@
+package mcts_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// With memory used up, many leaves under way at once keep to the best move as one at a time does. (Which of two good
+// moves that is differs: where the tree cannot grow, it is the heuristic's opinion of a few leaves.)
+func TestMemoryFullManyLeaves(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
+		c := config(s)
+		c.MaxNodes = 3000
+		searched, shares := 0, [2]int{}
+		for _, p := range gametest.Positions(gametest.Rand(11), b, 24, true) {
+			var share [2]int
+			for k, batch := range []int{1, 32} {
+				tr := tree(t, b, c, p)
+				if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 20_000, Batch: batch}); err != nil {
+					t.Fatal(err)
+				}
+				if tr.Result() == game.Ongoing {
+					most := 0
+					for _, m := range tr.Moves(nil) {
+						most = max(most, m.Visits)
+					}
+					share[k] = most * 100 / tr.Visits()
+				}
+			}
+			if share[0] > 0 && share[1] > 0 { // neither is proved
+				searched++
+				shares[0] += share[0]
+				shares[1] += share[1]
+			}
+		}
+		if searched < 5 || shares[1] < shares[0]-5*searched {
+			t.Errorf("%v: the best move has %d%% of the visits, one leaf at a time, and %d%%, 32 under way, in %d searches",
+				s, shares[0]/max(1, searched), shares[1]/max(1, searched), searched)
+		}
+	}
+}
+
+// Advance keeps what the visits found, and no more nodes than it may.
+func TestAdvanceKeepsPart(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		c := config(s)
+		c.MaxNodes = 8000
+		tr := tree(t, b, c, game.Position{})
+		search(t, evaluator(t, eval.Bitsquares), tr, 3000)
+		before := tr.Moves(nil)
+		best := tr.Best()
+		tr.Advance(best)
+		if tr.Nodes() > 1001 || tr.Nodes() < 500 || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
+			t.Errorf("%v: %d nodes, %d visits, value %v; want at most 1001, %d, %v", s, tr.Nodes(), tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
+		}
+		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
+		if tr.Result() == game.Ongoing && tr.Visits() != 5000 {
+			t.Errorf("%v: %d visits after going on to 5000", s, tr.Visits())
+		}
+	}
+}
+
+func TestMemoryFull(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for _, s := range selections {
+		c := config(s)
+		c.MaxNodes = 100
+		tr := tree(t, b, c, game.Position{})
+		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
+		if tr.Nodes() > 100 || tr.Visits() != 5000 {
+			t.Errorf("%v: %d nodes, %d visits; want at most 100 and 5000", s, tr.Nodes(), tr.Visits())
+		}
+	}
+}
+
+// After a move the tree keeps what it knows of the new position.
+func TestAdvance(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	tr := tree(t, b, config(mcts.PUCT), game.Position{})
+	search(t, evaluator(t, eval.Bitsquares), tr, 2000)
+	before := tr.Moves(nil)
+	best := tr.Best()
+	tr.Advance(best)
+	if tr.Root() != b.Play(game.Position{}, best) || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
+		t.Errorf("after move %d: %d visits, value %v; want %d and %v", best, tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
+	}
+	nodes := tr.Nodes()
+	search(t, evaluator(t, eval.Bitsquares), tr, 3000)
+	if tr.Visits() != 3000 || tr.Nodes() <= nodes {
+		t.Errorf("%d visits and %d nodes after going on from %d", tr.Visits(), tr.Nodes(), nodes)
+	}
+	tr.Advance(0) // perhaps never visited: a fresh start
+	tr.Advance(0)
+	if tr.Root().Plies() != 3 {
+		t.Errorf("%d plies at the root, want 3", tr.Root().Plies())
+	}
+}

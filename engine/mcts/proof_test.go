@@ -1,0 +1,203 @@
+package mcts_test
+
+import (
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// minimax is the result of a position for its side to move.
+type minimax struct {
+	b    *game.Board
+	seen map[game.Position]game.Result
+}
+
+func (m *minimax) result(p game.Position) game.Result {
+	if r := m.b.Result(p); r != game.Ongoing {
+		return r
+	}
+	if r, ok := m.seen[p]; ok {
+		return r
+	}
+	best := game.Loss
+	for a := range m.b.Actions() {
+		if m.b.CanPlay(p, a) {
+			switch m.result(m.b.Play(p, a)) {
+			case game.Loss:
+				best = game.Win
+			case game.Draw:
+				best = min(best, game.Draw) // Win < Draw < Loss
+			}
+		}
+	}
+	m.seen[p] = best
+	return best
+}
+
+// A proof is always right, and on small boards there usually is one.
+func TestProofs(t *testing.T) {
+	searches, proofs, draws := 0, 0, 0
+	for _, b := range []*game.Board{
+		game.MustBoard(game.Rules{Rows: 3, Columns: 4, InARow: 3, Gravity: true}),
+		game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true}),
+		game.MustBoard(game.TicTacToe),
+	} {
+		m := &minimax{b, map[game.Position]game.Result{}}
+		r := gametest.Rand(1)
+		for i := range 60 {
+			p := gametest.Position(r, b, 1+i%b.Cells(), true)
+			for _, s := range selections {
+				tr := tree(t, b, config(s), p)
+				search(t, evaluator(t, eval.Uniform), tr, 5000)
+				got, want := tr.Result(), m.result(p)
+				searches++
+				if got == game.Ongoing {
+					// Visits go where the values are: a draw that is certain can keep the other moves from being settled.
+					for _, move := range tr.Moves(nil) {
+						if move.Action == tr.Best() && move.Result == game.Draw {
+							draws++
+						}
+					}
+					continue
+				}
+				proofs++
+				if got != want {
+					t.Fatalf("%v, %v by %v after %d visits: %v, minimax says %v", b.Rules(), p, s, tr.Visits(), got, want)
+				}
+				if after := m.result(b.Play(p, tr.Best())); after != 4-want {
+					t.Fatalf("%v, %v by %v: a %v, but the move %d leads to %v for the other", b.Rules(), p, s, want, tr.Best(), after)
+				}
+				for _, move := range tr.Moves(nil) {
+					if after := m.result(b.Play(p, move.Action)); move.Result != game.Ongoing && after != 4-move.Result {
+						t.Fatalf("%v, %v by %v: move %+v leads to %v for the other", b.Rules(), p, s, move, after)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d searches ended with a proof, %d with one of their best move", proofs, searches, draws)
+	if proofs+draws < searches*3/4 {
+		t.Errorf("%d of %d searches ended with a proof, %d with one of their best move", proofs, searches, draws)
+	}
+}
+
+// A draw is worth nothing to either side: the last move before a full board is no win for who makes it.
+func TestDrawCredit(t *testing.T) {
+	b, p := position(t, "3x3x3free:12354687") // one cell left, nobody can win
+	if b.Result(b.Play(p, 8)) != game.Draw {
+		t.Fatal("the last move should draw")
+	}
+	for _, s := range selections {
+		tr := tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 10)
+		if tr.Result() != game.Draw || tr.Value() != 0 || tr.Best() != 8 {
+			t.Errorf("%v: %v, value %v, best %d; want a draw by move 8", s, tr.Result(), tr.Value(), tr.Best())
+		}
+	}
+}
+
+// A lost position is worth -1 whichever way it is lost, and a won one +1, from the first visit on.
+func TestWinAndLossCredit(t *testing.T) {
+	for _, s := range selections {
+		b, p := position(t, "121212")
+		tr := tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 1)
+		if tr.Result() != game.Win || tr.Value() != 1 || tr.Best() != 0 {
+			t.Errorf("%v: a win in one is %v, value %v, best %d", s, tr.Result(), tr.Value(), tr.Best())
+		}
+		b, p = position(t, "2233") // 1 and 4 both complete .22 33.: the other side has lost
+		p = b.Play(p, 3)
+		tr = tree(t, b, config(s), p)
+		search(t, evaluator(t, eval.Uniform), tr, 500)
+		if tr.Result() != game.Loss || tr.Value() != -1 {
+			t.Errorf("%v: a lost position is %v, value %v", s, tr.Result(), tr.Value())
+		}
+	}
+}
+
+// distance is how many plies a game lasts from p where the winner hurries and the loser delays.
+func (m *minimax) distance(p game.Position) int {
+	if m.b.Result(p) != game.Ongoing {
+		return 0
+	}
+	result, best := m.result(p), -1
+	for a := range m.b.Actions() {
+		if !m.b.CanPlay(p, a) {
+			continue
+		}
+		after := m.b.Play(p, a)
+		if m.result(after) != 4-result {
+			continue
+		}
+		d := 1 + m.distance(after)
+		if best < 0 || result == game.Win && d < best || result != game.Win && d > best {
+			best = d
+		}
+	}
+	return best
+}
+
+// How long a proved move takes is never said to be less than it is, a win in one is known as such, and with a discount
+// long searches mostly come upon the shortest win.
+func TestProofDistance(t *testing.T) {
+	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
+	m := &minimax{b, map[game.Position]game.Result{}}
+	r := gametest.Rand(2)
+	c := config(0)
+	c.Discount = 0.95
+	wins, shortest := 0, 0
+	for i := range 200 {
+		p := gametest.Position(r, b, 4+i%8, true)
+		tr := tree(t, b, c, p)
+		search(t, evaluator(t, eval.Uniform), tr, 3000)
+		for _, move := range tr.Moves(nil) {
+			if want := 1 + m.distance(b.Play(p, move.Action)); move.Result != game.Ongoing && move.Result != game.Draw && move.Plies < want {
+				t.Fatalf("%v: %+v, but the game lasts %d plies", p, move, want)
+			}
+		}
+		if len(tr.Moves(nil)) > 0 && tr.Result() == game.Win {
+			wins++
+			if 1+m.distance(b.Play(p, tr.Best())) == m.distance(p) {
+				shortest++
+			}
+		}
+	}
+	t.Logf("%d of %d wins are the shortest", shortest, wins)
+	if wins < 20 || shortest < wins*8/10 {
+		t.Errorf("%d of %d wins are the shortest", shortest, wins)
+	}
+}
+
+// The longest defence is played where all is lost, and the policy says so.
+func TestLongestDefence(t *testing.T) {
+	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
+	m := &minimax{b, map[game.Position]game.Result{}}
+	r := gametest.Rand(3)
+	losses, longest := 0, 0
+	for i := range 300 {
+		p := gametest.Position(r, b, 4+i%8, true)
+		if m.result(p) != game.Loss {
+			continue
+		}
+		tr := tree(t, b, config(0), p)
+		search(t, evaluator(t, eval.Uniform), tr, 3000)
+		if tr.Result() != game.Loss {
+			continue
+		}
+		losses++
+		policy := make([]float32, b.Actions())
+		tr.Policy(policy, 1)
+		if policy[tr.Best()] != 1 {
+			t.Fatalf("%v: the best move is %d, the policy %v", p, tr.Best(), policy)
+		}
+		if 1+m.distance(b.Play(p, tr.Best())) == m.distance(p) {
+			longest++
+		}
+	}
+	t.Logf("%d of %d defences are the longest", longest, losses)
+	if losses < 20 || longest < losses*8/10 {
+		t.Errorf("%d of %d defences are the longest", longest, losses)
+	}
+}
