@@ -87,7 +87,7 @@ func DefaultConfig(b *game.Board) Config {
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
-	// Searches that choose by Gumbel find with 48 visits what PUCT needs several hundred for, so that all are full.
+	// With so few visits Gumbel finds what PUCT needs some 100 for, and all searches can be full.
 	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*3/7, b.Cells()*2/5
 	if b.Cells() <= 24 {
