@@ -123,6 +123,7 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once; see Tree.look
+	safe     game.Bits     // its game.Board.Safe, unless the search is UCT's
 	depth    int           // path[:depth+1] leads from the root to the leaf; -1 where no move was free
 	path     [game.MaxBits + 1]uint32
 }
@@ -178,18 +179,19 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 		if plain {
 			return false
 		}
-		safe := t.board.Safe(leaf.Position)
-		if at == rootNode || !safe.WithoutFirst().IsZero() {
+		leaf.safe = t.board.Safe(leaf.Position)
+		if at == rootNode || !leaf.safe.WithoutFirst().IsZero() {
 			return false // the root's moves are wanted in any case, and with priors
 		}
-		if safe.IsZero() {
+		if leaf.safe.IsZero() {
 			t.settle(leaf, won, 2)
 			return false
 		}
 	} else if !plain {
+		leaf.safe = t.board.Safe(leaf.Position) // there was no memory for its moves before
 		return false
 	}
-	t.grow(at, leaf.Position, nil)
+	t.grow(at, leaf.Position, leaf.safe, nil)
 	if t.nodes[at].first == 0 {
 		return false
 	}
@@ -232,7 +234,7 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
 	}
 	at := path[leaf.depth]
 	if at == rootNode || t.config.Selection != UCT {
-		t.grow(at, leaf.Position, policy)
+		t.grow(at, leaf.Position, leaf.safe, policy)
 	}
 	if at == rootNode {
 		t.startRoot()
@@ -252,16 +254,16 @@ func (t *Tree) Abandon(leaf *Leaf) {
 }
 
 // grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that let
-// the other side win at once are lost, and the others share their priors. Where policy is nil all others are alike.
-func (t *Tree) grow(at uint32, p game.Position, policy []float32) {
+// the other side win at once, all that are not safe, are lost, and the others share their priors. Where policy is nil all
+// others are alike. UCT makes no difference.
+func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
 	if t.nodes[at].first != 0 || len(t.nodes)+count > t.config.MaxNodes+1 {
 		return
 	}
-	safe := legal
-	if t.config.Selection != UCT {
-		safe = t.board.Safe(p)
+	if t.config.Selection == UCT {
+		safe = legal
 	}
 	total := float32(1) // of the priors to share
 	if safe != legal {
