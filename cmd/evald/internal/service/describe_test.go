@@ -79,7 +79,7 @@ func TestDescriptions(t *testing.T) {
 		`nv_inference_exec_count{model="stub",version="1"} 3`,
 		`nv_inference_request_failure{model="stub",reason="REJECTED",version="1"} 0`,
 		`nv_inference_pending_request_count{model="stub",version="1"} 0`,
-		`evald_batches_total{model="stub",reason="idle",version="1"} 3`,
+		`evald_batches_total{model="stub",reason="full",version="1"} 0`,
 		`evald_rows_total{model="stub",source="cpu",version="1"} 5`,
 		`evald_rows_total{model="stub",source="cache",version="1"} 10`,
 		`evald_batch_rows_bucket{model="stub",version="1",le="4"} 0`,
@@ -90,6 +90,19 @@ func TestDescriptions(t *testing.T) {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("metrics have no %s", want)
 		}
+	}
+	// A batch is sent as nothing else is under way, but a machine that is slow enough lets it wait out its delay first.
+	batches := 0
+	for _, reason := range []string{"idle", "delay"} {
+		_, rest, _ := strings.Cut(metrics, fmt.Sprintf(`evald_batches_total{model="stub",reason=%q,version="1"} `, reason))
+		n := 0
+		if _, err := fmt.Sscan(rest, &n); err != nil {
+			t.Errorf("metrics have no batches that were sent for %s", reason)
+		}
+		batches += n
+	}
+	if batches != 3 {
+		t.Errorf("%d batches were sent, want 3", batches)
 	}
 	if t.Failed() {
 		t.Log(metrics)
