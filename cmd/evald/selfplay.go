@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -67,15 +66,12 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Games < 1 {
 		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
 	}
-	if _, fast := heuristic.Named(model); !fast {
-		e = selfplay.Remember(e)
-	}
 	config := c.config(model)
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %d visits for %g of the moves, %d for the others; %d games at once, batches of %d; seed %d; records in %s\n",
 		config.Rules, model, c.Games, config.Visits, config.FullShare, config.FastVisits, config.Parallel, config.Batch, config.Seed, c.Out)
 	progress := newProgress(s.err, 0)
 	var last selfplay.Progress
-	err = selfplay.Run(ctx, e, config, c.Out, c.Games, func(p selfplay.Progress) {
+	err = selfplay.Run(ctx, selfplay.Remember(e, model), config, c.Out, c.Games, func(p selfplay.Progress) {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))

@@ -123,7 +123,7 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once; see Tree.look
-	safe     game.Bits     // its game.Board.Safe, unless the search is UCT's
+	safe     game.Bits     // Tree.safe of it
 	depth    int           // path[:depth+1] leads from the root to the leaf; -1 where no move was free
 	path     [game.MaxBits + 1]uint32
 }
@@ -167,28 +167,24 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 // UCT stays the plain search that it is in the literature, one stone ahead. It gives a node its moves at the second
 // visit, since it has no use for priors and most nodes never see one.
 func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
-	at, plain := leaf.path[leaf.depth], t.config.Selection == UCT
-	if n.visits == 0 {
-		if n.pending > 0 {
+	if n.blocked() {
+		return false
+	}
+	if n.visits == 0 && !t.board.Wins(leaf.Position).IsZero() {
+		t.settle(leaf, lost, 1)
+		return false
+	}
+	at := leaf.path[leaf.depth]
+	leaf.safe = t.safe(leaf.Position)
+	switch {
+	case t.config.Selection == UCT:
+		if n.visits == 0 {
 			return false
 		}
-		if !t.board.Wins(leaf.Position).IsZero() {
-			t.settle(leaf, lost, 1)
-			return false
-		}
-		if plain {
-			return false
-		}
-		leaf.safe = t.board.Safe(leaf.Position)
-		if at == rootNode || !leaf.safe.WithoutFirst().IsZero() {
-			return false // the root's moves are wanted in any case, and with priors
-		}
-		if leaf.safe.IsZero() {
-			t.settle(leaf, won, 2)
-			return false
-		}
-	} else if !plain {
-		leaf.safe = t.board.Safe(leaf.Position) // there was no memory for its moves before
+	case at == rootNode, n.visits > 0, !leaf.safe.WithoutFirst().IsZero():
+		return false // the root wants its moves with priors, and for those of a node with visits there was no memory
+	case leaf.safe.IsZero():
+		t.settle(leaf, won, 2)
 		return false
 	}
 	t.grow(at, leaf.Position, leaf.safe, nil)
@@ -197,6 +193,14 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	}
 	t.prove(leaf.path[:leaf.depth+1])
 	return t.nodes[at].proof == open
+}
+
+// safe is the set of moves that do not lose at once, as far as the search looks ahead.
+func (t *Tree) safe(p game.Position) game.Bits {
+	if t.config.Selection == UCT {
+		return t.board.Legal(p)
+	}
+	return t.board.Safe(p)
 }
 
 // settle proves the node that a visit has come to.
@@ -253,17 +257,13 @@ func (t *Tree) Abandon(leaf *Leaf) {
 	}
 }
 
-// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that let
-// the other side win at once, all that are not safe, are lost, and the others share their priors. Where policy is nil all
-// others are alike. UCT makes no difference.
+// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that are not
+// safe are lost, and the others share their priors. Where policy is nil all others are alike.
 func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
 	if t.nodes[at].first != 0 || len(t.nodes)+count > t.config.MaxNodes+1 {
 		return
-	}
-	if t.config.Selection == UCT {
-		safe = legal
 	}
 	total := float32(1) // of the priors to share
 	if safe != legal {

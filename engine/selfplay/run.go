@@ -9,6 +9,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 )
 
@@ -31,12 +32,16 @@ type Ply struct {
 // remembered is how many answers of a network Remember keeps; they take about 130 MB on 7x6.
 const remembered = 1 << 20
 
-// Remember is a network's evaluator for Play: it keeps the answers for the positions that are met again, by the next
-// move's search and in other games, about half of all. A position and its mirror image get mirrored answers.
-func Remember(network eval.Evaluator) eval.Evaluator {
+// Remember is the evaluator of a model for Play: it keeps a network's answers for the positions that are met again, by the
+// next move's search and in other games, about half of all. A position and its mirror image get mirrored answers. A
+// heuristic is as fast as a memory, and is left as it is.
+func Remember(e eval.Evaluator, model string) eval.Evaluator {
+	if _, fast := heuristic.Named(model); fast {
+		return e
+	}
 	c := eval.NewCache(remembered)
 	c.Transparent = true // what is recorded must not depend on which game came first
-	return c.For("", network)
+	return c.For(model, e)
 }
 
 // Play plays games first to first+n-1 but those in have through e, many at once, and hands out each when it is over, not

@@ -194,7 +194,7 @@ func TestRemember(t *testing.T) {
 	for _, parallel := range []int{1, 20} {
 		c.Parallel = parallel
 		stub, dir := &evaltest.Stub{Source: eval.CPU}, t.TempDir()
-		if err := selfplay.Run(t.Context(), selfplay.Remember(stub), c, dir, 40, nil); err != nil {
+		if err := selfplay.Run(t.Context(), selfplay.Remember(stub, "stub"), c, dir, 40, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := files(t, dir); want == nil {

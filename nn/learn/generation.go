@@ -114,7 +114,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 		return err
 	}
 	defer done()
-	return selfplay.Run(ctx, e, c, r.folder(g.Number, "games"), g.Games, func(p selfplay.Progress) {
+	return selfplay.Run(ctx, selfplay.Remember(e, g.Player), c, r.folder(g.Number, "games"), g.Games, func(p selfplay.Progress) {
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
 		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, rate, left.Round(time.Second)))
@@ -128,11 +128,7 @@ func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		e, done, err = r.evaluators(network, g.Player)
-		if err != nil {
-			return nil, nil, err
-		}
-		return selfplay.Remember(e), done, nil
+		return r.evaluators(network, g.Player)
 	}
 	e, err = heuristic.New(eval.Bitsquares)
 	return e, func() {}, err

@@ -41,14 +41,10 @@ func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name strin
 	}
 	p := &playBench{ctx: ctx, board: board, evaluator: fast, ended: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
-	player := eval.Evaluator(p)
-	if _, known := heuristic.Named(name); !known {
-		player = selfplay.Remember(p) // as `evald selfplay` does
-	}
 	p.pause.Lock()
 	go func() {
 		defer close(p.ended)
-		p.err = selfplay.Play(inner, player, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+		p.err = selfplay.Play(inner, selfplay.Remember(p, name), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
 			p.games.Add(1)
 			return nil
 		})
