@@ -41,7 +41,7 @@ type learnCmd struct {
 	Window *int     `placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
 	Passes *float64 `placeholder:"X" help:"How often each new position is seen in training."`
 	Batch  *int     `placeholder:"N" help:"Positions a training step."`
-	LR     *float64 `placeholder:"X" help:"Learning rate at the start of each generation; it falls to 0."`
+	LR     *float64 `placeholder:"X" help:"Learning rate at the start of generation 1; generation g begins with it divided by the root of g, and falls to 0."`
 	QShare *float64 `placeholder:"X" help:"Share of the search's value in the target of win, draw and loss; the rest is the game's outcome."`
 
 	GateVisits    *int     `placeholder:"N" help:"Visits a move in the matches."`

@@ -27,10 +27,10 @@ type trainCmd struct {
 	Batch  int    `default:"1024" help:"Positions a step."`
 	Steps  int    `default:"0" help:"Steps of the whole run; 0 is 2000 for gameover, and for records as many as take 4 passes over them."`
 
-	LR        float64 `default:"0" help:"Greatest learning rate; 0 is 0.002 for adamw and 0.05 for sgd."`
+	LR        float64 `default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
 	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
 	Warmup    int     `default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
-	Optimizer string  `enum:"adamw,sgd" default:"adamw" help:"${enum}."`
+	Optimizer string  `enum:"muon,adamw,sgd" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
 	EMA       float64 `name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
 	Clip      float64 `default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
 	L2        float64 `name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
@@ -140,8 +140,11 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 			config.Steps = int(max(1, 4*records.Rows()/int64(c.Batch)))
 		}
 	}
-	if c.LR == 0 {
-		config.LR = map[string]float64{train.AdamW: 0.002, train.SGD: 0.05}[c.Optimizer]
+	switch {
+	case c.LR == 0 && c.Optimizer == train.SGD:
+		config.LR = 0.05
+	case c.LR == 0:
+		config.LR = 0.002
 	}
 	if c.Warmup < 0 {
 		config.Warmup = min(1000, config.Steps/20)

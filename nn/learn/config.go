@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/google/renameio/v2"
@@ -55,7 +56,7 @@ type Config struct {
 	Window int     `json:"window"`
 	Passes float64 `json:"passes"`
 	Batch  int     `json:"batch"`
-	LR     float64 `json:"lr"` // of each generation's first steps; it falls to 0
+	LR     float64 `json:"lr"` // of the first generations; see rate
 	L2     float64 `json:"l2"`
 	QShare float64 `json:"q_share"` // train.RecordOptions
 
@@ -157,6 +158,10 @@ func (c Config) Validate() error {
 func (c Config) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
 }
+
+// rate is the learning rate at the start of a generation, from where it falls to 0. What a generation learns is mostly
+// what the one before it knows, so that later ones are there to be more exact.
+func (c Config) rate(generation int) float64 { return c.LR / math.Sqrt(float64(max(1, generation))) }
 
 // seed is that of one thing of one generation.
 func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }

@@ -178,8 +178,8 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	fresh := records.Rows() * int64(g.Games) / int64(max(1, games))
 	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
 	config := train.Config{
-		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.LR, Schedule: train.Cosine,
-		Warmup: min(50, g.Steps/10), Optimizer: train.AdamW, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
+		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.rate(g.Number), Schedule: train.Cosine,
+		Warmup: min(50, g.Steps/10), Optimizer: train.Muon, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
 		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
 	}
 	var initial *net.Network

@@ -54,6 +54,12 @@
 //
 // Nothing here has the size of a board in it, so one file of weights serves any Rules.
 //
+// # Mirror images
+//
+// A network that package train begins is its own mirror image, weight by weight (Spec.Mirror): channels come in pairs of
+// which one sees the board as the other sees its mirror image. A file of weights need not be, and nothing here depends on
+// it; where it is, a position and its mirror image have the same value and mirrored policies, up to rounding.
+//
 // # Tensors
 //
 //	stem.weight             [C,5,3,3]   stem.bias            [C]

@@ -27,6 +27,21 @@ func New(c Config, seed uint64) (*Network, error) {
 	})
 }
 
+// NewSymmetric is New made Symmetric: of a value and its mirror the one that comes first is kept.
+func NewSymmetric(c Config, seed uint64) (*Network, error) {
+	n, err := New(c, seed)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range c.Specs() {
+		values := n.weights[s.Name].Float32s()
+		for i, j := range s.Mirror() {
+			values[max(i, int(j))] = values[min(i, int(j))]
+		}
+	}
+	return n, nil
+}
+
 // NewScrambled is a network for tests, the same for the same configuration and seed, in which every weight and bias
 // differs from zero. A fresh network would not notice a kernel that forgot a second convolution or a bias.
 func NewScrambled(c Config, seed uint64) (*Network, error) {

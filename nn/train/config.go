@@ -21,7 +21,7 @@ type Config struct {
 	LR        float64 `json:"lr"`        // learning rate after the warm-up
 	Schedule  string  `json:"schedule"`  // Cosine or Step
 	Warmup    int     `json:"warmup"`    // steps of a rate that rises from 0
-	Optimizer string  `json:"optimizer"` // AdamW or SGD
+	Optimizer string  `json:"optimizer"` // Muon, AdamW or SGD
 	L2        float64 `json:"l2"`        // decoupled weight decay
 	Clip      float64 `json:"clip"`      // greatest norm of the gradient of all parameters together; 0 is no limit
 	EMA       float64 `json:"ema"`       // decay of the moving average of the weights; 0 is no average
@@ -33,6 +33,7 @@ type Config struct {
 const (
 	Cosine = "cosine"
 	Step   = "step"
+	Muon   = "muon"
 	AdamW  = "adamw"
 	SGD    = "sgd"
 )
@@ -73,8 +74,8 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 	if c.Schedule != Cosine && c.Schedule != Step {
 		return network, nil, fmt.Errorf("schedule is %q, want %s or %s", c.Schedule, Cosine, Step)
 	}
-	if c.Optimizer != AdamW && c.Optimizer != SGD {
-		return network, nil, fmt.Errorf("optimizer is %q, want %s or %s", c.Optimizer, AdamW, SGD)
+	if c.Optimizer != Muon && c.Optimizer != AdamW && c.Optimizer != SGD {
+		return network, nil, fmt.Errorf("optimizer is %q, want %s, %s or %s", c.Optimizer, Muon, AdamW, SGD)
 	}
 	b, err := game.NewBoard(rules)
 	return network, b, err

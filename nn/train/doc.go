@@ -9,9 +9,13 @@
 //
 // # Optimiser
 //
-// AdamW or SGD with momentum, a learning rate by schedule, the gradient cut to a global norm, and weight decay that is
-// decoupled from the gradient: each step takes rate * L2 * weight off every weight, and nothing off biases. The network
-// that is saved is the exponential moving average of the steps' weights.
+// Muon (for the blocks, and AdamW for the rest), AdamW or SGD with momentum, a learning rate by schedule, the gradient cut
+// to a global norm, and weight decay that is decoupled from the gradient: each step takes rate * L2 * weight off every
+// weight, and nothing off biases. The network that is saved is the exponential moving average of the steps' weights.
+//
+// A fresh network is its own mirror image (net.Network.Symmetric) and stays so: it need not learn everything twice, and a
+// position and its mirror image get the same answer. One that is not symmetric is trained as it is; either learns from
+// examples of which a random half is mirrored.
 //
 // # Exactness
 //

@@ -3,23 +3,35 @@ package train
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"gorgonia.org/gorgonia"
+
+	"github.com/evald/evald/kernels/cpu/conv"
+	"github.com/evald/evald/nn/net"
 )
 
 // The optimisers' constants.
 const (
-	momentum = 0.9 // of SGD
-	beta1    = 0.9
-	beta2    = 0.999
-	epsilon  = 1e-8
+	momentum     = 0.9 // of SGD
+	muonMomentum = 0.95
+	beta1        = 0.9
+	beta2        = 0.999
+	epsilon      = 1e-8
 )
 
-// solver is AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019) or SGD with momentum, as a
-// Solver of gorgonia. Gorgonia's own keep their state to themselves, and a run could not go on from it.
+// solver is one of three rules, as a Solver of gorgonia; gorgonia's own keep their state to themselves, and a run could
+// not go on from it.
+//
+//	AdamW  Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019)
+//	SGD    with momentum
+//	Muon   for the blocks' weights: the momentum's nearest orthogonal matrix (Jordan et al., "Muon: An optimizer for
+//	       hidden layers in neural networks", 2024); AdamW for all else
+//
+// A symmetric network (net.Network.Symmetric) stays so: each gradient is averaged with its mirror.
 type solver struct {
-	adam        bool
 	clip, decay float64
+	pool        *conv.Pool
 	moments     map[string]*moments // by the parameter's name
 	steps       int                 // done
 
@@ -27,8 +39,28 @@ type solver struct {
 	norm float64 // of the last step's gradient, before it was cut
 }
 
-// moments are a parameter's running means: of the gradient, and (AdamW) of its square.
-type moments struct{ first, second []float32 }
+// moments are a parameter's running means: of the gradient, and (AdamW) of its square, nil for the others.
+type moments struct {
+	first, second []float32
+	muon          *muon   // nil where it is not Muon's
+	mirror        []int32 // net.Spec.Mirror where the network is symmetric, or nil
+}
+
+// newMoments is for a parameter of a network that learns by the rule of Config.Optimizer.
+func newMoments(rule string, s net.Spec, symmetric bool) *moments {
+	m := &moments{first: make([]float32, s.Size())}
+	switch {
+	case rule == SGD:
+	case rule == Muon && strings.HasPrefix(s.Name, "blocks.") && len(s.Shape) > 1:
+		m.muon = newMuon(s.Shape[0], s.Size()/s.Shape[0])
+	default:
+		m.second = make([]float32, s.Size())
+	}
+	if symmetric {
+		m.mirror = s.Mirror()
+	}
+	return m
+}
 
 // Step changes every parameter by its gradient, and sets the gradients to 0. A gradient that is not finite is an error,
 // and nothing is changed.
@@ -41,6 +73,7 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 			return fmt.Errorf("gradient of %s: %w", name(p), err)
 		}
 		grads[i] = floats(grad)
+		symmetrise(grads[i], s.moments[name(p)].mirror)
 		for _, g := range grads[i] {
 			square += float64(g) * float64(g)
 		}
@@ -60,14 +93,28 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 		if len(p.Value().Shape()) > 1 { // weights, not biases
 			decay = s.rate * s.decay
 		}
-		if s.adam {
-			m.adam(floats(p.Value()), grads[i], s.rate, float32(scale), float32(1-decay), s.steps)
-		} else {
-			m.sgd(floats(p.Value()), grads[i], float32(s.rate), float32(scale), float32(1-decay))
+		w, g, scale, keep := floats(p.Value()), grads[i], float32(scale), float32(1-decay)
+		switch {
+		case m.muon != nil:
+			m.orthogonal(s.pool, w, g, s.rate, scale, keep)
+		case m.second != nil:
+			m.adam(w, g, s.rate, scale, keep, s.steps)
+		default:
+			m.sgd(w, g, float32(s.rate), scale, keep)
 		}
 		clear(grads[i])
 	}
 	return nil
+}
+
+// symmetrise replaces each value by its mean with the one that mirror says; nil is no mirror.
+func symmetrise(values []float32, mirror []int32) {
+	for i, j := range mirror {
+		if i < int(j) {
+			mean := (values[i] + values[j]) / 2
+			values[i], values[j] = mean, mean
+		}
+	}
 }
 
 func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
@@ -91,5 +138,20 @@ func (m *moments) sgd(w, grad []float32, rate, scale, keep float32) {
 	for i, g := range grad {
 		m.first[i] = momentum*m.first[i] + g*scale
 		w[i] = keep*w[i] - rate*m.first[i]
+	}
+}
+
+// orthogonal is one step of Muon, with Nesterov's momentum.
+func (m *moments) orthogonal(pool *conv.Pool, w, grad []float32, rate float64, scale, keep float32) {
+	for i, g := range grad {
+		g *= scale
+		m.first[i] = muonMomentum*m.first[i] + (1-muonMomentum)*g
+		m.muon.update[i] = muonMomentum*m.first[i] + (1-muonMomentum)*g
+	}
+	m.muon.orthogonalise(pool)
+	symmetrise(m.muon.update, m.mirror) // rounding has no symmetry
+	size := float32(rate * muonScale * math.Sqrt(float64(m.muon.columns)))
+	for i, u := range m.muon.update {
+		w[i] = keep*w[i] - size*u
 	}
 }

@@ -41,7 +41,7 @@ type Report struct {
 }
 
 // New prepares a run. It begins with a copy of the given network, which must have the configuration's shape, or with a
-// fresh one where that is nil. threads is how many goroutines the kernels use, 0 for all; nothing depends on it. Close
+// fresh symmetric one where that is nil. A symmetric network stays so. threads is how many goroutines the kernels use, 0 for all; nothing depends on it. Close
 // the Trainer.
 func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, error) {
 	shape, board, err := c.Validate()
@@ -51,7 +51,7 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch)}
 	switch {
 	case initial == nil:
-		if t.net, err = net.New(shape, c.Seed); err != nil {
+		if t.net, err = net.NewSymmetric(shape, c.Seed); err != nil {
 			return nil, err
 		}
 	case initial.Config() != shape:
@@ -66,13 +66,10 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 	if t.graph, err = newGraph(t.net, board, c.Batch, c.Weights, true, threads); err != nil {
 		return nil, err
 	}
-	t.solver = &solver{adam: c.Optimizer == AdamW, clip: c.Clip, decay: c.L2, moments: map[string]*moments{}}
+	t.solver = &solver{clip: c.Clip, decay: c.L2, pool: t.graph.pool, moments: map[string]*moments{}}
+	symmetric := t.net.Symmetric()
 	for _, p := range t.graph.params {
-		m := &moments{first: make([]float32, p.Shape().TotalSize())}
-		if t.solver.adam {
-			m.second = make([]float32, len(m.first))
-		}
-		t.solver.moments[p.Name()] = m
+		t.solver.moments[p.Name()] = newMoments(c.Optimizer, net.Spec{Name: p.Name(), Shape: p.Shape()}, symmetric)
 	}
 	return t, nil
 }

@@ -70,7 +70,7 @@ func weightsOf(t testing.TB, n *net.Network) []byte {
 // A run that goes on from a checkpoint ends with the same bytes as one that was never stopped, whatever the number of
 // threads.
 func TestResume(t *testing.T) {
-	for _, optimizer := range []string{AdamW, SGD} {
+	for _, optimizer := range []string{Muon, AdamW, SGD} {
 		c := testConfig()
 		c.Optimizer = optimizer
 		whole := newTrainer(t, c, 1)
@@ -149,7 +149,7 @@ func FuzzRestore(f *testing.F) {
 
 // A few examples are learned by heart.
 func TestOverfit(t *testing.T) {
-	for _, optimizer := range []string{AdamW, SGD} {
+	for _, optimizer := range []string{Muon, AdamW, SGD} {
 		c := testConfig()
 		c.Network, c.Steps, c.Optimizer, c.L2, c.EMA, c.Warmup = "2x8/8/16", 150, optimizer, 0, 0, 5
 		if optimizer == SGD {
@@ -225,6 +225,27 @@ func TestRate(t *testing.T) {
 	near(t, "late decay", c.decay(10000), 0.99, 0)
 }
 
+// A symmetric network stays so by every rule, bit for bit, and its moving average too; another one stays another.
+func TestStaysSymmetric(t *testing.T) {
+	for _, rule := range []string{Muon, AdamW, SGD} {
+		c := testConfig()
+		c.Network, c.Optimizer = "2x5/3/7", rule
+		tr := newTrainer(t, c, 2)
+		steps(t, tr, 10)
+		if !tr.net.Symmetric() || !tr.Network().Symmetric() {
+			t.Errorf("%s: after ten steps the weights are symmetric: %t, their average: %t", rule, tr.net.Symmetric(), tr.Network().Symmetric())
+		}
+		other, err := New(c, scrambled(t, c.Network, 4), testSource(c), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if steps(t, other, 10); other.net.Symmetric() {
+			t.Errorf("%s: a network that was not symmetric has become so", rule)
+		}
+	}
+}
+
 // param is a parameter for the solver alone.
 type param struct {
 	name    string
@@ -240,12 +261,13 @@ func vector(shape []int, values ...float32) *tensor.Dense {
 
 // Two steps by hand: the norm cut over all parameters, the decay on weights but not on biases, the moments.
 func TestSolver(t *testing.T) {
-	for _, adam := range []bool{false, true} {
+	for _, rule := range []string{SGD, AdamW} {
 		weight := param{"weight", vector([]int{1, 2}, 1, -2), vector([]int{1, 2}, 3, 0)}
 		bias := param{"bias", vector([]int{1}, 1), vector([]int{1}, 4)}
 		model := []gorgonia.ValueGrad{weight, bias}
-		s := &solver{adam: adam, clip: 1, decay: 0.1, rate: 0.5, moments: map[string]*moments{
-			"weight": {make([]float32, 2), make([]float32, 2)}, "bias": {make([]float32, 1), make([]float32, 1)},
+		s := &solver{clip: 1, decay: 0.1, rate: 0.5, moments: map[string]*moments{
+			"weight": newMoments(rule, net.Spec{Name: "weight", Shape: []int{1, 2}}, false),
+			"bias":   newMoments(rule, net.Spec{Name: "bias", Shape: []int{1}}, false),
 		}}
 		w, m, v := []float64{1, -2, 1}, make([]float64, 3), make([]float64, 3)
 		for step, grads := range [][]float64{{3, 0, 4}, {0.1, -0.2, 0.2}} {
@@ -261,7 +283,7 @@ func TestSolver(t *testing.T) {
 				if i < 2 {
 					w[i] -= 0.5 * 0.1 * w[i]
 				}
-				if adam {
+				if rule == AdamW {
 					m[i], v[i] = 0.9*m[i]+0.1*g, 0.999*v[i]+0.001*g*g
 					n := float64(step + 1)
 					w[i] -= 0.5 * m[i] / (1 - math.Pow(0.9, n)) / (math.Sqrt(v[i]/(1-math.Pow(0.999, n))) + 1e-8)

@@ -1,0 +1,74 @@
+package net
+
+import (
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// A symmetric network sees the mirrored board as it sees the board. Odd widths have a channel that is its own twin.
+func TestSymmetric(t *testing.T) {
+	for _, text := range []string{"2x8/4/6", "1x5/3/7", "3x1/1/1"} {
+		c, err := ParseConfig(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := NewScrambled(c, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Symmetric() {
+			t.Errorf("%s: a random network is symmetric", text)
+		}
+		for _, s := range c.Specs() {
+			values, mirror := n.Weight(s.Name).Float32s(), s.Mirror()
+			for i, j := range mirror {
+				if int(mirror[j]) != i {
+					t.Fatalf("%s: %s: the mirror of %d is %d, and of that %d", text, s.Name, i, j, mirror[j])
+				}
+				values[max(i, int(j))] = values[min(i, int(j))]
+			}
+		}
+		if !n.Symmetric() {
+			t.Errorf("%s: the network is not symmetric when every value is its mirror's", text)
+		}
+		for _, b := range gametest.Boards() {
+			pos := gametest.Positions(gametest.Rand(9), b, 5, true)
+			want := mustForward(t, n, NewPlanes(b, pos))
+			for i, p := range pos {
+				pos[i] = b.Mirror(p)
+			}
+			got := mustForward(t, n, NewPlanes(b, pos))
+			near(t, "wdl", got.WDL.Float32s(), want.WDL.Float32s(), 1e-5)
+			near(t, "gameover", got.GameOver.Float32s(), want.GameOver.Float32s(), 1e-5)
+			near(t, "cells", got.Cells.Float32s(), flipped(want.Cells.Float32s(), b.Columns()), 1e-5)
+		}
+	}
+}
+
+// A fresh symmetric network has the weights of the fresh one, each pair's first.
+func TestNewSymmetric(t *testing.T) {
+	c := Config{Blocks: 2, Channels: 6, HeadChannels: 3, Hidden: 5}
+	plain, err := New(c, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := NewSymmetric(c, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !n.Symmetric() || plain.Symmetric() {
+		t.Errorf("NewSymmetric is symmetric: %t, New: %t", n.Symmetric(), plain.Symmetric())
+	}
+	for _, s := range c.Specs() {
+		values, drawn := n.Weight(s.Name).Float32s(), plain.Weight(s.Name).Float32s()
+		for i, j := range s.Mirror() {
+			if want := drawn[min(i, int(j))]; values[i] != want {
+				t.Fatalf("%s: value %d is %v, want %v", s.Name, i, values[i], want)
+			}
+		}
+	}
+	if _, err := NewSymmetric(Config{}, 1); err == nil {
+		t.Error("a network without blocks is accepted")
+	}
+}

@@ -1,0 +1,61 @@
+package train
+
+import (
+	"math"
+
+	"github.com/evald/evald/kernels/cpu/conv"
+)
+
+// muonScale makes a step of Muon about as large as one of AdamW at the same rate. Found by trial: 0.2, as in Liu et al.,
+// "Muon is Scalable for LLM Training" (2025), learns slower here, and so does 1.
+const muonScale = 0.5
+
+// muon is the memory for the steps of a weight [rows, columns], rows <= columns.
+type muon struct {
+	rows, columns int
+	update        []float32 // [rows,columns]
+	x, y          []float32 // [columns,rows]
+	gram, factor  []float32 // [rows,rows]
+}
+
+func newMuon(rows, columns int) *muon {
+	matrix := func() []float32 { return make([]float32, rows*columns) }
+	square := func() []float32 { return make([]float32, rows*rows) }
+	return &muon{rows, columns, matrix(), matrix(), matrix(), square(), square()}
+}
+
+// orthogonalise replaces update = U S Vᵀ by about U Vᵀ, singular values of 0.7 to 1.2 instead of 1: five steps of the
+// Newton-Schulz iteration with the coefficients of Jordan et al., "Muon" (2024). Products of matrices are 1x1 convolutions:
+// each row of x is a cell.
+func (m *muon) orthogonalise(pool *conv.Pool) {
+	square := 0.0
+	for _, v := range m.update {
+		square += float64(v) * float64(v)
+	}
+	scale := float32(1 / (math.Sqrt(square) + 1e-12))
+	for r := range m.rows {
+		for c := range m.columns {
+			m.x[c*m.rows+r] = scale * m.update[r*m.columns+c]
+		}
+	}
+	cells := conv.Shape{N: 1, I: m.rows, O: m.rows, H: 1, W: m.columns, ChannelsLast: true}
+	small := cells
+	small.W = m.rows
+	for range 5 {
+		pool.Conv1x1WeightGrad(m.gram, nil, m.x, m.x, cells, nil)       // xᵀx
+		pool.Conv1x1(m.factor, m.gram, m.gram, nil, small, conv.Then{}) // its square
+		for i, g := range m.gram {
+			m.factor[i] = 2.0315*m.factor[i] - 4.7750*g
+		}
+		for r := range m.rows {
+			m.factor[r*m.rows+r] += 3.4445
+		}
+		pool.Conv1x1(m.y, m.x, m.factor, nil, cells, conv.Then{})
+		m.x, m.y = m.y, m.x
+	}
+	for r := range m.rows {
+		for c := range m.columns {
+			m.update[r*m.columns+c] = m.x[c*m.rows+r]
+		}
+	}
+}
