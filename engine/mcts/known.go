@@ -75,7 +75,7 @@ func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Positio
 		a := t.board.Action(l.First())
 		policy[a] = (float32(children[a].Visits) + 1) / (total + float32(legal.OnesCount()))
 	}
-	t.grow(at, p, t.safe(p), policy[:])
+	t.grow(at, p, t.safe(p), policy[:], false)
 	first, count := t.nodes[at].first, uint32(t.nodes[at].count)
 	for i := range count {
 		a := int(t.nodes[first+i].action)

@@ -1,6 +1,7 @@
 package mcts_test
 
 import (
+	"math"
 	"sync"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestForcedLine(t *testing.T) {
 		if wants, free := tr.Descend(&leaf); !wants || !free || leaf.Position != p {
 			t.Fatalf("%v: the root is not the first leaf", s)
 		}
-		tr.Expand(&leaf, wdl, policy)
+		tr.Expand(&leaf, wdl, policy, eval.Bitsquares)
 		// Column 3 makes three of a row that column 4 would complete: the reply is forced, and the leaf is the position after it.
 		want := b.Play(b.Play(p, 2), 3)
 		if wants, free := tr.Descend(&leaf); !wants || !free || leaf.Position != want {
@@ -66,7 +67,7 @@ func TestForcedLine(t *testing.T) {
 		} else if wants {
 			tr.Abandon(&other)
 		}
-		tr.Expand(&leaf, wdl, policy)
+		tr.Expand(&leaf, wdl, policy, eval.Bitsquares)
 		for _, m := range tr.Moves(nil) {
 			if m.Action == 2 && (m.Visits != 1 || m.Q < -0.31 || m.Q > -0.29) {
 				t.Errorf("%v: move 3 is %+v, want one visit of value 0.2-0.5, which is its mover's", s, m)
@@ -102,5 +103,42 @@ func TestUnsafeMoves(t *testing.T) {
 	}
 	if unsafe < 100 {
 		t.Errorf("%d unsafe moves", unsafe)
+	}
+}
+
+// A network's priors are the square roots of its policy in PUCT, shared among the safe moves; everyone else's are the policy.
+func TestFlatPriors(t *testing.T) {
+	b, p := position(t, "44")
+	policy := []float32{0.36, 0.16, 0, 0.09, 0.25, 0.04, 0.1}
+	for _, test := range []struct {
+		selection mcts.Selection
+		source    eval.Source
+		off, flat bool
+	}{
+		{mcts.PUCT, eval.CPU, false, true},
+		{mcts.PUCT, eval.Cached, false, true},
+		{mcts.PUCT, eval.Bitsquares, false, false},
+		{mcts.PUCT, eval.GPU, true, false},
+		{mcts.Gumbel, eval.CPU, false, false},
+	} {
+		c := config(test.selection)
+		c.FlatPriors = !test.off
+		tr := tree(t, b, c, p)
+		var leaf mcts.Leaf
+		tr.Descend(&leaf)
+		tr.Expand(&leaf, []float32{0.5, 0, 0.5}, policy, test.source)
+		total := 1.0
+		if test.flat {
+			total = 0.6 + 0.4 + 0.3 + 0.5 + 0.2 + math.Sqrt(0.1)
+		}
+		for i, m := range tr.Moves(nil) {
+			want := float64(policy[i])
+			if test.flat {
+				want = math.Sqrt(want) / total
+			}
+			if math.Abs(m.Prior-want) > 1e-6 {
+				t.Errorf("%v of %v, FlatPriors %t: move %d has the prior %v, want %v", test.selection, test.source, c.FlatPriors, i+1, m.Prior, want)
+			}
+		}
 	}
 }

@@ -368,7 +368,7 @@ func TestAllocations(t *testing.T) {
 		if err := e.Evaluate(context.Background(), batch); err != nil {
 			t.Fatal(err)
 		}
-		tr.Expand(leaf, batch.WDL, batch.Policy)
+		tr.Expand(leaf, batch.WDL, batch.Policy, batch.Source[0])
 	}
 	for range 50_000 {
 		visit()

@@ -299,7 +299,7 @@ func (s *search) land(w *wave) error {
 			w.trees[ahead].prefetch()
 		}
 		t.sources |= 1 << w.batch.Source[i]
-		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i))
+		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i), w.batch.Source[i])
 	}
 	if err == nil {
 		s.put(w.trees)

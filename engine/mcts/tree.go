@@ -187,7 +187,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 		t.settle(leaf, won, 2)
 		return false
 	}
-	t.grow(at, leaf.Position, leaf.safe, nil)
+	t.grow(at, leaf.Position, leaf.safe, nil, false)
 	if t.nodes[at].first == 0 {
 		return false
 	}
@@ -230,15 +230,16 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	return true, true
 }
 
-// Expand answers a leaf: wdl and policy are for the side to move there, as an Evaluator gives them.
-func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32) {
+// Expand answers a leaf: wdl and policy are for the side to move there, as an Evaluator gives them, and source says whose
+// answer it is.
+func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	path := leaf.path[:leaf.depth+1]
 	for _, i := range path {
 		t.nodes[i].pending--
 	}
 	at := path[leaf.depth]
 	if at == rootNode || t.config.Selection != UCT {
-		t.grow(at, leaf.Position, leaf.safe, policy)
+		t.grow(at, leaf.Position, leaf.safe, policy, t.config.FlatPriors && t.config.Selection == PUCT && source.Network())
 	}
 	if at == rootNode {
 		t.startRoot()
@@ -258,35 +259,43 @@ func (t *Tree) Abandon(leaf *Leaf) {
 }
 
 // grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that are not
-// safe are lost, and the others share their priors. Where policy is nil all others are alike.
-func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32) {
+// safe are lost, and the others share their priors: flat or as they are (Config.FlatPriors). Where policy is nil all others
+// are alike.
+func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32, flat bool) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
 	if t.nodes[at].first != 0 || len(t.nodes)+count > t.config.MaxNodes+1 {
 		return
 	}
-	total := float32(1) // of the priors to share
-	if safe != legal {
-		total = 0
-		for l := safe; policy != nil && !l.IsZero(); l = l.WithoutFirst() {
-			total += policy[t.board.Action(l.First())]
-		}
-	}
-	first := uint32(len(t.nodes))
-	for ; !legal.IsZero(); legal = legal.WithoutFirst() {
-		n := node{action: uint8(t.board.Action(legal.First()))}
+	first, total := uint32(len(t.nodes)), float32(0)
+	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+		n := node{action: uint8(t.board.Action(l.First()))}
 		switch {
-		case safe.And(legal.LowBit()).IsZero():
+		case safe.And(l.LowBit()).IsZero():
 			n.proof, n.plies = lost, 1
-		case policy != nil && total > 0:
-			n.prior = policy[n.action] / total
+		case policy == nil:
+			n.prior = 1
+		case flat:
+			n.prior = float32(math.Sqrt(float64(policy[n.action])))
 		default:
-			n.prior = 1 / float32(safe.OnesCount())
+			n.prior = policy[n.action]
 		}
-		if n.proof == open && p.All.Or(legal.LowBit()) == t.board.Full() {
+		if n.proof == open && p.All.Or(l.LowBit()) == t.board.Full() {
 			n.proof = drawn
 		}
+		total += n.prior
 		t.nodes = append(t.nodes, n)
+	}
+	if flat || safe != legal || policy == nil {
+		for i := first; i < uint32(len(t.nodes)); i++ {
+			switch n := &t.nodes[i]; {
+			case n.proof == lost:
+			case total > 0:
+				n.prior /= total
+			default:
+				n.prior = 1 / float32(safe.OnesCount())
+			}
+		}
 	}
 	t.nodes[at].first, t.nodes[at].count = first, uint8(count)
 }

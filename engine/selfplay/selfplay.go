@@ -98,6 +98,7 @@ func (c Config) board() (*game.Board, error) {
 func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig()
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
+	m.FlatPriors = false // a policy that learns from flat priors gets flatter with each generation
 	switch {
 	case full && c.Selection == "gumbel":
 		m.Selection = mcts.Gumbel
