@@ -10,8 +10,8 @@ import (
 type Move struct {
 	Action int
 	Visits int
-	Q      float64 // mean value in -1..1; 0 where it has no visits and no proof
-	Prior  float64
+	Q      float64     // mean value in -1..1; 0 where it has no visits and no proof
+	Prior  float64     // as the search uses it, see Config.FlatPriors
 	Result game.Result // what is proved: Win, Draw or Loss; else Ongoing
 	Plies  int         // where it is: from before the move to the game's end by the best play that was seen; a longer way than the best may be
 }

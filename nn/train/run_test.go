@@ -200,25 +200,29 @@ func TestConfigRefuses(t *testing.T) {
 
 // BenchmarkStep is what peer.py measures in PyTorch: steps of a 6x64 network on batches of 256.
 func BenchmarkStep(b *testing.B) {
-	c := testConfig()
-	c.Network, c.Rules, c.Batch, c.Steps = "6x64", "7x6x4", 256, 1<<20
-	_, board, err := c.Validate()
-	if err != nil {
-		b.Fatal(err)
-	}
-	examples := randomExamples(1, board, c.Batch)
-	tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer tr.Close()
-	steps(b, tr, 1)
-	cpu := cpuTime()
-	for b.Loop() {
-		steps(b, tr, 1)
-	}
-	b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
-	if used := (cpuTime() - cpu).Seconds(); used > 0 {
-		b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
+	for _, rule := range []string{AdamW, Muon} {
+		b.Run(rule, func(b *testing.B) {
+			c := testConfig()
+			c.Network, c.Rules, c.Batch, c.Steps, c.Optimizer = "6x64", "7x6x4", 256, 1<<20, rule
+			_, board, err := c.Validate()
+			if err != nil {
+				b.Fatal(err)
+			}
+			examples := randomExamples(1, board, c.Batch)
+			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tr.Close()
+			steps(b, tr, 1)
+			cpu := cpuTime()
+			for b.Loop() {
+				steps(b, tr, 1)
+			}
+			b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
+			if used := (cpuTime() - cpu).Seconds(); used > 0 {
+				b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
+			}
+		})
 	}
 }
