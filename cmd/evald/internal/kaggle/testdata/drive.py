@@ -41,6 +41,7 @@ if scenario == "killed":
 elif scenario == "stopped":
     # It lives, but does not answer: the time of the game is the time to wait.
     os.kill(env["child"].pid, signal.SIGSTOP)
+    os.waitpid(env["child"].pid, os.WUNTRACED)  # kill returns before the last thread has stopped
     configuration["actTimeout"] = 0.1
     act(5, overage=-1)
     act(5)
