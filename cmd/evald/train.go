@@ -22,7 +22,7 @@ type trainCmd struct {
 	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
 	Config string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
-	Init   string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones."`
+	Init   string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
 	Rules  string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Batch  int    `default:"1024" help:"Positions a step."`
 	Steps  int    `default:"0" help:"Steps of the whole run; 0 is 2000 for gameover, and for records as many as take 4 passes over them."`

@@ -1,6 +1,8 @@
 package net
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -40,6 +42,28 @@ func NewSymmetric(c Config, seed uint64) (*Network, error) {
 		}
 	}
 	return n, nil
+}
+
+// Grow is a copy of the network with as many blocks as c has, which may differ from its own configuration in nothing else
+// and has as many or more. The blocks that are added come last and are fresh ones, drawn by seed: they change nothing
+// until they are trained. A symmetric network stays so.
+func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
+	if small := n.config; small.Blocks > c.Blocks || (Config{c.Blocks, small.Channels, small.HeadChannels, small.Hidden}) != c {
+		return nil, fmt.Errorf("network %v cannot become %v: more blocks are all that can be added", small, c)
+	}
+	fresh := New
+	if n.Symmetric() {
+		fresh = NewSymmetric
+	}
+	grown, err := fresh(c, seed)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range n.config.Specs() {
+		copy(grown.weights[s.Name].Float32s(), n.weights[s.Name].Float32s())
+	}
+	maps.Copy(grown.Metadata, n.Metadata)
+	return grown, nil
 }
 
 // NewScrambled is a network for tests, the same for the same configuration and seed, in which every weight and bias

@@ -1,7 +1,11 @@
 package net
 
 import (
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -70,5 +74,48 @@ func TestNewSymmetric(t *testing.T) {
 	}
 	if _, err := NewSymmetric(Config{}, 1); err == nil {
 		t.Error("a network without blocks is accepted")
+	}
+}
+
+// A network that has grown computes what it did before, in as many blocks as it was given, and stays symmetric if it was.
+func TestGrow(t *testing.T) {
+	b := gametest.Boards()[0]
+	planes := NewPlanes(b, gametest.Positions(gametest.Rand(9), b, 5, true))
+	small, large := Config{Blocks: 1, Channels: 6, HeadChannels: 3, Hidden: 5}, Config{Blocks: 3, Channels: 6, HeadChannels: 3, Hidden: 5}
+	for name, fresh := range map[string]func(Config, uint64) (*Network, error){"plain": NewScrambled, "symmetric": NewSymmetric} {
+		n, err := fresh(small, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Metadata["evald.name"] = name
+		grown, err := n.Grow(large, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grown.Config() != large || grown.Metadata["evald.name"] != name || grown.Symmetric() != (name == "symmetric") {
+			t.Errorf("%s: grown is %v, metadata %v, symmetric %t", name, grown.Config(), grown.Metadata, grown.Symmetric())
+		}
+		want, got := mustForward(t, n, planes), mustForward(t, grown, planes)
+		if diff := cmp.Diff(want.WDL.Float32s(), got.WDL.Float32s()); diff != "" {
+			t.Errorf("%s: wdl (-small +grown):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(want.Cells.Float32s(), got.Cells.Float32s()); diff != "" {
+			t.Errorf("%s: cells (-small +grown):\n%s", name, diff)
+		}
+		if slices.Max(grown.Weight("blocks.2.conv1.weight").Float32s()) == 0 {
+			t.Errorf("%s: the first half of a new block is zero too, so that no gradient reaches it", name)
+		}
+		grown.Weight("stem.weight").Float32s()[0]++
+		if grown.Weight("stem.weight").Float32s()[0] == n.Weight("stem.weight").Float32s()[0] {
+			t.Errorf("%s: the two networks share memory", name)
+		}
+		for _, other := range []Config{{Blocks: 3, Channels: 8, HeadChannels: 3, Hidden: 5}, {Blocks: 3, Channels: 6, HeadChannels: 3, Hidden: 6}, {}} {
+			if _, err := n.Grow(other, 9); err == nil || !strings.Contains(err.Error(), other.String()) {
+				t.Errorf("%s: grown into %v: error %v", name, other, err)
+			}
+		}
+		if _, err := grown.Grow(small, 9); err == nil || !strings.Contains(err.Error(), "network 3x6/3/5 cannot become 1x6/3/5") {
+			t.Errorf("%s: fewer blocks: error %v", name, err)
+		}
 	}
 }

@@ -40,24 +40,22 @@ type Report struct {
 	Losses
 }
 
-// New prepares a run. It begins with a copy of the given network, which must have the configuration's shape, or with a
-// fresh symmetric one where that is nil. A symmetric network stays so. threads is how many goroutines the kernels use, 0 for all; nothing depends on it. Close
-// the Trainer.
+// New prepares a run. It begins with a copy of the given network, grown to the configuration's shape (net.Network.Grow),
+// or with a fresh symmetric one where that is nil. A symmetric network stays so. threads is how many goroutines the
+// kernels use, 0 for all; nothing depends on it. Close the Trainer.
 func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, error) {
 	shape, board, err := c.Validate()
 	if err != nil {
 		return nil, err
 	}
 	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch)}
-	switch {
-	case initial == nil:
-		if t.net, err = net.NewSymmetric(shape, c.Seed); err != nil {
-			return nil, err
-		}
-	case initial.Config() != shape:
-		return nil, fmt.Errorf("the network to begin with is %v, and the configuration says %v", initial.Config(), shape)
-	default:
-		t.net = clone(initial)
+	if initial == nil {
+		t.net, err = net.NewSymmetric(shape, c.Seed)
+	} else {
+		t.net, err = initial.Grow(shape, c.Seed)
+	}
+	if err != nil {
+		return nil, err
 	}
 	t.average = t.net
 	if c.EMA > 0 {

@@ -246,6 +246,35 @@ func TestStaysSymmetric(t *testing.T) {
 	}
 }
 
+// A run that begins with fewer blocks than it shall have begins with what those compute, and the added ones learn.
+func TestBeginsSmaller(t *testing.T) {
+	c := testConfig()
+	c.Network = "2x4/4/6"
+	initial := scrambled(t, "1x4/4/6", 4)
+	tr, err := New(c, initial, testSource(c), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	b := tr.board
+	planes := net.NewPlanes(b, gametest.Positions(gametest.Rand(3), b, 20, true))
+	want, err := initial.Forward(planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tr.Network().Forward(planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.WDL.Float32s(), got.WDL.Float32s()); diff != "" {
+		t.Errorf("before the first step (-initial +run):\n%s", diff)
+	}
+	steps(t, tr, 2)
+	if w := tr.net.Weight("blocks.1.conv2.weight").Float32s(); !slices.ContainsFunc(w, func(x float32) bool { return x != 0 }) {
+		t.Error("after two steps the block that was added still changes nothing")
+	}
+}
+
 // param is a parameter for the solver alone.
 type param struct {
 	name    string
