@@ -22,6 +22,7 @@ import (
 type backend struct {
 	Backend string `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
 	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
+	Mirror  bool   `help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
 
 // choice is an evaluator and what is to be said of it.
@@ -57,6 +58,9 @@ func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 		if f.Model != "" {
 			return choice{}, fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
 		}
+		if f.Mirror {
+			return choice{}, fmt.Errorf("--backend %s uses no network whose answers --mirror could improve", f.Backend)
+		}
 		e, err := heuristic.New(source)
 		return choice{Evaluator: e, model: f.Backend, how: "heuristic " + f.Backend}, err
 	}
@@ -70,6 +74,10 @@ func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 		return choice{}, err
 	}
 	c, err := f.network(network, model, notes, events)
+	if err == nil && f.Mirror {
+		c.Evaluator = eval.NewMirrored(c.Evaluator)
+		c.how += ", the mean of each position and its mirror image"
+	}
 	if err == nil && f.Model == "" {
 		c.Evaluator, err = whereTrained(c.Evaluator)
 		c.how += "; bitsquares on boards that it was not trained on"

@@ -104,6 +104,7 @@ func TestWrongUse(t *testing.T) {
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
+		{"eval --backend bitsquares --mirror", exitBadInput, `--backend bitsquares uses no network`},
 		{"eval --backend bitsquares --model x", exitBadInput, `uses no model, but --model is "x"`},
 		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (default, seeded-2x16)`},
 		{"eval --model " + half, exitBadInput, "half.safetensors: parse network: header length is 64, but only 1 bytes follow"},

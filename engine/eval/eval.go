@@ -1,6 +1,6 @@
 // Package eval is the contract between those who want positions evaluated and those who evaluate them: a Batch of
-// memory that the caller owns, and an Evaluator that fills it. Cache, Batcher, Fallback and Check are evaluators
-// around evaluators.
+// memory that the caller owns, and an Evaluator that fills it. Cache, Batcher, Fallback, Mirrored and Check are
+// evaluators around evaluators.
 package eval
 
 import (

@@ -47,13 +47,69 @@ func TestConformance(t *testing.T) {
 		"fallback": {func() eval.Evaluator {
 			return eval.NewFallback(eval.Stage{Name: "broken", Evaluator: broken}, eval.Stage{Name: "stub", Evaluator: stub()})
 		}, false, []eval.Source{eval.CPU}},
-		"check": {func() eval.Evaluator { return eval.NewCheck(stub(), broken, func(eval.Difference) {}) }, false, []eval.Source{eval.CPU}},
+		"mirrored": {func() eval.Evaluator { return eval.NewMirrored(stub()) }, true, []eval.Source{eval.CPU}},
+		"check":    {func() eval.Evaluator { return eval.NewCheck(stub(), broken, func(eval.Difference) {}) }, false, []eval.Source{eval.CPU}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
 				New: func(testing.TB) eval.Evaluator { return c.e() }, Mirror: c.mirror, Sources: c.sources,
 			})
 		})
+	}
+}
+
+// Mirrored answers the mean of a position's answer and of its mirror image's, asked for in one batch.
+func TestMirrored(t *testing.T) {
+	fallen := map[game.Position]bool{}
+	stub := &evaltest.Stub{Source: eval.GPU, After: func(b *eval.Batch) {
+		for i, p := range b.Pos {
+			if fallen[p] {
+				b.Source[i] = eval.Bitsquares
+			}
+		}
+	}}
+	m := eval.NewMirrored(stub)
+	ps := positions(5, 40)
+	b, plain, mirrored := batch(ps...), batch(ps...), batch(ps...)
+	fallen[ps[2]], fallen[board.Mirror(ps[7])] = true, true
+	for i, p := range ps {
+		mirrored.Pos[i] = board.Mirror(p)
+	}
+	for _, x := range []*eval.Batch{plain, mirrored} {
+		if err := stub.Evaluate(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if sizes := stub.Sizes(); !slices.Equal(sizes, []int{40, 40, 80}) {
+		t.Errorf("batches of %v", sizes)
+	}
+	for i := range ps {
+		for k, got := range b.WDLRow(i) {
+			if want := (plain.WDLRow(i)[k] + mirrored.WDLRow(i)[k]) / 2; got != want {
+				t.Errorf("row %d: wdl[%d] is %v, want %v", i, k, got, want)
+			}
+		}
+		for a, got := range b.PolicyRow(i) {
+			if want := (plain.PolicyRow(i)[a] + mirrored.PolicyRow(i)[board.Columns()-1-a]) / 2; got != want {
+				t.Errorf("row %d: policy[%d] is %v, want %v", i, a, got, want)
+			}
+		}
+		want := plain.Source[i]
+		if i == 2 || i == 7 {
+			want = eval.Bitsquares
+		}
+		if b.Source[i] != want {
+			t.Errorf("row %d is %v's, want %v's", i, b.Source[i], want)
+		}
+	}
+
+	broken := errors.New("out of order")
+	stub.Before = func(context.Context, *eval.Batch) error { return broken }
+	if err := m.Evaluate(t.Context(), b); !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
 	}
 }
 
