@@ -170,7 +170,7 @@ type benchSelfplayCmd struct {
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures the evaluator of the flags, and without a model or a heuristic random networks of two sizes.
+// Run measures the evaluator of the flags, and without any random networks of two sizes.
 func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	progress, clear := figureProgress(s.err)
 	defer clear()
@@ -181,7 +181,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		all = append(all, figures...)
 		return err
 	}
-	if c.Model != "" || c.Backend != "auto" {
+	if c.backend != (backend{Backend: "auto"}) {
 		e, name, err := c.evaluator(s.err)
 		if err != nil {
 			return err

@@ -2,13 +2,10 @@ package train
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/net"
@@ -59,7 +56,9 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 	}
 	t.average = t.net
 	if c.EMA > 0 {
-		t.average = clone(t.net)
+		if t.average, err = t.net.Grow(shape, c.Seed); err != nil { // by nothing: a copy
+			return nil, err
+		}
 	}
 	if t.graph, err = newGraph(t.net, board, c.Batch, c.Weights, true, threads); err != nil {
 		return nil, err
@@ -128,20 +127,6 @@ func follow(average, values []float32, keep float32) {
 	for i, v := range values {
 		average[i] = keep*average[i] + (1-keep)*v
 	}
-}
-
-// clone is a network with memory of its own.
-func clone(n *net.Network) *net.Network {
-	weights := map[string]*tensor.Dense{}
-	for _, s := range n.Config().Specs() {
-		weights[s.Name] = tensor.New(tensor.WithShape(s.Shape...), tensor.WithBacking(slices.Clone(n.Weight(s.Name).Float32s())))
-	}
-	c, err := net.FromWeights(n.Config(), weights)
-	if err != nil {
-		panic(err) // n was a network
-	}
-	maps.Copy(c.Metadata, n.Metadata)
-	return c
 }
 
 // What random numbers are for: each use has a sequence of its own for every step.
