@@ -57,6 +57,14 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 	return c
 }
 
+// visits says how long the searches of a configuration are.
+func visits(c selfplay.Config) string {
+	if c.FullShare == 1 {
+		return fmt.Sprintf("%d visits a move", c.Visits)
+	}
+	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
+}
+
 // Run plays the games that are missing.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	e, model, err := c.evaluator(s.err)
@@ -66,9 +74,12 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Games < 1 {
 		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
 	}
+	if c.Mirror {
+		model += ", mirrored" // other answers, so other records
+	}
 	config := c.config(model)
-	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %d visits for %g of the moves, %d for the others; %d games at once, batches of %d; seed %d; records in %s\n",
-		config.Rules, model, c.Games, config.Visits, config.FullShare, config.FastVisits, config.Parallel, config.Batch, config.Seed, c.Out)
+	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %s; %d games at once, batches of %d; seed %d; records in %s\n",
+		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)
 	progress := newProgress(s.err, 0)
 	var last selfplay.Progress
 	err = selfplay.Run(ctx, selfplay.Remember(e, model), config, c.Out, c.Games, func(p selfplay.Progress) {

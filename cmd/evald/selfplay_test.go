@@ -28,6 +28,17 @@ func TestSelfplay(t *testing.T) {
 	}
 }
 
+// Whether a network's answers are mirrored is part of what the records came from.
+func TestSelfplayMirror(t *testing.T) {
+	args := strings.Fields("selfplay --model seeded-2x16 --backend cpu --visits 4 --full-share 1 --games 1 -o " + filepath.Join(t.TempDir(), "run"))
+	if status, _, stderr := evald(t, "", append(args, "--mirror")...); status != exitOK || !strings.Contains(stderr, "by seeded-2x16, mirrored, 1 games; 4 visits a move;") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, "another configuration") {
+		t.Errorf("gone on with without --mirror: status %d, errors %q", status, stderr)
+	}
+}
+
 func TestBenchSelfplay(t *testing.T) {
 	small := []string{"bench", "selfplay", "--visits", "8", "--fast-visits", "4", "--parallel", "16", "--batch", "4", "--round", "20ms"}
 	status, out, stderr := evald(t, "", append(small, "--backend", "uniform", "--json")...)
