@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -96,6 +97,7 @@ func TestEndToEnd(t *testing.T) {
 		"6x64 fresh": {freshNetwork(t, "6x64"), 2000},
 		"10x128":     {network(t, "10x128", 1), 400},
 		"2x16":       {network(t, "2x16/8/16", 1), 10_000},
+		"default":    {shippedNetwork(t), 10_000},
 	} {
 		n, few, many := c.n, 5, c.positions
 		if testing.Short() || gametest.Race {
@@ -126,6 +128,19 @@ func freshNetwork(t testing.TB, config string) *net.Network {
 		t.Fatal(err)
 	}
 	n, err := net.New(c, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// shippedNetwork is the network that evaluates where none is named.
+func shippedNetwork(t testing.TB) *net.Network {
+	file, _, err := models.Open("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := net.Parse(file)
 	if err != nil {
 		t.Fatal(err)
 	}
