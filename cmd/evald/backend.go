@@ -76,6 +76,7 @@ func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 	c, err := f.network(network, model, notes, events)
 	if err == nil && f.Mirror {
 		c.Evaluator = eval.NewMirrored(c.Evaluator)
+		c.model += ", mirrored" // other answers than the network's own, wherever they are kept
 		c.how += ", the mean of each position and its mirror image"
 	}
 	if err == nil && f.Model == "" {

@@ -33,11 +33,13 @@ func TestCPUPath(t *testing.T) {
 	}
 }
 
-// With --mirror a position and its mirror image get the same value and mirrored policies, which they do not without.
+// With --mirror a position and its mirror image get the same value and mirrored policies, which they do not without, and
+// the answers say so.
 func TestMirrorFlag(t *testing.T) {
 	type answer struct {
 		WDL    [3]float32 `json:"wdl"`
 		Policy [7]float32 `json:"policy"`
+		Model  string     `json:"model"`
 	}
 	ask := func(flags ...string) (a, b answer) {
 		t.Helper()
@@ -54,8 +56,8 @@ func TestMirrorFlag(t *testing.T) {
 		slices.Reverse(b.Policy[:])
 		return a, b
 	}
-	if a, b := ask("--mirror"); a != b {
-		t.Errorf("with --mirror the answers differ: %v and %v", a, b)
+	if a, b := ask("--mirror"); a != b || a.Model != "seeded-2x16, mirrored" {
+		t.Errorf("with --mirror the answers differ, or do not say so: %v and %v", a, b)
 	}
 	if a, b := ask(); a == b {
 		t.Errorf("without --mirror the answers are the same, %v: this network is too symmetric for the test", a)

@@ -74,9 +74,6 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Games < 1 {
 		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
 	}
-	if c.Mirror {
-		model += ", mirrored" // other answers, so other records
-	}
 	config := c.config(model)
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %s; %d games at once, batches of %d; seed %d; records in %s\n",
 		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)
