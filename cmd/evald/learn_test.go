@@ -46,10 +46,10 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"another configuration": {"learn", "-o", dir, "--seed", "3"},
-		"--rules":               {"learn", "-o", t.TempDir(), "--rules", "7x"},
-		"opponent: agent":       {"learn", "-o", t.TempDir(), "--opponent", "nobody"},
-		"games is 0":            {"learn", "-o", t.TempDir(), "--games", "0"},
+		"config.json: the run has seed": {"learn", "-o", dir, "--seed", "3"},
+		"--rules":                       {"learn", "-o", t.TempDir(), "--rules", "7x"},
+		"opponent: agent":               {"learn", "-o", t.TempDir(), "--opponent", "nobody"},
+		"games is 0":                    {"learn", "-o", t.TempDir(), "--games", "0"},
 	} {
 		if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)

@@ -18,9 +18,9 @@ func TestSelfplay(t *testing.T) {
 		t.Errorf("two more: status %d, output %q", status, out)
 	}
 	for want, args := range map[string][]string{
-		"another configuration": append(args, "8", "--visits", "21"),
-		"must be 1 or more":     append(args, "0"),
-		"visits is 1, want 2":   {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
+		"visits 20, and now it is 21": append(args, "8", "--visits", "21"),
+		"must be 1 or more":           append(args, "0"),
+		"visits is 1, want 2":         {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
 	} {
 		if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
@@ -34,7 +34,7 @@ func TestSelfplayMirror(t *testing.T) {
 	if status, _, stderr := evald(t, "", append(args, "--mirror")...); status != exitOK || !strings.Contains(stderr, "by seeded-2x16, mirrored, 1 games; 4 visits a move;") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
-	if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, "another configuration") {
+	if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, `network "seeded-2x16, mirrored", and now it is "seeded-2x16"`) {
 		t.Errorf("gone on with without --mirror: status %d, errors %q", status, stderr)
 	}
 }

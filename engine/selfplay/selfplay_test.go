@@ -227,7 +227,7 @@ func TestGoOn(t *testing.T) {
 	}
 	other := c
 	other.Visits++
-	if err := selfplay.Run(t.Context(), bitsquares(t), other, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if err := selfplay.Run(t.Context(), bitsquares(t), other, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "selfplay.json: the run has visits") {
 		t.Errorf("other visits: error %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "games-000000-000004.parquet")); err != nil {

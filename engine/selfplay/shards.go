@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/runconfig"
 )
 
 // Progress of a run.
@@ -48,7 +49,7 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := keepConfig(c, filepath.Join(dir, configFile)); err != nil {
+	if err := runconfig.Keep(filepath.Join(dir, configFile), c); err != nil {
 		return err
 	}
 	s, err := openShards(dir, c, n)
@@ -72,29 +73,6 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 		return err
 	})
 	return errors.Join(err, s.close())
-}
-
-// keepConfig writes the configuration, or compares it with the one that is there.
-func keepConfig(c Config, path string) error {
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	there, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return renameio.WriteFile(path, append(text, '\n'), 0o644)
-	}
-	if err != nil {
-		return err
-	}
-	var old Config
-	if err := json.Unmarshal(there, &old); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if old.Parallel, old.Batch = c.Parallel, c.Batch; old != c {
-		return fmt.Errorf("%s has games of another configuration: go on with that of %s, or name another directory", filepath.Dir(path), path)
-	}
-	return nil
 }
 
 // shards writes games in the order of their numbers; those that come early wait.

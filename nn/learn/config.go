@@ -18,15 +18,8 @@
 package learn
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
@@ -165,20 +158,3 @@ func (c Config) rate(generation int) float64 { return c.LR / math.Sqrt(float64(m
 
 // seed is that of one thing of one generation.
 func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }
-
-// keep writes the configuration, or compares it with the one that is there.
-func (c Config) keep(path string) error {
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	there, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return renameio.WriteFile(path, text, 0o644)
-	}
-	if err == nil && !bytes.Equal(there, text) {
-		err = fmt.Errorf("%s is of a run with another configuration: go on with that one, or name another folder", path)
-	}
-	return err
-}

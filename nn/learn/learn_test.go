@@ -232,15 +232,15 @@ func TestOpenErrors(t *testing.T) {
 	}
 	run.Close()
 	for want, change := range map[string]func(*learn.Config){
-		"another configuration": func(c *learn.Config) { c.Seed++ },
-		"rules":                 func(c *learn.Config) { c.Rules = "7" },
-		"network":               func(c *learn.Config) { c.Network = "6" },
-		"labels is \"exact\"":   func(c *learn.Config) { c.Labels = "exact" },
-		"passes is 0":           func(c *learn.Config) { c.Passes = 0 },
-		"opponents is 0":        func(c *learn.Config) { c.Opponents = nil },
-		"opponent: agent":       func(c *learn.Config) { c.Opponents = []string{"nobody"} },
-		"elo0 5":                func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
-		"visits is -1":          func(c *learn.Config) { c.Visits = []int{-1} },
+		"config.json: the run has seed": func(c *learn.Config) { c.Seed++ },
+		"rules":                         func(c *learn.Config) { c.Rules = "7" },
+		"network":                       func(c *learn.Config) { c.Network = "6" },
+		"labels is \"exact\"":           func(c *learn.Config) { c.Labels = "exact" },
+		"passes is 0":                   func(c *learn.Config) { c.Passes = 0 },
+		"opponents is 0":                func(c *learn.Config) { c.Opponents = nil },
+		"opponent: agent":               func(c *learn.Config) { c.Opponents = []string{"nobody"} },
+		"elo0 5":                        func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
+		"visits is -1":                  func(c *learn.Config) { c.Visits = []int{-1} },
 	} {
 		c := good
 		change(&c)

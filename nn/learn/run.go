@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/runconfig"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/net"
 )
@@ -58,7 +59,7 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 		return nil, err
 	}
 	if err = filelock.Lock(r.lock, errInUse); err == nil {
-		err = c.keep(r.path("config.json"))
+		err = runconfig.Keep(r.path("config.json"), c)
 	}
 	if err == nil {
 		err = r.readGenerations()

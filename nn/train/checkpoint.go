@@ -8,7 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
+
+	"github.com/evald/evald/engine/runconfig"
 )
 
 // A checkpoint is
@@ -76,8 +77,8 @@ func (t *Trainer) Restore(file []byte) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
 	}
-	if field, was, is := difference(header.Config, t.config); field != "" {
-		return fmt.Errorf("checkpoint: it is of a run with %s %v, and now it is %v: give the same again, or begin another run in another folder", field, was, is)
+	if err := runconfig.Same(header.Config, t.config); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	parts, size := t.state(), 0
 	for _, part := range parts {
@@ -119,15 +120,4 @@ func splitCheckpoint(file []byte) (h checkpointHeader, data []byte, err error) {
 		return h, nil, fmt.Errorf("its header: %w", err)
 	}
 	return h, rest[length:], nil
-}
-
-// difference is the first field in which two configurations differ, by its JSON name; "" if there is none.
-func difference(a, b Config) (field string, was, is any) {
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if was, is := x.Field(i).Interface(), y.Field(i).Interface(); was != is {
-			return x.Type().Field(i).Tag.Get("json"), was, is
-		}
-	}
-	return "", nil, nil
 }

@@ -165,7 +165,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	c := testConfig()
 	c.Seed = 8
-	refused(c, "it is of a run with seed 7, and now it is 8")
+	refused(c, "the run has seed 7, and now it is 8")
 	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), []byte("torn"), 0o644); err != nil {
 		t.Fatal(err)
 	}
