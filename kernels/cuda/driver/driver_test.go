@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	kernels := filepath.Join(dir, "kernels.so")
 	device, err = fake.Install(dir)
-	err = errors.Join(err, fake.Compile(kernels, "testdata/kernels.c", "fake"), fake.UseKernels(kernels))
+	err = errors.Join(err, fake.Compile(kernels, []string{"testdata/kernels.c"}, "fake"), fake.UseKernels(kernels))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,6 +1,6 @@
 //go:build gpu && cgo && linux && amd64
 
-// Package fake is a CUDA driver for tests, made of host memory and host functions; fake.c says what it does. It is a
+// Package fake is a CUDA driver for tests, made of host memory and host functions; src/state.c says what it does. It is a
 // shared library that a test builds and that package driver then finds in place of the real one.
 package fake
 
@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"unsafe"
 )
 
@@ -48,7 +49,11 @@ func Install(folder string) (*Driver, error) {
 	here := filepath.Dir(file)
 	include := filepath.Join(here, "../include")
 	path := filepath.Join(folder, "libcuda_fake.so")
-	if err := Compile(path, filepath.Join(here, "src/fake.c"), here, include); err != nil {
+	sources, err := filepath.Glob(filepath.Join(here, "src/*.c"))
+	if err != nil {
+		return nil, err
+	}
+	if err := Compile(path, sources, here, filepath.Join(here, "src"), include); err != nil {
 		return nil, err
 	}
 	if err := os.Setenv("EVALD_CUDA_DRIVER", path); err != nil {
@@ -63,10 +68,10 @@ func Install(folder string) (*Driver, error) {
 	return &Driver{library}, nil
 }
 
-// Compile makes a shared library of a C source. It finds headers in the folders.
-func Compile(path, source string, folders ...string) error {
-	args := []string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o", path, source}
-	depends := []string{source}
+// Compile makes a shared library of C sources. It finds headers in the folders.
+func Compile(path string, sources []string, folders ...string) error {
+	args := append([]string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o", path}, sources...)
+	depends := slices.Clone(sources)
 	for _, folder := range folders {
 		args = append(args, "-I", folder)
 		headers, _ := filepath.Glob(filepath.Join(folder, "*.h"))

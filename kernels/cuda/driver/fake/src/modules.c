@@ -1,0 +1,126 @@
+/* Modules of PTX, of which the entries' parameters are read, and kernels, which are the host's. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+#define DEFAULT_SHARED 49152
+
+/* The sizes of an entry's parameters, from the parenthesis that opens their list; how many, or -1. */
+static int parameters(const char *p, size_t sizes[MAX_ARGUMENTS]) {
+	const char *end = strchr(p, ')');
+	size_t bytes = 0;
+	int n = 0;
+	while (end && (p = strstr(p, ".param")) && p < end) {
+		size_t size = 0, length;
+		const char *next = p + strcspn(p, ",)");
+		for (const char *q = p; (q = strchr(q + 1, '.')) && q < next;)
+			if (strchr("bsuf", q[1]) && isdigit((unsigned char)q[2])) size = atoi(q + 2) / 8;
+		const char *array = memchr(p, '[', next - p);
+		if (array && sscanf(array, "[%zu]", &length) == 1) size *= length;
+		bytes = place(bytes) + size;
+		if (n == MAX_ARGUMENTS || !size || bytes > ARGUMENT_BYTES) return -1;
+		sizes[n++] = size;
+		p = next;
+	}
+	return end ? n : -1;
+}
+
+/* What follows the name of an entry, or NULL. */
+static const char *entry(const char *ptx, const char *name) {
+	size_t n = strlen(name);
+	for (const char *p = ptx; (p = strstr(p, ".entry"));) {
+		p += strlen(".entry");
+		p += strspn(p, " \t\n");
+		if (!strncmp(p, name, n) && strchr("( \t\n", p[n])) return p + n;
+	}
+	return NULL;
+}
+
+void *host_function(const char *name) {
+	const char *path = getenv("EVALD_FAKE_KERNELS");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	return library ? dlsym(library, name) : NULL;
+}
+
+IN_CONTEXT(cuModuleLoadDataEx, (CUmodule *m, const void *image, unsigned n, CUjit_option *options, void **values), {
+	if (!strstr(image, ".version")) {
+		char *log = NULL;
+		size_t size = 0;
+		for (unsigned i = 0; i < n; i++) {
+			if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = values[i];
+			if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = (size_t)values[i];
+		}
+		if (log) snprintf(log, size, "fake : Missing .version directive\n");
+		REFUSE(CUDA_ERROR_INVALID_PTX)
+	}
+	struct object *o = make(FAKE_MODULE);
+	o->ptx = strdup(image);
+	*m = (CUmodule)o;
+})
+
+IN_CONTEXT(cuModuleUnload, (CUmodule m), {
+	MUST_LIVE(m, FAKE_MODULE)
+	result = drain_all(current);
+	destroy((struct object *)m);
+})
+
+IN_CONTEXT(cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name), {
+	MUST_LIVE(m, FAKE_MODULE)
+	struct object *module = (struct object *)m;
+	const char *list = entry(module->ptx, name);
+	if (!list) REFUSE(CUDA_ERROR_NOT_FOUND)
+	CUfunction made = calloc(1, sizeof *made);
+	made->arguments = parameters(list, made->sizes);
+	made->kernel = (fake_kernel *)host_function(name);
+	if (made->arguments < 0 || !made->kernel) {
+		free(made);
+		REFUSE(CUDA_ERROR_NO_BINARY_FOR_GPU)
+	}
+	made->shared = DEFAULT_SHARED;
+	made->next = module->functions;
+	module->functions = *f = made;
+})
+
+static int known(CUfunction f) {
+	for (struct object *o = objects; o; o = o->next)
+		for (CUfunction g = o->functions; g; g = g->next)
+			if (g == f) return o->context == current;
+	return 0;
+}
+
+IN_CONTEXT(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int value), {
+	if (!known(f)) REFUSE(CUDA_ERROR_INVALID_HANDLE)
+	if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST_SHARED) REFUSE(CUDA_ERROR_INVALID_VALUE)
+	f->shared = value;
+})
+
+IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, CUfunction f, int threads, size_t shared), {
+	if (!known(f)) REFUSE(CUDA_ERROR_INVALID_HANDLE)
+	if (threads < 1 || threads > 1024) REFUSE(CUDA_ERROR_INVALID_VALUE)
+	int by_threads = 2048 / threads, by_shared = (MOST_SHARED + 1024) / (shared + 1024);
+	*blocks = by_threads < by_shared ? by_threads : by_shared;
+})
+
+IN_CONTEXT(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+	unsigned shared, CUstream s, void **arguments, void **extra), {
+	(void)extra;
+	if (!known(f)) REFUSE(CUDA_ERROR_INVALID_HANDLE)
+	MUST_LIVE(s, FAKE_STREAM)
+	unsigned long threads = (unsigned long)bx * by * bz;
+	if (!gx || !gy || !gz || !threads || bx > 1024 || by > 1024 || bz > 64 || threads > 1024 || shared > f->shared)
+		REFUSE(CUDA_ERROR_INVALID_VALUE)
+	struct operation *op = put(s, LAUNCH);
+	op->function = f;
+	op->grid[0] = gx, op->grid[1] = gy, op->grid[2] = gz;
+	op->block[0] = bx, op->block[1] = by, op->block[2] = bz;
+	op->shared = shared;
+	for (size_t i = 0, at = 0; i < (size_t)f->arguments; at += f->sizes[i++]) {
+		at = place(at);
+		memcpy(op->arguments + at, arguments[i], f->sizes[i]);
+	}
+})

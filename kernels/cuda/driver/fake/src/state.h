@@ -1,0 +1,113 @@
+/* What all of the fake driver's files know of: its objects, what stands in its streams, and how a call is made. All of it
+ * is under one mutex, which the functions of the driver hold and the functions below expect to be held. */
+#ifndef EVALD_FAKE_STATE_H
+#define EVALD_FAKE_STATE_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "cuda.h"
+#include "fake.h"
+
+#define MEMORY ((size_t)1 << 30) /* bytes of a device */
+#define MOST_SHARED 232448
+#define MAX_ARGUMENTS 32
+#define ARGUMENT_BYTES 512
+
+struct CUfunc_st {
+	struct CUfunc_st *next;
+	fake_kernel *kernel;
+	int arguments;
+	size_t sizes[MAX_ARGUMENTS];
+	unsigned shared; /* allowed */
+};
+
+/* What stands in a stream. */
+struct operation {
+	struct operation *next;
+	enum { COPY, LAUNCH, RECORD, AFTER } kind;
+	void *to; /* COPY */
+	const void *from;
+	size_t n;
+	CUfunction function; /* LAUNCH */
+	unsigned grid[3], block[3], shared;
+	_Alignas(16) unsigned char arguments[ARGUMENT_BYTES];
+	struct object *other; /* RECORD: the event; AFTER: the stream */
+	unsigned long place;  /* AFTER: that must be done there */
+};
+
+struct object {
+	enum fake_kind kind;
+	struct object *next, *context;
+	unsigned char *bytes; /* MEMORY, HOST: between two guards */
+	size_t size;
+	char *ptx; /* MODULE */
+	CUfunction functions;
+	struct operation *first, *last; /* STREAM */
+	unsigned long queued, done;     /* operations that were ever put there, and that were done */
+	int asked;                      /* whether they are done, and was told not yet */
+	struct object *stream;          /* EVENT: where it was recorded */
+	unsigned long place;
+	double happened; /* in ms; 0: not yet */
+	CUresult lost;   /* CONTEXT: every call's answer */
+};
+
+#pragma GCC visibility push(hidden)
+
+extern pthread_mutex_t mutex;
+extern pthread_cond_t was_reset;
+extern unsigned long resets;
+extern struct object *objects; /* all that live */
+extern size_t used;            /* bytes of FAKE_MEMORY */
+extern long swept, overruns;
+extern _Thread_local struct object *current; /* context */
+
+/* Counts a call, and gives the fault that is due, or CUDA_SUCCESS. */
+CUresult count_call(const char *name);
+CUresult count_call_in_context(const char *name);
+
+/* Whether it is one of that kind that lives. */
+int live(const struct object *o, enum fake_kind kind);
+struct object *make(enum fake_kind kind);
+struct object *make_bytes(enum fake_kind kind, size_t n);
+void destroy(struct object *o);
+
+/* The object of that kind that the n bytes are inside. */
+struct object *inside(enum fake_kind kind, const void *at, size_t n);
+
+/* Puts an operation into a stream; it is all zero but for its kind. */
+struct operation *put(CUstream s, int kind);
+void put_copy(CUstream s, void *to, const void *from, size_t n);
+
+/* Does what stands in a context's streams; what the context then answers. */
+CUresult drain_all(struct object *context);
+
+/* What the library of kernels exports under that name, or NULL. */
+void *host_function(const char *name);
+
+#pragma GCC visibility pop
+
+/* Where an argument begins that follows so many bytes of others. */
+static inline size_t place(size_t bytes) { return (bytes + 7) / 8 * 8; }
+
+/* Every function of the driver is one body under the mutex, with its answer in result. */
+#define ANYWHERE(name, parameters, ...) \
+	CUresult name parameters { \
+		pthread_mutex_lock(&mutex); \
+		CUresult result = count_call(#name); \
+		if (result == CUDA_SUCCESS) do __VA_ARGS__ while (0); \
+		pthread_mutex_unlock(&mutex); \
+		return result; \
+	}
+#define IN_CONTEXT(name, parameters, ...) \
+	CUresult name parameters { \
+		pthread_mutex_lock(&mutex); \
+		CUresult result = count_call_in_context(#name); \
+		if (result == CUDA_SUCCESS) do __VA_ARGS__ while (0); \
+		pthread_mutex_unlock(&mutex); \
+		return result; \
+	}
+#define REFUSE(code) { result = code; break; }
+#define MUST_LIVE(handle, kind) if (!live((struct object *)(handle), kind)) REFUSE(CUDA_ERROR_INVALID_HANDLE)
+
+#endif
