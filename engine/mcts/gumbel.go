@@ -107,7 +107,10 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 			sum += float64(c.prior) * t.mean(c)
 		}
 	}
-	mixed := -float64(n.raw) / rawUnit
+	mixed := 0.0
+	if n.raw != unevaluated {
+		mixed = -float64(n.raw) / rawUnit
+	}
 	if weight > 0 {
 		mixed = (mixed + visits*sum/weight) / (1 + visits)
 	}
@@ -141,12 +144,13 @@ func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 
 // chooseGumbel follows the improved policy: the move that lags most behind its share of the visits.
 func (t *Tree) chooseGumbel(n *node) uint32 {
+	visits, done := survey(t.moves(n))
+	if done {
+		return decided
+	}
+	total := float64(visits)
 	var policy [game.MaxBits]float64
 	t.improved(n, &policy)
-	total := 1.0
-	for i := range uint32(n.count) {
-		total += float64(t.nodes[n.first+i].visits) + float64(t.nodes[n.first+i].pending)
-	}
 	best, most := uint32(0), math.Inf(-1)
 	for i := range uint32(n.count) {
 		c := &t.nodes[n.first+i]

@@ -12,21 +12,28 @@ type Known struct {
 
 // Each hands out what the tree has found of the root and of every position below it with so many visits or more, from 1.
 func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {
-	t.each(rootNode, t.root, uint32(max(1, visits)), f)
+	t.each(rootNode, t.root, uint32(max(1, visits)), map[uint32]bool{}, f)
 }
 
-func (t *Tree) each(at uint32, p game.Position, visits uint32, f func(game.Position, Known)) {
+func (t *Tree) each(at uint32, p game.Position, visits uint32, seen map[uint32]bool, f func(game.Position, Known)) {
 	n := &t.nodes[at]
-	if n.visits < visits || t.board.Result(p) != game.Ongoing {
+	k := Known{Visits: t.had(n), Draw: n.draw}
+	if k.Visits < visits || t.board.Result(p) != game.Ongoing || seen[n.first] {
 		return
 	}
-	k := Known{Visits: n.visits, Value: float32(0 - n.sum/float64(n.visits)), Draw: n.draw}
-	if n.proof != open {
+	switch {
+	case n.proof != open:
 		k.Value, k.Draw, k.Result = float32(0-t.known(n)), n.proof.draw(), n.proof.flip().result()
+	case n.first != 0 && t.shares:
+		k.Value = float32(0 - t.value(n))
+	default:
+		k.Value = float32(0 - t.mean(n))
 	}
+	k.Draw = min(k.Draw, 1-max(k.Value, -k.Value)) // as in WDL
+	seen[n.first] = n.first != 0
 	f(p, k)
 	for i := range uint32(n.count) {
-		t.each(n.first+i, t.board.Play(p, int(t.nodes[n.first+i].action)), visits, f)
+		t.each(n.first+i, t.board.Play(p, int(t.nodes[n.first+i].action)), visits, seen, f)
 	}
 }
 
@@ -51,6 +58,9 @@ func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Positio
 		n.proof = drawn
 	case game.Loss:
 		n.proof = won
+	}
+	if t.link(at, p) {
+		return
 	}
 	var children [game.MaxBits]Known
 	var policy [game.MaxBits]float32

@@ -3,6 +3,7 @@ package mcts
 import (
 	"unsafe"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
@@ -67,6 +68,8 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	if t.step(l.leaf) {
 		if first := t.nodes[l.leaf.path[l.leaf.depth]].first; first != 0 {
 			prefetch.Lines(unsafe.Pointer(&t.nodes[first]))
+		} else {
+			t.prefetchPosition(l.leaf.Position)
 		}
 		return true
 	}
@@ -81,11 +84,19 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 // prefetch loads the tree itself.
 func (t *Tree) prefetch() { prefetch.Lines(unsafe.Pointer(t)) }
 
-// prefetchPath loads what Expand of a leaf changes: the nodes of its path, and where its moves will be.
+// prefetchPosition loads where link looks for a position.
+func (t *Tree) prefetchPosition(p game.Position) {
+	if s := t.positions.slots; len(s) > 0 {
+		prefetch.Line(unsafe.Pointer(&s[p.Hash()&uint64(len(s)-1)]))
+	}
+}
+
+// prefetchPath loads what Expand of a leaf changes: the nodes of its path, and where its moves and its position will be.
 func (t *Tree) prefetchPath(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {
 		prefetch.Line(unsafe.Pointer(&t.nodes[i]))
 	}
+	t.prefetchPosition(leaf.Position)
 	if n := len(t.nodes); n < cap(t.nodes) {
 		prefetch.Lines(unsafe.Pointer(&t.nodes[:n+1][n]))
 	}

@@ -27,6 +27,19 @@ func config(s mcts.Selection) mcts.Config {
 	return c
 }
 
+// searches are the selections, with and without transpositions where they can have them.
+var searches = map[string]mcts.Config{
+	"puct": config(mcts.PUCT), "plain puct": plain(mcts.PUCT), "uct": config(mcts.UCT),
+	"gumbel": config(mcts.Gumbel), "plain gumbel": plain(mcts.Gumbel),
+}
+
+// plain is config without transpositions.
+func plain(s mcts.Selection) mcts.Config {
+	c := config(s)
+	c.Transpositions = false
+	return c
+}
+
 func tree(t testing.TB, b *game.Board, c mcts.Config, p game.Position) *mcts.Tree {
 	t.Helper()
 	tr, err := mcts.New(b, c)
@@ -74,14 +87,13 @@ func TestTactics(t *testing.T) {
 		{"make a double attack", "3343", []int{2, 5}},
 		{"foil a double attack", "334", []int{2, 5}},
 	} {
-		for _, s := range selections {
+		for s, conf := range searches {
 			b, p := position(t, c.moves)
-			conf := config(s)
 			conf.Visits = 2000
 			tr := tree(t, b, conf, p)
 			search(t, evaluator(t, eval.Uniform), tr, 2000)
 			if best := tr.Best() + 1; !slices.Contains(c.want, best) {
-				t.Errorf("%s by %v: column %d, want one of %v\n%+v", c.name, s, best, c.want, tr.Moves(nil))
+				t.Errorf("%s by %s: column %d, want one of %v\n%+v", c.name, s, best, c.want, tr.Moves(nil))
 			}
 		}
 	}
@@ -101,8 +113,7 @@ func trees(t testing.TB, b *game.Board, c mcts.Config, n int) []*mcts.Tree {
 // The same seeds give the same trees, bit for bit, whatever the batch.
 func TestBatchIndependence(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	for _, s := range selections {
-		c := config(s)
+	for s, c := range searches {
 		c.Noise, c.Alpha, c.ForcedPlayouts = 0.25, 0.3, 2
 		var want [][]mcts.Move
 		for _, batch := range []int{1, 3, 16, 1000} {
@@ -118,7 +129,7 @@ func TestBatchIndependence(t *testing.T) {
 				want = got
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%v: batches of %d give other trees:\n%s", s, batch, diff)
+				t.Fatalf("%s: batches of %d give other trees:\n%s", s, batch, diff)
 			}
 		}
 	}
@@ -216,18 +227,18 @@ func TestDrive(t *testing.T) {
 
 // One tree with many leaves under way makes all its visits, and finds what it finds alone.
 func TestVirtualLoss(t *testing.T) {
-	for _, s := range selections {
+	for s, c := range searches {
 		b, p := position(t, "334")
-		tr := tree(t, b, config(s), p)
+		tr := tree(t, b, c, p)
 		stub := evaluator(t, eval.Bitsquares)
 		if err := mcts.Search(t.Context(), stub, []*mcts.Tree{tr}, mcts.Limits{Visits: 3000, Batch: 32}); err != nil {
 			t.Fatal(err)
 		}
 		if best := tr.Best() + 1; best != 2 && best != 5 {
-			t.Errorf("%v: column %d, want 2 or 5", s, best)
+			t.Errorf("%s: column %d, want 2 or 5", s, best)
 		}
 		if tr.Result() == game.Ongoing && tr.Visits() != 3000 {
-			t.Errorf("%v: %d visits, want 3000", s, tr.Visits())
+			t.Errorf("%s: %d visits, want 3000", s, tr.Visits())
 		}
 	}
 }
@@ -406,11 +417,10 @@ func TestConformance(t *testing.T) {
 func BenchmarkVisit(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {
-		for _, s := range selections {
-			b.Run(source.String()+"/"+s.String(), func(b *testing.B) {
+		for name, c := range searches {
+			b.Run(source.String()+"/"+name, func(b *testing.B) {
 				all := make([]*mcts.Tree, 64)
 				for i := range all {
-					c := config(s)
 					c.Seed, c.Visits = uint64(i), 800
 					all[i] = tree(b, board, c, gametest.Position(gametest.Rand(uint64(i)), board, i%12, true))
 				}

@@ -49,8 +49,7 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 // Advance keeps what the visits found, and no more nodes than it may.
 func TestAdvanceKeepsPart(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	for _, s := range selections {
-		c := config(s)
+	for s, c := range searches {
 		c.MaxNodes = 8000
 		tr := tree(t, b, c, game.Position{})
 		search(t, evaluator(t, eval.Bitsquares), tr, 3000)
@@ -58,24 +57,23 @@ func TestAdvanceKeepsPart(t *testing.T) {
 		best := tr.Best()
 		tr.Advance(best)
 		if tr.Nodes() > 1001 || tr.Nodes() < 500 || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
-			t.Errorf("%v: %d nodes, %d visits, value %v; want at most 1001, %d, %v", s, tr.Nodes(), tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
+			t.Errorf("%s: %d nodes, %d visits, value %v; want at most 1001, %d, %v", s, tr.Nodes(), tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
 		}
 		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
 		if tr.Result() == game.Ongoing && tr.Visits() != 5000 {
-			t.Errorf("%v: %d visits after going on to 5000", s, tr.Visits())
+			t.Errorf("%s: %d visits after going on to 5000", s, tr.Visits())
 		}
 	}
 }
 
 func TestMemoryFull(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	for _, s := range selections {
-		c := config(s)
+	for s, c := range searches {
 		c.MaxNodes = 100
 		tr := tree(t, b, c, game.Position{})
 		search(t, evaluator(t, eval.Bitsquares), tr, 5000)
 		if tr.Nodes() > 100 || tr.Visits() != 5000 {
-			t.Errorf("%v: %d nodes, %d visits; want at most 100 and 5000", s, tr.Nodes(), tr.Visits())
+			t.Errorf("%s: %d nodes, %d visits; want at most 100 and 5000", s, tr.Nodes(), tr.Visits())
 		}
 	}
 }

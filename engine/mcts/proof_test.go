@@ -38,7 +38,7 @@ func (m *minimax) result(p game.Position) game.Result {
 
 // A proof is always right, and on small boards there usually is one.
 func TestProofs(t *testing.T) {
-	searches, proofs, draws := 0, 0, 0
+	all, proofs, draws := 0, 0, 0
 	for _, b := range []*game.Board{
 		game.MustBoard(game.Rules{Rows: 3, Columns: 4, InARow: 3, Gravity: true}),
 		game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true}),
@@ -48,11 +48,11 @@ func TestProofs(t *testing.T) {
 		r := gametest.Rand(1)
 		for i := range 60 {
 			p := gametest.Position(r, b, 1+i%b.Cells(), true)
-			for _, s := range selections {
-				tr := tree(t, b, config(s), p)
+			for s, c := range searches {
+				tr := tree(t, b, c, p)
 				search(t, evaluator(t, eval.Uniform), tr, 5000)
 				got, want := tr.Result(), m.result(p)
-				searches++
+				all++
 				if got == game.Ongoing {
 					// Visits go where the values are: a draw that is certain can keep the other moves from being settled.
 					for _, move := range tr.Moves(nil) {
@@ -64,22 +64,22 @@ func TestProofs(t *testing.T) {
 				}
 				proofs++
 				if got != want {
-					t.Fatalf("%v, %v by %v after %d visits: %v, minimax says %v", b.Rules(), p, s, tr.Visits(), got, want)
+					t.Fatalf("%v, %v by %s after %d visits: %v, minimax says %v", b.Rules(), p, s, tr.Visits(), got, want)
 				}
 				if after := m.result(b.Play(p, tr.Best())); after != 4-want {
-					t.Fatalf("%v, %v by %v: a %v, but the move %d leads to %v for the other", b.Rules(), p, s, want, tr.Best(), after)
+					t.Fatalf("%v, %v by %s: a %v, but the move %d leads to %v for the other", b.Rules(), p, s, want, tr.Best(), after)
 				}
 				for _, move := range tr.Moves(nil) {
 					if after := m.result(b.Play(p, move.Action)); move.Result != game.Ongoing && after != 4-move.Result {
-						t.Fatalf("%v, %v by %v: move %+v leads to %v for the other", b.Rules(), p, s, move, after)
+						t.Fatalf("%v, %v by %s: move %+v leads to %v for the other", b.Rules(), p, s, move, after)
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%d of %d searches ended with a proof, %d with one of their best move", proofs, searches, draws)
-	if proofs+draws < searches*3/4 {
-		t.Errorf("%d of %d searches ended with a proof, %d with one of their best move", proofs, searches, draws)
+	t.Logf("%d of %d searches ended with a proof, %d with one of their best move", proofs, all, draws)
+	if proofs+draws < all*3/4 {
+		t.Errorf("%d of %d searches ended with a proof, %d with one of their best move", proofs, all, draws)
 	}
 }
 

@@ -61,11 +61,12 @@ func (t *Tree) Value() float64 {
 // WDL writes the mean probabilities of win, draw and loss for the side to move, or what is proved.
 func (t *Tree) WDL(wdl []float32) {
 	n := &t.nodes[rootNode]
+	value := float32(t.Value())
 	draw := n.draw
 	if n.proof != open {
 		draw = n.proof.draw()
 	}
-	value := float32(t.Value())
+	draw = min(draw, 1-max(value, -value)) // a mean over visits, the value one over moves: where they do not go together, the value holds
 	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
@@ -236,18 +237,25 @@ const keptPart = 8
 func (t *Tree) keep(top uint32) {
 	most := max(t.config.MaxNodes/keptPart, game.MaxBits+1)
 	to := append(t.spare[:0], node{}, t.nodes[top])
+	t.copies = append(t.copies[:0], make([]uint32, len(t.nodes))...)
 	for i := rootNode; i < len(to); i++ {
 		n := &to[i]
 		if n.first == 0 {
 			continue
 		}
-		moves := t.nodes[n.first : n.first+uint32(n.count)]
-		if len(to)+len(moves) > most {
-			n.first, n.count = 0, 0
+		moves := t.moves(n)
+		if twin := t.copies[n.first]; twin != 0 {
+			n.first = to[twin].first
 			continue
 		}
+		if len(to)+len(moves) > most {
+			n.first, n.count, n.raw = 0, 0, int16(rawUnit*t.mean(n))
+			continue
+		}
+		t.copies[n.first] = uint32(i)
 		n.first = uint32(len(to))
 		to = append(to, moves...)
 	}
+	t.positions.keep(func(at uint32) uint32 { return t.copies[t.nodes[at].first] })
 	t.nodes, t.spare = append(t.nodes[:0], to...), to
 }

@@ -10,12 +10,12 @@ import (
 
 // node is a move and the position after it. All of its values are for the side that made the move.
 type node struct {
-	sum     float64 // of the values of its visits
+	sum     float64 // of the values of its visits; where positions are shared visits times Tree.value
 	visits  uint32
 	first   uint32 // its moves are nodes[first : first+count]; 0 while it has none
 	prior   float32
 	draw    float32 // mean probability of a draw over its visits
-	raw     int16   // what the evaluator said of it, -1..1 in units of 1/rawUnit
+	raw     int16   // what was found of it before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
 	pending uint16  // visits under way: each counts as a loss until it is answered
 	count   uint8
 	action  uint8
@@ -57,11 +57,15 @@ type Tree struct {
 	root   game.Position
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
 	spare  []node                    // where Advance copies to
+	copies []uint32                  // and what it has copied
 	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
 	goal   int // how many visits the search under way is to give its root
+
+	shares    bool      // whether the nodes of one position share its moves
+	positions positions // with moves, where they do
 
 	sources uint32 // bit s is set where a source s has answered a leaf
 }
@@ -76,6 +80,9 @@ func New(board *game.Board, c Config) (*Tree, error) {
 	t := &Tree{board: board, pcg: rand.NewPCG(c.Seed, 0), nodes: make([]node, 0, min(c.Reserve, c.MaxNodes)+2)}
 	t.random = rand.New(t.pcg)
 	t.configure(c)
+	if t.shares {
+		t.positions.reserve(min(c.Reserve, c.MaxNodes) / board.Actions())
+	}
 	t.Reset(game.Position{})
 	return t, nil
 }
@@ -83,7 +90,8 @@ func New(board *game.Board, c Config) (*Tree, error) {
 // Reset forgets everything and starts at p, whose game must not be over. The random source starts anew.
 func (t *Tree) Reset(p game.Position) {
 	t.root = p
-	t.nodes = append(t.nodes[:0], node{}, node{})
+	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
+	t.positions.reset()
 	t.sources = 0
 	t.pcg.Seed(t.config.Seed, p.Hash())
 	t.gumbel.reset()
@@ -101,6 +109,7 @@ func (t *Tree) Reconfigure(c Config, p game.Position) error {
 
 func (t *Tree) configure(c Config) {
 	t.config = c
+	t.shares = c.Transpositions && c.Selection != UCT
 	for i, x := 0, 1.0; i < len(t.decay); i++ {
 		t.decay[i] = x
 		x *= c.Discount
@@ -146,12 +155,16 @@ func (t *Tree) begin(leaf *Leaf) {
 // step goes on by one move, if there is one to go on with.
 func (t *Tree) step(leaf *Leaf) (more bool) {
 	at := leaf.path[leaf.depth]
-	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.look(n, leaf) {
+	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.link(at, leaf.Position) && !t.look(n, leaf) {
 		return false
 	}
 	child := t.choose(at, leaf.depth)
-	if child == 0 {
+	switch child {
+	case noneFree:
 		leaf.depth = -1
+		return false
+	case decided:
+		t.prove(leaf.path[:leaf.depth+1])
 		return false
 	}
 	leaf.depth++
@@ -238,7 +251,10 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 		t.nodes[i].pending--
 	}
 	at := path[leaf.depth]
-	if at == rootNode || t.config.Selection != UCT {
+	if n := &t.nodes[at]; n.visits == 0 {
+		n.raw = int16(rawUnit * (wdl[2] - wdl[0]))
+	}
+	if (at == rootNode || t.config.Selection != UCT) && !t.link(at, leaf.Position) {
 		t.grow(at, leaf.Position, leaf.safe, policy, t.config.FlatPriors && t.config.Selection == PUCT && source.Network())
 	}
 	if at == rootNode {
@@ -247,7 +263,6 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	if t.nodes[at].first != 0 {
 		t.prove(path)
 	}
-	t.nodes[at].raw = int16(rawUnit * (wdl[2] - wdl[0]))
 	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
 }
 
@@ -269,7 +284,7 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 	}
 	first, total := uint32(len(t.nodes)), float32(0)
 	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		n := node{action: uint8(t.board.Action(l.First()))}
+		n := node{action: uint8(t.board.Action(l.First())), raw: unevaluated}
 		switch {
 		case safe.And(l.LowBit()).IsZero():
 			n.proof, n.plies = lost, 1
@@ -298,6 +313,9 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 		}
 	}
 	t.nodes[at].first, t.nodes[at].count = first, uint8(count)
+	if t.shares {
+		t.positions.add(p.Hash(), at)
+	}
 }
 
 // prove draws conclusions from the end of a path towards the root, as far as there are any (Winands et al., Monte-Carlo
@@ -329,12 +347,18 @@ func (t *Tree) prove(path []uint32) {
 	}
 }
 
-// backUp counts a visit along a path; value is for the side that moved to its end, draw the probability of a draw.
+// backUp counts a visit along a path; value is for the side that moved to its end, draw the probability of a draw. Where
+// positions are shared, what the nodes above are worth follows from their moves instead.
 func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	for i := len(path) - 1; i >= 0; i-- {
 		n := &t.nodes[path[i]]
 		n.visits++
-		n.sum += value
+		if n.first != 0 && n.proof == open && t.shares {
+			value = t.value(n)
+			n.sum = value * float64(n.visits)
+		} else {
+			n.sum += value
+		}
 		n.draw += (draw - n.draw) / float32(n.visits)
 		value *= -t.config.Discount
 	}
@@ -351,8 +375,14 @@ func (t *Tree) mean(n *node) float64 {
 	return n.sum / float64(n.visits)
 }
 
-// choose is the move that the next visit takes from node at: never one that is certain to lose. 0 where all others are
-// leaves under way.
+// What choose says instead of a move: all that do not lose are leaves under way, or the moves prove the node, which visits
+// by another way to its position have found.
+const (
+	noneFree = 0
+	decided  = math.MaxUint32
+)
+
+// choose is the move that the next visit takes from node at: never one that is certain to lose.
 func (t *Tree) choose(at uint32, depth int) uint32 {
 	n := &t.nodes[at]
 	switch {
@@ -367,9 +397,15 @@ func (t *Tree) choose(at uint32, depth int) uint32 {
 }
 
 func (t *Tree) choosePUCT(n *node, depth int) uint32 {
-	total := float64(n.visits) + float64(n.pending)
-	scale := t.config.C * math.Sqrt(max(total, 1))
-	moves := t.nodes[n.first : n.first+uint32(n.count)]
+	moves := t.moves(n)
+	total := max(n.visits+uint32(n.pending), 1)
+	if t.shares {
+		var done bool
+		if total, done = survey(moves); done {
+			return decided
+		}
+	}
+	scale := t.config.C * math.Sqrt(float64(total))
 	best, most := -1, math.Inf(-1)
 	tried := float32(0)                   // the priors of the moves that have visits
 	untried, likeliest := -1, float32(-1) // of those that have none, which differ by their priors alone
@@ -394,7 +430,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 			q = (c.sum - float64(c.pending)) / visits
 		}
 		if depth == 0 && t.config.ForcedPlayouts > 0 && visits > 0 &&
-			visits*visits < t.config.ForcedPlayouts*float64(c.prior)*total {
+			visits*visits < t.config.ForcedPlayouts*float64(c.prior)*float64(total) {
 			return n.first + uint32(i)
 		}
 		if u := q + scale*float64(c.prior)/(1+visits); u > most {
@@ -404,6 +440,9 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	if untried >= 0 {
 		// The node's own value is its mover's loss.
 		q := -n.sum / float64(max(n.visits, 1))
+		if t.shares && n.visits == 0 {
+			q = -t.value(n)
+		}
 		if depth > 0 {
 			q -= t.config.FPU * math.Sqrt(float64(tried))
 		}

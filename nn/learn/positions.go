@@ -66,7 +66,7 @@ func SensiblePositions(ctx context.Context, b *game.Board, n int, seed uint64) (
 		return nil, err
 	}
 	config := mcts.DefaultConfig()
-	config.Noise, config.Seed = 0.25, seed
+	config.Noise, config.Seed, config.Transpositions = 0.25, seed, false
 	search, err := mcts.NewEvaluator(bitsquares, config, mcts.Limits{Visits: sensibleVisits, Batch: sensibleGames})
 	if err != nil {
 		return nil, err

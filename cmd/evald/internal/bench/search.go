@@ -32,9 +32,12 @@ func Search(ctx context.Context, d time.Duration, progress func(string)) ([]Figu
 			return nil, err
 		}
 		for _, selection := range []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel} {
-			if err := s.oneCore(e, source.String(), selection); err != nil {
+			if err := s.oneCore(e, source.String()+", "+selection.String(), selection, false); err != nil {
 				return nil, err
 			}
+		}
+		if err := s.oneCore(e, source.String()+", puct with transpositions", mcts.PUCT, true); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.manyTrees(); err != nil {
@@ -48,9 +51,9 @@ type searchBench struct {
 }
 
 // forest is n trees at played positions.
-func (s *searchBench) forest(n int, selection mcts.Selection) ([]*mcts.Tree, error) {
+func (s *searchBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
 	c := mcts.DefaultConfig()
-	c.Selection, c.Visits, c.MaxNodes = selection, searchVisits, 1<<16
+	c.Selection, c.Transpositions, c.Visits, c.MaxNodes = selection, transpositions, searchVisits, 1<<16
 	trees := make([]*mcts.Tree, n)
 	for i := range trees {
 		t, err := mcts.New(s.board, c)
@@ -78,14 +81,14 @@ func (s *searchBench) search(e eval.Evaluator, trees []*mcts.Tree, limit, batch 
 }
 
 // oneCore measures visits a second of 64 trees on one core, and the memory that a visit allocates.
-func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Selection) error {
-	trees, err := s.forest(64, selection)
+func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
+	trees, err := s.forest(64, selection, transpositions)
 	if err != nil {
 		return err
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	visits := s.search(e, trees, searchVisits, len(trees))
-	s.measure(Figure{Name: name + ", " + selection.String() + ", 1 core", Unit: "visits"}, visits, func() {
+	s.measure(Figure{Name: name + ", 1 core", Unit: "visits"}, visits, func() {
 		s.search(e, trees, searchVisits, len(trees))
 	})
 	if s.err != nil {
@@ -115,7 +118,7 @@ func (s *searchBench) manyTrees() error {
 	if s.progress != nil {
 		s.progress(f.Name)
 	}
-	trees, err := s.forest(searchTrees, mcts.PUCT)
+	trees, err := s.forest(searchTrees, mcts.PUCT, false)
 	if err != nil {
 		return err
 	}

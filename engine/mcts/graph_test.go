@@ -1,0 +1,263 @@
+package mcts_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// opinion is an evaluation that follows from the position alone, and from nothing about it.
+func opinion(b *game.Board, p game.Position) (wdl, policy []float32) {
+	r := rand.New(rand.NewPCG(p.Hash(), 1))
+	share := func(n int, may func(int) bool) []float32 {
+		x, sum := make([]float32, n), float32(0)
+		for i := range x {
+			if may(i) {
+				x[i] = r.Float32()
+				sum += x[i]
+			}
+		}
+		for i := range x {
+			x[i] /= sum
+		}
+		return x
+	}
+	return share(3, func(int) bool { return true }), share(b.Actions(), func(a int) bool { return b.CanPlay(p, a) })
+}
+
+// graph is the same search as PUCT's, slow and obvious: positions by themselves in a map, with what was found of each
+// move. It knows no wins.
+type graph struct {
+	b     *game.Board
+	c     mcts.Config
+	root  *way
+	known map[game.Position]*place
+}
+
+type place struct {
+	raw  float64 // for the side that moved here
+	ways []*way
+}
+
+// way is a move; its value is for who makes it.
+type way struct {
+	to     game.Position
+	prior  float32
+	visits int
+	value  float64
+}
+
+func newGraph(b *game.Board, c mcts.Config, p game.Position) *graph {
+	return &graph{b, c, &way{to: p}, map[game.Position]*place{}}
+}
+
+// worth is the mean of a position's evaluation and of its moves' values.
+func (g *graph) worth(s *place) float64 {
+	sum, n := s.raw, 1.0
+	for _, w := range s.ways {
+		sum -= g.c.Discount * w.value * float64(w.visits)
+		n += float64(w.visits)
+	}
+	return sum / n
+}
+
+func (g *graph) visit() {
+	path := []*way{g.root}
+	for {
+		w := path[len(path)-1]
+		s := g.known[w.to]
+		if s == nil {
+			break
+		}
+		path = append(path, g.choose(s, w, len(path) == 1))
+	}
+	p := path[len(path)-1].to
+	wdl, policy := opinion(g.b, p)
+	s := &place{raw: float64(int16(math.MaxInt16*(wdl[2]-wdl[0]))) / math.MaxInt16}
+	for a, prior := range policy {
+		if g.b.CanPlay(p, a) {
+			s.ways = append(s.ways, &way{to: g.b.Play(p, a), prior: prior})
+		}
+	}
+	g.known[p] = s
+	for _, w := range slices.Backward(path) {
+		w.visits++
+		w.value = g.worth(g.known[w.to])
+	}
+}
+
+func (g *graph) choose(s *place, from *way, root bool) *way {
+	total, tried := 1, float32(0)
+	for _, w := range s.ways {
+		if total += w.visits; w.visits > 0 {
+			tried += w.prior
+		}
+	}
+	untried := -from.value
+	if from.visits == 0 {
+		untried = -g.worth(s)
+	}
+	if !root {
+		untried -= g.c.FPU * math.Sqrt(float64(tried))
+	}
+	var best *way
+	most := math.Inf(-1)
+	for _, w := range s.ways {
+		q := w.value
+		if w.visits == 0 {
+			q = untried
+		}
+		if u := q + g.c.C*math.Sqrt(float64(total))*float64(w.prior)/float64(1+w.visits); u > most {
+			best, most = w, u
+		}
+	}
+	return best
+}
+
+// below are the positions that ways with visits lead to.
+func (g *graph) below(p game.Position, seen map[game.Position]*place) {
+	s := g.known[p]
+	if s == nil || seen[p] != nil {
+		return
+	}
+	seen[p] = s
+	for _, w := range s.ways {
+		if w.visits > 0 {
+			g.below(w.to, seen)
+		}
+	}
+}
+
+// PUCT is that search, also after a move, where nobody can win for a long time.
+func TestGraph(t *testing.T) {
+	for _, rules := range []game.Rules{{Rows: 6, Columns: 9, InARow: 9, Gravity: true}, {Rows: 3, Columns: 9, InARow: 9}} {
+		b := game.MustBoard(rules)
+		for seed := range uint64(30) {
+			c := config(mcts.PUCT)
+			c.Discount = 1 - 0.01*float64(seed%3)
+			p := gametest.Position(gametest.Rand(seed), b, int(seed%4), true)
+			tr, slow := tree(t, b, c, p), newGraph(b, c, p)
+			for range 3 {
+				compareGraph(t, b, tr, slow, 400)
+				best := tr.Best()
+				tr.Advance(best)
+				for _, w := range slow.known[slow.root.to].ways {
+					if w.to == tr.Root() {
+						slow.root = w
+					}
+				}
+				kept := map[game.Position]*place{}
+				slow.below(slow.root.to, kept)
+				slow.known = kept
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+	}
+}
+
+func compareGraph(t *testing.T, b *game.Board, tr *mcts.Tree, slow *graph, visits int) {
+	t.Helper()
+	var leaf mcts.Leaf
+	for i := range visits {
+		if wants, free := tr.Descend(&leaf); !wants || !free {
+			t.Fatalf("visit %d: wants %t, free %t", i, wants, free)
+		}
+		if slow.known[leaf.Position] != nil {
+			t.Fatalf("visit %d: %v was evaluated before", i, leaf.Position)
+		}
+		wdl, policy := opinion(b, leaf.Position)
+		tr.Expand(&leaf, wdl, policy, eval.Bitsquares)
+		slow.visit()
+		if slow.known[leaf.Position] == nil {
+			t.Fatalf("visit %d: the leaf is %v, want another", i, leaf.Position)
+		}
+	}
+	if tr.Visits() != slow.root.visits || math.Abs(tr.Value()+slow.root.value) > 1e-9 {
+		t.Errorf("%d visits, value %v; want %d, %v", tr.Visits(), tr.Value(), slow.root.visits, -slow.root.value)
+	}
+	for _, m := range tr.Moves(nil) {
+		ways := slow.known[tr.Root()].ways
+		to := b.Play(tr.Root(), m.Action)
+		if w := ways[slices.IndexFunc(ways, func(w *way) bool { return w.to == to })]; m.Visits != w.visits || math.Abs(m.Q-w.value) > 1e-9 {
+			t.Errorf("move %+v, want %d visits, value %v", m, w.visits, w.value)
+		}
+	}
+	want := map[game.Position]*place{}
+	slow.below(tr.Root(), want)
+	shared := 0
+	tr.Each(1, func(p game.Position, k mcts.Known) {
+		s := want[p]
+		if s == nil {
+			t.Fatalf("%v is handed out twice, or was never visited", p)
+		}
+		delete(want, p)
+		visits := 1
+		for _, w := range s.ways {
+			visits += w.visits
+		}
+		if int(k.Visits) != visits || math.Abs(float64(k.Value)+slow.worth(s)) > 1e-6 || k.Draw < 0 || k.Draw > 1-float32(math.Abs(float64(k.Value)))+1e-6 {
+			t.Errorf("%v: %+v, want %d visits, value %v", p, k, visits, -slow.worth(s))
+		}
+		shared++
+	})
+	if len(want) > 0 || shared < 100 {
+		t.Errorf("%d positions are handed out, %d are not", shared, len(want))
+	}
+	wdl := make([]float32, 3)
+	if tr.WDL(wdl); math.Abs(float64(wdl[0]+wdl[1]+wdl[2])-1) > 1e-5 || slices.Min(wdl) < 0 {
+		t.Errorf("the root has the probabilities %v", wdl)
+	}
+}
+
+// With transpositions no position is evaluated twice in one search, whichever moves lead there.
+func TestEvaluatedOnce(t *testing.T) {
+	for s, c := range searches {
+		seen, again := map[game.Position]bool{}, 0
+		e := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
+			for _, p := range batch.Pos {
+				if seen[p] {
+					again++
+				}
+				seen[p] = true
+			}
+		}}
+		b, p := position(t, "44")
+		tr := tree(t, b, c, p)
+		for range 2 {
+			again = 0
+			clear(seen)
+			tr.Reset(p)
+			visitAlone(t, e, tr, 3000)
+			if c.Transpositions && c.Selection != mcts.UCT && again > 0 || s == "plain puct" && again < 100 || len(seen) < 300 {
+				t.Errorf("%s: %d positions were evaluated, %d evaluations more", s, len(seen), again)
+			}
+		}
+	}
+}
+
+// visitAlone makes visits with one leaf under way.
+func visitAlone(t *testing.T, e eval.Evaluator, tr *mcts.Tree, visits int) {
+	t.Helper()
+	var leaf mcts.Leaf
+	batch := eval.NewBatch(tr.Board(), 1)
+	for range visits {
+		if wants, _ := tr.Descend(&leaf); !wants {
+			continue
+		}
+		batch.Pos[0] = leaf.Position
+		if err := e.Evaluate(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		tr.Expand(&leaf, batch.WDL, batch.Policy, batch.Source[0])
+	}
+}
