@@ -13,18 +13,18 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 7 {
-		t.Fatalf("%d figures, want 2 evaluators by 3 selections, and the device", len(figures))
+	if len(figures) != 9 {
+		t.Fatalf("%d figures, want 2 evaluators by 4 searches, and the device", len(figures))
 	}
 	for i, f := range figures {
 		if f.Rate <= 0 {
 			t.Errorf("%s: rate %v", f.Name, f.Rate)
 		}
-		if i < 6 && (f.Allocations == nil || *f.Allocations > 0.001 && !gametest.Race) {
+		if i < 8 && (f.Allocations == nil || *f.Allocations > 0.001 && !gametest.Race) {
 			t.Errorf("%s: %v allocations a visit", f.Name, *f.Allocations)
 		}
 	}
-	if last := figures[6]; last.Ceiling <= 0 || last.Rate > 1.05*last.Ceiling {
+	if last := figures[8]; last.Ceiling <= 0 || last.Rate > 1.05*last.Ceiling {
 		t.Errorf("the device answered %.0f rows a second, and alone %.0f", last.Rate, last.Ceiling)
 	}
 }
