@@ -155,12 +155,11 @@ func (s *positions) add(hash uint64, node uint32) {
 	}
 }
 
-// keep moves the positions to the nodes that moved says, and forgets those that it says 0 of.
-func (s *positions) keep(moved func(uint32) uint32) {
-	old := *s
-	s.slots, s.used = make([]slot, len(old.slots)), 0
-	for _, o := range old.slots {
-		if o.epoch == old.epoch {
+// copy takes over those positions of from whose nodes have another number, which moved says, or 0.
+func (s *positions) copy(from *positions, moved func(uint32) uint32) {
+	s.reset()
+	for i := range from.slots {
+		if o := &from.slots[i]; o.epoch == from.epoch {
 			if at := moved(o.node); at != 0 {
 				s.add(o.hash, at)
 			}

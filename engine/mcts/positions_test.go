@@ -9,7 +9,7 @@ import (
 // The table of positions is a map that forgets all at once.
 func TestPositions(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var s positions
+	var s, other positions
 	for _, reserved := range []int{0, 1, 100} {
 		s.reserve(reserved)
 		for round := range 20 {
@@ -40,12 +40,13 @@ func TestPositions(t *testing.T) {
 				}
 			}
 			check()
-			s.keep(func(node uint32) uint32 {
+			other.copy(&s, func(node uint32) uint32 {
 				if node%3 == 0 {
 					return 0
 				}
 				return node + 7
 			})
+			s, other = other, s
 			for h, node := range want {
 				if want[h] = node + 7; node%3 == 0 {
 					delete(want, h)

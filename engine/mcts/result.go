@@ -256,6 +256,7 @@ func (t *Tree) keep(top uint32) {
 		n.first = uint32(len(to))
 		to = append(to, moves...)
 	}
-	t.positions.keep(func(at uint32) uint32 { return t.copies[t.nodes[at].first] })
+	t.kept.copy(&t.positions, func(at uint32) uint32 { return t.copies[t.nodes[at].first] })
+	t.positions, t.kept = t.kept, t.positions
 	t.nodes, t.spare = append(t.nodes[:0], to...), to
 }

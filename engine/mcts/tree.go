@@ -66,6 +66,7 @@ type Tree struct {
 
 	shares    bool      // whether the nodes of one position share its moves
 	positions positions // with moves, where they do
+	kept      positions // where Advance copies to
 
 	sources uint32 // bit s is set where a source s has answered a leaf
 }
