@@ -43,8 +43,8 @@ type Config struct {
 	FlatPriors bool
 
 	// Transpositions lets all orders of moves that lead to a position share what is found of it. No position is evaluated
-	// twice then, and the same visits know more; but they take a third longer where an evaluation costs next to nothing. PUCT
-	// and Gumbel only.
+	// twice then, and the same visits know more; but they take a quarter longer where an evaluation costs next to nothing.
+	// PUCT and Gumbel only.
 	Transpositions bool
 
 	// Discount multiplies a value for each ply that it is backed up, so that of two wins the sooner is preferred, and
