@@ -1,5 +1,5 @@
 // Package eval is the contract between those who want positions evaluated and those who evaluate them: a Batch of
-// memory that the caller owns, and an Evaluator that fills it. Cache, Batcher, Fallback, Mirrored and Check are
+// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback, Mirrored and Check are
 // evaluators around evaluators.
 package eval
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -29,18 +30,32 @@ const (
 	Uniform
 	Searched // a tree search on one of the others
 	Solved   // the exact solver
+	Rules    // the rules: the next stones decide the game; see Ruled
+	Forced   // the rules, as far as the move goes; the value is an evaluator's, of a position some forced moves on
+
+	sources // how many there are
 )
 
-var sourceNames = [...]string{
+var sourceNames = [sources]string{
 	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search", "solver",
+	"rules", "forced",
 }
 
 func (s Source) String() string {
-	if int(s) < len(sourceNames) {
+	if s.Known() {
 		return sourceNames[s]
 	}
 	return fmt.Sprintf("source %d", s)
 }
+
+// ParseSource is the source that String calls so.
+func ParseSource(name string) (s Source, ok bool) {
+	i := slices.Index(sourceNames[:], name)
+	return Source(max(i, 0)), i >= 0
+}
+
+// Known reports whether s is one of the sources above.
+func (s Source) Known() bool { return s < sources }
 
 // Network reports whether the answer is a network's, now or from a cache.
 func (s Source) Network() bool { return s == GPU || s == CPU || s == Cached }
@@ -138,12 +153,17 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	if result == game.Ongoing {
 		return false
 	}
-	wdl := b.WDLRow(i)
-	clear(wdl)
-	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
+	b.setResult(i, result)
 	clear(b.PolicyRow(i))
 	b.Source[i] = Terminal
 	return true
+}
+
+// setResult writes a certain result into the WDL of row i.
+func (b *Batch) setResult(i int, result game.Result) {
+	wdl := b.WDLRow(i)
+	clear(wdl)
+	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
 }
 
 // Finite reports the first row with an answer that is not a finite number, or ok.

@@ -118,22 +118,13 @@ func (w *Writer) Abort() {
 	_ = w.file.Cleanup() // what is dropped cannot fail in a way that matters
 }
 
-// sources are the names of column source.
-var sources = func() map[string]eval.Source {
-	names := map[string]eval.Source{}
-	for s := eval.None; s <= eval.Solved; s++ {
-		names[s.String()] = s
-	}
-	return names
-}()
-
 // read turns a row into r, whose memory it reuses, and checks it.
 func (w *row) read(r *Record, boards *boards) error {
 	rules, err := boards.parse(w.Rules)
 	if err != nil {
 		return &ColumnError{"rules", w.Rules, err.Error()}
 	}
-	source, ok := sources[w.Source]
+	source, ok := eval.ParseSource(w.Source)
 	if !ok {
 		return &ColumnError{"source", w.Source, "which is unknown"}
 	}

@@ -101,7 +101,7 @@ func (r *Record) check(boards *boards) error {
 		return &ColumnError{"z", r.Z, "must be 1, 0 or -1"}
 	case r.Ply != r.Position.Plies():
 		return &ColumnError{"ply", r.Ply, fmt.Sprintf("but %d stones are on the board", r.Position.Plies())}
-	case r.Source > eval.Solved:
+	case !r.Source.Known():
 		return &ColumnError{"source", r.Source.String(), "which is unknown"}
 	case len(r.Network) > maxNetwork || !utf8.ValidString(r.Network):
 		return &ColumnError{"network", r.Network, fmt.Sprintf("must be UTF-8 of at most %d bytes", maxNetwork)}

@@ -116,14 +116,8 @@ func sources(to []eval.Source, raw []byte) error {
 			return fmt.Errorf("evaluate: source: %d rows came, want %d", i, len(to))
 		}
 		n := binary.LittleEndian.Uint32(raw)
-		name := string(raw[4 : 4+n])
+		to[i], _ = eval.ParseSource(string(raw[4 : 4+n])) // None for a newer service's
 		raw = raw[4+n:]
-		to[i] = eval.None
-		for s := eval.None; s <= eval.Solved; s++ {
-			if s.String() == name {
-				to[i] = s
-			}
-		}
 	}
 	return nil
 }

@@ -1,0 +1,114 @@
+// Package sample draws positions as they come up in three kinds of play, for measuring evaluators and to begin games of
+// self-play with. What an evaluator is right in depends on where its positions come from.
+package sample
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// Kind is a kind of play.
+type Kind string
+
+// The kinds of play.
+const (
+	Random    Kind = "random"    // every legal move is as likely as the others
+	Plausible Kind = "plausible" // each move is drawn by the visits of a small search with the bitsquares heuristic
+	Openings  Kind = "openings"  // the first moves alone, each of either kind with equal chance
+)
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{Random, Plausible, Openings} }
+
+// Plies are the least and the most stones of the positions that Draw gives: on 7x6 from 6 to 35, of openings 4 to 12.
+func (k Kind) Plies(b *game.Board) (from, to int) {
+	if k == Openings {
+		return b.Cells() / 10, b.Cells() * 2 / 7
+	}
+	return b.Cells() / 7, b.Cells() * 5 / 6
+}
+
+// The small search of plausible play. Dirichlet noise makes it try moves that it thinks little of.
+const (
+	visits = 32
+	noise  = 0.25
+)
+
+// Player plays games of each kind on one board. It is safe for concurrent use.
+type Player struct {
+	board  *game.Board
+	search eval.Evaluator
+}
+
+// NewPlayer prepares for a board. The noise of plausible play in a position depends on the seed.
+func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
+	bitsquares, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return nil, err
+	}
+	c := mcts.DefaultConfig()
+	c.Noise, c.Seed, c.Transpositions, c.MaxNodes = noise, seed, false, max(1<<10, (visits+1)*(b.Actions()+1))
+	search, err := mcts.NewEvaluator(bitsquares, c, mcts.Limits{Visits: visits, Batch: 1})
+	return &Player{b, search}, err
+}
+
+// Game plays so many moves from the empty board, fewer where the game ends before. ctx can end it early, with its error.
+func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (moves []int, at game.Position, err error) {
+	batch := eval.NewBatch(p.board, 1)
+	for len(moves) < plies && p.board.Result(at) == game.Ongoing {
+		a := 0
+		if k == Random || k == Openings && r.IntN(2) == 0 {
+			legal := p.board.Legal(at)
+			a = p.board.Action(legal.Nth(r.IntN(legal.OnesCount())).First())
+		} else {
+			batch.Pos[0] = at
+			if err := p.search.Evaluate(ctx, batch); err != nil {
+				return nil, at, fmt.Errorf("plausible play: %w", err)
+			}
+			a = eval.Draw(batch.Policy, r.Float64())
+		}
+		moves, at = append(moves, a), p.board.Play(at, a)
+	}
+	return moves, at, nil
+}
+
+// Draw gives n positions of a kind whose game is not over, as the moves that lead there, one of each game, at each number
+// of plies about as many. They are distinct, also up to mirror images, and follow from the seed. There are fewer than n
+// where a small board has no more.
+func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64) ([][]int, error) {
+	player, err := NewPlayer(b, seed)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
+	seen := map[game.Position]bool{}
+	from, to := k.Plies(b)
+	var all [][]int
+	const enough = 3000 // games in a row that bring nothing new
+	for misses := 0; len(all) < n && misses < enough; misses++ {
+		// A game that ends too soon is played anew, or there would be few positions with many stones.
+		plies := from + r.IntN(to-from+1)
+		for tries := 0; tries < enough; tries++ {
+			moves, at, err := player.Game(ctx, k, plies, r)
+			if err != nil {
+				return nil, err
+			}
+			if len(moves) < plies || b.Result(at) != game.Ongoing {
+				continue
+			}
+			if key, _ := b.Canonical(at); !seen[key] {
+				seen[key] = true
+				all = append(all, moves)
+				misses = 0
+			}
+			break
+		}
+	}
+	return all, nil
+}
