@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -27,7 +28,8 @@ type selfplayFlags struct {
 	Noise            float64 `default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
 	Alpha            float64 `default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
-	OpeningPlies     int     `default:"${openingPlies}" help:"Games begin with 0 to so many random moves."`
+	Openings         string  `enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
+	OpeningPlies     int     `default:"${openingPlies}" help:"Games begin with 0 to so many moves of that play."`
 	Temperature      float64 `default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
 	TemperaturePlies int     `default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
 	Resign           float64 `default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
@@ -52,6 +54,9 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 	c.Network, c.Rules, c.Seed, c.Selection = network, f.Rules, f.Seed, f.Selection
 	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
 	c.Noise, c.Alpha, c.Discount, c.Resign = f.Noise, f.Alpha, f.Discount, f.Resign
+	if f.Openings != string(sample.Random) {
+		c.Openings = f.Openings
+	}
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
 	c.Parallel, c.Batch = f.Parallel, f.Batch
 	return c

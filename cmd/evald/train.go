@@ -114,7 +114,7 @@ func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	return train.WithRule(records.Source, b, c.Seed), records, nil
+	return train.WithRules(records.Source, b, c.Seed), records, nil
 }
 
 func (c *trainCmd) initial() (*net.Network, error) {

@@ -60,3 +60,14 @@ func (r Result) Flip() Result {
 	}
 	return r
 }
+
+// Value is 1 for a win, -1 for a loss, else 0.
+func (r Result) Value() float32 {
+	switch r {
+	case Win:
+		return 1
+	case Loss:
+		return -1
+	}
+	return 0
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/sample"
 )
 
 // Game is one game.
@@ -24,7 +25,7 @@ type Game struct {
 // Ply is a position of a game and what the search found there. Values are those of the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; nil of a fast one
+	Visits   []uint32 // of a full search, by action; 1 for each of the best moves where the rules decide; nil of a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
@@ -55,9 +56,13 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 	if err != nil {
 		return err
 	}
+	player, err := sample.NewPlayer(board, c.Seed)
+	if err != nil {
+		return err
+	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Config: c, ctx: inner, board: board, seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
+	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
 	trees := make([]*mcts.Tree, max(0, min(c.Parallel, n)))
 	for i := range trees {
 		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
@@ -77,6 +82,8 @@ type run struct {
 	Config
 	ctx    context.Context // looked at between games: where the rules answer everything nobody else looks
 	board  *game.Board
+	player *sample.Player       // of openings
+	kinds  []sample.Kind        // of openings
 	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
 	cancel context.CancelFunc
 
@@ -141,44 +148,44 @@ func (r *run) begin(s *seat) bool {
 	s.Game = &Game{Number: n}
 	s.random = rand.New(rand.NewPCG(r.Seed, uint64(n)))
 	s.seed = s.random.Uint64()
-	s.position = r.opening(s.random)
-	return true
+	var err error
+	if s.position, err = r.opening(s.random); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fail(fmt.Errorf("selfplay: game %d: opening: %w", n, err))
+	}
+	return err == nil
 }
 
-// openingTries is how often a random opening that ends in a decided position is drawn anew.
+// openingTries is how often an opening that ends in a decided position is drawn anew.
 const openingTries = 100
 
-// opening is a position after random moves, from which nobody wins at once.
-func (r *run) opening(random *rand.Rand) game.Position {
-	plies := random.IntN(r.OpeningPlies + 1)
+// opening is a position after some moves of a kind of play, from which nobody wins at once.
+func (r *run) opening(random *rand.Rand) (game.Position, error) {
+	kind, most := r.kinds[0], r.OpeningPlies
+	if len(r.kinds) > 1 {
+		kind = r.kinds[random.IntN(len(r.kinds))]
+	}
+	if kind == sample.Openings {
+		_, to := kind.Plies(r.board)
+		most = min(most, to)
+	}
+	plies := random.IntN(most + 1)
 	for range openingTries {
-		var p game.Position
-		for range plies {
-			legal := r.board.Legal(p)
-			if legal.IsZero() {
-				break
-			}
-			if p = r.board.PlayCell(p, legal.Nth(random.IntN(legal.OnesCount()))); r.board.Result(p) != game.Ongoing {
-				break
-			}
+		_, p, err := r.player.Game(r.ctx, kind, plies, random)
+		if err != nil {
+			return p, err
 		}
 		if r.board.Result(p) == game.Ongoing && r.board.Wins(p).IsZero() {
-			return p
+			return p, nil
 		}
 	}
-	return game.Position{}
+	return game.Position{}, nil
 }
 
 // move keeps what the search found, makes a move, and reports whether the game is over.
 func (r *run) move(s *seat, t *mcts.Tree) (over bool) {
-	ply := Ply{Position: s.position, Q: float32(t.Value()), Source: r.source(t)}
-	if s.full {
-		t.Policy(s.policy, 1)
-		ply.Visits = make([]uint32, len(s.policy))
-		for a, p := range s.policy {
-			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
-		}
-	}
+	ply := r.ply(s, t)
 	s.Plies = append(s.Plies, ply)
 	if s.full && r.Resign > 0 && float64(ply.Q) < -r.Resign {
 		s.Last, s.Result = s.position, outcome(-1, s.position)
@@ -193,6 +200,28 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool) {
 	}
 	s.Last = s.position
 	return true
+}
+
+// ply is what is to be learned of the position. Where the rules decide it, that is their result, whatever it is discounted by
+// in the search, and all moves that lead to it, of which the search takes one.
+func (r *run) ply(s *seat, t *mcts.Tree) Ply {
+	ply := Ply{Position: s.position, Q: float32(t.Value()), Source: r.source(t)}
+	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
+		ply.Q, ply.Source = o.Result.Value(), eval.Rules
+		ply.Visits = make([]uint32, len(s.policy))
+		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
+			ply.Visits[r.board.Action(m.First())] = 1
+		}
+		return ply
+	}
+	if s.full {
+		t.Policy(s.policy, 1)
+		ply.Visits = make([]uint32, len(s.policy))
+		for a, p := range s.policy {
+			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
+		}
+	}
+	return ply
 }
 
 // outcome turns a result for the side to move at p into one for the first player, and back.
@@ -231,8 +260,15 @@ func (r *run) finish(g *Game) bool {
 		return false
 	}
 	if err := r.done(g); err != nil {
-		r.failed = fmt.Errorf("selfplay: game %d: %w", g.Number, err)
-		r.cancel()
+		r.fail(fmt.Errorf("selfplay: game %d: %w", g.Number, err))
 	}
 	return r.failed == nil
+}
+
+// fail ends the play; mu is held.
+func (r *run) fail(err error) {
+	if r.failed == nil {
+		r.failed = err
+	}
+	r.cancel()
 }

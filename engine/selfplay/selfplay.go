@@ -6,9 +6,11 @@ package selfplay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/sample"
 )
 
 // Config of a run. What is not said to be left out belongs to what determines the games.
@@ -30,8 +32,11 @@ type Config struct {
 	C         float64 `json:"c"`         // exploration constant of puct
 	Discount  float64 `json:"discount"`  // of a value, for each ply that it is backed up: wins soon, losses late
 
-	// Games begin with 0 to OpeningPlies random moves, each number as likely as the others, and then choose moves by
-	// visits^(1/Temperature) for TemperaturePlies plies, later the best ones.
+	// Games begin with 0 to OpeningPlies moves of a kind of play, each number as likely as the others, and then choose moves
+	// by visits^(1/Temperature) for TemperaturePlies plies, later the best ones. The kind is one of package sample, Mixed,
+	// which takes each for a third of the games, or "", which is sample.Random. Openings have at most the plies of
+	// sample.Kind.Plies.
+	Openings         string  `json:"openings,omitempty"`
 	OpeningPlies     int     `json:"opening_plies"`
 	Temperature      float64 `json:"temperature"`
 	TemperaturePlies int     `json:"temperature_plies"`
@@ -42,6 +47,20 @@ type Config struct {
 	// These two are how the work is done; games do not depend on them.
 	Parallel int `json:"-"` // games at once
 	Batch    int `json:"-"` // leaves that are evaluated together
+}
+
+// Mixed is the value of Config.Openings for all kinds of play.
+const Mixed = "mixed"
+
+// kinds are those of the games' beginnings.
+func (c Config) kinds() []sample.Kind {
+	switch c.Openings {
+	case "":
+		return []sample.Kind{sample.Random}
+	case Mixed:
+		return sample.Kinds()
+	}
+	return []sample.Kind{sample.Kind(c.Openings)}
 }
 
 // DefaultConfig of 7x6x4.
@@ -59,6 +78,11 @@ func (c Config) Validate() error {
 	}
 	if c.Selection != "puct" && c.Selection != "gumbel" {
 		return fmt.Errorf("selfplay: selection is %q, want puct or gumbel", c.Selection)
+	}
+	for _, kind := range c.kinds() {
+		if !slices.Contains(sample.Kinds(), kind) {
+			return fmt.Errorf("selfplay: openings is %q, want one of %v or %s", c.Openings, sample.Kinds(), Mixed)
+		}
 	}
 	for _, f := range []struct {
 		name            string

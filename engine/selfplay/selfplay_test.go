@@ -120,11 +120,81 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// Where the rules decide, records have their result and all the moves that lead to it, whatever the search preferred.
+func TestRulesDecide(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	c := config()
+	c.Openings, c.OpeningPlies = selfplay.Mixed, 30
+	decided, several := 0, 0
+	err := selfplay.Play(t.Context(), bitsquares(t), c, 0, 150, nil, func(g *selfplay.Game) error {
+		for _, p := range g.Plies {
+			o := b.Outlook(p.Position)
+			if (o.Result != game.Ongoing) != (p.Source == eval.Rules) {
+				t.Errorf("game %d: %v, and the source is %v", g.Number, o.Result, p.Source)
+			}
+			if o.Result == game.Ongoing {
+				continue
+			}
+			decided++
+			result := map[game.Result]int8{game.Win: 1, game.Draw: 0, game.Loss: -1}[o.Result]
+			if p.Q != float32(result) || g.Result*(3-2*int8(p.Position.Mover())) != result {
+				t.Errorf("game %d: decided as %v, value %v, the game's result %d for player 1", g.Number, o.Result, p.Q, g.Result)
+			}
+			moves := 0
+			for a, v := range p.Visits {
+				moves += int(v)
+				if want := !b.Cell(p.Position, a).And(o.Moves).IsZero(); want != (v == 1) {
+					t.Errorf("game %d: visits %v, the moves are %v", g.Number, p.Visits, o.Moves)
+				}
+			}
+			if moves > 1 {
+				several++
+			}
+		}
+		return nil
+	})
+	if err != nil || decided < 100 || several < 20 {
+		t.Errorf("%d positions decided, %d of them with several moves, error %v", decided, several, err)
+	}
+}
+
+// Games begin with the play that was asked for: openings are short, and in random play more is left hanging.
+func TestOpenings(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	c := config()
+	c.OpeningPlies, c.Visits, c.FastVisits = 30, 2, 2
+	plies, decided := map[string]int{}, map[string]int{}
+	const games = 300
+	for _, kind := range []string{"", "random", "plausible", "openings", "mixed"} {
+		c.Openings = kind
+		err := selfplay.Play(t.Context(), bitsquares(t), c, 0, games, nil, func(g *selfplay.Game) error {
+			first := g.Plies[0].Position
+			plies[kind] = max(plies[kind], first.Plies())
+			if b.Outlook(first).Plies > 0 {
+				decided[kind]++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plies[""] != plies["random"] || decided[""] != decided["random"] {
+		t.Errorf("no kind gives %v and %v, random play %v and %v", plies[""], decided[""], plies["random"], decided["random"])
+	}
+	if plies["random"] < 29 || plies["plausible"] < 29 || plies["mixed"] < 29 || plies["openings"] != 12 {
+		t.Errorf("most plies by kind: %v", plies)
+	}
+	if !(decided["openings"] < decided["mixed"] && decided["mixed"] < decided["random"]) {
+		t.Errorf("first positions with a forced move, of %d: %v", games, decided)
+	}
+}
+
 // The same run gives the same files, however many games are played at once, and however often it is interrupted.
 func TestRepeatable(t *testing.T) {
 	for _, selection := range []string{"puct", "gumbel"} {
 		c := config()
-		c.Selection = selection
+		c.Selection, c.Openings = selection, map[string]string{"puct": "", "gumbel": selfplay.Mixed}[selection]
 		const games = 40
 		dir := t.TempDir()
 		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
@@ -278,6 +348,7 @@ func TestValidate(t *testing.T) {
 		`selection is "uct"`:    func(c *selfplay.Config) { c.Selection = "uct" },
 		"visits is 1, want 2":   func(c *selfplay.Config) { c.Visits = 1 },
 		"full share is 2":       func(c *selfplay.Config) { c.FullShare = 2 },
+		`openings is "early"`:   func(c *selfplay.Config) { c.Openings = "early" },
 		"parallel is 0, want 1": func(c *selfplay.Config) { c.Parallel = 0 },
 	} {
 		c := config()

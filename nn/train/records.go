@@ -31,6 +31,7 @@ type Records struct {
 	reader  rows
 	board   *game.Board
 	options RecordOptions
+	ends    foretold // where QShare is not 0
 
 	pass     int       // of chunks
 	chunks   []int     // in the order of the pass
@@ -41,15 +42,13 @@ type Records struct {
 
 // RecordOptions say what is learned from records.
 //
-// The policy's target is the shares of visits. That of win, draw and loss is a mixture of the game's outcome z and the
-// value q of the search's root, which for s = QShare is
+// The policy's target is the shares of visits. That of win, draw and loss is a mixture of the game's outcome z and of what
+// the value q of the search's root foretells, which for s = QShare is
 //
-//	(1-s) * (1, 0, 0 where z = 1; 0, 1, 0 where z = 0; 0, 0, 1 where z = -1)  +  s * (max(q, 0), 1-|q|, max(-q, 0))
+//	(1-s) * (1, 0, 0 where z = 1; 0, 1, 0 where z = 0; 0, 0, 1 where z = -1)  +  s * foretold(q)
 //
 // The outcome has no bias, but the noise of one game with all its blunders; the search's value has less noise, and the
-// errors of the network that searched. A record has only win less loss of the search. Of all triples with that value,
-// this one has the fewest decisive games: it is right where the search is certain of a win, a draw or a loss, and has too
-// many draws where either side may win. Win less loss, by which a search chooses moves, is (1-s)*z + s*q all the same.
+// errors of the network that searched. See foretold for how one number becomes three.
 type RecordOptions struct {
 	Seed       uint64  // of the order
 	Heuristics bool    // learn also from records that a heuristic answered, and not a network, a search or a solver
@@ -84,7 +83,14 @@ func newRecords(b *game.Board, o RecordOptions, reader rows, paths []string) (*R
 		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
 	}
 	r := &Records{reader: reader, board: b, options: o, pass: -1}
-	if _, err := r.example(0, 0); err != nil { // what is wrong with the first is said now
+	var err error
+	if o.QShare > 0 {
+		err = r.calibrate()
+	}
+	if err == nil {
+		_, err = r.example(0, 0) // what is wrong with the first is said now
+	}
+	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
 	return r, nil
@@ -177,9 +183,12 @@ func (r *Records) convert(rec *record.Record) Example {
 	if !r.options.Heuristics && !learnable(rec.Source) {
 		e.Weight = 0
 	}
-	s, q := float32(r.options.QShare), rec.Q
-	e.WDL = [3]float32{s * max(q, 0), s * (1 - max(q, -q)), s * max(-q, 0)}
-	e.WDL[1-rec.Z] += 1 - s
+	if s := float32(r.options.QShare); s > 0 {
+		for k, p := range r.ends.wdl(rec.Q) {
+			e.WDL[k] = s * p
+		}
+	}
+	e.WDL[1-rec.Z] += 1 - float32(r.options.QShare)
 	total := 0.0
 	for _, v := range rec.Visits {
 		total += float64(v)
@@ -195,18 +204,17 @@ func (r *Records) convert(rec *record.Record) Example {
 
 // learnable reports whether what this source said is worth learning without asking.
 func learnable(s eval.Source) bool {
-	return s.Network() || s == eval.Terminal || s == eval.Searched || s == eval.Solved
+	return s.Network() || s == eval.Terminal || s == eval.Rules || s == eval.Searched || s == eval.Solved
 }
 
-// WithRule is a source of which an eighth of each batch, the last examples, are RulePositions: records of play hardly
-// ever show a finished game. Of those that are not finished only the gameover head learns.
-func WithRule(s Source, b *game.Board, seed uint64) Source {
-	rule := RulePositions(b, seed)
+// WithRules is a source of which an eighth of each batch, the last examples, are of the rules: records of play hardly ever
+// show a finished game, nor one that the next stone wins. Half of them are RulePositions, of which those that are not
+// finished teach the gameover head alone, and half DecidedPositions.
+func WithRules(s Source, b *game.Board, seed uint64) Source {
+	rule, decided := RulePositions(b, seed), DecidedPositions(b, seed)
 	return func(step int, dst []Example) error {
-		share := len(dst) / 8
-		if err := s(step, dst[:len(dst)-share]); err != nil {
-			return err
-		}
-		return rule(step, dst[len(dst)-share:])
+		share := len(dst) / 16
+		records, rules := len(dst)-2*share, len(dst)-share
+		return errors.Join(s(step, dst[:records]), rule(step, dst[records:rules]), decided(step, dst[rules:]))
 	}
 }

@@ -102,7 +102,7 @@ func TestRecordsConvert(t *testing.T) {
 		t.Error(d)
 	}
 	for source, learned := range map[eval.Source]bool{
-		eval.CPU: true, eval.Cached: true, eval.Terminal: true, eval.Searched: true, eval.Solved: true, eval.None: false, eval.Rollout: false,
+		eval.CPU: true, eval.Cached: true, eval.Terminal: true, eval.Searched: true, eval.Solved: true, eval.Rules: true, eval.Forced: false, eval.None: false, eval.Rollout: false,
 	} {
 		if learnable(source) != learned {
 			t.Errorf("records of source %v are learned from: %t, want %t", source, !learned, learned)
@@ -199,7 +199,7 @@ func TestQShare(t *testing.T) {
 		{0.25, -1, 0.5, [3]float32{0.125, 0.125, 0.75}},
 		{0.75, -1, -0.5, [3]float32{0, 0.375, 0.625}},
 	} {
-		r := &Records{options: RecordOptions{QShare: c.share}}
+		r := &Records{options: RecordOptions{QShare: c.share}, ends: rates([foretoldSteps + 1][3]float64{})}
 		e := r.convert(&record.Record{Q: c.q, Z: c.z, Source: eval.Searched, Weight: 1})
 		if e.WDL != c.want {
 			t.Errorf("share %v, outcome %d, value %v: target %v, want %v", c.share, c.z, c.q, e.WDL, c.want)
@@ -213,6 +213,51 @@ func TestQShare(t *testing.T) {
 		c.QShare = share
 		if _, _, err := c.Validate(); err == nil || !strings.Contains(err.Error(), "q share is") {
 			t.Errorf("share %v in the configuration: error %v", share, err)
+		}
+	}
+}
+
+// What a value foretells is how the records' games with such a value ended, for either side.
+func TestForetold(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	path := filepath.Join(t.TempDir(), "r.parquet")
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	// Of the games with |q| = 0.5 the side ahead wins 7 of 10, draws 2 and loses 1; those with q = 0 are drawn or not alike.
+	for i := range 40_000 {
+		rec := record.Record{Rules: b.Rules(), Q: 0.5, Z: []int8{1, 1, 1, 1, 1, 1, 1, 0, 0, -1}[i%10], Source: eval.CPU, Weight: 1, Visits: []uint32{1, 0, 0, 0, 0, 0, 0}}
+		switch i / 10 % 4 {
+		case 1:
+			rec.Q, rec.Z = -rec.Q, -rec.Z
+		case 2:
+			rec.Q, rec.Z = 0, int8(i%2)
+		case 3: // counts for nothing
+			rec.Source, rec.Z = eval.Bitsquares, -1
+		}
+		if err := w.Write(&rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRecords(b, RecordOptions{QShare: 1}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for q, want := range map[float32][3]float32{
+		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // 1 was never seen
+		0.5125: {0.6125, 0.3375, 0.05}, // halfway to 0.525, which was never seen
+	} {
+		for k, p := range r.ends.wdl(q) {
+			if math.Abs(float64(p-want[k])) > 0.001 {
+				t.Errorf("q = %v foretells %v, want %v", q, r.ends.wdl(q), want)
+				break
+			}
 		}
 	}
 }
@@ -251,7 +296,7 @@ func TestRecordsRefuses(t *testing.T) {
 	if ignored, of := r.Ignored(); ignored != 0 || of != 10 {
 		t.Errorf("%d of %d examples are ignored, want 0 of 10", ignored, of)
 	}
-	if err := WithRule(r.Source, b, 1)(0, make([]Example, 16)); err != nil {
+	if err := WithRules(r.Source, b, 1)(0, make([]Example, 16)); err != nil {
 		t.Error(err)
 	}
 }

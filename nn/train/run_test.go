@@ -107,7 +107,7 @@ func killedSource(t *testing.T, scores string) Source {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	return WithRule(r.Source, b, 7)
+	return WithRules(r.Source, b, 7)
 }
 
 // A run is killed in its 17th step, when the checkpoint is one of the 16th and the metrics' last line is torn.

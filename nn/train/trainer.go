@@ -136,6 +136,7 @@ const (
 	forMeasuring
 	forShuffling
 	forShare
+	forDeciding
 )
 
 // randomOf is the random numbers of one use at one step.

@@ -389,10 +389,68 @@ func TestPositionRates(t *testing.T) {
 	}
 }
 
+// Decided positions have the targets that trying every move gives.
+func TestDecidedPositions(t *testing.T) {
+	for _, b := range gametest.Boards() {
+		dst := make([]Example, 400)
+		if err := DecidedPositions(b, 2)(0, dst); err != nil {
+			t.Fatal(err)
+		}
+		if err := NewBatch(b, len(dst)).Fill(dst); err != nil {
+			t.Errorf("%v: %v", b.Rules(), err)
+		}
+		won, lost, forced := 0, 0, 0
+		for i, e := range dst {
+			if b.Result(e.Position) != game.Ongoing || e.Policy == nil && e.WDL == [3]float32{} {
+				continue // in place of what the board cannot give
+			}
+			wins, threats := map[int]bool{}, 0 // moves that win, and that leave the other side none that does
+			safe := -1
+			for a := range b.Actions() {
+				if !b.CanPlay(e.Position, a) {
+					continue
+				}
+				after := b.Play(e.Position, a)
+				if b.Result(after) == game.Loss {
+					wins[a] = true
+				}
+				if b.Wins(after).IsZero() {
+					safe, threats = a, threats+1
+				}
+			}
+			switch {
+			case len(wins) > 0:
+				won++
+				for a, p := range e.Policy {
+					if want := float32(0); !wins[a] && p != want || wins[a] && p != 1/float32(len(wins)) {
+						t.Fatalf("%v: example %d: policy %v, want that of %v", b.Rules(), i, e.Policy, wins)
+					}
+				}
+				if e.WDL != [3]float32{1, 0, 0} {
+					t.Fatalf("%v: example %d is won, its target %v", b.Rules(), i, e.WDL)
+				}
+			case threats == 0:
+				lost++
+				if e.WDL != [3]float32{0, 0, 1} || e.Policy != nil {
+					t.Fatalf("%v: example %d is lost, its targets %v and %v", b.Rules(), i, e.WDL, e.Policy)
+				}
+			case threats == 1:
+				forced++
+				if e.Policy[safe] != 1 {
+					t.Fatalf("%v: example %d: policy %v, want move %d", b.Rules(), i, e.Policy, safe)
+				}
+			}
+		}
+		if b.Rules() == game.Connect4 && (won < 180 || lost < 90 || forced < 90) {
+			t.Errorf("%d won, %d lost, %d forced of %d", won, lost, forced, len(dst))
+		}
+	}
+}
+
 // The source of a step does not depend on the steps before it.
 func TestSourcesByStep(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	for _, s := range []Source{NaturalPositions(b, 3), RulePositions(b, 3)} {
+	for _, s := range []Source{NaturalPositions(b, 3), RulePositions(b, 3), DecidedPositions(b, 3)} {
 		once, again := make([]Example, 32), make([]Example, 32)
 		if err := s(5, once); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Learning a rule: whether a game is over, and how, from positions.
+// Learning the rules from positions: whether a game is over, and how, and what the next stones decide.
 //
 // Two kinds of play give the positions. In a random game every legal move is as likely as any other, until the game
 // ends. In a long game no move wins as long as another is legal, so that boards get full; it stops after a random number
@@ -36,6 +36,56 @@ func RulePositions(b *game.Board, seed uint64) Source {
 		}
 		return nil
 	}
+}
+
+// DecidedPositions is the source to learn from what the rules decide before the game is over (game.Board.Outlook): of 4
+// positions 2 are won, mostly with the next stone, 1 is lost, and in 1 a single move keeps the other side from winning at
+// once. Where the rules decide the game, its result is the target, and the moves to play, each alike; where every move
+// loses at once none is taught, and where only the move is known no value. Half of the positions are of random games, half
+// of long ones. Where the board cannot give such a position, a natural one is in its place.
+func DecidedPositions(b *game.Board, seed uint64) Source {
+	return func(step int, dst []Example) error {
+		s := sampler{b, randomOf(seed, forDeciding, step)}
+		for i := range dst {
+			dst[i] = s.decided([...]game.Result{game.Win, game.Loss, game.Win, game.Ongoing}[i%4])
+		}
+		return nil
+	}
+}
+
+// tries is how often a position is drawn until it is as wanted.
+const tries = 100
+
+// decided is an example with that result by the rules, or where it is Ongoing with a single move to play.
+func (s sampler) decided(result game.Result) Example {
+	for range tries {
+		p := s.natural()
+		if s.r.IntN(2) == 1 {
+			p = s.long(s.r.IntN(s.board.Cells()))
+		}
+		if s.board.Result(p) != game.Ongoing {
+			continue
+		}
+		if o := s.board.Outlook(p); o.Result == result && (result != game.Ongoing || o.Plies > 0) {
+			return s.outlook(p, o)
+		}
+	}
+	return s.example(s.natural())
+}
+
+// outlook is the example of what the rules foresee.
+func (s sampler) outlook(p game.Position, o game.Outlook) Example {
+	e := Example{Position: p, Weight: 1, GameOver: NotOver}
+	if o.Result != game.Ongoing {
+		e.WDL[o.Result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
+	}
+	if o.Result != game.Loss || o.Plies > 0 {
+		e.Policy = make([]float32, s.board.Actions())
+		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
+			e.Policy[s.board.Action(m.First())] = 1 / float32(o.Moves.OnesCount())
+		}
+	}
+	return e
 }
 
 // sampler makes positions.
@@ -101,7 +151,6 @@ func (s sampler) pick(set game.Bits) game.Bits {
 
 // wanted is a position with that result for the side to move: Ongoing, Loss (it is won by the other) or Draw.
 func (s sampler) wanted(result game.Result) game.Position {
-	const tries = 100
 	cells := s.board.Cells()
 	for range tries {
 		var p game.Position
