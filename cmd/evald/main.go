@@ -18,21 +18,22 @@ import (
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Eval     evalCmd     `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
-	Search   searchCmd   `cmd:"" help:"Search positions with a tree of so many visits."`
-	Analyze  analyzeCmd  `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
-	Solve    solveCmd    `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
-	Score    scoreCmd    `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
-	Play     playCmd     `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
-	Match    matchCmd    `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
-	Train    trainCmd    `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
-	Kaggle   kaggleCmd   `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
-	Selfplay selfplayCmd `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
-	Learn    learnCmd    `cmd:"" help:"Learn a game from random weights: self-play, training, exact scores, matches, promotion, again and again."`
-	Serve    serveCmd    `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
-	Bench    benchCmd    `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
-	Model    modelCmd    `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
-	Devices  devicesCmd  `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
+	Eval      evalCmd      `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
+	Search    searchCmd    `cmd:"" help:"Search positions with a tree of so many visits."`
+	Analyze   analyzeCmd   `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
+	Solve     solveCmd     `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
+	Positions positionsCmd `cmd:"" help:"Draw positions of random play, plausible play and openings, with the exact score of each move."`
+	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
+	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
+	Match     matchCmd     `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
+	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
+	Kaggle    kaggleCmd    `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
+	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
+	Learn     learnCmd     `cmd:"" help:"Learn a game from random weights: self-play, training, exact scores, matches, promotion, again and again."`
+	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
+	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
+	Model     modelCmd     `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
+	Devices   devicesCmd   `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
 }
 
 // streams are the program's files, so that tests can pass their own.

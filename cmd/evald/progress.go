@@ -68,6 +68,26 @@ func (p *progress) show(s stream.Summary) {
 	p.text(text)
 }
 
+// counting gives a function that says how many of so many positions are done, how fast, and how long the rest will take.
+// before is how many an earlier run did. It says so at once, since the first of them can take long.
+func (p *progress) counting(what string, before, total int) func(done int) {
+	start := time.Now()
+	p.last = time.Time{}
+	show := func(done int) {
+		if !p.due() {
+			return
+		}
+		text := fmt.Sprintf("%s: %d of %d positions", what, done, total)
+		if rate := float64(done-before) / time.Since(start).Seconds(); rate > 0 {
+			left := time.Duration(float64(total-done) / rate * float64(time.Second))
+			text += fmt.Sprintf(", %.4g/s, %v left", rate, left.Round(time.Second))
+		}
+		p.text(text)
+	}
+	show(before)
+	return show
+}
+
 func (p *progress) clear() {
 	if p.w != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
@@ -19,8 +22,9 @@ import (
 // scoreCmd is `evald score`.
 type scoreCmd struct {
 	backend
-	File      string   `arg:"" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input."`
-	Visits    []int    `default:"0" help:"Measure searches of so many visits; 0 is the policy itself. Several give a table each: 0,100,800."`
+	Files     []string `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	Visits    []int    `default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
+	Raw       bool     `help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string   `enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
 	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool     `help:"Write JSON for machines instead of a table."`
@@ -33,17 +37,9 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	in, err := openFile(c.File, s.in)
+	positions, err := c.positions(s.in)
 	if err != nil {
 		return err
-	}
-	defer in.Close()
-	positions, err := score.Read(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.File, err)
-	}
-	if len(positions) == 0 {
-		return fmt.Errorf("%s: no positions", c.File)
 	}
 	var reports []namedReport
 	for _, subject := range subjects {
@@ -74,6 +70,45 @@ Intervals are of 95%.
 	return err
 }
 
+// positions reads all files. Where there are several, the kind of each one's positions is its name.
+func (c *scoreCmd) positions(stdin io.Reader) (all []score.Position, err error) {
+	files := map[string]string{} // by kind
+	for _, file := range c.Files {
+		some, err := readPositions(file, stdin)
+		if err != nil {
+			return nil, err
+		}
+		if len(c.Files) > 1 {
+			kind := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+			if other, ok := files[kind]; ok {
+				return nil, fmt.Errorf("%s and %s would both be called %s: rename one", other, file, kind)
+			}
+			files[kind] = file
+			for i := range some {
+				some[i].Kind = kind
+			}
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func readPositions(file string, stdin io.Reader) ([]score.Position, error) {
+	in, err := openFile(file, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	positions, err := score.Read(in)
+	if err == nil && len(positions) == 0 {
+		err = errors.New("no positions")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return positions, nil
+}
+
 // namedReport is the accuracy of one evaluator.
 type namedReport struct {
 	Model string `json:"model"`
@@ -89,6 +124,12 @@ type subject struct {
 
 // subjects are the agents of --agent, or else the evaluator's policy and the searches with it.
 func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
+	if c.Raw && len(c.Agent) > 0 {
+		return nil, errors.New("--raw is of an evaluator's own answers, and --agent measures moves: leave one of them out")
+	}
+	if c.Raw && !slices.Contains(c.Visits, 0) {
+		return nil, errors.New("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
+	}
 	shared := shareAgents(notes)
 	for _, text := range c.Agent {
 		spec, err := agent.Parse(text)
@@ -110,7 +151,11 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 	}
 	for _, visits := range c.Visits {
 		if visits == 0 {
-			all = append(all, subject{model, e, false})
+			policy := subject{model, eval.NewRuled(e), false}
+			if c.Raw {
+				policy = subject{model + ", raw", e, false}
+			}
+			all = append(all, policy)
 			continue
 		}
 		flags := searching{Visits: visits, Selection: c.Selection}
@@ -126,9 +171,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (namedReport, error) {
 	progress := newProgress(stderr, 0)
 	defer progress.clear()
-	r, err := score.Measure(ctx, e, positions, func(done int) {
-		progress.text(fmt.Sprintf("%s: %d of %d positions", e.name, done, len(positions)))
-	})
+	r, err := score.Measure(ctx, e, positions, progress.counting(e.name, 0, len(positions)))
 	if e.movesOnly {
 		r.DropValues()
 	}
@@ -138,7 +181,7 @@ func (e subject) measure(ctx context.Context, stderr io.Writer, positions []scor
 func scoreTable(w io.Writer, model string, r score.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
-	for _, b := range append(r.Bands, r.All) {
+	for _, b := range slices.Concat(r.Kinds, r.Bands, []score.Summary{r.All}) {
 		brier := plain(b.Brier)
 		if b.ValueSign == (score.Mean{}) { // no values at all
 			brier = "-"

@@ -257,15 +257,14 @@ func (a solved) text() []byte {
 	if a.Scores == nil {
 		return fmt.Appendf(nil, "%s %d\n", a.Position, a.Score)
 	}
-	line := []byte(a.Position)
-	for _, s := range a.Scores {
-		v := score.Illegal
+	scores := make([]int, len(a.Scores))
+	for i, s := range a.Scores {
+		scores[i] = score.Illegal
 		if s != nil {
-			v = *s
+			scores[i] = *s
 		}
-		line = fmt.Appendf(line, " %d", v)
 	}
-	return append(line, '\n')
+	return score.AppendLine(nil, a.Position, scores)
 }
 
 // build solves the first plies of a game and writes them as a book.

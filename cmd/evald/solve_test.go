@@ -85,6 +85,8 @@ func TestSolveThenScore(t *testing.T) {
 			t.Fatalf("status %d, errors %q", status, stderr)
 		}
 		golden(t, "score.txt", table)
+		_, table, _ = evald(t, "", "score", path, "--backend", "bitsquares", "--raw")
+		golden(t, "score_raw.txt", table)
 		if picture, err := os.ReadFile(svg); err != nil || !bytes.Contains(picture, []byte("<svg")) || !bytes.Contains(picture, []byte("perfect move")) {
 			t.Errorf("plot: %v, %d bytes", err, len(picture))
 		}

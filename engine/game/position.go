@@ -70,6 +70,14 @@ func (b *Board) Play(p Position, a int) Position {
 	return Position{Own: Bits{Lo: all ^ p.Own.Lo}, All: Bits{Lo: all | cell}}
 }
 
+// PlayMoves is the position after legal moves from the empty board.
+func (b *Board) PlayMoves(actions []int) (p Position) {
+	for _, a := range actions {
+		p = b.Play(p, a)
+	}
+	return p
+}
+
 // PlayCell is Play by the landing cell, one bit of Legal.
 func (b *Board) PlayCell(p Position, cell Bits) Position {
 	return Position{Own: p.All.Xor(p.Own), All: p.All.Or(cell)}

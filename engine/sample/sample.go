@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -60,6 +61,10 @@ func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 
 // Game plays so many moves from the empty board, fewer where the game ends before. ctx can end it early, with its error.
 func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (moves []int, at game.Position, err error) {
+	if err := ctx.Err(); err != nil { // random play asks no one else who would notice
+		return nil, at, fmt.Errorf("%s play: %w", k, err)
+	}
+	moves = make([]int, 0, plies)
 	batch := eval.NewBatch(p.board, 1)
 	for len(moves) < plies && p.board.Result(at) == game.Ongoing {
 		a := 0
@@ -69,7 +74,7 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 		} else {
 			batch.Pos[0] = at
 			if err := p.search.Evaluate(ctx, batch); err != nil {
-				return nil, at, fmt.Errorf("plausible play: %w", err)
+				return nil, at, fmt.Errorf("%s play: %w", k, err)
 			}
 			a = eval.Draw(batch.Policy, r.Float64())
 		}
@@ -78,37 +83,58 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 	return moves, at, nil
 }
 
+// enough is how many games in a row bring nothing new where there is little left to find.
+const enough = 1000
+
 // Draw gives n positions of a kind whose game is not over, as the moves that lead there, one of each game, at each number
 // of plies about as many. They are distinct, also up to mirror images, and follow from the seed. There are fewer than n
-// where a small board has no more.
-func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64) ([][]int, error) {
+// where a small board has no more. progress, if not nil, hears how many there are.
+func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
-	from, to := k.Plies(b)
+	var plies []int // that may have more
+	for from, to := k.Plies(b); from <= to; from++ {
+		plies = append(plies, from)
+	}
 	var all [][]int
-	const enough = 3000 // games in a row that bring nothing new
-	for misses := 0; len(all) < n && misses < enough; misses++ {
+	for len(all) < n && len(plies) > 0 {
+		i := r.IntN(len(plies))
 		// A game that ends too soon is played anew, or there would be few positions with many stones.
-		plies := from + r.IntN(to-from+1)
-		for tries := 0; tries < enough; tries++ {
-			moves, at, err := player.Game(ctx, k, plies, r)
-			if err != nil {
-				return nil, err
-			}
-			if len(moves) < plies || b.Result(at) != game.Ongoing {
-				continue
-			}
-			if key, _ := b.Canonical(at); !seen[key] {
-				seen[key] = true
-				all = append(all, moves)
-				misses = 0
-			}
-			break
+		moves, err := player.fresh(ctx, k, plies[i], r, seen)
+		if err != nil {
+			return nil, err
+		}
+		if moves == nil {
+			plies = slices.Delete(plies, i, i+1)
+			continue
+		}
+		all = append(all, moves)
+		if progress != nil {
+			progress(len(all))
 		}
 	}
 	return all, nil
+}
+
+// fresh plays games until one comes to a position of so many plies that is not over and not in seen yet, and adds it there.
+// It gives its moves, nil where it finds none.
+func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) ([]int, error) {
+	for range enough {
+		moves, at, err := p.Game(ctx, k, plies, r)
+		if err != nil {
+			return nil, err
+		}
+		if len(moves) < plies || p.board.Result(at) != game.Ongoing {
+			continue
+		}
+		if key, _ := p.board.Canonical(at); !seen[key] {
+			seen[key] = true
+			return moves, nil
+		}
+	}
+	return nil, nil
 }

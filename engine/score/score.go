@@ -16,6 +16,9 @@ import (
 type Position struct {
 	State  game.State
 	Scores []int // by action; Illegal where it cannot be played
+
+	// Kind names where it comes from, for Report.Kinds; "" is nothing of interest.
+	Kind string
 }
 
 // Illegal is the score of a move that cannot be played.
@@ -74,8 +77,10 @@ type Summary struct {
 	CriticalGood    Mean `json:"critical_good"`
 }
 
-// Report is a Summary of each band of plies, of those that have positions, and of all.
+// Report is a Summary of each kind of positions in the order of their first ones, of each band of plies that has
+// positions, and of all.
 type Report struct {
+	Kinds []Summary `json:"kinds,omitempty"`
 	Bands []Summary `json:"bands"`
 	All   Summary   `json:"all"`
 }
@@ -83,8 +88,10 @@ type Report struct {
 // DropValues clears what was measured of the values, for one who has none.
 func (r *Report) DropValues() {
 	r.All.ValueSign, r.All.Brier = Mean{}, Mean{}
-	for i := range r.Bands {
-		r.Bands[i].ValueSign, r.Bands[i].Brier = Mean{}, Mean{}
+	for _, part := range [][]Summary{r.Kinds, r.Bands} {
+		for i := range part {
+			part[i].ValueSign, part[i].Brier = Mean{}, Mean{}
+		}
 	}
 }
 
@@ -94,6 +101,8 @@ const rows = 256
 // Measure evaluates all positions and compares. Bands are a seventh of the game each: 6 plies on 7x6.
 func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
 	var all sums
+	var kinds []string
+	ofKind := map[string]*sums{}
 	bands := make([]sums, 8)
 	batch := &eval.Batch{}
 	for from := 0; from < len(positions); {
@@ -113,6 +122,12 @@ func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progre
 		for i, p := range positions[from:to] {
 			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
 			all.add(o)
+			if p.Kind != "" {
+				if ofKind[p.Kind] == nil {
+					kinds, ofKind[p.Kind] = append(kinds, p.Kind), &sums{}
+				}
+				ofKind[p.Kind].add(o)
+			}
 			bands[p.State.Plies()/band(board)].add(o)
 		}
 		from = to
@@ -121,6 +136,9 @@ func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progre
 		}
 	}
 	r := Report{All: all.summary("all")}
+	for _, k := range kinds {
+		r.Kinds = append(r.Kinds, ofKind[k].summary(k))
+	}
 	for i := range bands {
 		if bands[i].n > 0 {
 			width := band(positions[0].State.Board)

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// positionsCmd is `evald positions`.
+type positionsCmd struct {
+	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
+	Seed    uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
+	Count   int      `default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
+	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Kinds   []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
+	Threads int      `default:"0" help:"Processors to use; 0 is all. The files do not depend on it."`
+	Book    string   `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book of evald solve --build-book first: openings take the solver seconds each."`
+}
+
+// Run makes the files that are missing.
+func (c *positionsCmd) Run(ctx context.Context, s streams) error {
+	if c.Count < 1 || c.Count > 1e6 {
+		return fmt.Errorf("--count is %d, want 1 to 1000000", c.Count)
+	}
+	if c.Threads < 0 {
+		return fmt.Errorf("--threads is %d, want 0 (all) or more", c.Threads)
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	board, err := game.NewBoard(rules)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	var known solver.Book
+	if c.Book != "" {
+		b, err := book.Load(c.Book)
+		if err != nil {
+			return err
+		}
+		if b.Rules() != rules {
+			return fmt.Errorf("--book %s is of %v, the positions are of %v", c.Book, b.Rules(), rules)
+		}
+		known = b
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	// What is in the way is said before hours of work.
+	var sets []*positionSet
+	for _, kind := range c.Kinds {
+		set := c.set(board, sample.Kind(kind))
+		for _, path := range []string{set.path, set.partial()} {
+			if _, err := set.lines(path); err != nil {
+				return err
+			}
+		}
+		sets = append(sets, set)
+	}
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	for i, set := range sets {
+		text, err := set.make(ctx, known, c.Threads, progress)
+		progress.clear()
+		if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command goes on\n", i, len(sets), set.kind, set.kept)
+			return errInterrupted
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", set.path, err)
+		}
+		if _, err := fmt.Fprintf(s.out, "%s: %s\n", set.path, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positionSet is the file of one kind of play.
+type positionSet struct {
+	board *game.Board
+	kind  sample.Kind
+	count int
+	seed  uint64
+	path  string
+	head  string // its first line
+	kept  int    // positions with their scores on disk
+}
+
+func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
+	from, to := k.Plies(b)
+	return &positionSet{
+		board: b, kind: k, count: c.Count, seed: c.Seed, path: filepath.Join(c.Out, string(k)+".txt"),
+		head: fmt.Sprintf("# %v, %s play, %d to %d plies; evald positions --rules %v --kinds %s --seed %d --count %d\n", b.Rules(), k, from, to, b.Rules(), k, c.Seed, c.Count),
+	}
+}
+
+// partial is the journal of a set that is being made: its first line, then positions as they were solved. A kill can tear
+// the last line only.
+func (p *positionSet) partial() string { return p.path + ".partial" }
+
+// lines reads what is whole of a file of this set; nothing where there is none. A file of another set is an error.
+func (p *positionSet) lines(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(text, []byte(p.head)) && !strings.HasPrefix(p.head, string(text)) {
+		first, _, _ := strings.Cut(string(text), "\n")
+		return nil, fmt.Errorf("%s is another set of positions (%q, and not %q): remove it, or name another folder with -o", path, first, strings.TrimSpace(p.head))
+	}
+	return text[:bytes.LastIndexByte(text, '\n')+1], nil
+}
+
+// make draws and solves the positions, unless the file is there, and says what it is now.
+func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, progress *progress) (string, error) {
+	start := time.Now()
+	text, err := p.lines(p.path)
+	if err != nil {
+		return "", err
+	}
+	if len(text) > 0 {
+		p.kept = bytes.Count(text, []byte("\n")) - 1
+		return fmt.Sprintf("%d positions, from before", p.kept), p.forget()
+	}
+	games, err := sample.Draw(ctx, p.board, p.kind, p.count, p.seed, progress.counting(string(p.kind)+", drawing", 0, p.count))
+	if err != nil {
+		return "", err
+	}
+	from, to := p.kind.Plies(p.board)
+	if len(games) == 0 {
+		return "", fmt.Errorf("%s play of %v has no position of %d to %d plies that is not over: take a larger board, or other --kinds", p.kind, p.board.Rules(), from, to)
+	}
+	scores, err := p.solve(ctx, games, known, threads, progress)
+	if err != nil {
+		return "", err
+	}
+	text = []byte(p.head)
+	for i, moves := range games {
+		text = score.AppendLine(text, game.FormatNotation(p.board.Rules(), moves), scores[i])
+	}
+	if err := renameio.WriteFile(p.path, text, 0o644); err != nil {
+		return "", err
+	}
+	said := fmt.Sprintf("%d positions of %d to %d plies, in %v", len(games), from, to, time.Since(start).Round(time.Millisecond))
+	if len(games) < p.count {
+		said += "; the board has no more"
+	}
+	return said, p.forget()
+}
+
+// forget removes the journal of a set that is complete.
+func (p *positionSet) forget() error {
+	if err := os.Remove(p.partial()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// solve gives the scores of all positions: those that the journal has, and the others, which it gets.
+func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Book, threads int, progress *progress) ([][]int, error) {
+	journal, solved, err := p.openJournal()
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	scores := make([][]int, len(games))
+	var todo []int // indices of games
+	var positions []game.Position
+	for i, moves := range games {
+		at := p.board.PlayMoves(moves)
+		if scores[i] = solved[at]; scores[i] == nil {
+			todo, positions = append(todo, i), append(positions, at)
+		}
+	}
+	p.kept = len(games) - len(todo)
+	show := progress.counting(string(p.kind)+", exact scores", p.kept, len(games))
+	_, err = score.Solve(ctx, p.board, positions, score.SolveOptions{Threads: threads, Book: known, Solved: func(i int, one score.Position) error {
+		i = todo[i]
+		scores[i] = one.Scores
+		if _, err := journal.Write(score.AppendLine(nil, game.FormatNotation(p.board.Rules(), games[i]), one.Scores)); err != nil {
+			return err
+		}
+		p.kept++
+		show(p.kept)
+		return nil
+	}})
+	return scores, err
+}
+
+var errSetInUse = errors.New("another program is making this set: wait for it, or name another folder with -o")
+
+// openJournal opens the journal behind what it has, and reads the scores there. Close it.
+func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, err error) {
+	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			journal.Close()
+		}
+	}()
+	if err := filelock.Lock(journal, errSetInUse); err != nil {
+		return nil, nil, err
+	}
+	text, err := p.lines(p.partial())
+	if err != nil {
+		return nil, nil, err
+	}
+	positions, err := score.Read(bytes.NewReader(text))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w: remove it, and its positions are solved again", p.partial(), err)
+	}
+	solved = map[game.Position][]int{}
+	for _, one := range positions {
+		solved[one.State.Position] = one.Scores
+	}
+	if err := journal.Truncate(int64(len(text))); err != nil {
+		return nil, nil, err
+	}
+	if _, err := journal.Seek(0, io.SeekEnd); err != nil {
+		return nil, nil, err
+	}
+	if len(text) == 0 {
+		_, err = journal.WriteString(p.head)
+	}
+	return journal, solved, err
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// positionsIn are the flags of small sets in a folder.
+func positionsIn(dir string, more ...string) []string {
+	return append([]string{"positions", "-o", dir, "--rules", "5x4x4", "--count", "40"}, more...)
+}
+
+var kindNames = []string{"random", "plausible", "openings"}
+
+func readSets(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[filepath.Base(file)] = string(text)
+	}
+	return sets
+}
+
+// The same command writes the same bytes whatever the threads and the book, another seed others, and the scores are those
+// of evald solve.
+func TestPositions(t *testing.T) {
+	dir, again, other := t.TempDir(), t.TempDir(), t.TempDir()
+	status, out, stderr := evald(t, "", positionsIn(dir, "--threads", "1")...)
+	if status != exitOK || stderr != "" || strings.Count(out, ": 40 positions of ") != 3 {
+		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	book := filepath.Join(t.TempDir(), "book")
+	if status, _, stderr := evald(t, "", "solve", "--build-book", book, "--rules", "5x4x4", "--plies", "3"); status != exitOK {
+		t.Fatal(stderr)
+	}
+	for into, flags := range map[string][]string{again: {"--threads", "3", "--book", book}, other: {"--seed", "8"}} {
+		if status, _, stderr := evald(t, "", positionsIn(into, flags...)...); status != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	sets, same, others := readSets(t, dir), readSets(t, again), readSets(t, other)
+	if len(sets) != 3 {
+		t.Errorf("%d files, want 3", len(sets))
+	}
+	for _, kind := range kindNames {
+		set := sets[kind+".txt"]
+		if set != same[kind+".txt"] {
+			t.Errorf("%s: the same command wrote another file", kind)
+		}
+		head, lines, _ := strings.Cut(set, "\n")
+		_, otherLines, _ := strings.Cut(others[kind+".txt"], "\n")
+		if lines == otherLines {
+			t.Errorf("%s: another seed gave the same positions", kind)
+		}
+		if want := "# 5x4x4, " + kind + " play, "; !strings.HasPrefix(head, want) {
+			t.Errorf("%s begins with %q, want %q", kind, head, want)
+		}
+		var moves strings.Builder
+		for line := range strings.Lines(lines) {
+			m, _, _ := strings.Cut(line, " ")
+			moves.WriteString(m + "\n")
+		}
+		if _, exact, stderr := evald(t, moves.String(), "solve", "--scores", "--format", "text"); exact != lines {
+			t.Errorf("%s: the scores are others than those of evald solve, %s\n%s\n%s", kind, stderr, lines, exact)
+		}
+	}
+}
+
+// What is there is left, what was interrupted goes on, and torn lines do not matter: the files end up the same.
+func TestPositionsResumed(t *testing.T) {
+	whole := t.TempDir()
+	if status, _, stderr := evald(t, "", positionsIn(whole)...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	want := readSets(t, whole)
+	set := want["plausible.txt"]
+	head := set[:strings.IndexByte(set, '\n')+1]
+	for name, partial := range map[string]string{
+		"nothing": "", "a torn first line": head[:9], "the first line": head, "some lines": set[:len(set)/2], "all lines": set,
+	} {
+		dir := t.TempDir()
+		for file, text := range map[string]string{"plausible.txt.partial": partial, "random.txt": want["random.txt"]} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status, out, stderr := evald(t, "", positionsIn(dir)...)
+		if status != exitOK || !strings.Contains(out, "random.txt: 40 positions, from before") {
+			t.Fatalf("%s: status %d, output %q, errors %q", name, status, out, stderr)
+		}
+		got := readSets(t, dir)
+		for file, text := range want {
+			if got[file] != text {
+				t.Errorf("%s: %s is another file", name, file)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d files, want %d", name, len(got), len(want))
+		}
+	}
+	// Scores in a journal are taken as they are: a wrong one shows that they are not solved again.
+	dir := t.TempDir()
+	line, _, _ := strings.Cut(set[len(head):], "\n")
+	moves, _, _ := strings.Cut(line, " ")
+	marked := moves + " 1 1 1 1 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+marked), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	evald(t, "", positionsIn(dir)...)
+	if got := readSets(t, dir)["plausible.txt"]; !strings.HasPrefix(got, head+marked) {
+		t.Errorf("%q was solved again: %.300q", marked, got)
+	}
+}
+
+// An interrupt ends it, says what is kept, and the same command ends with the same file.
+func TestPositionsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, stderr bytes.Buffer
+	done := make(chan int)
+	// Openings of 7x6 take hours with so many.
+	go func() {
+		done <- run(ctx, []string{"positions", "-o", dir, "--kinds", "openings", "--count", "5000"}, streams{strings.NewReader(""), &out, &stderr})
+	}()
+	journal := filepath.Join(dir, "openings.txt.partial")
+	for ctx.Err() == nil {
+		if text, err := os.ReadFile(journal); err == nil && bytes.Count(text, []byte("\n")) > 1 {
+			cancel()
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if status := <-done; status != exitInterrupted || !strings.Contains(stderr.String(), "the same command goes on") || strings.Contains(stderr.String(), " 0 positions are kept") {
+		t.Errorf("status %d, errors %q", status, stderr.String())
+	}
+	if _, err := os.Stat(journal); err != nil {
+		t.Errorf("the journal is gone: %v", err)
+	}
+}
+
+// What is wrong is said, with the way out, and nothing that is there is lost.
+func TestPositionsErrors(t *testing.T) {
+	dir := t.TempDir()
+	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "random")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	foreign := t.TempDir()
+	for _, name := range []string{"openings.txt.partial", "random.txt"} {
+		if err := os.WriteFile(filepath.Join(foreign, name), []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	book := filepath.Join(t.TempDir(), "book")
+	if status, _, stderr := evald(t, "", "solve", "--build-book", book, "--rules", "4x4x4", "--plies", "1"); status != exitOK {
+		t.Fatal(stderr)
+	}
+	torn := t.TempDir()
+	set := readSets(t, dir)["random.txt"]
+	if err := os.WriteFile(filepath.Join(torn, "random.txt.partial"), []byte(set[:strings.IndexByte(set, '\n')+1]+"5x4x4:1 2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"random.txt is another set of positions", positionsIn(dir, "--seed", "9")},
+		{"random.txt is another set of positions", positionsIn(foreign, "--kinds", "plausible,random")},
+		{"openings.txt.partial is another set of positions", positionsIn(foreign, "--kinds", "openings")},
+		{"random.txt.partial: line 2: has 1 scores", positionsIn(torn)},
+		{"is of 4x4x4, the positions are of 5x4x4", positionsIn(t.TempDir(), "--book", book)},
+		{"--count is 0", positionsIn(t.TempDir(), "--count", "0")},
+		{"--threads is -1", positionsIn(t.TempDir(), "--threads=-1")},
+		{"--rules", positionsIn(t.TempDir(), "--rules", "5x")},
+		{"has no position of", []string{"positions", "-o", t.TempDir(), "--rules", "3x3x1"}},
+	} {
+		if status, _, stderr := evald(t, "", c.args...); status != exitBadInput || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: status %d, errors %q, want %q", c.args, status, stderr, c.want)
+		}
+	}
+	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "usual")...); status != exitUsage || !strings.Contains(stderr, "usual") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	if text := readSets(t, foreign); text["random.txt"] != "mine" || text["openings.txt.partial"] != "mine" || len(text) != 2 {
+		t.Errorf("what was there is %v now", text)
+	}
+	if status, out, stderr := evald(t, "", "positions", "-o", t.TempDir(), "--rules", "3x3x3", "--kinds", "random"); status != exitOK || !strings.Contains(out, "the board has no more") {
+		t.Errorf("a small board: status %d, output %q, errors %q", status, out, stderr)
+	}
+}
+
+// Each file is a kind with a row of its own, and without the rules' step positions that the next stone decides are wrong.
+func TestScoreKinds(t *testing.T) {
+	dir := t.TempDir()
+	if status, _, stderr := evald(t, "", positionsIn(dir, "--count", "200")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	files := []string{filepath.Join(dir, "random.txt"), filepath.Join(dir, "plausible.txt"), filepath.Join(dir, "openings.txt")}
+	measured := func(in string, args ...string) namedReport {
+		t.Helper()
+		status, out, stderr := evald(t, in, append([]string{"score", "--backend", "uniform", "--json"}, args...)...)
+		var reports []namedReport
+		if err := json.Unmarshal([]byte(out), &reports); err != nil || status != exitOK || len(reports) != 1 {
+			t.Fatalf("%v: status %d, %v, errors %q", args, status, err, stderr)
+		}
+		return reports[0]
+	}
+	ruled, raw := measured("", files...), measured("", append(files, "--raw")...)
+	if ruled.Model != "uniform" || raw.Model != "uniform, raw" || len(ruled.Kinds) != 3 {
+		t.Fatalf("%s, %s, %d kinds", ruled.Model, raw.Model, len(ruled.Kinds))
+	}
+	sum := 0
+	for i, kind := range ruled.Kinds {
+		sum += kind.Positions
+		if kind.Name != kindNames[i] {
+			t.Errorf("kind %d is %s, want %s", i, kind.Name, kindNames[i])
+		}
+		if alone := measured("", files[i]); len(alone.Kinds) != 0 || alone.All.Good != kind.Good || alone.All.Positions != kind.Positions {
+			t.Errorf("%s alone: %+v, among others %+v", kind.Name, alone, kind)
+		}
+	}
+	if sum != ruled.All.Positions {
+		t.Errorf("kinds have %d positions, all %d", sum, ruled.All.Positions)
+	}
+	if a, b := ruled.Kinds[0].Good, raw.Kinds[0].Good; a.Low <= b.Value {
+		t.Errorf("random play: %v good with the rules' step, %v without", a, b)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two := measured(string(text), "-", files[1]); two.Kinds[0].Name != "-" || two.Kinds[0].Good != ruled.Kinds[0].Good {
+		t.Errorf("standard input: %+v", two.Kinds)
+	}
+	// A score of (cells+1-stones)/2 wins with the next stone.
+	var won strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if solvedAtOnce(t, line) {
+			won.WriteString(line)
+		}
+	}
+	if r, bare := measured(won.String(), "-"), measured(won.String(), "-", "--raw"); r.All.Positions < 20 || r.All.Perfect.Value != 1 || r.All.Brier.Value != 0 || bare.All.Perfect.Value > 0.9 {
+		t.Errorf("won with the next stone: %+v, raw %+v", r.All, bare.All)
+	}
+	status, table, _ := evald(t, "", append([]string{"score", "--backend", "uniform"}, files...)...)
+	if a, b, c := strings.Index(table, " random "), strings.Index(table, " openings "), strings.Index(table, " plies "); status != exitOK || !(0 < a && a < b && b < c) {
+		t.Errorf("rows of kinds come before those of plies: %s", table)
+	}
+	for want, args := range map[string][]string{
+		"would both be called random":     {files[0], files[0]},
+		"no positions":                    {files[0], "-"},
+		"--raw is of an evaluator's own":  {files[0], "--raw", "--agent", "random"},
+		"--visits asks for searches only": {files[0], "--raw", "--visits", "10"},
+		"openings.text: no such file":     {files[0], filepath.Join(dir, "openings.text")},
+	} {
+		if status, _, stderr := evald(t, "", append([]string{"score", "--backend", "uniform"}, args...)...); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, want)
+		}
+	}
+}
+
+// solvedAtOnce reports whether a line of a set is of a position on 5x4x4 that the next stone wins.
+func solvedAtOnce(t *testing.T, line string) bool {
+	words := strings.Fields(line)
+	if words[0][0] == '#' {
+		return false
+	}
+	best := 0
+	for _, word := range words[1:] {
+		var s int
+		if err := json.Unmarshal([]byte(word), &s); err != nil {
+			t.Fatal(err)
+		}
+		best = max(best, s)
+	}
+	stones := len(strings.TrimPrefix(words[0], "5x4x4:"))
+	return best > 0 && best == (20+1-stones)/2
+}

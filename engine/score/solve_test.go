@@ -1,0 +1,152 @@
+package score_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
+)
+
+// small are the positions of one game on 5x4x4, and its moves.
+func small() (b *game.Board, games [][]int, positions []game.Position) {
+	b = game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
+	all := []int{2, 2, 1, 3, 4, 4, 0, 2, 4, 0}
+	for n := range len(all) + 1 {
+		games, positions = append(games, all[:n]), append(positions, b.PlayMoves(all[:n]))
+	}
+	return b, games, positions
+}
+
+// Scores are the solver's whatever the threads, each position is heard of once, and the lines say the same when they are
+// read.
+func TestSolve(t *testing.T) {
+	b, games, positions := small()
+	one, err := solver.New(b, solver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want [][]int
+	for _, p := range positions {
+		scores, _, err := one.Scores(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a := range scores {
+			if scores[a] == solver.NoMove {
+				scores[a] = score.Illegal
+			}
+		}
+		want = append(want, scores)
+	}
+	for _, threads := range []int{0, 1, 3, 50} {
+		heard := make([]int, len(positions))
+		got, err := score.Solve(t.Context(), b, positions, score.SolveOptions{Threads: threads, Solved: func(i int, p score.Position) error {
+			heard[i]++
+			if diff := cmp.Diff(want[i], p.Scores); diff != "" || p.State.Position != positions[i] {
+				t.Errorf("position %d, heard (-want +got):\n%s", i, diff)
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		for i, p := range got {
+			if diff := cmp.Diff(want[i], p.Scores); diff != "" || p.State.Position != positions[i] || p.State.Board != b || heard[i] != 1 {
+				t.Errorf("%d threads, position %d: heard of %d times (-want +got):\n%s", threads, i, heard[i], diff)
+			}
+			text = score.AppendLine(text, game.FormatNotation(b.Rules(), games[i]), p.Scores)
+		}
+		read, err := score.Read(strings.NewReader(string(text)))
+		if err != nil || len(read) != len(got) {
+			t.Fatalf("%d positions read, error %v", len(read), err)
+		}
+		for i := range read {
+			if read[i].State.Position != got[i].State.Position || !slices.Equal(read[i].Scores, got[i].Scores) || read[i].State.Mark != got[i].State.Mark {
+				t.Errorf("%+v, read %+v", got[i], read[i])
+			}
+		}
+	}
+}
+
+// askedBook counts how often it is asked, and knows nothing.
+type askedBook struct{ asked *int }
+
+func (b askedBook) Score(game.Position) (int, bool) {
+	*b.asked++
+	return 0, false
+}
+
+func TestSolveBook(t *testing.T) {
+	b, _, positions := small()
+	asked := 0
+	if _, err := score.Solve(t.Context(), b, positions[:1], score.SolveOptions{Book: askedBook{&asked}}); err != nil || asked == 0 {
+		t.Errorf("the book was asked %d times, error %v", asked, err)
+	}
+}
+
+// The first error ends it: a position that is over, what hears of the positions, and ctx.
+func TestSolveErrors(t *testing.T) {
+	b, _, positions := small()
+	over := append(slices.Clone(positions), b.PlayMoves([]int{0, 1, 0, 1, 0, 1, 0}))
+	if _, err := score.Solve(t.Context(), b, over, score.SolveOptions{Threads: 2}); err == nil || !strings.Contains(err.Error(), "position 12 of 12: the game is over") {
+		t.Errorf("a game that is over: %v", err)
+	}
+	full, calls := errors.New("disk full"), 0
+	_, err := score.Solve(t.Context(), b, positions, score.SolveOptions{Solved: func(int, score.Position) error { calls++; return full }})
+	if !errors.Is(err, full) || calls != 1 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	calls = 0
+	_, err = score.Solve(ctx, b, positions, score.SolveOptions{Threads: 1, Solved: func(int, score.Position) error { calls++; cancel(); return nil }})
+	if !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("cancelled: %d calls, error %v", calls, err)
+	}
+	if got, err := score.Solve(t.Context(), b, nil, score.SolveOptions{}); err != nil || len(got) != 0 {
+		t.Errorf("nothing to solve: %v, %v", got, err)
+	}
+}
+
+// Rows of kinds add up to all, and positions without a kind are in none.
+func TestKinds(t *testing.T) {
+	b, _, positions := small()
+	solved, err := score.Solve(t.Context(), b, positions, score.SolveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range []string{"late", "early", "early", "late"} {
+		solved[i].Kind = kind
+	}
+	r, err := score.Measure(t.Context(), fixed([3]float32{1, 0, 0}, 1, 0, 0, 0, 0), solved, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Kinds) != 2 || r.Kinds[0].Name != "late" || r.Kinds[1].Name != "early" || r.All.Positions != len(solved) {
+		t.Fatalf("%+v", r)
+	}
+	for _, kind := range r.Kinds {
+		var some []score.Position
+		for _, p := range solved {
+			if p.Kind == kind.Name {
+				p.Kind = ""
+				some = append(some, p)
+			}
+		}
+		alone, err := score.Measure(t.Context(), fixed([3]float32{1, 0, 0}, 1, 0, 0, 0, 0), some, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone.All.Name = kind.Name
+		if diff := cmp.Diff(alone.All, kind); diff != "" || alone.Kinds != nil {
+			t.Errorf("%s measured alone and among others: %s", kind.Name, diff)
+		}
+	}
+}
