@@ -34,6 +34,10 @@ type choice struct {
 	gpu     *gpu.Evaluator // the stage on GPUs, or nil
 }
 
+// answers are the choice's evaluator behind the rules, for those who show or keep its answers. Searches take the evaluator
+// itself: their trees look at the rules.
+func (c choice) answers() eval.Evaluator { return eval.NewRuled(c.Evaluator) }
+
 // Close gives back what a GPU holds. Without one there is nothing to do.
 func (c choice) Close() error {
 	if c.gpu == nil {

@@ -285,3 +285,25 @@ func TestTime(t *testing.T) {
 		}
 	}
 }
+
+// The likeliest move of one who knows nothing wins where a move wins, and keeps the other side from winning at once.
+func TestPolicyByRules(t *testing.T) {
+	a, err := agent.New(agent.Spec{Name: "policy", Model: "uniform"}, agent.Shared{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range gametest.Boards() {
+		for _, p := range gametest.Positions(gametest.Rand(3), b, 200, true) {
+			if b.Result(p) != game.Ongoing {
+				continue
+			}
+			move, err := a.Move(t.Context(), b, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := b.Outlook(p); b.Cell(p, move).And(o.Moves).IsZero() {
+				t.Errorf("%v %+v: move %d, the rules leave %v", b.Rules(), p, move, o.Moves)
+			}
+		}
+	}
+}

@@ -91,12 +91,15 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move.
+// policy plays an evaluator's likeliest move, or where the rules know better theirs.
 type policy struct{ eval.Evaluator }
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
 	e, err := evaluator(s.Model, shared)
-	return policy{e}, err
+	if err != nil {
+		return nil, err
+	}
+	return policy{eval.NewRuled(e)}, nil
 }
 
 // evaluator is a heuristic by its name, or else a network.

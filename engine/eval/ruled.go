@@ -28,7 +28,8 @@ func NewRuled(of Evaluator) *Ruled {
 
 // ruling is what the rules leave of a batch to be asked for.
 type ruling struct {
-	batch    Batch
+	memory   Batch
+	batch    Batch // the rows of memory in use
 	rows     []int // of the caller's batch
 	outlooks []game.Outlook
 }
@@ -41,7 +42,7 @@ func (r *Ruled) Evaluate(ctx context.Context, b *Batch) error {
 	w := r.work.Get().(*ruling)
 	defer r.work.Put(w)
 	w.rows, w.outlooks = w.rows[:0], w.outlooks[:0]
-	w.batch.Reset(b.Board, len(b.Pos))
+	w.memory.Reset(b.Board, len(b.Pos))
 	for i, p := range b.Pos {
 		if b.AnswerTerminal(i) {
 			continue
@@ -51,18 +52,18 @@ func (r *Ruled) Evaluate(ctx context.Context, b *Batch) error {
 			b.answerDecided(i, o)
 			continue
 		}
-		w.batch.Pos[len(w.rows)] = o.Next
+		w.memory.Pos[len(w.rows)] = o.Next
 		w.rows, w.outlooks = append(w.rows, i), append(w.outlooks, o)
 	}
 	if len(w.rows) == 0 {
 		return nil
 	}
-	open := w.batch.Slice(0, len(w.rows))
-	if err := r.of.Evaluate(ctx, &open); err != nil {
+	w.batch = w.memory.Slice(0, len(w.rows))
+	if err := r.of.Evaluate(ctx, &w.batch); err != nil {
 		return err
 	}
 	for j, i := range w.rows {
-		b.answerOpen(i, w.outlooks[j], &open, j)
+		b.answerOpen(i, w.outlooks[j], &w.batch, j)
 	}
 	return nil
 }

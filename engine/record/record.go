@@ -11,12 +11,12 @@
 //	own_hi    uint64        and 64 to 127; 0 on boards of at most 64 bits, such as 7x6
 //	all_lo    uint64        stones of both sides
 //	all_hi    uint64
-//	visits    list<uint32>  visits of each action in the search; empty where there was none
+//	visits    list<uint32>  visits of each action in the search, or 1 for each of the best where the rules decide; empty where there was none
 //	q         float         value of the search's root, -1 to 1
 //	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
 //	gameover  uint8         the position itself: 0 not over, 1 the side to move has won, 2 the other side, 3 drawn
 //	ply       int32         stones on the board
-//	source    string        who evaluated: gpu, cpu, cache, terminal, bitsquares .. solver; none where nobody did
+//	source    string        who evaluated: gpu, cpu, cache, rules, terminal, bitsquares .. solver; none where nobody did
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
 //

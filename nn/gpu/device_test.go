@@ -73,6 +73,20 @@ func TestGPUConformance(t *testing.T) {
 	}
 }
 
+// What the next stones decide is answered by the rules, before a device too.
+func TestGPURules(t *testing.T) {
+	d, _ := machine(t, hopper)
+	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), 100_000)
+}
+
+func rules(t *testing.T, e eval.Evaluator, n int) {
+	t.Helper()
+	got := evaltest.Rules(t, eval.NewRuled(e), game.MustBoard(game.Connect4), n, 18)
+	if got.Won < n/10 || got.Lost < n/200 || got.Forced < n/20 {
+		t.Errorf("of %d positions %+v: too few to tell", n, got)
+	}
+}
+
 // Every kernel that the device can run holds the bars, also the ones for smaller devices.
 func TestGPUAccuracy(t *testing.T) {
 	wide := game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}

@@ -151,6 +151,12 @@ func TestEvaluatorConformance(t *testing.T) {
 	}
 }
 
+// What the next stones decide is answered by the rules, before the emulated device too.
+func TestEvaluatorRules(t *testing.T) {
+	noGoroutineLeft(t)
+	rules(t, evaluator(t, scrambled(t, "1x16/8/16", 1), devices(t, 1, hopper), nil), map[bool]int{true: 1000, false: 10_000}[gametest.Race])
+}
+
 // The bars of accuracy, of whole answers.
 func TestEvaluatorAccuracy(t *testing.T) {
 	if testing.Short() || gametest.Race {

@@ -121,6 +121,15 @@ func (e *evalBench) kernels() {
 		}
 		runtime.KeepAlive(won)
 	})
+	e.measure(Figure{Name: "what the rules decide, 1 core", Unit: "positions"}, len(ps), func() {
+		decided := 0
+		for i := range ps {
+			if b.Outlook(ps[i]).Result != game.Ongoing {
+				decided++
+			}
+		}
+		runtime.KeepAlive(decided)
+	})
 	h := heuristic.NewBitsquares(heuristic.DefaultPower)
 	scores := make([]float64, len(ps))
 	lines := e.measure(Figure{Name: "bitsquares by line masks, 1 core", Unit: "values"}, len(ps), lineMasks(b, ps))

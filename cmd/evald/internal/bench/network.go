@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type contender struct {
 	round   func() (float64, error) // positions a second over one round
 	ceiling func(d time.Duration) float64
 	why     string
+	ruled   bool // it is the contender before it behind the rules
 	rates   []float64
 	peaks   []float64
 }
@@ -84,6 +86,22 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 		c.why = fmt.Sprintf("%.1f M multiply-adds each, in registers", work/1e6)
 	}
 	return c, nil
+}
+
+// ruledContenders evaluate by the fastest path, without the rules and behind them, positions that the rules leave open: what
+// looking at the rules costs where it spares nothing.
+func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Duration) ([2]*contender, error) {
+	board := game.MustBoard(game.Connect4)
+	b := eval.NewBatch(board, networkBatch)
+	open := slices.DeleteFunc(playedPositions(board, 8*networkBatch), func(p game.Position) bool {
+		return board.Result(p) != game.Ongoing || board.Outlook(p).Result != game.Ongoing || board.Outlook(p).Plies > 0
+	})
+	copy(b.Pos, open)
+	e, err := cpu.NewPath(n, kernel.Paths()[0])
+	return [2]*contender{
+		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e, b, d)},
+		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.NewRuled(e), b, d), ruled: true},
+	}, err
 }
 
 // timed is a round of batches.
@@ -157,11 +175,28 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		to = &contender{name: fmt.Sprintf("network %s, onnxruntime %s", name, peer.version), round: func() (float64, error) { return peer.round(d) }}
 	}
 	contenders = append(contenders, to)
+	if peer == nil {
+		both, err := ruledContenders(ctx, n, name, d)
+		if err != nil {
+			return nil, err
+		}
+		contenders = append(contenders, both[:]...)
+	}
 	if err := race(ctx, contenders, d, progress); err != nil {
 		return nil, err
 	}
 	var figures []Figure
-	for _, c := range contenders {
+	for i, c := range contenders {
+		if i+1 < len(contenders) && contenders[i+1].ruled {
+			continue // its rate is the next one's ceiling
+		}
+		if c.ruled {
+			f := c.figure(contenders[i-1])
+			f.Ceiling, f.Why = f.Rate/f.Ratio, "without the rules"
+			f.Ratio, f.To = 0, ""
+			figures = append(figures, f)
+			continue
+		}
 		f := c.figure(to)
 		if f.To != "" {
 			f.To = "pure-Go reference"

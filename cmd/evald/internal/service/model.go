@@ -30,8 +30,8 @@ type model struct {
 // have no goroutine of their own.
 type generation struct {
 	Loaded
-	batcher *eval.Batcher // of requests; bounded
-	leaves  *eval.Batcher // of searches, which were accepted as a whole
+	batcher *eval.Batcher // of requests; bounded, and behind the rules
+	leaves  *eval.Batcher // of searches, which were accepted as a whole, and whose trees look at the rules
 }
 
 // wanted checks the outputs asked for; none stands for all.
@@ -60,9 +60,9 @@ func (m *model) outputs() []string {
 
 // generation makes a model ready that was loaded; number tells it from those of the same name before.
 func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
-	e := eval.Evaluator(checked{l.Evaluator, &m.stats, s.config.Log})
+	e := l.Evaluator
 	if s.cache != nil && l.Platform == NetworkPlatform {
-		e = checked{s.cache.For(fmt.Sprintf("%s %d", m.name, number), l.Evaluator), &m.stats, s.config.Log}
+		e = s.cache.For(fmt.Sprintf("%s %d", m.name, number), e)
 	}
 	c := eval.BatcherConfig{
 		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
@@ -70,7 +70,8 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 	}
 	leaves := c
 	leaves.MaxQueued, leaves.OnBatch = 0, s.searcher.stats.batch
-	return &generation{l, eval.NewBatcher(e, c), eval.NewBatcher(e, leaves)}
+	check := func(e eval.Evaluator) eval.Evaluator { return checked{e, &m.stats, s.config.Log} }
+	return &generation{l, eval.NewBatcher(check(eval.NewRuled(e)), c), eval.NewBatcher(check(e), leaves)}
 }
 
 // The platforms of models.

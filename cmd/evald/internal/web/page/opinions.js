@@ -87,10 +87,11 @@ export class Opinions {
     label.className = kind;
   }
 
-  // opinion is the evaluator's own.
+  // opinion is the evaluator's own, or what the rules say in its place.
   opinion(m) {
-    const heuristic = !["gpu", "cpu", "cache"].includes(m.source);
-    this.policy.head.textContent = `${heuristic ? "Heuristic" : "Network"} ${m.model}, in %`;
+    const network = ["gpu", "cpu", "cache"].includes(m.source);
+    const by = { rules: "The rules", forced: "The one move" }[m.source] ?? (network ? `Network ${m.model}` : `Heuristic ${m.source}`);
+    this.policy.head.textContent = `${by}, in %`;
     const most = Math.max(...m.policy, 1e-9);
     this.policy.cells.forEach((c, a) => {
       this.bar(c, m.policy[a] / most, this.game.legal[a] ? String(Math.round(100 * m.policy[a])) : "", "");
@@ -102,7 +103,7 @@ export class Opinions {
     });
     $("wdl").replaceChildren(...parts);
     const [win, draw, loss] = m.wdl.map((x) => Math.round(100 * x));
-    setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (heuristic ? ` (${m.source})` : ""));
+    setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (network ? "" : ` (${m.source})`));
   }
 
   // searched is what the search knows so far.
