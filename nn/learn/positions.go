@@ -25,7 +25,8 @@ func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 
 // openPositions reads the run's positions of each kind of play, or makes them. Those that leave more than 30 cells empty
 // are left out, since a run should not begin with hours of solving: on 7x6 there are 12 stones or more, and of 1000
-// openings (4 to 12 stones) a hundred are left; larger boards may have none of a kind.
+// openings (4 to 12 stones) a hundred are left, and solving 1000 of each kind takes a minute on two cores; larger boards may
+// have none of a kind.
 func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
 		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
