@@ -1,7 +1,7 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
+RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 FUZZ  ?= 10s
 
 # GPU support (kernels/cuda/driver): in place of the CUDA driver's library the program is linked with a loader of our own. Its

@@ -48,7 +48,7 @@ type learnCmd struct {
 	GateGames     *int     `placeholder:"N" help:"Games of the match with the best network, at most."`
 	Opponent      []string `sep:"none" placeholder:"AGENT" help:"Fixed opponents; the first has rating 0."`
 	OpponentGames *int     `placeholder:"N" help:"Games with each of them."`
-	Positions     *int     `placeholder:"N" help:"Positions with exact scores that networks are measured on."`
+	Positions     *int     `placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
 	Threads int    `default:"0" help:"Threads for training and the solver; 0 is one for each processor. The result does not depend on it."`
@@ -116,6 +116,9 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	}
 	text := fmt.Sprintf("%3d  %d games by %s, %d records, %d steps", g.Number, g.Games, g.Player, g.Records, g.Steps)
 	for _, a := range g.Accuracy {
+		if a.Kind != learn.AllKinds {
+			continue // generations.jsonl has the kinds
+		}
 		who := "policy"
 		if a.Visits > 0 {
 			who = fmt.Sprintf("%d visits", a.Visits)

@@ -39,7 +39,7 @@ func TestLearn(t *testing.T) {
 		t.Errorf("going on: status %d, output %q, errors %q", status, out, stderr)
 	}
 	for name, begins := range map[string]string{
-		"curves.svg": "<?xml", "generations.jsonl": `{"generation":0`, "best.safetensors": "", "networks/000.safetensors": "", "positions.txt": "4x4x3:",
+		"curves.svg": "<?xml", "generations.jsonl": `{"generation":0`, "best.safetensors": "", "networks/000.safetensors": "", "positions/random.txt": "# 4x4x3, random play, seed 2",
 	} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasPrefix(string(text), begins) {
 			t.Errorf("%s: %.40q, error %v", name, text, err)

@@ -72,9 +72,11 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	for _, kind := range c.Kinds {
 		set := c.set(board, sample.Kind(kind))
 		for _, path := range []string{set.path, set.partial()} {
-			if _, err := set.lines(path); err != nil {
+			text, err := set.lines(path)
+			if err != nil {
 				return err
 			}
+			set.kept = max(set.kept, bytes.Count(text, []byte("\n"))-1)
 		}
 		sets = append(sets, set)
 	}
@@ -144,7 +146,6 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 		return "", err
 	}
 	if len(text) > 0 {
-		p.kept = bytes.Count(text, []byte("\n")) - 1
 		return fmt.Sprintf("%d positions, from before", p.kept), p.forget()
 	}
 	games, err := sample.Draw(ctx, p.board, p.kind, p.count, p.seed, progress.counting(string(p.kind)+", drawing", 0, p.count))

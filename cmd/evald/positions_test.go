@@ -4,11 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/sample"
 )
 
 // positionsIn are the flags of small sets in a folder.
@@ -82,8 +89,8 @@ func TestPositions(t *testing.T) {
 
 // What is there is left, what was interrupted goes on, and torn lines do not matter: the files end up the same.
 func TestPositionsResumed(t *testing.T) {
-	whole := t.TempDir()
-	if status, _, stderr := evald(t, "", positionsIn(whole)...); status != exitOK {
+	whole, few := t.TempDir(), []string{"--count", "15", "--kinds", "random,plausible"}
+	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
 		t.Fatal(stderr)
 	}
 	want := readSets(t, whole)
@@ -98,8 +105,8 @@ func TestPositionsResumed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		status, out, stderr := evald(t, "", positionsIn(dir)...)
-		if status != exitOK || !strings.Contains(out, "random.txt: 40 positions, from before") {
+		status, out, stderr := evald(t, "", positionsIn(dir, few...)...)
+		if status != exitOK || !strings.Contains(out, "random.txt: 15 positions, from before") {
 			t.Fatalf("%s: status %d, output %q, errors %q", name, status, out, stderr)
 		}
 		got := readSets(t, dir)
@@ -120,35 +127,52 @@ func TestPositionsResumed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+marked), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	evald(t, "", positionsIn(dir)...)
+	evald(t, "", positionsIn(dir, few...)...)
 	if got := readSets(t, dir)["plausible.txt"]; !strings.HasPrefix(got, head+marked) {
 		t.Errorf("%q was solved again: %.300q", marked, got)
 	}
 }
 
+// interrupting is a book that knows nothing and interrupts the program when the journal has a position.
+type interrupting struct {
+	journal string
+	cancel  func()
+}
+
+func (b interrupting) Score(game.Position) (int, bool) {
+	if text, err := os.ReadFile(b.journal); err == nil && bytes.Count(text, []byte("\n")) > 1 {
+		b.cancel()
+	}
+	return 0, false
+}
+
 // An interrupt ends it, says what is kept, and the same command ends with the same file.
 func TestPositionsInterrupted(t *testing.T) {
-	dir := t.TempDir()
+	whole, dir := t.TempDir(), t.TempDir()
+	if status, _, stderr := evald(t, "", positionsIn(whole, "--kinds", "openings")...); status != exitOK {
+		t.Fatal(stderr)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out, stderr bytes.Buffer
-	done := make(chan int)
-	// Openings of 7x6 take hours with so many.
-	go func() {
-		done <- run(ctx, []string{"positions", "-o", dir, "--kinds", "openings", "--count", "5000"}, streams{strings.NewReader(""), &out, &stderr})
-	}()
-	journal := filepath.Join(dir, "openings.txt.partial")
-	for ctx.Err() == nil {
-		if text, err := os.ReadFile(journal); err == nil && bytes.Count(text, []byte("\n")) > 1 {
-			cancel()
-		}
-		time.Sleep(time.Millisecond)
+	c := positionsCmd{Out: dir, Seed: 7, Count: 40}
+	set := c.set(game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}), sample.Openings)
+	if _, err := set.make(ctx, interrupting{set.partial(), cancel}, 2, newProgress(io.Discard, 0)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not interrupted: %v", err)
 	}
-	if status := <-done; status != exitInterrupted || !strings.Contains(stderr.String(), "the same command goes on") || strings.Contains(stderr.String(), " 0 positions are kept") {
-		t.Errorf("status %d, errors %q", status, stderr.String())
+	kept := strings.Count(readSets(t, dir)["openings.txt.partial"], "\n") - 1
+	if kept < 1 || kept >= 40 || kept != set.kept {
+		t.Errorf("%d positions in the journal, %d kept", kept, set.kept)
 	}
-	if _, err := os.Stat(journal); err != nil {
-		t.Errorf("the journal is gone: %v", err)
+	var stderr bytes.Buffer
+	status := run(ctx, positionsIn(dir, "--kinds", "openings"), streams{strings.NewReader(""), io.Discard, &stderr})
+	if want := fmt.Sprintf("evald: interrupted; 0 of 1 kinds are complete, of openings %d positions are kept; the same command goes on\n", kept); status != exitInterrupted || stderr.String() != want {
+		t.Errorf("status %d, errors %q, want %q", status, stderr.String(), want)
+	}
+	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "openings")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	if diff := cmp.Diff(readSets(t, whole), readSets(t, dir)); diff != "" {
+		t.Errorf("files after an interrupt (-want +got):\n%s", diff)
 	}
 }
 

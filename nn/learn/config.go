@@ -5,7 +5,7 @@
 // on where it stopped and comes to the same networks, bit for bit.
 //
 //	config.json            the effective configuration
-//	positions.txt          positions with their exact scores, which every network is measured on
+//	positions/random.txt   positions of each kind of play with their exact scores, which every network is measured on
 //	000/games/             records of the generation's games
 //	000/train/             its training run
 //	000/gate.parquet       the match with the best network before it
@@ -60,8 +60,8 @@ type Config struct {
 	Elo0       float64 `json:"elo0"`
 	Elo1       float64 `json:"elo1"`
 
-	Positions int   `json:"positions"` // with exact scores
-	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the policy itself
+	Positions int   `json:"positions"` // of each kind of play (engine/sample); those with at most 30 empty cells are solved
+	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the network itself
 
 	Opponents     []string `json:"opponents"` // agents that each network plays against, with GateVisits
 	OpponentGames int      `json:"opponent_games"`

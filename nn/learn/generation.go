@@ -51,11 +51,15 @@ type Seconds struct {
 	Measure  float64 `json:"measure"`
 }
 
-// Accuracy is how well a network or a search with it does on the run's positions.
+// Accuracy is how well a network or a search with it does on the run's positions of one kind, or on all of them.
 type Accuracy struct {
-	Visits int `json:"visits"` // 0 is the policy itself
+	Kind   string `json:"kind"`   // one of sample.Kinds, or AllKinds
+	Visits int    `json:"visits"` // 0 is the network itself, without the rules' step: that is what is being learned
 	score.Summary
 }
+
+// AllKinds is the kind of what is measured on all positions together.
+const AllKinds = "all"
 
 // generation does what is missing of one.
 func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
@@ -227,13 +231,17 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 				return err
 			}
 		}
+		start := time.Now()
 		report, err := score.Measure(ctx, e, r.positions, func(done int) {
-			r.progress(fmt.Sprintf("generation %d, exact scores, %d visits: %d of %d positions", g.Number, visits, done, len(r.positions)))
+			r.progress(fmt.Sprintf("generation %d, exact scores, %d visits", g.Number, visits) + pace(done, len(r.positions), start))
 		})
 		if err != nil {
 			return fmt.Errorf("exact scores: %w", err)
 		}
-		g.Accuracy = append(g.Accuracy, Accuracy{visits, report.All})
+		for _, kind := range report.Kinds {
+			g.Accuracy = append(g.Accuracy, Accuracy{kind.Name, visits, kind})
+		}
+		g.Accuracy = append(g.Accuracy, Accuracy{AllKinds, visits, report.All})
 	}
 	if g.Promoted, err = r.gate(ctx, g, candidate); err != nil {
 		return fmt.Errorf("gate: %w", err)

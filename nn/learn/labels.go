@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
-	"github.com/evald/evald/engine/solver"
 )
 
 // label makes records of exact scores of a generation's games, a file for each of theirs, where the run is to learn from
@@ -45,19 +45,22 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 		return err
 	}
 	records = slices.DeleteFunc(records, func(rec record.Record) bool { return rec.Ply < firstPly(r.board) })
-	err = r.solveAll(ctx, len(records), fmt.Sprintf("generation %d, exact labels", generation), func(i int, s *solver.Solver) error {
-		rec := &records[i]
-		if rec.GameOver != record.NotOver {
-			return nil
+	if len(records) == 0 {
+		return nil
+	}
+	var open []int // indices of records
+	var positions []game.Position
+	for i, rec := range records {
+		if rec.GameOver == record.NotOver {
+			open, positions = append(open, i), append(positions, rec.Position)
 		}
-		scores, err := exact(ctx, s, rec.Position)
-		if err == nil {
-			*rec = record.FromScores(r.board, rec.Position, scores)
-		}
+	}
+	solved, err := r.solve(ctx, positions, fmt.Sprintf("generation %d, exact labels", generation))
+	if err != nil {
 		return err
-	})
-	if err != nil || len(records) == 0 {
-		return err
+	}
+	for j, i := range open {
+		records[i] = record.FromScores(r.board, positions[j], solved[j].Scores)
 	}
 	w, err := record.Create(to)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
@@ -53,7 +54,7 @@ func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, ge
 func kept(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, pattern := range []string{"*.safetensors", "networks/*", "positions.txt", "config.json", "*/games/*", "*/labels/*", "*/train/network.safetensors"} {
+	for _, pattern := range []string{"*.safetensors", "networks/*", "positions/*", "config.json", "*/games/*", "*/labels/*", "*/train/network.safetensors"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -163,59 +164,28 @@ func TestLearns(t *testing.T) {
 	}
 	all := generations(t, dir)
 	first, last := all[0], all[len(all)-1]
-	for _, g := range all {
-		t.Logf("generation %d: policy %.3f good, %.3f perfect; %d visits %.3f good, %.3f perfect; Elo %+.0f", g.Number, g.Accuracy[0].Good.Value,
-			g.Accuracy[0].Perfect.Value, g.Accuracy[1].Visits, g.Accuracy[1].Good.Value, g.Accuracy[1].Perfect.Value, g.Elo)
+	of := func(g learn.Generation, kind string, visits int) (a learn.Accuracy) {
+		for _, a = range g.Accuracy {
+			if a.Kind == kind && a.Visits == visits {
+				return a
+			}
+		}
+		t.Fatalf("generation %d was not measured on %s with %d visits", g.Number, kind, visits)
+		return a
 	}
-	if policy, search := last.Accuracy[0], last.Accuracy[1]; policy.Good.Value < 0.93 || search.Good.Value < 0.985 || search.Perfect.Value < 0.96 {
+	for _, g := range all {
+		text := ""
+		for _, a := range g.Accuracy {
+			text += fmt.Sprintf("; %s, %d visits: %.3f good, %.3f perfect", a.Kind, a.Visits, a.Good.Value, a.Perfect.Value)
+		}
+		t.Logf("generation %d, Elo %+.0f%s", g.Number, g.Elo, text)
+	}
+	policy, search := of(last, learn.AllKinds, 0), of(last, learn.AllKinds, 100)
+	if policy.Good.Value < 0.93 || search.Good.Value < 0.985 || search.Perfect.Value < 0.96 {
 		t.Errorf("policy %.3f good, search %.3f good and %.3f perfect; want 0.93, 0.985 and 0.96", policy.Good.Value, search.Good.Value, search.Perfect.Value)
 	}
 	if last.Elo < first.Elo+100 {
 		t.Errorf("Elo %+.0f after %+.0f", last.Elo, first.Elo)
-	}
-}
-
-// The positions are what they are said to be, and none is one of those that results are published on.
-func TestSensiblePositions(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	const n = 500
-	all, err := learn.SensiblePositions(t.Context(), b, n, 0)
-	if err != nil || len(all) != n {
-		t.Fatalf("%d positions, error %v", len(all), err)
-	}
-	known := map[game.Position]string{}
-	for _, name := range []string{"Test_L3_R1", "Test_L2_R1", "Test_L1_R1", "Test_L2_R2_first500", "Test_L1_R2_first500", "Test_L1_R3_first500"} {
-		for _, line := range gametest.DataLines(t, "pons/"+name) {
-			var parser game.Parser
-			moves, _, _ := strings.Cut(line, " ")
-			state, err := parser.Parse(moves)
-			if err != nil {
-				t.Fatal(err)
-			}
-			key, _ := b.Canonical(state.Position)
-			known[key] = moves
-		}
-	}
-	seen, late := map[game.Position]bool{}, 0
-	for _, moves := range all {
-		var p game.Position
-		for _, a := range moves {
-			p = b.Play(p, a)
-		}
-		key, _ := b.Canonical(p)
-		if seen[key] || b.Result(p) != game.Ongoing || p.Plies() < 12 {
-			t.Errorf("%v: seen before %v, %v, %d plies", moves, seen[key], b.Result(p), p.Plies())
-		}
-		seen[key] = true
-		if p.Plies() >= 27 {
-			late++
-		}
-		if other, ok := known[key]; ok {
-			t.Errorf("%v is %s of the published sets", moves, other)
-		}
-	}
-	if late < n/4 {
-		t.Errorf("%d of %d positions have 27 plies or more", late, n)
 	}
 }
 
@@ -259,32 +229,82 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Exact scores of the run's positions are those that the file says.
-func TestPositionsFile(t *testing.T) {
+// Every network is measured on each kind of positions and on all of them, and the files have what was measured on.
+func TestPositionsFiles(t *testing.T) {
 	c, dir := tiny(), t.TempDir()
 	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(dir, "positions.txt"))
+	counts, all := map[string]int{}, 0
+	for _, kind := range sample.Kinds() {
+		positions := readPositions(t, filepath.Join(dir, "positions", string(kind)+".txt"))
+		if len(positions) < 20 || len(positions) > c.Positions {
+			t.Errorf("%s: %d positions, want up to %d", kind, len(positions), c.Positions)
+		}
+		counts[string(kind)], all = len(positions), all+len(positions)
+	}
+	counts[learn.AllKinds] = all
+	var measured []string
+	for _, a := range generations(t, dir)[0].Accuracy {
+		measured = append(measured, fmt.Sprint(a.Kind, " ", a.Visits))
+		if a.Positions != counts[a.Kind] {
+			t.Errorf("%s, %d visits: measured on %d positions of %d", a.Kind, a.Visits, a.Positions, counts[a.Kind])
+		}
+	}
+	want := []string{"random 0", "plausible 0", "openings 0", "all 0", "random 8", "plausible 8", "openings 8", "all 8"}
+	if diff := cmp.Diff(want, measured); diff != "" {
+		t.Errorf("measured (-want +got):\n%s", diff)
+	}
+}
+
+// Where a board has many cells only the positions that are solved soon are there, and a kind that has none is left out.
+func TestPositionsOfLargeBoard(t *testing.T) {
+	for rules, want := range map[string][]string{"7x6x4": {"random", "plausible", "openings", "all"}, "9x6x4": {"random", "plausible", "all"}} {
+		c, dir := tiny(), t.TempDir()
+		c.Rules, c.SelfPlay.Rules, c.Positions, c.Visits, c.FirstGames = rules, rules, 20, []int{0}, 20
+		c.GateVisits, c.OpponentGames = 2, 4
+		if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, a := range generations(t, dir)[0].Accuracy {
+			kinds = append(kinds, a.Kind)
+		}
+		if diff := cmp.Diff(want, kinds); diff != "" {
+			t.Errorf("%s: kinds (-want +got):\n%s", rules, diff)
+		}
+		for _, kind := range sample.Kinds() {
+			for _, p := range readPositions(t, filepath.Join(dir, "positions", string(kind)+".txt")) {
+				if empty := p.State.Board.Cells() - p.State.Plies(); empty > 30 {
+					t.Errorf("%s, %s: a position with %d empty cells", rules, kind, empty)
+				}
+			}
+		}
+	}
+}
+
+func readPositions(t *testing.T, path string) []score.Position {
+	t.Helper()
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	positions, err := score.Read(f)
-	if err != nil || len(positions) != c.Positions {
-		t.Fatalf("%d positions, error %v", len(positions), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, p := range positions {
-		b := p.State.Board
-		for a, s := range p.Scores {
-			if s == score.Illegal {
-				continue
-			}
-			after := b.Play(p.State.Position, a)
-			if won := b.Result(after) == game.Loss; won && s <= 0 {
-				t.Errorf("%v: move %d wins and has score %d", p.State.Position, a, s)
-			}
-		}
+	return positions
+}
+
+// A run whose networks were measured on other positions is not gone on with.
+func TestOldPositions(t *testing.T) {
+	c, dir := tiny(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "positions.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
+		t.Errorf("error %v", err)
 	}
 }
 

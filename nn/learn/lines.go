@@ -59,10 +59,11 @@ func (e *events) write(g Generation) error {
 		{Tag: "match/promoted", Value: promoted},
 	}
 	for _, a := range g.Accuracy {
+		on := fmt.Sprintf("%s, %d visits", a.Kind, a.Visits)
 		curves = append(curves,
-			tensorboard.Scalar{Tag: fmt.Sprintf("exact/good, %d visits", a.Visits), Value: float32(a.Good.Value)},
-			tensorboard.Scalar{Tag: fmt.Sprintf("exact/perfect, %d visits", a.Visits), Value: float32(a.Perfect.Value)},
-			tensorboard.Scalar{Tag: fmt.Sprintf("exact/result foretold, %d visits", a.Visits), Value: float32(a.ValueSign.Value)})
+			tensorboard.Scalar{Tag: "exact/good, " + on, Value: float32(a.Good.Value)},
+			tensorboard.Scalar{Tag: "exact/perfect, " + on, Value: float32(a.Perfect.Value)},
+			tensorboard.Scalar{Tag: "exact/result foretold, " + on, Value: float32(a.ValueSign.Value)})
 	}
 	if g.Metrics != nil {
 		for _, c := range g.Metrics.Curves() {

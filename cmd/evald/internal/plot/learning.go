@@ -28,7 +28,11 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		p.X.Min, p.X.Max, p.X.Tick.Marker = -0.3, float64(len(generations))-0.7, whole(len(generations))
 	}
 	accuracy.Y.Max, loss.Legend.Top = 100, true
+	curves := 0
 	for i, a := range generations[0].Accuracy {
+		if a.Kind != learn.AllKinds {
+			continue
+		}
 		who := "policy"
 		if a.Visits > 0 {
 			who = fmt.Sprintf("%d visits", a.Visits)
@@ -38,12 +42,13 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 			good = append(good, point{float64(g.Number), g.Accuracy[i].Good})
 			perfect = append(perfect, point{float64(g.Number), g.Accuracy[i].Perfect})
 		}
-		if err := add(accuracy, who+", good moves"+gap, colours[2*i%len(colours)], good); err != nil {
+		if err := add(accuracy, who+", good moves"+gap, colours[curves%len(colours)], good); err != nil {
 			return err
 		}
-		if err := add(accuracy, who+", perfect moves"+gap, colours[(2*i+1)%len(colours)], perfect); err != nil {
+		if err := add(accuracy, who+", perfect moves"+gap, colours[(curves+1)%len(colours)], perfect); err != nil {
 			return err
 		}
+		curves += 2
 	}
 	accuracy.Y.Min -= (100 - accuracy.Y.Min) / 2 // for the names of the curves
 	if err := ratings(elo, generations); err != nil {
