@@ -29,7 +29,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/record", "engine/game engine/eval engine/score"},
 	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock"},
-	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/record engine/runconfig"},
+	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/runconfig"},
 	{"kernels/...", "kernels/..."},
 	{"models", ""},
 	{"nn/net", "engine/game engine/eval kernels/..."},

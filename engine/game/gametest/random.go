@@ -37,6 +37,19 @@ func Positions(r *rand.Rand, b *game.Board, n int, ongoing bool) []game.Position
 	return ps
 }
 
+// Open are n random positions whose game the rules leave open: no next stone wins, and several moves keep the other side
+// from winning.
+func Open(r *rand.Rand, b *game.Board, n int) []game.Position {
+	var ps []game.Position
+	for len(ps) < n {
+		p := Position(r, b, r.IntN(b.Cells()+1), true)
+		if b.Result(p) == game.Ongoing && b.Outlook(p).Result == game.Ongoing && b.Outlook(p).Plies == 0 {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
 // Boards are games of all kinds for tests: the usual one, other sizes and lengths, wide ones, and boards without gravity.
 func Boards() []*game.Board {
 	rules := []game.Rules{

@@ -136,7 +136,7 @@ func TestLost(t *testing.T) {
 		<-g.entered
 		g.open <- struct{}{}
 	}()
-	if action, err := players.Move(ctx, Turn{State: after(t, "121212"), Act: time.Minute}); err != nil || action != 0 {
+	if action, err := players.Move(ctx, Turn{State: after(t, "1212"), Act: time.Minute}); err != nil || action != 0 {
 		t.Errorf("the next move: column %d, %v; want 0", action, err)
 	}
 

@@ -53,7 +53,7 @@ func TestOverload(t *testing.T) {
 	results := make(chan error, 8)
 	ask := func(rows int) {
 		go func() {
-			_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, rows, true)...))
+			_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, rows)...))
 			results <- err
 		}()
 	}
@@ -105,7 +105,7 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pos := gametest.Positions(gametest.Rand(3), connect4, 4, true)
+	pos := gametest.Open(gametest.Rand(3), connect4, 4)
 	if err := stream.Send(bitboardRequest(connect4, pos...)); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestReload(t *testing.T) {
 	}
 	s := serve(t, c)
 	api := s.dial(t)
-	pos := gametest.Positions(gametest.Rand(3), connect4, 16, true)
+	pos := gametest.Open(gametest.Rand(3), connect4, 16)
 	stop := make(chan struct{})
 	var replies atomic.Int64
 	var wg sync.WaitGroup

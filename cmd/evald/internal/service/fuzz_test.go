@@ -80,7 +80,7 @@ func grpcSeeds(t testing.TB) (seeds [][]byte) {
 	search := bitboardRequest(connect4, game.Position{})
 	search.ModelName = "search"
 	setParameter(search, "visits", 20)
-	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, search, bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 3, true)...)} {
+	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, search, bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
 		r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{Name: "policy"})
 		b, err := proto.Marshal(r)
 		if err != nil {

@@ -60,7 +60,7 @@ func TestInputs(t *testing.T) {
 			two = append(two, planes[i*size:][:2*h*w]...)
 		}
 		words64 := client.Bitboards(board, pos)
-		want := expected(t, stub, board, pos)
+		want := expected(t, eval.NewRuled(stub), board, pos)
 		contents := request(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
 		contents.RawInputContents = nil
 		contents.Inputs[0].Contents = &kserve.InferTensorContents{}
@@ -108,7 +108,7 @@ func playout(r *rand.Rand, b *game.Board) (p game.Position, actions []int) {
 // The Go client is an evaluator like any other.
 func TestClientConformance(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU}, New: func(t testing.TB) eval.Evaluator {
+	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced}, New: func(t testing.TB) eval.Evaluator {
 		c, err := client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestREST(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
 	pos := append(gametest.Positions(gametest.Rand(1), connect4, 20, true), game.Position{})
-	want := expected(t, stub, connect4, pos)
+	want := expected(t, eval.NewRuled(stub), connect4, pos)
 	raw := client.Bitboards(connect4, pos)
 	var flat []uint64
 	var rows [][]uint64
@@ -283,7 +283,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("answer %d: id %s, error %q", i, got.InferResponse.Id, got.ErrorMessage)
 		}
 		if got.ErrorMessage == "" {
-			want := expected(t, stub, connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
+			want := expected(t, eval.NewRuled(stub), connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
 			if diff := cmp.Diff(want, raws(got.InferResponse)); diff != "" {
 				t.Errorf("answer %d (-want +got):\n%s", i, diff)
 			}

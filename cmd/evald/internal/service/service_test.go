@@ -192,7 +192,7 @@ func BenchmarkInfer(b *testing.B) {
 	}
 	s := serve(b, testConfig(e))
 	api := s.dial(b)
-	ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 256, true)...)
+	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 256)...)
 	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {

@@ -137,7 +137,7 @@ func TestOverloadSoak(t *testing.T) {
 				closers = append(closers, conn.Close)
 				conns[i] = kserve.NewGRPCInferenceServiceClient(conn)
 			}
-			ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, c.rows, true)...)
+			ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, c.rows)...)
 			capacity := c.capacity
 			if capacity == 0 {
 				capacity = closedLoop(t, conns, ask, 64, d/4)
@@ -310,7 +310,7 @@ func TestReloadSoak(t *testing.T) {
 		reloads = 1000
 	}
 	before := now(t)
-	pos := gametest.Positions(gametest.Rand(3), connect4, 16, true)
+	pos := gametest.Open(gametest.Rand(3), connect4, 16)
 	var files [2][]byte
 	var want [2][]byte
 	for i := range files {
@@ -412,7 +412,7 @@ func TestDrainSoak(t *testing.T) {
 		for range 16 {
 			wait.Go(func() {
 				for {
-					r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, gametest.Positions(gametest.Rand(1), connect4, 4, true)...))
+					r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 4)...))
 					if err != nil {
 						no.Add(1)
 						if status.Code(err) != codes.Unavailable {
