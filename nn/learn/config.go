@@ -83,6 +83,8 @@ func DefaultConfig(b *game.Board) Config {
 	}
 	// With so few visits Gumbel finds what PUCT needs some 100 for, and all searches can be full.
 	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
+	// A network is right on what it has seen: also on play that no search would come to.
+	c.SelfPlay.Openings = selfplay.Mixed
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*3/7, b.Cells()*2/5
 	if b.Cells() <= 24 {
 		c.Network, c.FirstGames, c.Games, c.GateVisits = "2x16", 2000, 1000, 32
