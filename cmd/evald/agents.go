@@ -20,8 +20,8 @@ func shareAgents(notes io.Writer) agent.Shared {
 			if _, err := driver.Find(); err == nil {
 				where.Backend = "auto"
 			}
-			e, _, err := where.evaluator(notes)
-			return e, err
+			c, err := where.choose(notes)
+			return c.Evaluator, err
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),

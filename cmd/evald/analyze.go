@@ -44,7 +44,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 			return fmt.Errorf("--%s %d: must be 1 or more", f.name, f.value)
 		}
 	}
-	e, model, err := c.evaluator(s.err)
+	e, err := c.choose(s.err)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer in.Close()
 	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e, Model: model, Search: c.config(), Parallel: c.Parallel, Batch: c.Batch, Queue: c.Queue,
+		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.Parallel, Batch: c.Batch, Queue: c.Queue,
 	}, in, s.out)
 	if err == nil && done.Refused > 0 {
 		fmt.Fprintf(s.err, "evald: %d of %d queries refused; their answers say why\n", done.Refused, done.Queries)

@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -32,6 +34,17 @@ type choice struct {
 	network bool           // a network answers, and not a heuristic
 	how     string         // answers are computed
 	gpu     *gpu.Evaluator // the stage on GPUs, or nil
+
+	// The games that the model answers, where bitsquares answers the others; nil for all.
+	games map[game.Rules]bool
+}
+
+// modelOn is who is asked about a game's positions, as answers give it.
+func (c choice) modelOn(r game.Rules) string {
+	if c.games != nil && !c.games[r] {
+		return eval.Bitsquares.String()
+	}
+	return c.model
 }
 
 // answers are the choice's evaluator behind the rules, for those who show or keep its answers. Searches take the evaluator
@@ -44,12 +57,6 @@ func (c choice) Close() error {
 		return nil
 	}
 	return c.gpu.Close()
-}
-
-// evaluator is choose for those who have nothing to say of it, and evaluate until the program ends.
-func (f backend) evaluator(notes io.Writer) (e eval.Evaluator, model string, err error) {
-	c, err := f.choose(notes)
-	return c.Evaluator, c.model, err
 }
 
 // choose makes the evaluator that the flags ask for. What the user should know about the choice, and later about a GPU
@@ -84,7 +91,7 @@ func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 		c.how += ", the mean of each position and its mirror image"
 	}
 	if err == nil && f.Model == "" {
-		c.Evaluator, err = whereTrained(c.Evaluator)
+		c.Evaluator, c.games, err = whereTrained(c.Evaluator)
 		c.how += "; bitsquares on boards that it was not trained on"
 	}
 	return c, err
@@ -95,21 +102,21 @@ const defaultModel = "default"
 
 // whereTrained lets the default network evaluate the games that it was trained on, and bitsquares the others, about
 // which it knows less.
-func whereTrained(network eval.Evaluator) (eval.Evaluator, error) {
+func whereTrained(network eval.Evaluator) (e eval.Evaluator, games map[game.Rules]bool, err error) {
 	other, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entry, _ := models.Find(defaultModel)
-	t := trained{network: network, other: other, games: map[game.Rules]bool{}}
+	games = map[game.Rules]bool{}
 	for _, text := range entry.Rules {
 		rules, err := game.ParseRules(text)
 		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", defaultModel, err)
+			return nil, nil, fmt.Errorf("model %s: %w", defaultModel, err)
 		}
-		t.games[rules] = true
+		games[rules] = true
 	}
-	return t, nil
+	return trained{network, other, games}, games, nil
 }
 
 type trained struct {
@@ -132,7 +139,7 @@ func (f backend) network(network *net.Network, model string, notes, events io.Wr
 		if err != nil {
 			return choice{}, noGPU(err)
 		}
-		return choice{e, model, true, gpuText(model, e), e}, nil
+		return choice{Evaluator: e, model: model, network: true, how: gpuText(model, e), gpu: e}, nil
 	case "cpu":
 		e, err := onCPU(network, notes)
 		if err != nil {
@@ -155,8 +162,8 @@ func gpuText(model string, e *gpu.Evaluator) string {
 	return fmt.Sprintf("network %s on the gpu, %v", model, e)
 }
 
-// fastest asks the GPU, where that fails the CPU, and where that fails too bitsquares. That there is no GPU is said, since
-// it is the difference between hours and seconds.
+// fastest asks the GPU, where that fails the CPU, and where that fails too bitsquares. A GPU that is there and does not work
+// is said, since it is the difference between hours and seconds.
 func fastest(n *net.Network, model string, notes, events io.Writer) (choice, error) {
 	onCPU, err := onCPU(n, notes)
 	if err != nil {
@@ -168,7 +175,9 @@ func fastest(n *net.Network, model string, notes, events io.Writer) (choice, err
 	}
 	c := choice{model: model, network: true, how: cpuText(model, onCPU)}
 	stages := []eval.Stage{{Name: "cpu", Evaluator: onCPU}, {Name: "bitsquares", Evaluator: last}}
-	if c.gpu, err = onGPU(n, notes, events); err != nil {
+	if c.gpu, err = onGPU(n, notes, events); errors.Is(err, driver.ErrNone) {
+		c.how += "; no GPU: " + err.Error()
+	} else if err != nil {
 		fmt.Fprintf(notes, "evald: NO GPU, the CPU evaluates (path %s, %d threads): %v\n", onCPU.Path(), onCPU.Threads(), err)
 	} else {
 		c.how = gpuText(model, c.gpu) + "; should it fail, " + c.how
@@ -206,6 +215,9 @@ func onCPU(n *net.Network, notes io.Writer) (*cpu.Evaluator, error) {
 	e, failed := cpu.New(n)
 	for _, err := range failed {
 		fmt.Fprintf(notes, "evald: %v; the next path evaluates\n", err)
+	}
+	if e.Path() == kernel.Go {
+		fmt.Fprintf(notes, "evald: PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on linux/amd64)\n", runtime.GOOS, runtime.GOARCH)
 	}
 	return e, nil
 }

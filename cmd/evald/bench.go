@@ -182,11 +182,11 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.backend != (backend{Backend: "auto"}) {
-		e, name, err := c.evaluator(s.err)
+		e, err := c.choose(s.err)
 		if err != nil {
 			return err
 		}
-		if err := measure(e, name); err != nil {
+		if err := measure(e, e.model); err != nil {
 			return err
 		}
 	} else {

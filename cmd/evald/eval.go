@@ -57,7 +57,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.how, c.Batch, c.Threads, c.Format)
 	}
 	start := time.Now()
-	job := stream.Job{Evaluator: e.answers(), Model: e.model, Rows: c.Batch, Workers: c.Threads}
+	job := stream.Job{Evaluator: e.answers(), Model: e.modelOn, Rows: c.Batch, Workers: c.Threads}
 	progress := newProgress(s.err, fileSize(in))
 	if c.Output != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 		job.Progress = progress.show

@@ -95,7 +95,7 @@ func TestMatchBook(t *testing.T) {
 		t.Fatalf("status %d, errors %q", status, stderr)
 	}
 	first := positions()
-	args = slices.Insert(args, 1, "mcts:visits=600,book="+path)
+	args = slices.Insert(args, 1, "mcts:model=bitsquares,visits=600,book="+path)
 	if status, _, stderr := evald(t, "", args...); status != exitOK {
 		t.Fatalf("status %d, errors %q", status, stderr)
 	}

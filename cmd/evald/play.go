@@ -15,11 +15,11 @@ import (
 
 // playCmd is `evald play`.
 type playCmd struct {
-	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: uct-bitsquares:time=1s."`
+	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: mcts:time=1s."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
-	Evaluate string   `default:"bitsquares" placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a heuristic (bitsquares, gameovers, oddeven, rollout, uniform), or a network. Default: bitsquares."`
+	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform). Without one, the network that ships; on boards that it was not trained on, bitsquares."`
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
@@ -29,7 +29,7 @@ type playCmd struct {
 func (*playCmd) Help() string { return new(matchCmd).Help() }
 
 // defaultOpponent answers fast enough for people.
-const defaultOpponent = "uct-bitsquares:time=1s"
+const defaultOpponent = "mcts:time=1s"
 
 // Run plays until the user quits.
 func (c *playCmd) Run(ctx context.Context, s streams) error {
@@ -55,16 +55,17 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 	if err != nil {
 		return play.Config{}, err
 	}
-	config := play.Config{Board: board, Start: start, Search: c.Evaluate, Evaluate: !c.Quiet}
+	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet}
 	shared := shareAgents(s.err)
-	if source, ok := heuristic.Named(c.Evaluate); ok {
-		config.Evaluator, err = heuristic.New(source)
-	} else {
-		config.Evaluator, err = shared.Models(c.Evaluate)
+	evaluate := backend{Backend: "auto", Model: c.Evaluate}
+	if _, ok := heuristic.Named(c.Evaluate); ok {
+		evaluate = backend{Backend: c.Evaluate}
 	}
+	e, err := evaluate.choose(s.err)
 	if err != nil {
 		return play.Config{}, fmt.Errorf("--evaluate: %w", err)
 	}
+	config.Evaluator, config.Search = e.Evaluator, e.modelOn(board.Rules())
 	config.Players, err = c.players(shared)
 	return config, err
 }

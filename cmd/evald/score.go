@@ -145,13 +145,14 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 	if len(all) > 0 {
 		return all, nil
 	}
-	e, model, err := c.evaluator(notes)
+	e, err := c.choose(notes)
 	if err != nil {
 		return nil, err
 	}
+	model := e.model
 	for _, visits := range c.Visits {
 		if visits == 0 {
-			policy := subject{model, eval.NewRuled(e), false}
+			policy := subject{model, e.answers(), false}
 			if c.Raw {
 				policy = subject{model + ", raw", e, false}
 			}

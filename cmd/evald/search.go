@@ -8,7 +8,6 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/stream"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 )
@@ -43,7 +42,7 @@ type searchCmd struct {
 
 // Run searches each line's position. Positions that wait together are searched together, so that they fill batches.
 func (c *searchCmd) Run(ctx context.Context, s streams) error {
-	e, model, err := c.evaluator(s.err)
+	e, err := c.choose(s.err)
 	if err != nil {
 		return err
 	}
@@ -52,7 +51,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer in.Close()
-	r := &searchRun{searchCmd: c, evaluator: e, model: model, out: bufio.NewWriter(s.out)}
+	r := &searchRun{searchCmd: c, evaluator: e, out: bufio.NewWriter(s.out)}
 	reader := stream.NewReader(ctx, in)
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
@@ -74,8 +73,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 
 type searchRun struct {
 	*searchCmd
-	evaluator  eval.Evaluator
-	model      string
+	evaluator  choice
 	out        *bufio.Writer
 	total, bad int
 }
@@ -119,7 +117,7 @@ func (r *searchRun) answer(ctx context.Context, lines []stream.Line) error {
 			r.bad++
 			text = marshalLine(refused{lines[i].Number, err.Error()})
 		} else {
-			text = marshalLine(searched{lines[i].Number, analyze.Describe(lines[i].Text, r.model, states[i], trees[i])})
+			text = marshalLine(searched{lines[i].Number, analyze.Describe(lines[i].Text, r.evaluator.modelOn(states[i].Board.Rules()), states[i], trees[i])})
 		}
 		if _, err := r.out.Write(text); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -72,13 +73,18 @@ func visits(c selfplay.Config) string {
 
 // Run plays the games that are missing.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
-	e, model, err := c.evaluator(s.err)
-	if err != nil {
-		return err
-	}
 	if c.Games < 1 {
 		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
 	}
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	e, err := c.choose(s.err)
+	if err != nil {
+		return err
+	}
+	model := e.modelOn(rules)
 	config := c.config(model)
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %s; %d games at once, batches of %d; seed %d; records in %s\n",
 		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,9 +124,10 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 		return err
 	}
 	networks := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := heuristic.Named(name); return ok })
+	models := func(name string) (eval.Evaluator, error) { return server.Evaluator(cmp.Or(name, names[0])) }
 	page, err := web.New(web.Config{
 		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs,
-		Agents: agent.Shared{Models: server.Evaluator, Solved: &agent.Solved{}},
+		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}},
 	})
 	if err != nil {
 		return err

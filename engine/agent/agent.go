@@ -28,7 +28,7 @@ type Agent interface {
 // Shared is what the agents of a program have in common. The zero value has nothing; its functions are called
 // concurrently.
 type Shared struct {
-	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path
+	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is for who names none
 	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
 	Searched func(*mcts.Tree)                          // hears of the tree of each move, for growing a book
 	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
@@ -41,7 +41,7 @@ type Spec struct {
 	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
-	Model  string        // mcts and policy
+	Model  string        // mcts and policy; "" leaves it to Shared.Models
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
 	Random bool          // solver: any of the best moves, by Seed
@@ -72,8 +72,8 @@ var kinds = map[string]kind{
 	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
 	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
-	"policy":               {Spec{Model: "bitsquares"}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic"},
-	"mcts":                 {Spec{Model: "bitsquares", Visits: defaultVisits}, []string{"model", "visits", "time", "book", "seed"}, newMCTS, "PUCT with a network or heuristic"},
+	"policy":               {Spec{}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
+	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, or bitsquares on boards that it does not know"},
 	"solver":               {Spec{}, []string{"time", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, uct-bitsquares with the rest"},
 }
 

@@ -15,11 +15,15 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 func stubModels(name string) (eval.Evaluator, error) {
-	if name == "stub" {
+	switch name {
+	case "stub":
 		return &evaltest.Stub{Source: eval.CPU}, nil
+	case "": // what a program takes where nobody names one
+		return heuristic.New(eval.Bitsquares)
 	}
 	return nil, errors.New("no such model")
 }
@@ -62,6 +66,8 @@ func TestParse(t *testing.T) {
 		"uct-bitsquares":                  "uct-bitsquares:time=2s",
 		"uct-bitsquares:sims=100":         "uct-bitsquares:sims=100",
 		"uct-bitsquares:time=1s,sims=9":   "uct-bitsquares:sims=9,time=1s",
+		"mcts":                            "mcts:visits=800",
+		"policy":                          "policy",
 		"mcts:model=stub,visits=80":       "mcts:model=stub,visits=80",
 		"mcts:model=stub,time=50ms":       "mcts:model=stub,time=50ms",
 		"policy:model=stub":               "policy:model=stub",

@@ -102,8 +102,11 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 	return policy{eval.NewRuled(e)}, nil
 }
 
-// evaluator is a heuristic by its name, or else a network.
+// evaluator is a heuristic by its name, or else a network; bitsquares where there is none.
 func evaluator(name string, shared Shared) (eval.Evaluator, error) {
+	if name == "" && shared.Models == nil {
+		name = eval.Bitsquares.String()
+	}
 	if source, ok := heuristic.Named(name); ok {
 		return heuristic.New(source)
 	}

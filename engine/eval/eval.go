@@ -60,6 +60,14 @@ func (s Source) Known() bool { return s < sources }
 // Network reports whether the answer is a network's, now or from a cache.
 func (s Source) Network() bool { return s == GPU || s == CPU || s == Cached }
 
+// By is the name of who answered: the heuristic's own, else that of the model that was asked.
+func (s Source) By(model string) string {
+	if s >= Bitsquares && s <= Uniform {
+		return s.String()
+	}
+	return model
+}
+
 // Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly
 // the length given here. A is Board.Actions().
 type Batch struct {

@@ -10,6 +10,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -20,6 +21,16 @@ type Driver struct {
 	Version int      `json:"version"` // of CUDA that it implements: 12040 is 12.4
 	Devices []Device `json:"devices"` // at least one
 }
+
+// ErrNone is what Find's error is where there is no GPU: no driver, no device, or a program that was built without support.
+// Any other error of Find is about a GPU that should work, or about a driver that was asked for by name.
+var ErrNone = errors.New("no GPU")
+
+// none is an error that is ErrNone and says why.
+type none string
+
+func (n none) Error() string        { return string(n) }
+func (n none) Is(target error) bool { return target == ErrNone }
 
 // Device is a GPU.
 type Device struct {

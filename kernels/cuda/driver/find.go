@@ -26,11 +26,14 @@ var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/
 func Find() (*Driver, error) { return find() }
 
 var find = sync.OnceValues(func() (*Driver, error) {
-	names := libraries
-	if name := os.Getenv("EVALD_CUDA_DRIVER"); name != "" {
-		names = []string{name}
+	names, asked := libraries, os.Getenv("EVALD_CUDA_DRIVER")
+	if asked != "" {
+		names = []string{asked}
 	}
 	library, err := open(names)
+	if err != nil && asked != "" {
+		return nil, errors.New(err.Error()) // not ErrNone
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ var find = sync.OnceValues(func() (*Driver, error) {
 		return nil, fmt.Errorf("driver %s: %w", library, wrap("cuDeviceGetCount", err))
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("driver %s: 0 devices", library)
+		return nil, none(fmt.Sprintf("driver %s: 0 devices", library))
 	}
 	for i := range n {
 		device, err := describe(i)
@@ -51,6 +54,9 @@ var find = sync.OnceValues(func() (*Driver, error) {
 	}
 	return d, nil
 })
+
+// noDevice is CUDA_ERROR_NO_DEVICE.
+const noDevice = 100
 
 // open opens the first of the names that is a driver's library. A library whose driver does not start ends the search.
 func open(names []string) (name string, err error) {
@@ -64,6 +70,8 @@ func open(names []string) (name string, err error) {
 		switch {
 		case result == 0:
 			return name, nil
+		case result == noDevice:
+			return "", none(fmt.Sprintf("driver %s: cuInit: %s", name, text))
 		case result > 0:
 			return "", fmt.Errorf("driver %s: cuInit: %s", name, text)
 		}
@@ -71,12 +79,12 @@ func open(names []string) (name string, err error) {
 		reasons = append(reasons, strings.TrimPrefix(text, name+": "))
 	}
 	if len(slices.Compact(slices.Clone(reasons))) == 1 {
-		return "", fmt.Errorf("no CUDA driver library: %s: %s", strings.Join(tried, ", "), reasons[0])
+		return "", none(fmt.Sprintf("no CUDA driver library: %s: %s", strings.Join(tried, ", "), reasons[0]))
 	}
 	for i := range tried {
 		tried[i] += ": " + reasons[i]
 	}
-	return "", errors.New("no CUDA driver library: " + strings.Join(tried, "; "))
+	return "", none("no CUDA driver library: " + strings.Join(tried, "; "))
 }
 
 func describe(index int) (Device, error) {

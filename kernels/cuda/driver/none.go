@@ -2,9 +2,7 @@
 
 package driver
 
-import "errors"
-
 // Find is the driver and its devices, or why there are none.
 func Find() (*Driver, error) {
-	return nil, errors.New("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")
+	return nil, none("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")
 }

@@ -115,7 +115,7 @@ func (r *run) line(l *stream.Line) {
 		return
 	}
 	if q.State.Board.Result(q.State.Position) != game.Ongoing {
-		a := Describe(q.Text, r.engine.config.Model, q.State, nil)
+		a := Describe(q.Text, r.engine.config.Model(q.State.Board.Rules()), q.State, nil)
 		r.engine.send(reply{ID: q.ID, Ended: byGameOver, Answer: &a})
 		return
 	}

@@ -39,7 +39,7 @@ func config(t *testing.T, parallel int) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Evaluator: e, Model: "bitsquares", Search: mcts.DefaultConfig(), Parallel: parallel, Batch: 16, Queue: 1000}
+	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Search: mcts.DefaultConfig(), Parallel: parallel, Batch: 16, Queue: 1000}
 	c.Search.Visits = 100
 	return c
 }
@@ -126,7 +126,7 @@ func company(t *testing.T, c Config) {
 		if err := mcts.Drive(t.Context(), c.Evaluator, []*mcts.Tree{tree}, 1, func(*mcts.Tree) int { n := goal; goal = 0; return n }); err != nil {
 			t.Fatal(err)
 		}
-		want[id] = Describe(text, c.Model, game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
+		want[id] = Describe(text, "bitsquares", game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
 	}
 	for _, parallel := range []int{1, 7, 300} {
 		c.Parallel = parallel

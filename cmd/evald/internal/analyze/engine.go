@@ -15,11 +15,11 @@ import (
 // Config of a run.
 type Config struct {
 	Evaluator eval.Evaluator
-	Model     string      // its name, as answers give it
-	Search    mcts.Config // Visits is that of queries that give none
-	Parallel  int         // positions searched at once, from 1
-	Batch     int         // leaves evaluated together, from 1
-	Queue     int         // queries that wait, from 1; where there are as many, no more are read
+	Model     func(game.Rules) string // its name on a game's boards, as answers give it
+	Search    mcts.Config             // Visits is that of queries that give none
+	Parallel  int                     // positions searched at once, from 1
+	Batch     int                     // leaves evaluated together, from 1
+	Queue     int                     // queries that wait, from 1; where there are as many, no more are read
 }
 
 // search is a query under way.

@@ -156,7 +156,7 @@ func (g *group) another(at *slot) {
 func (g *group) describe(s *search, t *mcts.Tree, why string) reply {
 	r := reply{ID: s.ID, Ended: why, Seconds: time.Since(s.began).Seconds()}
 	if t.Visits() > 0 || t.Result() != game.Ongoing {
-		a := Describe(s.Text, g.engine.config.Model, s.State, t)
+		a := Describe(s.Text, g.engine.config.Model(s.State.Board.Rules()), s.State, t)
 		r.Answer = &a
 	}
 	return r

@@ -216,7 +216,7 @@ func (e *evalBench) evaluators(network *net.Network, name string) error {
 			Name: "eval of a file by bitsquares, " + format.name, Unit: "lines",
 			Ceiling: all, Why: "the evaluator alone on all cores",
 		}, lines, func() {
-			job := stream.Job{Evaluator: h, Model: "bitsquares", Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
+			job := stream.Job{Evaluator: h, Model: func(game.Rules) string { return "bitsquares" }, Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
 			if _, err := stream.Run(e.ctx, bytes.NewReader(text), format.new(), job); err != nil && e.err == nil {
 				e.err = err
 			}

@@ -18,7 +18,7 @@ type JSONL struct{ W io.Writer }
 func (f JSONL) Encode(c *Chunk) {
 	c.Text = c.Text[:0]
 	for i := range c.Answers {
-		c.Text = appendJSON(c.Text, &c.Answers[i], c.Model)
+		c.Text = appendJSON(c.Text, &c.Answers[i])
 	}
 }
 
@@ -31,7 +31,7 @@ func (f JSONL) Write(c *Chunk) error {
 // Close has nothing to add.
 func (f JSONL) Close(Summary) error { return nil }
 
-func appendJSON(b []byte, a *Answer, model string) []byte {
+func appendJSON(b []byte, a *Answer) []byte {
 	b = strconv.AppendInt(append(b, `{"line":`...), int64(a.Number), 10)
 	if a.Err != nil {
 		b = appendString(append(b, `,"error":`...), a.Err.Error())
@@ -49,7 +49,7 @@ func appendJSON(b []byte, a *Answer, model string) []byte {
 		b = append(b, "null"...)
 	}
 	b = append(append(b, `,"source":"`...), a.Source().String()...)
-	b = appendString(append(b, `","model":`...), model)
+	b = appendString(append(b, `","model":`...), a.Model())
 	return append(b, "}\n"...)
 }
 

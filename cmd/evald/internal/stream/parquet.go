@@ -44,14 +44,14 @@ func (f *Parquet) Encode(*Chunk) {}
 func (f *Parquet) Write(c *Chunk) error {
 	f.rows = f.rows[:0]
 	for i := range c.Answers {
-		f.rows = append(f.rows, row(&c.Answers[i], c.Model))
+		f.rows = append(f.rows, row(&c.Answers[i]))
 	}
 	_, err := f.w.Write(f.rows)
 	return err
 }
 
-func row(a *Answer, model string) Row {
-	r := Row{Line: int64(a.Number), Position: a.Text, Model: model}
+func row(a *Answer) Row {
+	r := Row{Line: int64(a.Number), Position: a.Text}
 	if a.Err != nil {
 		text := a.Err.Error()
 		r.Error = &text
@@ -59,7 +59,7 @@ func row(a *Answer, model string) Row {
 	}
 	mark, value, source := int32(a.State.Mark), a.Value(), a.Source().String()
 	r.ToMove, r.Value, r.Source = &mark, &value, &source
-	r.WDL, r.Policy = a.WDL(), a.Policy()
+	r.WDL, r.Policy, r.Model = a.WDL(), a.Policy(), a.Model()
 	if best := int32(a.Best()); best > 0 {
 		r.Best = &best
 	}

@@ -23,7 +23,7 @@ type Format interface {
 // Job is one run.
 type Job struct {
 	Evaluator eval.Evaluator
-	Model     string // named in every answer
+	Model     func(game.Rules) string // who is asked about a game's positions; answers name it, or the heuristic that stood in
 	Rows      int    // lines that are evaluated as one batch, from 1
 	Workers   int    // batches at once, from 1
 	Progress  func(Summary)
@@ -44,6 +44,7 @@ type Answer struct {
 
 	batch *eval.Batch
 	row   int
+	model func(game.Rules) string
 }
 
 // WDL, Policy, Value and Source are the evaluator's answer; Err must be nil.
@@ -51,6 +52,9 @@ func (a *Answer) WDL() []float32      { return a.batch.WDLRow(a.row) }
 func (a *Answer) Policy() []float32   { return a.batch.PolicyRow(a.row) }
 func (a *Answer) Value() float32      { return a.batch.Value(a.row) }
 func (a *Answer) Source() eval.Source { return a.batch.Source[a.row] }
+
+// Model is who gave the answer, by name.
+func (a *Answer) Model() string { return a.Source().By(a.model(a.State.Board.Rules())) }
 
 // Best is the most likely move, counted from 1; 0 where the game is over.
 func (a *Answer) Best() int {
@@ -65,7 +69,7 @@ func (a *Answer) Best() int {
 
 // Chunk is up to Job.Rows lines that travel together.
 type Chunk struct {
-	Model   string
+	model   func(game.Rules) string
 	Answers []Answer
 	Text    []byte // what Encode made for Write
 
@@ -95,7 +99,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 			select {
 			case c = <-free:
 			default:
-				c = &Chunk{Model: job.Model, done: make(chan struct{}, 1)}
+				c = &Chunk{model: job.Model, done: make(chan struct{}, 1)}
 			}
 			more, err := c.fill(r, job.Rows)
 			if len(c.Answers) > 0 || c.bytes > 0 {
@@ -157,7 +161,7 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	c.bytes = r.Bytes() - before
 	c.Answers = c.Answers[:0]
 	for _, l := range c.lines {
-		c.Answers = append(c.Answers, Answer{Line: l})
+		c.Answers = append(c.Answers, Answer{Line: l, model: c.model})
 	}
 	return more, err
 }

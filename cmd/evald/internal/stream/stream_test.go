@@ -22,7 +22,9 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-func job(e eval.Evaluator) Job { return Job{Evaluator: e, Model: "m", Rows: 16, Workers: 3} }
+func job(e eval.Evaluator) Job { return Job{Evaluator: e, Model: m, Rows: 16, Workers: 3} }
+
+func m(game.Rules) string { return "m" }
 
 func bitsquares(t testing.TB) eval.Evaluator {
 	e, err := heuristic.New(eval.Bitsquares)
@@ -144,7 +146,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(g.WDL, alone.WDL) || !slices.Equal(g.Policy, alone.Policy) || g.ToMove != s.Mark ||
-			g.Source != alone.Source[0].String() || g.Model != "m" || g.Value != g.WDL[0]-g.WDL[2] {
+			g.Source != alone.Source[0].String() || g.Model != alone.Source[0].By("m") || g.Value != g.WDL[0]-g.WDL[2] {
 			t.Fatalf("line %d: %+v, alone %+v", w.Line, g, alone)
 		}
 		best := slices.Max(g.Policy)
@@ -380,7 +382,7 @@ func BenchmarkRun(b *testing.B) {
 	} {
 		b.Run(f.name, func(b *testing.B) {
 			e := bitsquares(b)
-			j := Job{Evaluator: e, Model: "m", Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
+			j := Job{Evaluator: e, Model: m, Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
 			const lines = 100_000
 			for b.Loop() {
 				if _, err := Run(b.Context(), &endless{n: lines}, f.new(io.Discard), j); err != nil {
