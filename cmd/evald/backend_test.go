@@ -63,3 +63,29 @@ func TestMirrorFlag(t *testing.T) {
 		t.Errorf("without --mirror the answers are the same, %v: this network is too symmetric for the test", a)
 	}
 }
+
+// Without a model the shipped network answers on the board that it knows, bitsquares on others, and each answer names who
+// gave it. That there is no GPU is said with -v alone.
+func TestWhoAnswered(t *testing.T) {
+	for _, command := range []string{"eval", "search --visits 8", "analyze --visits 8"} {
+		input := "44\n9x5x4:44\n"
+		if command[0] == 'a' {
+			input = `{"id":"1","moves":"44"}` + "\n" + `{"id":"2","moves":"9x5x4:44"}` + "\n"
+		}
+		status, out, stderr := evald(t, input, strings.Fields(command)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if slices.Sort(lines); status != exitOK || len(lines) != 2 || stderr != "" {
+			t.Errorf("%s: status %d, messages %q, output %s", command, status, stderr, out)
+			continue
+		}
+		for i, want := range []string{"default", "bitsquares"} {
+			if !strings.HasSuffix(lines[i], `"model":"`+want+`"}`) {
+				t.Errorf("%s: %s is not by %s", command, lines[i], want)
+			}
+		}
+	}
+	_, out, stderr := evald(t, "9x5x4:44\n", "eval", "-v")
+	if !strings.Contains(out, `"source":"bitsquares","model":"bitsquares"`) || !strings.Contains(stderr, "bitsquares on boards that it was not trained on") {
+		t.Errorf("messages %q, answer %s", stderr, out)
+	}
+}

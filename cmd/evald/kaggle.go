@@ -22,7 +22,7 @@ type kaggleCmd struct {
 
 // kaggleAgent says who plays.
 type kaggleAgent struct {
-	Agent string `placeholder:"SPEC" default:"uct-bitsquares" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
+	Agent string `placeholder:"SPEC" default:"mcts:time=2s" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. Without one, a search with the network that ships. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
 }
 
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
@@ -95,7 +95,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if p.Linked != "" {
-		fmt.Fprintf(s.err, "evald: the program is linked with %s; one built with CGO_ENABLED=0 runs everywhere\n", p.Linked)
+		fmt.Fprintf(s.err, "evald: the program needs %s or later; one built with CGO_ENABLED=0 needs nothing, and evaluates networks some fifty times slower\n", p.Linked)
 	}
 	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
 		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))

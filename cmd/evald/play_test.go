@@ -22,6 +22,16 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// Hints are the network's where it knows the board, and bitsquares' elsewhere: after 44 only column 4 holds the win.
+func TestPlayHint(t *testing.T) {
+	for position, want := range map[string]string{"44": "hint: 4 ", "9x5x4:44": "hint: "} {
+		status, out, stderr := evald(t, "hint\n", "play", "--side", "both", "--position", position)
+		if status != exitOK || stderr != "" || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d, errors %q, output\n%s", position, status, stderr, out)
+		}
+	}
+}
+
 // The same seed gives the same game of random agents, another one another game.
 func TestPlaySeed(t *testing.T) {
 	games := map[string]bool{}

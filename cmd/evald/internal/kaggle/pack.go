@@ -82,8 +82,7 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 		return Packed{}, err
 	}
 	if limit := cmp.Or(s.limit, MaxSize); p.Bytes > limit {
-		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have; "+
-			"a program built with -ldflags=\"-s -w\" is smaller", name, float64(p.Bytes)/(1<<20), limit>>20)
+		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have", name, float64(p.Bytes)/(1<<20), limit>>20)
 	}
 	begin := time.Now()
 	if err := tryArchive(ctx, file.Name(), p.Agent); err != nil {
@@ -105,7 +104,7 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		_, err := io.Copy(archive, from)
 		return err
 	}
-	addFile := func(name string, mode int64, path string) error {
+	addFile := func(name, path string) error {
 		f, err := os.Open(path)
 		if err != nil {
 			return err
@@ -118,20 +117,24 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		if info.Size() > 4*MaxSize {
 			return fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
 		}
-		return add(name, mode, info.Size(), f)
+		return add(name, 0o644, info.Size(), f)
 	}
 	source := strings.Replace(mainSource, `"@AGENT@"`, strconv.QuoteToASCII(spec.String()), 1)
 	if err := add(mainFile, 0o644, int64(len(source)), strings.NewReader(source)); err != nil {
 		return err
 	}
-	if err := addFile(programFile, 0o755, s.Program); err != nil {
+	program, err := stripped(s.Program)
+	if err != nil {
+		return err
+	}
+	if err := add(programFile, 0o755, int64(len(program)), bytes.NewReader(program)); err != nil {
 		return err
 	}
 	for _, f := range []struct{ name, path string }{{modelFile, s.Model}, {bookFile, s.Book}} {
 		if f.path == "" {
 			continue
 		}
-		if err := addFile(f.name, 0o644, f.path); err != nil {
+		if err := addFile(f.name, f.path); err != nil {
 			return err
 		}
 	}

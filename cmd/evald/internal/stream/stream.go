@@ -24,8 +24,8 @@ type Format interface {
 type Job struct {
 	Evaluator eval.Evaluator
 	Model     func(game.Rules) string // who is asked about a game's positions; answers name it, or the heuristic that stood in
-	Rows      int    // lines that are evaluated as one batch, from 1
-	Workers   int    // batches at once, from 1
+	Rows      int                     // lines that are evaluated as one batch, from 1
+	Workers   int                     // batches at once, from 1
 	Progress  func(Summary)
 }
 
