@@ -4,7 +4,16 @@ import { Board } from "./board.js";
 import { $, count, make, setText } from "./dom.js";
 import { Opinions } from "./opinions.js";
 
-const presets = ["uct-bitsquares:time=1s", "mcts:visits=200", "mcts:visits=2000", "alphabeta-bitsquares:time=1s", "solver:time=4s", "uct:sims=5000", "flat:sims=200", "negamax", "policy:model=bitsquares", "random"];
+// Levels for people, from the weakest on: a name and the agent behind it.
+const presets = [
+  ["any move", "random"],
+  ["beginner", "negamax"],
+  ["casual", "uct:sims=500"],
+  ["first thought", "policy"],
+  ["good", "mcts:visits=50"],
+  ["strong", "mcts:time=1s"], // unless another is chosen
+  ["perfect", "solver:time=4s"],
+];
 const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
 
@@ -66,20 +75,20 @@ export class Play {
   // setup fills the form and listens to it.
   setup() {
     const networks = this.config.networks.flatMap((name) => [`mcts:model=${name},visits=200`, `policy:model=${name}`]);
-    const allowed = presets.filter((text) => !(Number(text.match(/time=(\d+)s/)?.[1]) > this.config.seconds));
-    $("agent").append(...[...networks, ...allowed].map((text) => make("option", { value: text }, text)), make("option", { value: "other" }, "other .."));
+    const allowed = presets.filter(([, text]) => !(Number(text.match(/time=(\d+)s/)?.[1]) > this.config.seconds));
+    const levels = allowed.map(([name, text]) => make("option", { value: text }, `${name} (${text})`));
+    $("agent").append(...levels, ...networks.map((text) => make("option", { value: text }, text)), make("option", { value: "other" }, "other .."));
     $("agents").textContent = this.config.agents;
     $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(this.config.visits)} visits or ${this.config.seconds} s a move`;
     const kept = recall();
+    const [, usual] = allowed.find(([name]) => name === "strong") ?? allowed[0];
+    $("agent").value = usual;
     for (const id of ["side", "agent"]) {
       if ([...$(id).options].some((o) => o.value === kept[id])) {
         $(id).value = kept[id];
       }
     }
-    if (!kept.agent) {
-      $("agent").value = allowed[0];
-    }
-    $("agent-text").value = kept.text || allowed[0];
+    $("agent-text").value = kept.text || usual;
     const changed = () => {
       $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
       $("agent").disabled = $("side").value === "both";
