@@ -178,7 +178,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 			continue
 		}
 		flags := searching{Visits: visits, Selection: c.Selection}
-		search, err := mcts.NewEvaluator(e, flags.config(), mcts.Limits{Visits: visits, Batch: 256})
+		config := flags.config()
+		config.MaxNodes = 1 << 31 // as many as the visits take; fewer trees are searched at once then
+		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {
 			return nil, fmt.Errorf("--visits %d: %w", visits, err)
 		}

@@ -75,6 +75,8 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
 			return err
 		}
+		r.progress.atOnce()
+		r.show()
 	}
 	reader := stream.NewReader(ctx, in)
 	var lines []stream.Line
@@ -190,22 +192,15 @@ func (r *searchRun) write() error {
 	return r.out.Flush()
 }
 
-// nodesOfTree is how many nodes a tree of so many visits takes at most. A visit gives one leaf its moves, and each node of a
-// forced line that it meets on its way there: a tree has up to a fifth more of them than visits, and one of few visits may
-// meet a line as long as the board.
-func nodesOfTree(board *game.Board, visits int) int {
-	return min(2*(visits+board.Cells())*(board.Actions()+1), 1<<31)
-}
-
 // treesAtOnce is how many such trees may be searched together.
 func treesAtOnce(board *game.Board, visits int) int {
-	return max(1, searchNodes/nodesOfTree(board, visits))
+	return max(1, searchNodes/mcts.NodesFor(board, visits))
 }
 
 // treesFor gives trees for so many positions of a board, as far as their memory may go.
 func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, error) {
 	c := r.config()
-	c.MaxNodes = nodesOfTree(board, r.Visits)
+	c.MaxNodes = mcts.NodesFor(board, r.Visits)
 	c.Reserve = min(c.MaxNodes, searchNodes) / 2
 	if len(r.trees) > 0 && r.trees[0].Board().Rules() != board.Rules() {
 		r.trees = nil

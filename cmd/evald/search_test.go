@@ -44,7 +44,7 @@ func TestSearchCompany(t *testing.T) {
 func TestSearchMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
-		n, trees := nodesOfTree(b, visits), treesAtOnce(b, visits)
+		n, trees := mcts.NodesFor(b, visits), treesAtOnce(b, visits)
 		if trees != want || n < 8*visits || trees > 1 && n*trees > searchNodes {
 			t.Errorf("%d visits: %d trees of %d nodes, want %d trees", visits, trees, n, want)
 		}
