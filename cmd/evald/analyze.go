@@ -31,19 +31,21 @@ func (*analyzeCmd) Help() string {
 
 {"id":"t","action":"terminate","terminate_id":"a"} ends the search of a query, {"id":"t","action":"terminate_all"}
 all of them; they are answered with what they have. Answers are those of evald search, with the id, the seconds and
-"ended", which says why: visits, seconds, proved, game over, terminated. Reports have no "ended".`
+"ended", which says why: visits, seconds, proved, game over, terminated. Reports have no "ended".
+
+An interrupt drops the queries that wait and terminates the others a second later.`
+}
+
+// Validate looks at the numbers before anything is read.
+func (c *analyzeCmd) Validate() error {
+	if err := c.searching.Validate(); err != nil {
+		return err
+	}
+	return within(limit{"parallel", c.Parallel, 1, mostRows}, limit{"queue", c.Queue, 1, 1 << 30})
 }
 
 // Run answers queries until the end of the input.
 func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"visits", c.Visits}, {"batch", c.Batch}, {"parallel", c.Parallel}, {"queue", c.Queue}} {
-		if f.value < 1 {
-			return fmt.Errorf("--%s %d: must be 1 or more", f.name, f.value)
-		}
-	}
 	e, err := c.choose(s.err)
 	if err != nil {
 		return err
@@ -56,6 +58,9 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	done, err := analyze.Run(ctx, analyze.Config{
 		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.Parallel, Batch: c.Batch, Queue: c.Queue,
 	}, in, s.out)
+	if wasInterrupted(ctx, err) {
+		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, "")
+	}
 	if err == nil && done.Refused > 0 {
 		fmt.Fprintf(s.err, "evald: %d of %d queries refused; their answers say why\n", done.Refused, done.Queries)
 		return errBadLines

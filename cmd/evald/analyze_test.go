@@ -29,10 +29,17 @@ func TestAnalyzeWrongUse(t *testing.T) {
 		t.Errorf("status %d, errors %q, output\n%s", status, stderr, out)
 	}
 	for args, says := range map[string]string{
-		"--visits 0":      "--visits 0: must be 1 or more",
-		"--parallel=-1":   "--parallel -1",
-		"--queue 0":       "--queue 0",
-		"--batch 0":       "--batch 0",
+		"--visits 0":    "--visits 0: must be 1 to",
+		"--parallel=-1": "--parallel -1: must be 1 to",
+		"--queue 0":     "--queue 0: must be 1 to",
+		"--batch 0":     "--batch 0: must be 1 to",
+	} {
+		status, out, stderr := evald(t, "", append([]string{"analyze"}, strings.Fields(args)...)...)
+		if status != exitUsage || !strings.Contains(stderr, says) || out != "" {
+			t.Errorf("evald analyze %s: status %d, output %q, errors %q; want %q", args, status, out, stderr, says)
+		}
+	}
+	for args, says := range map[string]string{
 		"no/such/file":    "no/such/file",
 		"--model nowhere": "neither a file nor a shipped model",
 	} {

@@ -26,11 +26,13 @@ type evalCmd struct {
 	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
 }
 
+// Validate looks at the numbers before anything is read.
+func (c *evalCmd) Validate() error {
+	return within(limit{"batch", c.Batch, 1, mostRows}, limit{"threads", c.Threads, 0, mostThreads})
+}
+
 // Run evaluates a stream of positions.
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
-	if c.Batch < 1 || c.Threads < 0 {
-		return fmt.Errorf("--batch %d, --threads %d: a batch has 1 position or more, threads cannot be negative", c.Batch, c.Threads)
-	}
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -67,17 +69,21 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if c.Verbose && c.Format != "table" {
 		fmt.Fprintln(s.err, "evald eval: "+sum.Describe(time.Since(start)))
 	}
-	if err != nil && ctx.Err() == nil {
+	lines := tally{int(sum.Lines), int(sum.Bad), int(sum.GivenUp)}
+	if wasInterrupted(ctx, err) {
+		more := ""
+		if c.Output != "" {
+			more = "; " + c.Output + " was not written, since it would not be whole"
+		}
+		return lines.interrupted(s.err, more)
+	}
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.Commit(), err); err != nil {
+	if err := out.Commit(); err != nil {
 		return err
 	}
-	if sum.Bad > 0 {
-		fmt.Fprintf(s.err, "evald: %d of %d lines refused; their answers say why\n", sum.Bad, sum.Lines)
-		return errBadLines
-	}
-	return nil
+	return lines.end(s.err)
 }
 
 func (c *evalCmd) format(w io.Writer) stream.Format {

@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintln(s.err, "evald: interrupted; what was read has been answered")
+		fmt.Fprintln(s.err, "evald: interrupted")
 		return exitInterrupted
 	case !errors.Is(err, errBadLines):
 		fmt.Fprintf(s.err, "evald: %v\n", err)

@@ -99,8 +99,20 @@ func TestWrongUse(t *testing.T) {
 		{"evall", exitUsage, `did you mean "eval"?`},
 		{"eval --format xml", exitUsage, `--format must be one of "jsonl","table","parquet" but got "xml"`},
 		{"eval --batch x", exitUsage, "--batch"},
-		{"eval --batch 0", exitBadInput, "--batch 0"},
-		{"eval --threads=-1", exitBadInput, "--threads -1"},
+		{"eval --batch 0", exitUsage, "--batch 0: must be 1 to 1048576"},
+		{"eval --threads=-1", exitUsage, "--threads -1: must be 0 to"},
+		{"search --batch 0", exitUsage, "--batch 0: must be 1 to 1048576"},
+		{"search --batch=-1", exitUsage, "--batch -1: must be 1 to 1048576"},
+		{"search --visits 0", exitUsage, "--visits 0: must be 1 to"},
+		{"search --visits=-800", exitUsage, "--visits -800: must be 1 to"},
+		{"solve --threads=-1", exitUsage, "--threads -1: must be 0 to"},
+		{"solve --table-mib=-1", exitUsage, "--table-mib -1: must be 0 to"},
+		{"score - --visits=-1", exitUsage, "--visits -1: must be 0, for the policy itself, or 2 to"},
+		{"score - --visits 0,1", exitUsage, "--visits 1: must be 0, for the policy itself, or 2 to"},
+		{"selfplay -o x --backend bitsquares --visits=-1", exitBadInput, "visits is -1, want 2 to"},
+		{"selfplay -o x --backend bitsquares --batch 0", exitBadInput, "batch is 0, want 1 to"},
+		{"serve --backend bitsquares --max-batch 0", exitBadInput, "0, must be 1 to"},
+		{"serve --backend bitsquares --visits 0", exitBadInput, "visits: 0, must be 1 to"},
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
@@ -163,11 +175,14 @@ func TestOutputFile(t *testing.T) {
 		t.Errorf("%q, %v; want one line", text, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	in := &cancelAfterRead{text: strings.NewReader(strings.Repeat("44\n", 100_000)), cancel: cancel}
 	var stderr bytes.Buffer
-	status := run(ctx, []string{"eval", "--backend", "uniform", "-o", name}, streams{strings.NewReader("44\n"), new(bytes.Buffer), &stderr})
-	if status != exitInterrupted || !strings.Contains(stderr.String(), "interrupted") {
+	status := run(ctx, []string{"eval", "--backend", "uniform", "-o", name}, streams{in, new(bytes.Buffer), &stderr})
+	if status != exitInterrupted || !strings.HasPrefix(stderr.String(), "evald: interrupted; ") || !strings.HasSuffix(stderr.String(), "the rest was not begun; "+name+" was not written, since it would not be whole\n") {
 		t.Errorf("interrupted: status %d, errors %q", status, stderr.String())
+	}
+	if text, err := os.ReadFile(name); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("after an interrupt %d bytes, %v; want the line from before", len(text), err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("files %v, %v; want no temporary ones", files, err)

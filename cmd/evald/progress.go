@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -16,7 +17,9 @@ type progress struct {
 	w     io.Writer // nil where nobody looks
 	size  int64     // bytes of input, 0 where not known
 	since time.Time
-	last  time.Time
+
+	mu   sync.Mutex // a solver says how far it is in a goroutine of its own
+	last time.Time
 }
 
 func newProgress(stderr io.Writer, size int64) *progress {
@@ -30,13 +33,19 @@ func newProgress(stderr io.Writer, size int64) *progress {
 const progressEvery = 200 * time.Millisecond
 
 // due reports whether text would write: for lines that cost something to make.
-func (p *progress) due() bool { return p.w != nil && time.Since(p.last) >= progressEvery }
+func (p *progress) due() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.w != nil && time.Since(p.last) >= progressEvery
+}
 
 // text writes a line over the last one, unless that is too new.
 func (p *progress) text(s string) {
 	if !p.due() {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.last = time.Now()
 	fmt.Fprintf(p.w, "\r\x1b[K%s", p.cut(s))
 }
@@ -72,7 +81,7 @@ func (p *progress) show(s stream.Summary) {
 // before is how many an earlier run did. It says so at once, since the first of them can take long.
 func (p *progress) counting(what string, before, total int) func(done int) {
 	start := time.Now()
-	p.last = time.Time{}
+	p.atOnce()
 	show := func(done int) {
 		if !p.due() {
 			return
@@ -86,6 +95,13 @@ func (p *progress) counting(what string, before, total int) func(done int) {
 	}
 	show(before)
 	return show
+}
+
+// atOnce lets the next text be written however new the last one is.
+func (p *progress) atOnce() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Time{}
 }
 
 func (p *progress) clear() {

@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
@@ -31,19 +32,37 @@ type scoreCmd struct {
 	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
 
+// Validate looks at the numbers before anything is read.
+func (c *scoreCmd) Validate() error {
+	for _, visits := range c.Visits {
+		if visits != 0 && (visits < 2 || visits > mostVisits) {
+			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
+		}
+	}
+	return nil
+}
+
 // Run measures likeliest moves and values, or an agent's moves, against exact scores.
 func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	subjects, err := c.subjects(s.err)
 	if err != nil {
 		return err
 	}
-	positions, err := c.positions(s.in)
+	positions, err := c.positions(ctx, s.in)
+	if wasInterrupted(ctx, err) {
+		fmt.Fprintln(s.err, "evald: interrupted; nothing was measured")
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
 	var reports []namedReport
 	for _, subject := range subjects {
-		r, err := subject.measure(ctx, s.err, positions)
+		r, done, err := subject.measure(ctx, s.err, positions)
+		if wasInterrupted(ctx, err) {
+			fmt.Fprintf(s.err, "evald: interrupted; %s had answered %d of %d positions; a table is of all, so there is none\n", subject.name, done, len(positions))
+			return errInterrupted
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", subject.name, err)
 		}
@@ -71,10 +90,10 @@ Intervals are of 95%.
 }
 
 // positions reads all files. Where there are several, the kind of each one's positions is its name.
-func (c *scoreCmd) positions(stdin io.Reader) (all []score.Position, err error) {
+func (c *scoreCmd) positions(ctx context.Context, stdin io.Reader) (all []score.Position, err error) {
 	files := map[string]string{} // by kind
 	for _, file := range c.Files {
-		some, err := readPositions(file, stdin)
+		some, err := readPositions(ctx, file, stdin)
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +112,13 @@ func (c *scoreCmd) positions(stdin io.Reader) (all []score.Position, err error) 
 	return all, nil
 }
 
-func readPositions(file string, stdin io.Reader) ([]score.Position, error) {
+func readPositions(ctx context.Context, file string, stdin io.Reader) ([]score.Position, error) {
 	in, err := openFile(file, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	positions, err := score.Read(in)
+	positions, err := score.Read(stream.Interruptible(ctx, in))
 	if err == nil && len(positions) == 0 {
 		err = errors.New("no positions")
 	}
@@ -160,7 +179,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 			continue
 		}
 		flags := searching{Visits: visits, Selection: c.Selection}
-		search, err := mcts.NewEvaluator(e, flags.config(), mcts.Limits{Visits: visits, Batch: 256})
+		config := flags.config()
+		config.MaxNodes = 1 << 31 // as many as the visits take; fewer trees are searched at once then
+		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {
 			return nil, fmt.Errorf("--visits %d: %w", visits, err)
 		}
@@ -169,14 +190,19 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 	return all, nil
 }
 
-func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (namedReport, error) {
+func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (r namedReport, done int, err error) {
 	progress := newProgress(stderr, 0)
 	defer progress.clear()
-	r, err := score.Measure(ctx, e, positions, progress.counting(e.name, 0, len(positions)))
+	show := progress.counting(e.name, 0, len(positions))
+	r.Model = e.name
+	r.Report, err = score.Measure(ctx, e, positions, func(n int) {
+		done = n
+		show(n)
+	})
 	if e.movesOnly {
 		r.DropValues()
 	}
-	return namedReport{e.name, r}, err
+	return r, done, err
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {

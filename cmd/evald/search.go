@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/stream"
@@ -20,6 +22,11 @@ type searching struct {
 	Seed      uint64 `help:"Of uct's and gumbel's random choices."`
 }
 
+// Validate looks at the numbers before anything is read.
+func (f searching) Validate() error {
+	return within(limit{"visits", f.Visits, 1, mostVisits}, limit{"batch", f.Batch, 1, mostRows})
+}
+
 func (f searching) config() mcts.Config {
 	c := mcts.DefaultConfig()
 	c.Visits, c.Seed = f.Visits, f.Seed
@@ -29,7 +36,6 @@ func (f searching) config() mcts.Config {
 	case "gumbel":
 		c.Selection = mcts.Gumbel
 	}
-	c.MaxNodes = max(c.MaxNodes, 1<<10)
 	return c
 }
 
@@ -40,7 +46,18 @@ type searchCmd struct {
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 }
 
-// Run searches each line's position. Positions that wait together are searched together, so that they fill batches.
+// searchNodes is how many nodes the trees of evald search may take together, 32 bytes each. They come to about half as many.
+const searchNodes = 1 << 24
+
+// Help says how many positions are searched at once.
+func (*searchCmd) Help() string {
+	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
+two batches of positions, as far as their trees take no more than %d nodes in all, 32 bytes each. A visit takes a node
+for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One position always is,
+however long its search. An answer does not depend on the positions beside it.`, searchNodes)
+}
+
+// Run searches each line's position.
 func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	e, err := c.choose(s.err)
 	if err != nil {
@@ -51,31 +68,58 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer in.Close()
-	r := &searchRun{searchCmd: c, evaluator: e, out: bufio.NewWriter(s.out)}
-	reader := stream.NewReader(ctx, in)
-	progress := newProgress(s.err, 0)
-	defer progress.clear()
-	var lines []stream.Line
-	for more := true; more; {
-		lines, more, err = reader.Next(lines[:0], c.Batch)
-		// What was read is answered, also after an interrupt.
-		if err := errors.Join(r.answer(context.WithoutCancel(ctx), lines), r.out.Flush(), err); err != nil {
+	r := &searchRun{searchCmd: c, ctx: ctx, evaluator: e, out: bufio.NewWriter(s.out), since: time.Now(), progress: newProgress(s.err, 0)}
+	defer r.progress.clear()
+	if r.progress.w != nil {
+		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
 			return err
 		}
-		progress.text(fmt.Sprintf("%d positions", r.total))
+		r.progress.atOnce()
+		r.show()
 	}
-	if r.bad > 0 {
-		fmt.Fprintf(s.err, "evald: %d of %d lines refused; their answers say why\n", r.bad, r.total)
-		return errBadLines
+	reader := stream.NewReader(ctx, in)
+	var lines []stream.Line
+	err = nil
+	for more := true; more && err == nil; {
+		lines, more, err = reader.Next(lines[:0], 2*c.Batch) // one batch is filled while the other is evaluated
+		err = errors.Join(r.answer(lines), err)
 	}
-	return nil
+	r.progress.clear()
+	if wasInterrupted(ctx, err) {
+		return r.interrupted(s.err, "")
+	}
+	if err != nil {
+		return err
+	}
+	return r.end(s.err)
 }
 
+// searchRun is one run over lines.
 type searchRun struct {
 	*searchCmd
-	evaluator  choice
-	out        *bufio.Writer
-	total, bad int
+	ctx       context.Context // once it has ended no more positions are begun
+	evaluator choice
+	out       *bufio.Writer
+	since     time.Time
+	total     int          // lines of the input, 0 where not known
+	trees     []*mcts.Tree // of the last game, to be used again
+
+	mu       sync.Mutex // of all below
+	progress *progress
+	tally
+	lines   []searchLine // that were read together
+	written int          // of lines
+	busy    int          // positions under way
+	visits  int          // of these
+}
+
+// searchLine is a line and what was made of it.
+type searchLine struct {
+	stream.Line
+	state   game.State
+	begun   bool
+	refused bool
+	answer  []byte // nil until it has one
 }
 
 // searched is the answer to one line, as JSON.
@@ -84,46 +128,205 @@ type searched struct {
 	analyze.Answer
 }
 
-func (r *searchRun) answer(ctx context.Context, lines []stream.Line) error {
-	states, trees := make([]game.State, len(lines)), make([]*mcts.Tree, len(lines))
-	byGame := map[game.Rules][]*mcts.Tree{}
+// answer answers lines that were read together. Where ctx ends first it returns its error, and the first lines have
+// their answers.
+func (r *searchRun) answer(lines []stream.Line) error {
+	r.lines, r.written = r.lines[:0], 0
+	if len(lines) > 0 && r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	var boards []*game.Board // in the order of their first lines
+	byGame := map[game.Rules][]int{}
 	var parser game.Parser
-	for i := range lines {
-		state, err := lines[i].Parse(&parser)
+	for i, l := range lines {
+		line := searchLine{Line: l}
+		state, err := line.Parse(&parser)
+		switch {
+		case err != nil:
+			line.refused, line.answer = true, marshalLine(refused{l.Number, err.Error()})
+		case state.Board.Result(state.Position) != game.Ongoing:
+			line.answer = r.describe(&line.Line, state, nil)
+		default:
+			rules := state.Board.Rules()
+			if byGame[rules] == nil {
+				boards = append(boards, state.Board)
+			}
+			byGame[rules] = append(byGame[rules], i)
+		}
+		line.state = state
+		r.lines = append(r.lines, line)
+	}
+	err := r.write()
+	for _, board := range boards {
+		if err == nil {
+			err = r.search(board, byGame[board.Rules()])
+		}
+	}
+	for i := r.written; i < len(r.lines); i++ {
+		if r.lines[i].begun {
+			r.givenUp++
+		}
+	}
+	return err
+}
+
+func (r *searchRun) describe(l *stream.Line, state game.State, t *mcts.Tree) []byte {
+	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.modelOn(state.Board.Rules()), state, t)})
+}
+
+// write writes the answers up to the first line that has none yet.
+func (r *searchRun) write() error {
+	for ; r.written < len(r.lines) && r.lines[r.written].answer != nil; r.written++ {
+		line := &r.lines[r.written]
+		if _, err := r.out.Write(line.answer); err != nil {
+			return err
+		}
+		r.answered++
+		if line.refused {
+			r.refused++
+		}
+	}
+	r.show()
+	return r.out.Flush()
+}
+
+// treesAtOnce is how many such trees may be searched together.
+func treesAtOnce(board *game.Board, visits int) int {
+	return max(1, searchNodes/mcts.NodesFor(board, visits))
+}
+
+// treesFor gives trees for so many positions of a board, as far as their memory may go.
+func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, error) {
+	c := r.config()
+	c.MaxNodes = mcts.NodesFor(board, r.Visits)
+	c.Reserve = min(c.MaxNodes, searchNodes) / 2
+	if len(r.trees) > 0 && r.trees[0].Board().Rules() != board.Rules() {
+		r.trees = nil
+	}
+	n := min(positions, treesAtOnce(board, r.Visits))
+	for len(r.trees) < n {
+		t, err := mcts.New(board, c)
 		if err != nil {
-			continue
+			return nil, err
 		}
-		states[i] = state
-		if state.Board.Result(state.Position) != game.Ongoing {
-			continue
-		}
-		t, err := mcts.New(state.Board, r.config())
-		if err != nil {
-			return err
-		}
-		t.Reset(state.Position)
-		trees[i] = t
-		byGame[state.Board.Rules()] = append(byGame[state.Board.Rules()], t)
+		r.trees = append(r.trees, t)
 	}
-	for _, group := range byGame {
-		if err := mcts.Search(ctx, r.evaluator, group, mcts.Limits{Visits: r.Visits, Batch: r.Batch}); err != nil {
-			return err
+	return r.trees[:n], nil
+}
+
+// search searches lines of one game; todo are their indices in r.lines. Each tree takes the next line when it is done with
+// one, and has one leaf under way, so that no answer depends on the company.
+func (r *searchRun) search(board *game.Board, todo []int) error {
+	trees, err := r.treesFor(board, len(todo))
+	if err != nil {
+		return err
+	}
+	finishing, cancel := stream.Finishing(r.ctx)
+	defer cancel()
+	g := &gameSearch{searchRun: r, finishing: finishing, todo: todo, turns: map[*mcts.Tree]*turn{}}
+	for _, t := range trees {
+		g.turns[t] = &turn{}
+	}
+	err = mcts.Drive(finishing, r.evaluator, trees, min(r.Batch, (len(trees)+1)/2), g.next)
+	if g.failed != nil {
+		return g.failed
+	}
+	if err == nil && len(g.todo) > 0 {
+		err = r.ctx.Err()
+	}
+	return err
+}
+
+// gameSearch is the search of lines of one game.
+type gameSearch struct {
+	*searchRun
+	finishing context.Context // ends soon after an interrupt
+	todo      []int           // lines that have not begun
+	turns     map[*mcts.Tree]*turn
+	failed    error // of writing
+}
+
+// turn is what a tree does now.
+type turn struct {
+	line   *searchLine // nil before the first
+	visits int         // when it was last looked at
+}
+
+// visitsPerLook is how many visits a tree makes between two looks at it.
+const visitsPerLook = 64
+
+// next is how many visits a tree is to have; see mcts.Drive.
+func (g *gameSearch) next(t *mcts.Tree) int {
+	at := g.turns[t]
+	var answer []byte
+	if at.line != nil && (t.Visits() >= g.Visits || t.Result() != game.Ongoing) {
+		answer = g.describe(&at.line.Line, at.line.state, t)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case answer != nil:
+		g.visits -= at.visits
+		g.busy--
+		at.line.answer, at.line = answer, nil
+		if err := g.write(); err != nil {
+			g.failed, g.todo = err, nil
+		}
+	case at.line != nil:
+		g.visits += t.Visits() - at.visits
+		at.visits = t.Visits()
+		g.show()
+	}
+	switch {
+	case g.failed != nil || g.finishing.Err() != nil:
+		return 0
+	case at.line == nil && (len(g.todo) == 0 || g.ctx.Err() != nil):
+		return 0
+	case at.line == nil:
+		at.line, at.visits = &g.lines[g.todo[0]], 0
+		at.line.begun = true
+		g.todo = g.todo[1:]
+		g.busy++
+		t.Reset(at.line.state.Position)
+		g.show()
+	}
+	return min(at.visits+visitsPerLook, g.Visits)
+}
+
+// show says how far the search is, also while the first positions take long.
+func (r *searchRun) show() {
+	if r.progress.due() {
+		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())
+	}
+}
+
+// searchProgress is how far a search is.
+type searchProgress struct {
+	done, total int // positions; total is 0 where it is not known
+	busy        int // positions under way
+	visits, of  int // that all of these have, and that one of them is to have
+	elapsed     time.Duration
+}
+
+func (p searchProgress) String() string {
+	text := fmt.Sprintf("%d positions", p.done)
+	if p.total > 0 {
+		text = fmt.Sprintf("%d of %d positions", p.done, p.total)
+	}
+	work := float64(p.done) // positions, and parts of those under way
+	if p.busy > 0 {
+		part := float64(p.visits) / float64(p.of)
+		work += part
+		text += fmt.Sprintf(", %d under way (%.0f%%)", p.busy, 100*part/float64(p.busy))
+	}
+	if rate := work / p.elapsed.Seconds(); rate > 0 {
+		text += fmt.Sprintf(", %.3g/s", rate)
+		if p.total > 0 {
+			left := time.Duration((float64(p.total) - work) / rate * float64(time.Second))
+			text += fmt.Sprintf(", %v left", max(0, left.Round(time.Second)))
 		}
 	}
-	for i := range lines {
-		r.total++
-		var text []byte
-		if err := lines[i].Err; err != nil {
-			r.bad++
-			text = marshalLine(refused{lines[i].Number, err.Error()})
-		} else {
-			text = marshalLine(searched{lines[i].Number, analyze.Describe(lines[i].Text, r.evaluator.modelOn(states[i].Board.Rules()), states[i], trees[i])})
-		}
-		if _, err := r.out.Write(text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return text
 }
 
 // refused is the answer to a line that has none.

@@ -33,11 +33,13 @@ type solveCmd struct {
 	Rules     string `default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 }
 
+// Validate looks at the numbers before anything is read.
+func (c *solveCmd) Validate() error {
+	return within(limit{"threads", c.Threads, 0, mostThreads}, limit{"table-mib", c.TableMiB, 0, 1 << 20})
+}
+
 // Run solves each line, or builds a book.
 func (c *solveCmd) Run(ctx context.Context, s streams) error {
-	if c.Threads < 0 || c.TableMiB < 0 {
-		return fmt.Errorf("--threads %d, --table-mib %d: must not be negative", c.Threads, c.TableMiB)
-	}
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -46,7 +48,9 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	if c.BuildBook != "" {
 		return c.build(ctx, s, progress)
 	}
-	r := &solveRun{solveCmd: c, ctx: ctx, out: bufio.NewWriter(s.out), progress: progress}
+	finishing, cancel := stream.Finishing(ctx)
+	defer cancel()
+	r := &solveRun{solveCmd: c, ctx: ctx, finishing: finishing, out: bufio.NewWriter(s.out), progress: progress}
 	if c.Book != "" {
 		b, err := book.Load(c.Book)
 		if err != nil {
@@ -60,33 +64,43 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer in.Close()
 	r.workers = make([]solvers, c.Threads)
-	if err := r.lines(stream.NewReader(ctx, in)); err != nil {
+	if progress.w != nil {
+		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	err = r.lines(stream.NewReader(ctx, in))
+	progress.clear()
+	if wasInterrupted(ctx, err) {
+		return r.interrupted(s.err, "")
+	}
+	if err != nil {
 		return err
 	}
-	if r.bad > 0 {
-		fmt.Fprintf(s.err, "evald: %d of %d lines refused; their answers say why\n", r.bad, r.total)
-		return errBadLines
-	}
-	return nil
+	return r.end(s.err)
 }
 
 // solveRun is one run over lines.
 type solveRun struct {
 	*solveCmd
-	ctx      context.Context
-	book     *book.Book
-	out      *bufio.Writer
-	progress *progress
+	ctx       context.Context // once it has ended no more positions are begun
+	finishing context.Context // of the positions under way; ends soon after
+	book      *book.Book
+	out       *bufio.Writer
+	progress  *progress
+	total     int // lines of the input, 0 where not known
 
-	together   solvers   // all threads on one position
-	workers    []solvers // a position each
-	total, bad int
+	together solvers   // all threads on one position
+	workers  []solvers // a position each
+	tally
+	cut bool // a line had no answer: none of those behind it is written
 }
 
 // solvers keeps the solver of the last game, whose table helps with its next positions.
 type solvers struct{ last *solver.Solver }
 
-// lines answers all lines. Those that wait together are solved one a thread, a single one by all threads.
+// lines answers all lines, or where ctx ends the first ones. Those that wait together are solved one a thread, a single one
+// by all threads.
 func (r *solveRun) lines(in *stream.Reader) error {
 	const waiting = 16
 	var lines []stream.Line
@@ -104,8 +118,12 @@ func (r *solveRun) lines(in *stream.Reader) error {
 }
 
 func (r *solveRun) chunk(lines []stream.Line) error {
+	if len(lines) > 0 && r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
 	if len(lines) == 1 {
-		return r.write(r.answer(&lines[0], &r.together, r.Threads))
+		err := r.write(r.answer(&lines[0], &r.together, r.Threads))
+		return errors.Join(err, r.interruption())
 	}
 	answers, ready := make([]solved, len(lines)), make([]chan struct{}, len(lines))
 	for i := range ready {
@@ -121,7 +139,11 @@ func (r *solveRun) chunk(lines []stream.Line) error {
 				if i >= len(lines) {
 					return
 				}
-				answers[i] = r.answer(&lines[i], &r.workers[w], 1)
+				if r.ctx.Err() != nil {
+					answers[i].notBegun = true
+				} else {
+					answers[i] = r.answer(&lines[i], &r.workers[w], 1)
+				}
 				close(ready[i])
 			}
 		})
@@ -131,9 +153,25 @@ func (r *solveRun) chunk(lines []stream.Line) error {
 		if err := r.write(answers[i]); err != nil {
 			return err
 		}
-		r.progress.text(fmt.Sprintf("%d positions", r.total))
+	}
+	return r.interruption()
+}
+
+// interruption is the error of the interrupt, if it has cost a line its answer.
+func (r *solveRun) interruption() error {
+	if r.cut {
+		return r.ctx.Err()
 	}
 	return nil
+}
+
+// show says how many positions are done.
+func (r *solveRun) show() {
+	if r.total > 0 {
+		r.progress.text(fmt.Sprintf("%d of %d positions", r.answered, r.total))
+	} else {
+		r.progress.text(fmt.Sprintf("%d positions", r.answered))
+	}
 }
 
 // solved is the answer to one line, as JSON.
@@ -148,6 +186,8 @@ type solved struct {
 	Book     bool    `json:"book"` // a book gave the score
 
 	err error
+
+	notBegun, givenUp bool // there is no answer, since an interrupt came before or meanwhile
 }
 
 // answer solves one line with the solver kept in keep, with so many threads.
@@ -168,7 +208,7 @@ func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
 	var result solver.Result
 	if r.Scores {
 		var scores []int
-		scores, result, err = s.Scores(r.ctx, state.Position)
+		scores, result, err = s.Scores(r.finishing, state.Position)
 		a.Scores = make([]*int, len(scores))
 		for i := range scores {
 			if scores[i] != solver.NoMove {
@@ -176,7 +216,11 @@ func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
 			}
 		}
 	} else {
-		result, err = s.Solve(r.ctx, state.Position)
+		result, err = s.Solve(r.finishing, state.Position)
+	}
+	if err != nil && r.finishing.Err() != nil {
+		a.givenUp = true
+		return a
 	}
 	if err != nil {
 		a.err = fmt.Errorf("line %d: not solved: %w", l.Number, err)
@@ -222,9 +266,16 @@ func describe(p solver.Progress) string {
 }
 
 func (r *solveRun) write(a solved) error {
-	r.total++
+	r.cut = r.cut || a.notBegun || a.givenUp
+	if r.cut {
+		if !a.notBegun {
+			r.givenUp++
+		}
+		return nil
+	}
+	r.answered++
 	if a.err != nil {
-		r.bad++
+		r.refused++
 	}
 	var text []byte
 	switch {
@@ -238,6 +289,7 @@ func (r *solveRun) write(a solved) error {
 	if _, err := r.out.Write(text); err != nil {
 		return err
 	}
+	r.show()
 	return r.out.Flush()
 }
 
@@ -300,6 +352,11 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 		}
 		progress.text(text)
 	})
+	if wasInterrupted(ctx, err) {
+		progress.clear()
+		fmt.Fprintln(s.err, "evald: interrupted; the same command goes on")
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}

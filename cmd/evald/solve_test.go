@@ -179,7 +179,7 @@ func TestSearch(t *testing.T) {
 		}
 		golden(t, "search_"+selection+".jsonl", out)
 	}
-	if status, _, stderr := evald(t, in, "search", "--visits", "0"); status != exitBadInput || !strings.Contains(stderr, "0 visits") {
+	if status, _, stderr := evald(t, in, "search", "--visits", "0"); status != exitUsage || !strings.Contains(stderr, "--visits 0: must be 1 to") {
 		t.Errorf("no visits: status %d, errors %q", status, stderr)
 	}
 }
@@ -196,7 +196,7 @@ func TestScoreVisits(t *testing.T) {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 	golden(t, "score_visits.txt", table)
-	if status, _, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "1"); status != exitBadInput || !strings.Contains(stderr, "--visits 1") {
+	if status, _, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "1"); status != exitUsage || !strings.Contains(stderr, "--visits 1") {
 		t.Errorf("one visit: status %d, errors %q", status, stderr)
 	}
 }

@@ -76,6 +76,15 @@ func DefaultConfig() Config {
 	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
 }
 
+// NodesFor is how many nodes a tree of so many visits has room enough with. A visit gives one leaf
+// its moves, and each node of a forced line that it meets on its way there: a tree has up to a fifth more of them than visits,
+// and one of few visits may meet a line as long as the board.
+func NodesFor(b *game.Board, visits int) int {
+	return min(2*(visits+b.Cells())*(b.Actions()+1), maxNodes)
+}
+
+const maxNodes = 1 << 31
+
 func (c Config) validate(b *game.Board) error {
 	for _, f := range []struct {
 		name     string
@@ -90,7 +99,7 @@ func (c Config) validate(b *game.Board) error {
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
 		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
 		{"Reserve", float64(c.Reserve), 0, 1 << 31},
-		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), 1 << 31},
+		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), maxNodes},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {
 			return fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)

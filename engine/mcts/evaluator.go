@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 )
 
 // Evaluator answers each position by a search of its own: the policy is the share of visits, WDL the mean over the
@@ -25,16 +26,29 @@ func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, err
 	return &Evaluator{next: next, config: c, limits: limits}, nil
 }
 
-// forestSize is how many trees are searched at once; it bounds the memory.
-const forestSize = 256
+// forestSize is how many trees are searched at once, as far as they take no more than forestNodes together. No answer depends
+// on it.
+const (
+	forestSize  = 256
+	forestNodes = 1 << 24
+)
+
+// treesAtOnce is how many trees of a board are searched at once.
+func (e *Evaluator) treesAtOnce(b *game.Board) int {
+	return max(1, min(forestSize, forestNodes/min(e.config.MaxNodes, NodesFor(b, e.limits.Visits))))
+}
 
 // Evaluate implements eval.Evaluator with Source Searched.
 func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	for from := 0; from < len(b.Pos); from += forestSize {
-		part := b.Slice(from, min(from+forestSize, len(b.Pos)))
+	if len(b.Pos) == 0 {
+		return nil
+	}
+	size := e.treesAtOnce(b.Board)
+	for from := 0; from < len(b.Pos); from += size {
+		part := b.Slice(from, min(from+size, len(b.Pos)))
 		if err := e.part(ctx, &part); err != nil {
 			return err
 		}

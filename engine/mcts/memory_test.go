@@ -1,10 +1,13 @@
 package mcts_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
@@ -42,6 +45,29 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 		if searched < 5 || shares[1] < shares[0]-5*searched {
 			t.Errorf("%v: the best move has %d%% of the visits, one leaf at a time, and %d%%, 32 under way, in %d searches",
 				s, shares[0]/max(1, searched), shares[1]/max(1, searched), searched)
+		}
+	}
+}
+
+// The trees of a batch that are searched at once are as many as their memory allows.
+func TestEvaluatorMemory(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for visits, want := range map[int]int{800: 64, 100_000: 10, 1 << 20: 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		most := 0
+		counting := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+			most = max(most, len(b.Pos))
+			cancel() // the first leaves are enough
+			return nil
+		}}
+		c := mcts.DefaultConfig()
+		c.MaxNodes = 1 << 30
+		e, err := mcts.NewEvaluator(counting, c, mcts.Limits{Visits: visits, Batch: 256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Evaluate(ctx, eval.NewBatch(b, 64)); !errors.Is(err, context.Canceled) || most != want {
+			t.Errorf("%d visits: %d trees at once, error %v; want %d", visits, most, err, want)
 		}
 	}
 }

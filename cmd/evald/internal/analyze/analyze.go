@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
@@ -15,15 +16,22 @@ import (
 
 // Summary is what a run has done.
 type Summary struct {
-	Queries int // lines
-	Refused int // lines that were answered with an error
+	Queries int // lines that were answered
+	Refused int // with an error
+	GivenUp int // lines whose search an interrupt has cut short, without an answer
 }
 
-// Run answers the queries of in until its end and that of all searches. A cancelled ctx ends the reading alone, and its
-// error is returned once all that was read has been answered. Where out cannot be written to, Run returns at once.
+// lastTime is how long searches that were told to end may take to do so.
+const lastTime = 500 * time.Millisecond
+
+// Run answers the queries of in until its end and that of all searches. A cancelled ctx ends the reading and drops the
+// searches that wait; those under way go on for a moment, and then end with what they have. Its error is returned then. Where
+// out cannot be written to, Run returns at once.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
 	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
+	finishing, cancel := stream.Finishing(ctx)
+	defer cancel()
 	replies := make(chan reply, 64)
 	written := make(chan error, 1)
 	go func() { written <- write(replies, out, abandon) }()
@@ -31,9 +39,16 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	context.AfterFunc(searching, stop) // nobody hears the answers
-	r := &run{engine: newEngine(searching, c, func(r reply) { replies <- r }), parser: Parser{Visits: c.Search.Visits}}
+	r := &run{engine: newEngine(ctx, searching, c, func(r reply) { replies <- r }), parser: Parser{Visits: c.Search.Visits}}
+	defer context.AfterFunc(ctx, r.engine.close)()
+	defer context.AfterFunc(finishing, func() {
+		r.engine.terminate("", true)
+		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may not have answered yet
+	})()
 	err := r.read(reading, in)
 	r.engine.done.Wait()
+	r.Queries -= r.engine.never + r.engine.lost
+	r.GivenUp = r.engine.lost
 	close(replies)
 	if failed := <-written; failed != nil {
 		return r.Summary, failed
@@ -78,6 +93,9 @@ func (r *run) read(ctx context.Context, in io.Reader) error {
 		var err error
 		lines, more, err = reader.Next(lines[:0], atOnce)
 		for i := range lines {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			r.line(&lines[i])
 		}
 		if err != nil {

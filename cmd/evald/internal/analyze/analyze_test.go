@@ -339,7 +339,7 @@ func TestTreeFails(t *testing.T) {
 	}
 }
 
-// An interrupt ends the reading; what was read is answered in full.
+// An interrupt ends the reading and drops what waits; what was begun is answered, in full where it is short.
 func TestInterrupt(t *testing.T) {
 	g, c := newGate(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -350,14 +350,44 @@ func TestInterrupt(t *testing.T) {
 	d.hear() // of the nonsense: b is accepted
 	cancel()
 	close(g.leave)
-	for _, id := range []string{"a", "b"} {
-		if r := d.hear(); r.ID != id || r.Ended != byVisits {
-			t.Errorf("%+v, want the answer to %s", r, id)
-		}
+	rest, err := d.end()
+	if len(rest) != 1 || rest[0].ID != "a" || rest[0].Ended != byVisits || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, error %v; want the answer to a", rest, err)
 	}
-	if err := <-d.done; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+	if d.summary != (Summary{Queries: 2, Refused: 1}) {
+		t.Errorf("%+v", d.summary)
 	}
+}
+
+// What would take long after an interrupt ends with what it has, and where the evaluator does not answer with nothing.
+func TestInterruptLong(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := talk(ctx, t, config(t, 1))
+	d.say(`{"id":"endless","moves":"-","visits":1000000000}`, `{"id":"waits","moves":"-"}`, `nonsense`)
+	d.hear()
+	cancel()
+	rest, err := d.end()
+	if len(rest) != 1 || rest[0].ID != "endless" || rest[0].Ended != byTerminate || rest[0].Answer == nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, error %v; want endless, terminated", rest, err)
+	}
+	c := config(t, 1)
+	c.Evaluator = deaf{}
+	ctx, cancel = context.WithCancel(t.Context())
+	d = talk(ctx, t, c)
+	d.say(`{"id":"endless","moves":"-"}`, `nonsense`)
+	d.hear()
+	cancel()
+	if rest, err := d.end(); len(rest) != 0 || !errors.Is(err, context.Canceled) || d.summary != (Summary{Queries: 1, Refused: 1, GivenUp: 1}) {
+		t.Errorf("%+v, error %v, %+v; want no answer", rest, err, d.summary)
+	}
+}
+
+// deaf is an evaluator that never answers.
+type deaf struct{}
+
+func (deaf) Evaluate(ctx context.Context, _ *eval.Batch) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 type brokenPipe struct{}
@@ -380,7 +410,7 @@ func TestQueueIsBounded(t *testing.T) {
 		g, c := newGate(t)
 		c.Queue = 2
 		answers := make(chan reply, 10)
-		e := newEngine(t.Context(), c, func(r reply) { answers <- r })
+		e := newEngine(t.Context(), t.Context(), c, func(r reply) { answers <- r })
 		accepted := make(chan bool, 10)
 		go func() {
 			for i := range 5 {

@@ -69,6 +69,7 @@ func (w *waiting) Pop() any {
 // fill the evaluator's batches, with one leaf of each under way: no answer depends on the company.
 type engine struct {
 	config Config
+	begin  context.Context // once it has ended no more searches begin; see close
 	ctx    context.Context // its end abandons all searches: nobody hears of them any more
 	send   func(reply)     // may block; called without mu
 	done   sync.WaitGroup  // a count for each search accepted and each pool
@@ -78,22 +79,30 @@ type engine struct {
 	queue  waiting
 	live   map[string]*search // accepted and not answered
 	count  int                // accepted so far
+	closed bool               // no more searches begin
+	never  int                // accepted, and dropped before they began
+	lost   int                // begun, and abandoned
 	free   int                // of config.Parallel
 	groups map[game.Rules]*group
 }
 
-func newEngine(ctx context.Context, c Config, send func(reply)) *engine {
-	e := &engine{config: c, ctx: ctx, send: send, live: map[string]*search{}, free: c.Parallel, groups: map[game.Rules]*group{}}
+func newEngine(begin, ctx context.Context, c Config, send func(reply)) *engine {
+	e := &engine{config: c, begin: begin, ctx: ctx, send: send, live: map[string]*search{}, free: c.Parallel, groups: map[game.Rules]*group{}}
 	e.room.L = &e.mu
 	return e
 }
 
-// accept takes a search on, once there is room for it. It reports whether its id is free.
+// accept takes a search on, once there is room for it. It reports whether its id is free. Once the engine is closed searches are
+// dropped.
 func (e *engine) accept(q Query) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.queue) >= e.config.Queue {
+	for len(e.queue) >= e.config.Queue && !e.closed {
 		e.room.Wait()
+	}
+	if e.closed {
+		e.never++
+		return true
 	}
 	if e.live[q.ID] != nil {
 		return false
@@ -109,7 +118,7 @@ func (e *engine) accept(q Query) bool {
 
 // dispatch begins searches while there are some and they may. mu is held.
 func (e *engine) dispatch() {
-	for e.free > 0 && len(e.queue) > 0 {
+	for e.free > 0 && len(e.queue) > 0 && e.begin.Err() == nil {
 		s := e.pop()
 		e.free--
 		g := e.groups[s.State.Board.Rules()]
@@ -159,6 +168,29 @@ func (e *engine) terminate(id string, all bool) int {
 		e.done.Done()
 	}
 	return len(ended)
+}
+
+// close drops the searches that wait; nobody hears of them. Those under way go on.
+func (e *engine) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, s := range e.queue {
+		e.never++
+		delete(e.live, s.ID)
+		e.done.Done()
+	}
+	e.queue = nil
+	e.room.Broadcast()
+}
+
+// lose ends a search that is abandoned, without a reply.
+func (e *engine) lose(s *search) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.live, s.ID)
+	e.lost++
+	e.done.Done()
 }
 
 // answer sends the last reply to a search.

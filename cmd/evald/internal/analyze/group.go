@@ -141,7 +141,7 @@ func (g *group) next(t *mcts.Tree) int {
 func (g *group) another(at *slot) {
 	e := g.engine
 	e.mu.Lock()
-	if len(e.queue) == 0 || e.queue[0].State.Board.Rules() != g.board.Rules() || at.tree.Nodes() > keptNodes {
+	if len(e.queue) == 0 || e.begin.Err() != nil || e.queue[0].State.Board.Rules() != g.board.Rules() || at.tree.Nodes() > keptNodes {
 		e.free++
 		e.dispatch()
 		e.mu.Unlock()
@@ -162,13 +162,17 @@ func (g *group) describe(s *search, t *mcts.Tree, why string) reply {
 	return r
 }
 
-// failed answers all that search with an error. Their trees have lost their way.
+// failed answers all that search with an error, unless they are abandoned. Their trees have lost their way.
 func (g *group) failed(err error) {
 	slots := g.slots
 	g.slots = map[*mcts.Tree]*slot{}
 	for _, at := range slots {
 		if s := at.search; s != nil {
-			g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
+			if g.engine.ctx.Err() != nil {
+				g.engine.lose(s)
+			} else {
+				g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
+			}
 			g.release()
 		}
 	}

@@ -25,6 +25,7 @@ type Line struct {
 // Reader cuts the input into lines. Blank lines and those that begin with # are skipped; a position ends at the first
 // blank, so that files with a score behind each position can be read.
 type Reader struct {
+	ctx    context.Context
 	in     *bufio.Reader
 	source *interruptible
 	line   int
@@ -34,16 +35,19 @@ type Reader struct {
 // NewReader reads in until its end, or until ctx ends, even while the input has nothing to say.
 func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
-	return &Reader{in: bufio.NewReaderSize(source, maxLine), source: source}
+	return &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
 }
 
 // Bytes is how much of the input was read.
 func (r *Reader) Bytes() int64 { return r.bytes }
 
 // Next appends lines until there are most of them or the next one would have to be waited for. more is false at the
-// end of the input; err is ctx.Err() where ctx ended it.
+// end of the input; err is ctx.Err() where ctx ended it, whatever had been read ahead of the lines.
 func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error) {
 	for len(lines) < most {
+		if err := r.ctx.Err(); err != nil {
+			return lines, false, err
+		}
 		text, tooLong, err := r.readLine()
 		end := err != nil
 		if end && (!errors.Is(err, io.EOF) || len(text) == 0 && !tooLong) {
@@ -117,6 +121,9 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 	l.Err = err
 	return state, err
 }
+
+// Interruptible is a reader of in that ends with ctx.Err() when ctx ends, even while in has nothing to say.
+func Interruptible(ctx context.Context, in io.Reader) io.Reader { return newInterruptible(ctx, in) }
 
 // interruptible is a reader whose Read returns when ctx ends, even while the input has nothing to say. The goroutine
 // that waits for the input is left behind then; the program is about to end.

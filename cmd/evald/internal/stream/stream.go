@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -33,8 +34,20 @@ type Job struct {
 type Summary struct {
 	Lines   int64 // answered or refused
 	Bad     int64 // refused
+	GivenUp int64 // begun, and cut short by an interrupt; neither answered nor refused
 	Bytes   int64 // of input
 	Sources map[eval.Source]int64
+}
+
+// grace is how long what was begun may go on after an interrupt.
+const grace = time.Second
+
+// Finishing is the context of what was begun before ctx ends: it has a little more time, so that what is short is
+// finished and what is long is cut short.
+func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return inner, func() { release(); cancel() }
 }
 
 // Answer is one line and the answer to it; there is none where Err is set.
@@ -77,12 +90,16 @@ type Chunk struct {
 	bytes   int64
 	batches []*eval.Batch // one for each game in the chunk; [:games] are in use
 	games   int
+	givenUp bool          // an interrupt has cut it short
 	done    chan struct{} // receives when the chunk is ready for Write
 }
 
-// Run reads lines from in until its end, or until ctx ends; what was read by then is still answered and written. The
-// error is that of reading or writing; ctx.Err() where ctx ended the reading. Bad lines are counted, not errors.
+// Run reads lines from in until its end, or until ctx ends. Batches that were begun by then are finished and written, unless
+// they take long; what was read ahead of them is dropped. So the answers are always those of the first lines. The error is
+// that of reading or writing; ctx.Err() where ctx has left lines without an answer. Bad lines are counted, not errors.
 func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
+	finishing, cancel := Finishing(ctx)
+	defer cancel()
 	r := NewReader(ctx, in)
 	work := make(chan *Chunk)
 	order := make(chan *Chunk, 2*job.Workers) // bounds the chunks under way
@@ -102,9 +119,18 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 				c = &Chunk{model: job.Model, done: make(chan struct{}, 1)}
 			}
 			more, err := c.fill(r, job.Rows)
+			if ctx.Err() != nil && (err != nil || len(c.Answers) > 0) {
+				readErr = ctx.Err()
+				return
+			}
 			if len(c.Answers) > 0 || c.bytes > 0 {
-				order <- c
-				work <- c
+				select {
+				case work <- c:
+					order <- c
+				case <-ctx.Done():
+					readErr = ctx.Err()
+					return
+				}
 			}
 			if err != nil || !more {
 				readErr = err
@@ -116,8 +142,10 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 		wg.Go(func() {
 			var parser game.Parser
 			for c := range work {
-				c.answer(ctx, &parser, job.Evaluator)
-				out.Encode(c)
+				c.answer(finishing, &parser, job.Evaluator)
+				if !c.givenUp {
+					out.Encode(c)
+				}
 				c.done <- struct{}{}
 			}
 		})
@@ -127,7 +155,11 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 	var writeErr error
 	for c := range order {
 		<-c.done
-		if writeErr == nil {
+		switch {
+		case writeErr != nil:
+		case c.givenUp || sum.GivenUp > 0: // no answer without those before it
+			sum.GivenUp += int64(len(c.Answers))
+		default:
 			sum.add(c)
 			if writeErr = out.Write(c); writeErr != nil {
 				stop.Store(true)
@@ -139,6 +171,9 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 		free <- c
 	}
 	wg.Wait()
+	if sum.GivenUp > 0 && readErr == nil {
+		readErr = ctx.Err()
+	}
 	return sum, errors.Join(readErr, writeErr, out.Close(sum))
 }
 
@@ -166,9 +201,10 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	return more, err
 }
 
-// answer parses the chunk's lines and evaluates those that can be read, one batch for each game among them.
+// answer parses the chunk's lines and evaluates those that can be read, one batch for each game among them. Where ctx ends
+// first the chunk is given up.
 func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluator) {
-	c.games = 0
+	c.games, c.givenUp = 0, false
 	for i := range c.Answers {
 		a := &c.Answers[i]
 		state, err := a.Parse(parser)
@@ -182,8 +218,12 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluato
 	}
 	for _, b := range c.batches[:c.games] {
 		b.Reset(b.Board, len(b.Pos))
-		// What was read is answered, also after an interrupt.
-		if err := e.Evaluate(context.WithoutCancel(ctx), b); err != nil {
+		err := e.Evaluate(ctx, b)
+		if err != nil && ctx.Err() != nil {
+			c.givenUp = true
+			return
+		}
+		if err != nil {
 			for i := range c.Answers {
 				if c.Answers[i].batch == b {
 					c.Answers[i].Err = err

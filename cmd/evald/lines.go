@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/evald/evald/cmd/evald/internal/stream"
+)
+
+// tally is what became of the lines of a command's input, for its last sentence.
+type tally struct {
+	answered int // with an error too
+	refused  int // answered with an error
+	givenUp  int // begun, and cut short by an interrupt
+}
+
+// end says how many lines were refused.
+func (t tally) end(stderr io.Writer) error {
+	if t.refused == 0 {
+		return nil
+	}
+	fmt.Fprintf(stderr, "evald: %d of %d lines refused; their answers say why\n", t.refused, t.answered)
+	return errBadLines
+}
+
+// interrupted says how far the command has come, and more.
+func (t tally) interrupted(stderr io.Writer, more string) error {
+	text := fmt.Sprintf("evald: interrupted; %d lines were answered", t.answered)
+	if t.refused > 0 {
+		text += fmt.Sprintf(" (%d of them refused)", t.refused)
+	}
+	if t.givenUp > 0 {
+		text += fmt.Sprintf(", %d were begun and given up", t.givenUp)
+	}
+	fmt.Fprintln(stderr, text+", the rest was not begun"+more)
+	return errInterrupted
+}
+
+// wasInterrupted reports whether a command has ended with err because the user wanted it to.
+func wasInterrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Canceled)
+}
+
+// limit is a flag with the values that it may have.
+type limit struct {
+	flag            string
+	value, min, max int
+}
+
+// The most that flags may ask for.
+const (
+	mostVisits  = 1 << 26
+	mostRows    = 1 << 20
+	mostThreads = 1 << 12
+)
+
+// within refuses the first flag that is out of its range.
+func within(limits ...limit) error {
+	for _, l := range limits {
+		if l.value < l.min || l.value > l.max {
+			return fmt.Errorf("--%s %d: must be %d to %d", l.flag, l.value, l.min, l.max)
+		}
+	}
+	return nil
+}
+
+// countLines is how many lines of a file hold a position, and 0 where it cannot be read twice.
+func countLines(ctx context.Context, in io.Reader) (n int, err error) {
+	f, ok := in.(*os.File)
+	if !ok {
+		return 0, nil
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return 0, err
+	}
+	r := stream.NewReader(ctx, f)
+	var lines []stream.Line
+	for more := true; more; n += len(lines) {
+		if lines, more, err = r.Next(lines[:0], 1024); err != nil {
+			return 0, err
+		}
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return n, err
+}

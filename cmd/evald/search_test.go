@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// What company a position has, and how many trees are searched at once, leaves its answer as it is.
+func TestSearchCompany(t *testing.T) {
+	lines := []string{"121212", "334", "-", "3x3x3free:1", "44", "334", "9x5x4:4455", "7x6x5:44"}
+	for _, selection := range []string{"puct", "uct", "gumbel"} {
+		flags := []string{"search", "--backend", "bitsquares", "--visits", "300", "--selection", selection}
+		status, together, stderr := evald(t, strings.Join(lines, "\n"), flags...)
+		if status != exitOK {
+			t.Fatal(stderr)
+		}
+		var alone strings.Builder
+		for i, line := range lines {
+			_, out, _ := evald(t, line, flags...)
+			alone.WriteString(strings.Replace(out, `"line":1,`, fmt.Sprintf(`"line":%d,`, i+1), 1))
+		}
+		_, pairs, _ := evald(t, strings.Join(lines, "\n"), append(flags, "--batch", "1")...)
+		if alone.String() != together || pairs != together {
+			t.Errorf("%s: together\n%s, two at once\n%s, alone\n%s", selection, together, pairs, alone.String())
+		}
+	}
+}
+
+// The trees that are searched at once take no more nodes than the command's bound, and each has room for all its visits.
+func TestSearchMemory(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
+		n, trees := mcts.NodesFor(b, visits), treesAtOnce(b, visits)
+		if trees != want || n < 8*visits || trees > 1 && n*trees > searchNodes {
+			t.Errorf("%d visits: %d trees of %d nodes, want %d trees", visits, trees, n, want)
+		}
+	}
+	r := &searchRun{searchCmd: &searchCmd{searching: searching{Visits: 5000, Selection: "puct"}}}
+	trees, err := r.treesFor(b, 1000)
+	if err != nil || len(trees) != treesAtOnce(b, 5000) {
+		t.Fatalf("%d trees, error %v, want %d", len(trees), err, treesAtOnce(b, 5000))
+	}
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Forced lines want more nodes than visits times moves: a tree that had not been given them would not see their end.
+	for _, moves := range []string{"44", "4455", "334", "2252576253462244"} {
+		p := b.PlayMoves(actions(moves))
+		roomy := mcts.DefaultConfig()
+		roomy.Visits, roomy.MaxNodes = 5000, 1<<22
+		wide, err := mcts.New(b, roomy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wide.Reset(p)
+		trees[0].Reset(p)
+		for _, one := range []*mcts.Tree{wide, trees[0]} {
+			if err := mcts.Search(t.Context(), e, []*mcts.Tree{one}, mcts.Limits{Visits: 5000, Batch: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if wide.Nodes() != trees[0].Nodes() {
+			t.Errorf("%s: %d nodes, and %d in a tree of any size", moves, trees[0].Nodes(), wide.Nodes())
+		}
+	}
+}
+
+// actions are moves on a board of up to 9 columns.
+func actions(moves string) (all []int) {
+	for _, m := range moves {
+		all = append(all, int(m-'1'))
+	}
+	return all
+}
+
+// Somebody who looks at the terminal sees how far a search is before its first answer.
+func TestSearchProgress(t *testing.T) {
+	for want, p := range map[string]searchProgress{
+		"0 of 2000 positions": {total: 2000},
+		"0 of 2000 positions, 52 under way (25%), 6.5/s, 5m6s left": {total: 2000, busy: 52, visits: 13 * 20_000, of: 20_000, elapsed: 2 * time.Second},
+		"100 of 150 positions, 50 under way (50%), 25/s, 1s left":   {done: 100, total: 150, busy: 50, visits: 25 * 800, of: 800, elapsed: 5 * time.Second},
+		"100 positions, 1 under way (0%), 20/s":                     {done: 100, busy: 1, of: 800, elapsed: 5 * time.Second},
+		"1600 of 1600 positions, 320/s, 0s left":                    {done: 1600, total: 1600, elapsed: 5 * time.Second},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "positions")
+	if err := os.WriteFile(path, []byte("# comment\n44\n\n45\nnonsense"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := countLines(t.Context(), f)
+	rest, _ := io.ReadAll(f)
+	if n != 3 || err != nil || !strings.HasPrefix(string(rest), "# comment") {
+		t.Errorf("%d lines, error %v, then %q; want 3, and the file from its beginning", n, err, rest)
+	}
+}
+
+// interruptingOutput is an output that interrupts the program with its first answer.
+type interruptingOutput struct {
+	bytes.Buffer
+	cancel func()
+}
+
+func (o *interruptingOutput) Write(p []byte) (int, error) {
+	o.cancel()
+	return o.Buffer.Write(p)
+}
+
+// An interrupt ends every command that reads a file of positions: what was begun is answered or given up, what was read
+// ahead is dropped, and nobody calls that refused.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, first, then string) string {
+		var text strings.Builder
+		fmt.Fprintln(&text, first)
+		for i := range 20_000 {
+			fmt.Fprintln(&text, strings.ReplaceAll(then, "N", fmt.Sprint(i)))
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	short := write("short", "1212121", "44") // the first game is over, and answered at once
+	hard := write("hard", "1212121", "12x9x5:-")
+	bad := write("bad", "nonsense", "44")
+	queries := write("queries", `{"id":"a","moves":"1212121"}`, `{"id":"N","moves":"-"}`)
+	interrupted := "^evald: interrupted; "
+	for _, c := range []struct {
+		args string
+		says string // on standard error
+	}{
+		{"eval --batch 16 --backend bitsquares " + short, interrupted + `\d{2,4} lines were answered, the rest was not begun\n$`},
+		{"eval --batch 16 --backend bitsquares " + bad, interrupted + `\d{2,4} lines were answered \(1 of them refused\), the rest was not begun\n$`},
+		{"search --visits 20 --backend bitsquares " + short, interrupted + `\d{1,3} lines were answered, the rest was not begun\n$`},
+		{"search --visits 50000000 --backend uniform " + hard, interrupted + `1 lines were answered, the rest was not begun\n$`},
+		{"search --visits 20 --backend bitsquares " + bad, interrupted + `\d{1,3} lines were answered \(1 of them refused\), the rest was not begun\n$`},
+		{"solve --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
+		{"solve --scores --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
+		{"solve --scores --format text --threads 1 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
+		{"analyze --visits 50000000 --parallel 4 --backend uniform " + queries, interrupted + `\d+ lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &interruptingOutput{cancel: cancel}
+		var stderr bytes.Buffer
+		status := ended(t, func() int { return run(ctx, strings.Fields(c.args), streams{strings.NewReader(""), out, &stderr}) })
+		if status != exitInterrupted || !regexp.MustCompile(c.says).MatchString(stderr.String()) {
+			t.Errorf("%s: status %d, errors %q, want %s", c.args, status, stderr.String(), c.says)
+		}
+		var answered int
+		fmt.Sscanf(stderr.String(), "evald: interrupted; %d", &answered)
+		if lines := strings.Count(out.String(), "\n"); lines != answered || strings.Contains(out.String(), "interrupt") || strings.Contains(out.String(), "cancel") {
+			t.Errorf("%s: %d answers, errors %q, output\n%.1000s", c.args, lines, stderr.String(), out.String())
+		}
+	}
+}
+
+// What takes long is given up after an interrupt, also where the input is a pipe that waits.
+func TestInterruptedLong(t *testing.T) {
+	for _, command := range []string{
+		"search --visits 50000000 --backend uniform", "solve --table-mib 8", "solve --scores --table-mib 8 --threads 2",
+		"score - --agent solver", "score - --visits 50000000 --backend uniform",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		in, feed := io.Pipe()
+		go io.WriteString(feed, "12x9x5:- 1 1 1 1 1 1 1 1 1 1 1 1\n12x9x5:1 1 1 1 1 1 1 1 1 1 1 1 1\n")
+		time.AfterFunc(200*time.Millisecond, cancel) // most of them have begun by then
+		var out, stderr bytes.Buffer
+		status := ended(t, func() int { return run(ctx, strings.Fields(command), streams{in, &out, &stderr}) })
+		feed.Close()
+		if status != exitInterrupted || out.Len() > 0 || !strings.HasPrefix(stderr.String(), "evald: interrupted; ") {
+			t.Errorf("%s: status %d, errors %q, output %q", command, status, stderr.String(), out.String())
+		}
+	}
+}
+
+// A measurement that was interrupted has no table.
+func TestScoreInterrupted(t *testing.T) {
+	for _, flags := range []string{"--agent solver", "--visits 50000000 --backend uniform"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(200*time.Millisecond, cancel)
+		var out, stderr bytes.Buffer
+		status := ended(t, func() int {
+			in := strings.NewReader("12x9x5:- 1 1 1 1 1 1 1 1 1 1 1 1\n")
+			return run(ctx, append([]string{"score", "-"}, strings.Fields(flags)...), streams{in, &out, &stderr})
+		})
+		if status != exitInterrupted || out.Len() > 0 || !strings.Contains(stderr.String(), "had answered 0 of 1 positions; a table is of all, so there is none") {
+			t.Errorf("%s: status %d, errors %q, output %q", flags, status, stderr.String(), out.String())
+		}
+	}
+}
+
+// A second interrupt ends the program at once, also where nobody takes its answers.
+func TestInterruptedTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "positions")
+	if err := os.WriteFile(path, []byte(strings.Repeat("44\n", 100_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(os.Args[0], "eval", path, "--backend", "uniform")
+	program.Env = append(os.Environ(), asProgram+"=1")
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer program.Process.Kill()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is at work, and soon waits for somebody to read
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = program.Process.Wait()
+	}()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	late := time.After(20 * time.Second)
+	for interrupts := 0; ; interrupts++ {
+		select {
+		case <-done:
+			if interrupts < 2 {
+				t.Errorf("%d interrupts ended it", interrupts)
+			}
+			return
+		case <-late:
+			t.Fatal("the program does not end")
+		case <-again.C:
+			_ = program.Process.Signal(os.Interrupt) // fails where it has just ended
+		}
+	}
+}
+
+// ended runs a program that has to come to an end.
+func ended(t *testing.T, program func() int) int {
+	t.Helper()
+	done := make(chan int, 1)
+	go func() { done <- program() }()
+	select {
+	case status := <-done:
+		return status
+	case <-time.After(20 * time.Second):
+		t.Fatal("the program does not end")
+		return 0
+	}
+}
