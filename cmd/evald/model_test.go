@@ -62,7 +62,7 @@ func TestModelCommands(t *testing.T) {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
 	}
 	want := []string{
-		"default@5 9x64 true [7x6x4] Learn  true\n",
+		"default@6 9x64 true [7x6x4] Learn  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",

@@ -35,7 +35,7 @@ func records(seed uint64, n int) []record.Record {
 		p := gametest.Position(r, b, r.IntN(b.Cells()+1), false)
 		rec := record.Record{
 			Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
-			Source: eval.Source(r.IntN(int(eval.Solved) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
+			Source: eval.Source(r.IntN(int(eval.Forced) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
 		}
 		switch {
 		case rec.GameOver != record.NotOver:
