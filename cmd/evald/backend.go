@@ -221,3 +221,16 @@ func onCPU(n *net.Network, notes io.Writer) (*cpu.Evaluator, error) {
 	}
 	return e, nil
 }
+
+// boardOf is the board of the flag --rules.
+func boardOf(text string) (*game.Board, error) {
+	rules, err := game.ParseRules(text)
+	if err != nil {
+		return nil, fmt.Errorf("--rules: %w", err)
+	}
+	board, err := game.NewBoard(rules)
+	if err != nil {
+		return nil, fmt.Errorf("--rules: %w", err)
+	}
+	return board, nil
+}

@@ -45,13 +45,9 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
-	rules, err := game.ParseRules(c.Rules)
+	board, err := boardOf(c.Rules)
 	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
-	}
-	board, err := game.NewBoard(rules)
-	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
+		return err
 	}
 	var known solver.Book
 	if c.Book != "" {
@@ -59,8 +55,8 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		if b.Rules() != rules {
-			return fmt.Errorf("--book %s is of %v, the positions are of %v", c.Book, b.Rules(), rules)
+		if b.Rules() != board.Rules() {
+			return fmt.Errorf("--book %s is of %v, the positions are of %v", c.Book, b.Rules(), board.Rules())
 		}
 		known = b
 	}

@@ -321,13 +321,9 @@ func (a solved) text() []byte {
 
 // build solves the first plies of a game and writes them as a book.
 func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) error {
-	rules, err := game.ParseRules(c.Rules)
+	board, err := boardOf(c.Rules)
 	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
-	}
-	board, err := game.NewBoard(rules)
-	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
+		return err
 	}
 	workers := make([]book.Solve, c.Threads)
 	for i := range workers {

@@ -46,13 +46,9 @@ type trainCmd struct {
 
 // Run begins or goes on with a run and says how it went.
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
-	rules, err := game.ParseRules(c.Rules)
+	board, err := boardOf(c.Rules)
 	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
-	}
-	board, err := game.NewBoard(rules)
-	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
+		return err
 	}
 	source, records, err := c.source(board)
 	if err != nil {
@@ -80,7 +76,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		title := fmt.Sprintf("%s, %v, batches of %d", config.Network, rules, config.Batch)
+		title := fmt.Sprintf("%s, %v, batches of %d", config.Network, board.Rules(), config.Batch)
 		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Training(w, title, metrics) }); err != nil {
 			return err
 		}
