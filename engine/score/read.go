@@ -65,6 +65,9 @@ func (r *Reader) Next() (Position, error) {
 	for r.lines.Scan() {
 		r.place.Line++
 		text := bytes.TrimSpace(r.lines.Bytes())
+		if r.place.Line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // Windows' editors begin UTF-8 files with it
+		}
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}

@@ -98,7 +98,7 @@ func TestBands(t *testing.T) {
 }
 
 func TestReadBothForms(t *testing.T) {
-	a, err := score.Read(strings.NewReader("4444445 -1 0 0 -1000 0 0 0"))
+	a, err := score.Read(strings.NewReader("\ufeff4444445 -1 0 0 -1000 0 0 0"))
 	if err != nil {
 		t.Fatal(err)
 	}

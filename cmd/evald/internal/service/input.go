@@ -189,6 +189,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 
 func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, error) {
 	var parser game.Parser
+	given := board // of rows that name none, whatever the rows before them name
 	raw := t.raw
 	for i := range pos {
 		value, rest, ok := cutBytes(raw)
@@ -197,7 +198,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, err
 		}
 		raw = rest
 		text := strings.TrimSpace(string(value))
-		on := board
+		on := given
 		var err error
 		if strings.ContainsAny(text, ":{") {
 			var state game.State
@@ -205,7 +206,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, err
 				pos[i], on = state.Position, state.Board
 			}
 		} else {
-			pos[i], _, err = board.ParseMoves(text)
+			pos[i], _, err = given.ParseMoves(text)
 		}
 		if err != nil {
 			return nil, invalid("input %q: row %d: %s", t.name, i, clip(err.Error()))

@@ -65,6 +65,7 @@ func TestRefusals(t *testing.T) {
 		{"moves", request(movesInput, bytesType, appendBytes(nil, "448"), 1), codes.InvalidArgument, "row 0"},
 		{"torn moves", request(movesInput, bytesType, appendBytes(nil, "44")[:5], 1), codes.InvalidArgument, "less than its length"},
 		{"more moves", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "4"), 1), codes.InvalidArgument, "follow"},
+		{"a board not inherited", request(movesInput, bytesType, appendBytes(appendBytes(nil, "9x5x4:4"), "44"), 2), codes.InvalidArgument, "row 1 is on board 7x6x4, those before it on 9x5x4: a request has one board"},
 		{"two boards", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "9x5x4:4"), 2), codes.InvalidArgument, "one board"},
 		{"output", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
 			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "visits"}}

@@ -7,23 +7,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evald/evald/engine/game"
 )
+
+// byteOrderMark is what Windows' editors begin UTF-8 files with.
+const byteOrderMark = "\ufeff"
 
 // maxLine bounds a line; no position needs as much.
 const maxLine = 64 << 10
 
 // Line is one line of input that holds a position.
 type Line struct {
-	Number int    // from 1
-	Text   string // the position as it was written
+	Number  int    // from 1
+	Text    string // the position as it was written
+	numbers int    // that follow it, where nothing else does
 	Err    error  // why the line could not be read, or answered; a *game.ParseError has Line set
 }
 
-// Reader cuts the input into lines. Blank lines and those that begin with # are skipped; a position ends at the first
-// blank, so that files with a score behind each position can be read.
+// Reader cuts the input into lines. Blank lines and those that begin with # are skipped, and a byte order mark before the
+// first. What stands behind a position is a comment, or exact scores: one, or one for each move.
 type Reader struct {
 	ctx    context.Context
 	in     *bufio.Reader
@@ -78,6 +84,9 @@ func (r *Reader) wouldWait() bool {
 // slice is valid until the next read.
 func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 	text, err = r.in.ReadSlice('\n')
+	if r.bytes == 0 {
+		defer func() { text = bytes.TrimPrefix(text, []byte(byteOrderMark)) }()
+	}
 	r.bytes += int64(len(text))
 	for errors.Is(err, bufio.ErrBufferFull) {
 		tooLong = true
@@ -100,13 +109,15 @@ func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 	if len(text) == 0 || text[0] == '#' {
 		return lines
 	}
-	s := string(text)
-	if s[0] != '{' {
-		if blank := strings.IndexAny(s, " \t"); blank > 0 {
-			s = s[:blank]
+	l := Line{Number: r.line, Text: string(text)}
+	if text[0] != '{' {
+		fields := strings.Fields(l.Text)
+		l.Text = fields[0]
+		if notNumber := func(s string) bool { _, err := strconv.Atoi(s); return err != nil }; !slices.ContainsFunc(fields[1:], notNumber) {
+			l.numbers = len(fields) - 1
 		}
 	}
-	return append(lines, Line{Number: r.line, Text: s})
+	return append(lines, l)
 }
 
 // Parse reads the line's position. Its errors name the line.
@@ -115,6 +126,10 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 		return game.State{}, l.Err
 	}
 	state, err := parser.Parse(l.Text)
+	if n := l.numbers; err == nil && n > 1 && n != state.Board.Actions() {
+		err = &game.ParseError{Field: "moves", Value: l.Text, Reason: fmt.Sprintf(
+			"%d numbers follow: write moves together (445); behind them may be the position's score, or one for each of %d moves", n, state.Board.Actions())}
+	}
 	if bad, ok := errors.AsType[*game.ParseError](err); ok {
 		bad.Line = l.Number
 	}

@@ -90,7 +90,7 @@ func input(n int) (text string, want []answer) {
 			b.WriteString(a.Position + "\n")
 		default:
 			a.Position = game.FormatNotation(board.Rules(), moves(r.IntN, board))
-			b.WriteString(a.Position + []string{"\n", "\r\n", " -1\n", "\t4 5\n"}[r.IntN(4)])
+			b.WriteString(a.Position + []string{"\n", "\r\n", " -1\n", "\t4 good\n"}[r.IntN(4)])
 		}
 		want = append(want, a)
 	}
@@ -110,6 +110,29 @@ func moves(intN func(int) int, board *game.Board) []int {
 		actions = append(actions, a)
 	}
 	return actions
+}
+
+// Moves with blanks between them are no position with scores behind it, and a byte order mark is no move.
+func TestWhatFollows(t *testing.T) {
+	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n"
+	var out bytes.Buffer
+	if _, err := Run(t.Context(), strings.NewReader(text), JSONL{&out}, job(bitsquares(t))); err != nil {
+		t.Fatal(err)
+	}
+	const split = "numbers follow: write moves together (445); behind them may be the position's score, or one for each of 7 moves"
+	want := []answer{
+		{Position: "44"}, {Error: `line 2: moves "4": 2 ` + split}, {Position: "4"}, {Position: "44"},
+		{Error: `line 5: moves "44": 3 ` + split}, {Position: "44"}, {Position: "3x3x3free:5"},
+	}
+	got := decode(t, out.String())
+	if len(got) != len(want) {
+		t.Fatalf("%d answers, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		if got[i].Error != w.Error || w.Error == "" && got[i].Position != w.Position {
+			t.Errorf("answer %d: %+v, want %+v", i, got[i], w)
+		}
+	}
 }
 
 // Every line is answered, in order, as if it were alone.
