@@ -11,23 +11,23 @@ import (
 type analyzeCmd struct {
 	backend
 	searching
-	Parallel int    `default:"512" help:"Positions searched at once."`
-	Queue    int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
-	File     string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
+	outFile
+	AtOnce int    `aliases:"parallel" default:"512" help:"Positions searched at once."`
+	Queue  int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
+	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
 
 // Help says what queries and answers look like.
 func (*analyzeCmd) Help() string {
 	return `A query is a JSON object on a line of its own:
-
-  id            text that the answers repeat
-  moves         the position: columns in the order of play, such as "44554", "-" or "9x5x4:4455"
-  rules         of moves without a prefix, such as "9x5x4"
-  board, mark   in place of moves: Kaggle's observation, with rows, columns, inarow, gravity where they differ
-  visits        of the root, in place of --visits
-  seconds       the search ends after this time too
-  priority      a whole number; higher ones begin sooner
-  report_every  seconds: what is known so far, again and again
+  - id: text that the answers repeat
+  - moves: the position, columns in the order of play, such as "44554", "-" or "9x5x4:4455"
+  - rules: of moves without a prefix, such as "9x5x4"
+  - board, mark: in place of moves, Kaggle's observation, with rows, columns, inarow, gravity where they differ
+  - visits: of the root, in place of --visits
+  - seconds: the search ends after this time too
+  - priority: a whole number; higher ones begin sooner
+  - report_every: seconds; what is known so far, again and again
 
 {"id":"t","action":"terminate","terminate_id":"a"} ends the search of a query, {"id":"t","action":"terminate_all"}
 all of them; they are answered with what they have. Answers are those of evald search, with the id, the seconds and
@@ -41,7 +41,7 @@ func (c *analyzeCmd) Validate() error {
 	if err := c.searching.Validate(); err != nil {
 		return err
 	}
-	return within(limit{"parallel", c.Parallel, 1, mostRows}, limit{"queue", c.Queue, 1, 1 << 30})
+	return within(limit{"at-once", c.AtOnce, 1, mostRows}, limit{"queue", c.Queue, 1, 1 << 30})
 }
 
 // Run answers queries until the end of the input.
@@ -50,16 +50,24 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	in, err := openFile(c.File, s.in)
+	in, err := s.open(c.File, "queries")
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	out, err := c.create(s.out)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
 	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.Parallel, Batch: c.Batch, Queue: c.Queue,
-	}, in, s.out)
+		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.AtOnce, Batch: c.Batch, Queue: c.Queue,
+	}, in, out)
 	if wasInterrupted(ctx, err) {
-		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, "")
+		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, c.unwritten())
+	}
+	if err == nil {
+		err = out.Commit()
 	}
 	if err == nil && done.Refused > 0 {
 		fmt.Fprintf(s.err, "evald: %d of %d queries refused; their answers say why\n", done.Refused, done.Queries)

@@ -29,10 +29,10 @@ func TestAnalyzeWrongUse(t *testing.T) {
 		t.Errorf("status %d, errors %q, output\n%s", status, stderr, out)
 	}
 	for args, says := range map[string]string{
-		"--visits 0":    "--visits 0: must be 1 to",
-		"--parallel=-1": "--parallel -1: must be 1 to",
-		"--queue 0":     "--queue 0: must be 1 to",
-		"--batch 0":     "--batch 0: must be 1 to",
+		"--visits 0":   "--visits 0: must be 1 to",
+		"--at-once=-1": "--at-once -1: must be 1 to",
+		"--queue 0":    "--queue 0: must be 1 to",
+		"--batch 0":    "--batch 0: must be 1 to",
 	} {
 		status, out, stderr := evald(t, "", append([]string{"analyze"}, strings.Fields(args)...)...)
 		if status != exitUsage || !strings.Contains(stderr, says) || out != "" {

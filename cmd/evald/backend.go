@@ -22,9 +22,9 @@ import (
 
 // backend says who evaluates; every command that needs an evaluator embeds it.
 type backend struct {
-	Backend string `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
-	Model   string `placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
-	Mirror  bool   `help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
+	Backend string `without:"agent" enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
+	Model   string `without:"agent" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
+	Mirror  bool   `without:"agent" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
 
 // choice is an evaluator and what is to be said of it.
@@ -67,10 +67,10 @@ func (f backend) choose(notes io.Writer) (choice, error) { return f.chooseFor(no
 func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 	if source, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
-			return choice{}, fmt.Errorf("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
+			return choice{}, usage("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
 		}
 		if f.Mirror {
-			return choice{}, fmt.Errorf("--backend %s uses no network whose answers --mirror could improve", f.Backend)
+			return choice{}, usage("--backend %s uses no network whose answers --mirror could improve", f.Backend)
 		}
 		e, err := heuristic.New(source)
 		return choice{Evaluator: e, model: f.Backend, how: "heuristic " + f.Backend}, err
@@ -226,11 +226,11 @@ func onCPU(n *net.Network, notes io.Writer) (*cpu.Evaluator, error) {
 func boardOf(text string) (*game.Board, error) {
 	rules, err := game.ParseRules(text)
 	if err != nil {
-		return nil, fmt.Errorf("--rules: %w", err)
+		return nil, usage("--rules: %w", err)
 	}
 	board, err := game.NewBoard(rules)
 	if err != nil {
-		return nil, fmt.Errorf("--rules: %w", err)
+		return nil, usage("--rules: %w", err)
 	}
 	return board, nil
 }

@@ -31,8 +31,8 @@ const defaultBenchModel = "seeded-2x16"
 type benchEvalCmd struct {
 	Backend  string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside PyTorch with --peer pytorch."`
 	Model    string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
-	Networks []string      `default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
-	Batches  []int         `default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
+	Networks []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
+	Batches  []int         `needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
 	Peer     string        `enum:",onnxruntime,pytorch" default:"" placeholder:"onnxruntime|pytorch" help:"Measure networks alone, beside this program: on the CPU onnxruntime on the same number of threads, without --model with a network of 6 blocks of 64 channels; on the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy, or torch, safetensors and numpy."`
 	Round    time.Duration `default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON     bool          `help:"Write JSON for machines instead of a table."`

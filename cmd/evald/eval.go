@@ -18,50 +18,47 @@ import (
 // evalCmd is `evald eval`.
 type evalCmd struct {
 	backend
+	outFile
 	File    string `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
 	Format  string `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
-	Output  string `short:"o" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
 	Batch   int    `default:"1024" help:"Positions in a batch."`
-	Threads int    `default:"0" help:"Batches at once; 0 is one for each processor."`
 	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
 }
 
 // Validate looks at the numbers before anything is read.
 func (c *evalCmd) Validate() error {
-	return within(limit{"batch", c.Batch, 1, mostRows}, limit{"threads", c.Threads, 0, mostThreads})
+	return within(limit{"batch", c.Batch, 1, mostRows})
 }
 
 // Run evaluates a stream of positions.
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
-	if c.Threads == 0 {
-		c.Threads = runtime.GOMAXPROCS(0)
-	}
+	threads := runtime.GOMAXPROCS(0)
 	e, err := c.choose(s.err)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	in, err := openFile(c.File, s.in)
+	in, err := s.open(c.File, "positions")
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := create(c.Output, s.out)
+	out, err := c.create(s.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	if c.Format == "parquet" && c.Output == "" && isTerminal(s.out) {
+	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
 		return errors.New("--format parquet is not for a terminal: name a file with -o FILE")
 	}
 
 	if c.Verbose {
-		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.how, c.Batch, c.Threads, c.Format)
+		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.how, c.Batch, threads, c.Format)
 	}
 	start := time.Now()
-	job := stream.Job{Evaluator: e.answers(), Model: e.modelOn, Rows: c.Batch, Workers: c.Threads}
+	job := stream.Job{Evaluator: e.answers(), Model: e.modelOn, Rows: c.Batch, Workers: threads}
 	progress := newProgress(s.err, fileSize(in))
-	if c.Output != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
+	if c.Out != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 		job.Progress = progress.show
 	}
 	sum, err := stream.Run(ctx, in, c.format(out), job)
@@ -71,11 +68,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 	lines := tally{int(sum.Lines), int(sum.Bad), int(sum.GivenUp)}
 	if wasInterrupted(ctx, err) {
-		more := ""
-		if c.Output != "" {
-			more = "; " + c.Output + " was not written, since it would not be whole"
-		}
-		return lines.interrupted(s.err, more)
+		return lines.interrupted(s.err, c.unwritten())
 	}
 	if err != nil {
 		return err
@@ -107,6 +100,21 @@ func fileSize(r io.Reader) int64 {
 		return 0
 	}
 	return info.Size()
+}
+
+// outFile is the flag of commands that write answers.
+type outFile struct {
+	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
+}
+
+func (f outFile) create(stdout io.Writer) (*output, error) { return create(f.Out, stdout) }
+
+// unwritten is what the last sentence of an interrupted command says of its file.
+func (f outFile) unwritten() string {
+	if f.Out == "" {
+		return ""
+	}
+	return "; " + f.Out + " was not written, since it would not be whole"
 }
 
 // output is a file that appears under its name only when it is committed, or standard output.
@@ -141,7 +149,7 @@ func (o *output) Abort() {
 	}
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+func isTerminal(stream any) bool {
+	f, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -38,12 +38,12 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	Games  int    `default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
+	AtOnce int    `aliases:"games" default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
 }
 
 // Run serves until it is interrupted.
 func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
-	players, spec, err := c.players(s, c.Games)
+	players, spec, err := c.players(s, c.AtOnce)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 // kagglePackCmd is `evald kaggle pack`.
 type kagglePackCmd struct {
 	kaggleAgent
-	Output string `short:"o" type:"path" placeholder:"FILE" default:"submission.tar.gz" help:"The archive (${default})."`
+	Out    string `short:"o" aliases:"output" type:"path" placeholder:"FILE" default:"submission.tar.gz" help:"The archive (${default})."`
 	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64; this one where it is missing."`
 }
 
@@ -90,7 +90,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Book: spec.Book, Program: c.Binary}, c.Output)
+	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Book: spec.Book, Program: c.Binary}, c.Out)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.err, "evald: the program needs %s or later; one built with CGO_ENABLED=0 needs nothing, and evaluates networks some fifty times slower\n", p.Linked)
 	}
 	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
-		c.Output, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))
+		c.Out, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))
 	return nil
 }
 

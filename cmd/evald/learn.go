@@ -51,7 +51,6 @@ type learnCmd struct {
 	Positions     *int     `placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
-	Threads int    `default:"0" help:"Threads for training and the solver; 0 is one for each processor. The result does not depend on it."`
 	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
@@ -61,11 +60,9 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Threads == 0 {
-		c.Threads = runtime.GOMAXPROCS(0)
-	}
+	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
-	run, err := learn.Open(c.Out, config, c.evaluators(s.err), c.Threads, progress.text)
+	run, err := learn.Open(c.Out, config, c.evaluators(s.err), threads, progress.text)
 	if err != nil {
 		return err
 	}
@@ -74,7 +71,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.err, "evald learn: %d of %d generations are there, in %s; %d threads; %s\n", len(run.Generations()), c.Generations, c.Out, c.Threads, text)
+	fmt.Fprintf(s.err, "evald learn: %d of %d generations are there, in %s; %d threads; %s\n", len(run.Generations()), c.Generations, c.Out, threads, text)
 	err = run.Learn(ctx, c.Generations, func(g learn.Generation) error {
 		progress.clear()
 		if err := c.line(s.out, g); err != nil {

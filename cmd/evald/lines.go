@@ -86,3 +86,26 @@ func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	_, err = f.Seek(0, io.SeekStart)
 	return n, err
 }
+
+// open is a file of lines, or standard input for "" and "-". Where somebody has to type them, they are told.
+func (s streams) open(name, what string) (io.ReadCloser, error) {
+	if name != "" && name != "-" {
+		return openFile(name)
+	}
+	if isTerminal(s.in) {
+		fmt.Fprintf(s.err, "evald: waiting for %s, one a line; Ctrl-D ends\n", what)
+	}
+	return io.NopCloser(s.in), nil
+}
+
+func openFile(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, fmt.Errorf("%s is a directory, want a file of lines", name)
+	}
+	return f, nil
+}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -16,7 +18,7 @@ import (
 
 // cli is the command line. Its names are stable: scripts rely on them.
 type cli struct {
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	globals
 
 	Eval      evalCmd      `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
 	Search    searchCmd    `cmd:"" help:"Search positions with a tree of so many visits."`
@@ -34,6 +36,12 @@ type cli struct {
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 	Model     modelCmd     `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
 	Devices   devicesCmd   `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
+
+	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
+	Versions   versionCmd    `cmd:"" name:"version" help:"Print the version, and what this program was built with."`
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in bash, zsh or fish."`
+	Man        manCmd        `cmd:"" help:"Print the manual page."`
+	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
 }
 
 // streams are the program's files, so that tests can pass their own.
@@ -63,22 +71,30 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, s streams) int {
+	s = s.withStatusLine()
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("evald"),
-		kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
-		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": version()}, kong.Vars(selfplayVars()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
-	if err != nil {
-		panic(err) // the structs above are wrong
-	}
+	config := new(configReader)
+	parser := newParser(&c, s, func(code int) { exited = code }, kong.Resolvers(config), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	command, err := parser.Parse(args)
 	if exited >= 0 { // --help and --version have written their text
 		return exited
 	}
+	if config.err != nil {
+		err = config.err
+	}
+	if err == nil {
+		err = within(limit{"threads", c.Threads, 0, mostThreads})
+	}
+	if err == nil {
+		err = refuseUseless(command)
+	}
 	if err != nil {
 		fmt.Fprintf(s.err, "evald: %v (see evald --help)\n", err)
 		return exitUsage
+	}
+	if c.Threads > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.Threads))
 	}
 	err = command.Run()
 	switch {
@@ -89,10 +105,38 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(s.err, "evald: interrupted")
 		return exitInterrupted
-	case !errors.Is(err, errBadLines):
-		fmt.Fprintf(s.err, "evald: %v\n", err)
+	case errors.Is(err, errBadLines):
+		return exitBadInput
+	}
+	fmt.Fprintf(s.err, "evald: %v\n", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
 	}
 	return exitBadInput
+}
+
+// newParser is the command line, whose values go to c.
+func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kong.Kong {
+	parser, err := kong.New(c, append(more,
+		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
+		kong.Writers(s.out, s.err), kong.Exit(exit),
+		kong.Vars{"version": version()}, kong.Vars(selfplayVars()),
+		withVariables(),
+		kong.ValueFormatter(valueHelp),
+	)...)
+	if err != nil {
+		panic(err) // the structs are wrong
+	}
+	return parser
+}
+
+// valueHelp is what a flag or an argument is for. Its values are set apart, so that they can be wrapped; environment variables
+// are told once, by evald help.
+func valueHelp(v *kong.Value) string {
+	if v.Enum == "" {
+		return v.Help
+	}
+	return strings.ReplaceAll(v.Help, v.Enum, strings.Join(v.EnumSlice(), ", "))
 }
 
 // version is the module's, with the commit it was built from.

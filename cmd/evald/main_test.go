@@ -109,18 +109,35 @@ func TestWrongUse(t *testing.T) {
 		{"solve --table-mib=-1", exitUsage, "--table-mib -1: must be 0 to"},
 		{"score - --visits=-1", exitUsage, "--visits -1: must be 0, for the policy itself, or 2 to"},
 		{"score - --visits 0,1", exitUsage, "--visits 1: must be 0, for the policy itself, or 2 to"},
-		{"selfplay -o x --backend bitsquares --visits=-1", exitBadInput, "visits is -1, want 2 to"},
-		{"selfplay -o x --backend bitsquares --batch 0", exitBadInput, "batch is 0, want 1 to"},
-		{"serve --backend bitsquares --max-batch 0", exitBadInput, "0, must be 1 to"},
-		{"serve --backend bitsquares --visits 0", exitBadInput, "visits: 0, must be 1 to"},
+		{"selfplay -o x --backend bitsquares --visits=-1", exitUsage, "visits is -1, want 2 to"},
+		{"selfplay -o x --backend bitsquares --batch 0", exitUsage, "batch is 0, want 1 to"},
+		{"serve --backend bitsquares --max-batch 0", exitUsage, "--max-batch 0: must be 1 to"},
+		{"serve --backend bitsquares --visits 0", exitUsage, "--visits 0: must be 1 to"},
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
-		{"eval --backend bitsquares --mirror", exitBadInput, `--backend bitsquares uses no network`},
-		{"eval --backend bitsquares --model x", exitBadInput, `uses no model, but --model is "x"`},
+		{"eval --backend bitsquares --mirror", exitUsage, `--backend bitsquares uses no network`},
+		{"eval --backend bitsquares --model x", exitUsage, `uses no model, but --model is "x"`},
 		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (default, seeded-2x16)`},
 		{"eval --model " + half, exitBadInput, "half.safetensors: parse network: header length is 64, but only 1 bytes follow"},
 		{"eval -o " + filepath.Join(dir, "no", "where"), exitBadInput, "no such file or directory"},
+		{"eval --threads 5000", exitUsage, "--threads 5000: must be 0 to 4096"},
+		{"solve --plies 3", exitUsage, "--plies does nothing without --build-book"},
+		{"solve --rules 4x4x4", exitUsage, "--rules does nothing without --build-book"},
+		{"solve --build-book x --scores", exitUsage, "--scores does nothing with --build-book"},
+		{"solve --build-book x sample.txt", exitUsage, "--build-book names the file to write, and reads none"},
+		{"solve --build-book x --rules 4x4x5", exitUsage, `--rules: inarow "5": nobody can win in rules "4x4x5": must be at most 4`},
+		{"search --seed 1", exitUsage, "--seed does nothing without --selection uct|gumbel"},
+		{"score x --selection uct", exitUsage, "--selection does nothing without --visits"},
+		{"score x --agent uct --model default", exitUsage, "--model does nothing with --agent"},
+		{"selfplay -o x --selection gumbel --noise 0.1", exitUsage, "--noise does nothing with --selection gumbel"},
+		{"serve --tls-key x", exitUsage, "--tls-key does nothing without --tls-cert"},
+		{"train -o x --test 5 y", exitUsage, "no such file"},
+		{"train -o x --test 5", exitUsage, "--test does nothing without --task gameover"},
+		{"train -o x --config 6x64", exitUsage, "--config: open 6x64: no such file or directory (it is a file of flags; a network's shape is --network)"},
+		{"bench eval --networks 2x8", exitUsage, "--networks does nothing without --backend gpu"},
+		{"completion csh", exitUsage, `must be one of "bash","zsh","fish"`},
+		{"help nonesuch", exitBadInput, "unexpected argument nonesuch"},
 		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
 	} {
 		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
@@ -128,7 +145,7 @@ func TestWrongUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
 		}
 	}
-	for _, args := range []string{"--help", "eval --help", "bench --help", "--version"} {
+	for _, args := range []string{"--help", "eval --help", "bench --help", "--version", "help", "help model import", "version", "version --json", "man", "completion zsh"} {
 		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != exitOK || out == "" || stderr != "" {
 			t.Errorf("evald %s: status %d, output %q, errors %q", args, status, out, stderr)
 		}

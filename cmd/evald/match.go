@@ -26,14 +26,13 @@ type matchCmd struct {
 	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
 	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Openings     string    `type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
+	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
 	OpeningPlies *int      `placeholder:"N" help:"Length of the random openings: distinct ones where nobody wins soon. A tenth of the cells by default: 4 on 7x6."`
 	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
-	Concurrency  int       `default:"0" help:"Games at once. 0 is one for each processor and no more, so that agents with a time limit have one each."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
 	SPRT         []float64 `name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add what the searches find to this opening book, which is made where there is none. Agents begin with it by book=F.book."`
-	GrowVisits   int       `default:"1000" help:"The book's positions have so many visits or more; others are left out, and those there already forgotten."`
+	GrowVisits   int       `needs:"grow-book" default:"1000" help:"The book's positions have so many visits or more; others are left out, and those there already forgotten."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
 
@@ -42,13 +41,12 @@ type matchCmd struct {
 
 // Help lists the agents.
 func (*matchCmd) Help() string {
-	return "Agents, with their defaults:\n\n" + indent(agent.Describe()) +
-		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)."
-}
-
-// indent keeps the lines of a text as they are in a help text.
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+	text := "Agents, with their defaults:\n"
+	for line := range strings.Lines(agent.Describe()) {
+		name, about, _ := strings.Cut(line, " ")
+		text += fmt.Sprintf("  - %s: %s", name, strings.TrimLeft(about, " ")) // a list, which is wrapped
+	}
+	return text + "\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)."
 }
 
 // Run plays the games that are missing and shows how the match stands.
@@ -85,11 +83,8 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// Bounds on what a command line may ask for.
-const (
-	mostGames       = 10_000_000
-	mostConcurrency = 10_000
-)
+// mostGames bounds what a command line may ask for.
+const mostGames = 10_000_000
 
 func (c *matchCmd) howToGoOn() string {
 	if c.Out == "" {
@@ -102,33 +97,28 @@ func (c *matchCmd) howToGoOn() string {
 func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, source string, err error) {
 	switch {
 	case len(c.Agents) < 2:
-		return nil, "", fmt.Errorf("a match has 2 agents or more, not only %s", c.Agents[0])
+		return nil, "", usage("a match has 2 agents or more, not only %s", c.Agents[0])
 	case c.Games < 2 || c.Games%2 == 1:
-		return nil, "", fmt.Errorf("--games %d: want an even number, as each opening is played twice: %d", c.Games, max(2, c.Games+1))
+		return nil, "", usage("--games %d: want an even number, as each opening is played twice: %d", c.Games, max(2, c.Games+1))
 	case len(c.SPRT) > 0 && (len(c.SPRT) != 2 || len(c.Agents) != 2):
-		return nil, "", fmt.Errorf("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
+		return nil, "", usage("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
 	case c.Games > mostGames/(len(c.Agents)*(len(c.Agents)-1)/2):
-		return nil, "", fmt.Errorf("--games %d: with %d agents that is more than %d games", c.Games, len(c.Agents), mostGames)
+		return nil, "", usage("--games %d: with %d agents that is more than %d games", c.Games, len(c.Agents), mostGames)
 	case c.GrowVisits < 1:
-		return nil, "", fmt.Errorf("--grow-visits %d: must be 1 or more", c.GrowVisits)
-	case c.Concurrency < 0 || c.Concurrency > mostConcurrency:
-		return nil, "", fmt.Errorf("--concurrency %d: want 0 to %d", c.Concurrency, mostConcurrency)
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = runtime.GOMAXPROCS(0)
+		return nil, "", usage("--grow-visits %d: must be 1 or more", c.GrowVisits)
 	}
 	if c.SPRT != nil {
 		if err := c.test().Validate(); err != nil {
-			return nil, "", fmt.Errorf("--sprt: %w", err)
+			return nil, "", usage("--sprt: %w", err)
 		}
 	}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
-		return nil, "", fmt.Errorf("--rules: %w", err)
+		return nil, "", usage("--rules: %w", err)
 	}
-	m = &arena.Match{Seed: c.Seed, Concurrency: c.Concurrency}
+	m = &arena.Match{Seed: c.Seed, Concurrency: runtime.GOMAXPROCS(0)}
 	if m.Board, err = game.NewBoard(rules); err != nil {
-		return nil, "", fmt.Errorf("--rules: %w", err)
+		return nil, "", usage("--rules: %w", err)
 	}
 	specs := make([]agent.Spec, len(c.Agents))
 	shared, err := c.share(m.Board, notes)
@@ -161,9 +151,6 @@ func (c *matchCmd) test() arena.SPRT {
 func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
 	want, distinct, more := c.Games/2, 0, ""
 	if c.Openings != "" {
-		if c.OpeningPlies != nil {
-			return "", errors.New("--openings and --opening-plies: the openings are either the file's or random")
-		}
 		all, err := c.readOpenings(ctx, m.Board)
 		if err != nil {
 			return "", fmt.Errorf("--openings %s: %w", c.Openings, err)
@@ -190,7 +177,7 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 }
 
 func (c *matchCmd) readOpenings(ctx context.Context, b *game.Board) (all [][]int, err error) {
-	in, err := openFile(c.Openings, nil)
+	in, err := openFile(c.Openings)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +212,7 @@ func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int
 		}
 	}
 	fmt.Fprintf(w, "evald match: %v, %d games of %d players, %d a pair; openings %s, seed %d; %d at once; %s\n",
-		m.Board.Rules(), m.Games(), len(m.Players), c.Games, source, c.Seed, c.Concurrency, kept)
+		m.Board.Rules(), m.Games(), len(m.Players), c.Games, source, c.Seed, m.Concurrency, kept)
 }
 
 // matchRun is one run of a match.

@@ -45,7 +45,7 @@ func readGames(t *testing.T, path string) []arena.Game {
 func TestMatch(t *testing.T) {
 	dir := t.TempDir()
 	path, svg := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "cross.svg")
-	args := strings.Fields("match negamax random policy random --games 6 --seed 1 --concurrency 3 --plot " + svg + " -o " + path)
+	args := strings.Fields("match negamax random policy random --games 6 --seed 1 --threads 3 --plot " + svg + " -o " + path)
 	status, out, stderr := evald(t, "", args...)
 	if status != exitOK || !strings.HasPrefix(stderr, "evald match: 7x6x4, 36 games of 4 players, 6 a pair; openings random of 4 plies, seed 1; 3 at once; games in ") {
 		t.Errorf("status %d, errors %q", status, stderr)
@@ -107,9 +107,14 @@ func TestMatchBook(t *testing.T) {
 		"a match of 8x6x4":                           "match mcts:book=" + path + " random --rules 8x6x4",
 		"missing.book":                               "match mcts:book=missing.book random",
 		"is no gzip file":                            "match mcts random --grow-book match_test.go",
-		"--grow-visits 0":                            "match mcts random --grow-visits 0",
+		"--grow-visits does nothing without":         "match mcts random --grow-visits 9",
+		"--grow-visits 0":                            "match mcts random --grow-visits 0 --grow-book " + path + ".other",
 	} {
-		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != exitBadInput || out != "" || !strings.Contains(stderr, want) {
+		wrong := exitBadInput
+		if strings.HasPrefix(want, "--") {
+			wrong = exitUsage
+		}
+		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != wrong || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, errors %q, want %s", args, status, stderr, want)
 		}
 	}
@@ -221,23 +226,23 @@ func TestMatchWrongUse(t *testing.T) {
 		says   string
 	}{
 		{"match", exitUsage, `expected "<agent> ..."`},
-		{"match random", exitBadInput, "2 agents or more, not only random"},
+		{"match random", exitUsage, "2 agents or more, not only random"},
 		{"match random robot", exitBadInput, `agent "robot": there are alphabeta-bitsquares`},
 		{"match random uct:visits=2", exitBadInput, `uct has no "visits"`},
 		{"match random mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
-		{"match random random --games 7", exitBadInput, "--games 7: want an even number, as each opening is played twice: 8"},
-		{"match random random --games=-2", exitBadInput, "want an even number, as each opening is played twice: 2"},
-		{"match random random --games 1000000000000", exitBadInput, "more than 10000000 games"},
-		{"match random random --concurrency=-1", exitBadInput, "--concurrency -1"},
-		{"match random random --rules 7x6", exitBadInput, "--rules"},
-		{"match random random --rules 70x60x4", exitBadInput, "--rules"},
+		{"match random random --games 7", exitUsage, "--games 7: want an even number, as each opening is played twice: 8"},
+		{"match random random --games=-2", exitUsage, "want an even number, as each opening is played twice: 2"},
+		{"match random random --games 1000000000000", exitUsage, "more than 10000000 games"},
+		{"match random random --threads=-1", exitUsage, "--threads -1: must be 0 to"},
+		{"match random random --rules 7x6", exitUsage, "--rules"},
+		{"match random random --rules 70x60x4", exitUsage, "--rules"},
 		{"match random random --opening-plies 42", exitBadInput, "--opening-plies: openings of 42 plies: want 0 to 41"},
-		{"match random random --openings match.go --opening-plies 4", exitBadInput, "either the file's or random"},
+		{"match random random --openings match.go --opening-plies 4", exitUsage, "--openings does nothing with --opening-plies"},
 		{"match random random --openings match.go", exitBadInput, "--openings"},
 		{"match random random --openings no/such", exitUsage, "no such file"},
-		{"match random random --sprt 5", exitBadInput, "want ELO0,ELO1 and two agents"},
-		{"match random random random --sprt 0,5", exitBadInput, "with 3 agents: want ELO0,ELO1 and two agents"},
-		{"match random random --sprt 5,0", exitBadInput, "want elo0 less than elo1"},
+		{"match random random --sprt 5", exitUsage, "want ELO0,ELO1 and two agents"},
+		{"match random random random --sprt 0,5", exitUsage, "with 3 agents: want ELO0,ELO1 and two agents"},
+		{"match random random --sprt 5,0", exitUsage, "want elo0 less than elo1"},
 		{"match random random -o " + dir, exitBadInput, "name another file"},
 		{"match random random -o match.go", exitBadInput, "is there already and is no record of a match: name another file"},
 		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
@@ -251,7 +256,7 @@ func TestMatchWrongUse(t *testing.T) {
 		t.Error("match.go.part is left behind")
 	}
 	status, out, _ := evald(t, "", "match", "--help")
-	if status != exitOK || !strings.Contains(out, "uct-bitsquares         UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
+	if status != exitOK || !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
 		t.Errorf("status %d, help %s", status, out)
 	}
 }

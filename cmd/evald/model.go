@@ -223,15 +223,15 @@ func readNetwork(path string) ([]byte, *net.Network, error) {
 
 // modelExportCmd is `evald model export`.
 type modelExportCmd struct {
-	Model  string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
-	Output string `short:"o" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
+	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
 }
 
 // Run writes the file.
 func (c *modelExportCmd) Run() error {
-	extension := strings.ToLower(filepath.Ext(c.Output))
+	extension := strings.ToLower(filepath.Ext(c.Out))
 	if extension != ".onnx" && extension != ".safetensors" {
-		return fmt.Errorf("-o %s: want a name that ends in .onnx or .safetensors", c.Output)
+		return usage("-o %s: want a name that ends in .onnx or .safetensors", c.Out)
 	}
 	m, n, err := openModel(c.Model)
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *modelExportCmd) Run() error {
 			return err
 		}
 	}
-	return writeWhole(c.Output, func(w io.Writer) error {
+	return writeWhole(c.Out, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})

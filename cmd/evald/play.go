@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -37,10 +36,13 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	file, isFile := s.in.(*os.File)
-	typed := isFile && isTerminal(file) && isTerminal(s.out)
+	typed := isTerminal(s.in) && isTerminal(s.out)
 	if typed && !c.Plain {
-		return play.Run(ctx, config, s.in, s.out)
+		out := s.out
+		if b, ok := out.(beside); ok {
+			out = b.File // the whole terminal is the game's
+		}
+		return play.Run(ctx, config, s.in, out)
 	}
 	lines := play.DefaultLines
 	if typed {

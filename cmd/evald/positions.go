@@ -25,26 +25,19 @@ import (
 
 // positionsCmd is `evald positions`.
 type positionsCmd struct {
-	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
-	Seed    uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
-	Count   int      `default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
-	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Kinds   []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
-	Threads int      `default:"0" help:"Processors to use; 0 is all. The files do not depend on it."`
-	Book    string   `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book of evald solve --build-book first: openings take the solver seconds each."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
+	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
+	Count int      `default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
+	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
+	Book  string   `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book of evald solve --build-book first: openings take the solver seconds each."`
 }
+
+// Validate looks at the numbers before anything is drawn.
+func (c *positionsCmd) Validate() error { return within(limit{"count", c.Count, 1, 1e6}) }
 
 // Run makes the files that are missing.
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
-	if c.Count < 1 || c.Count > 1e6 {
-		return fmt.Errorf("--count is %d, want 1 to 1000000", c.Count)
-	}
-	if c.Threads < 0 {
-		return fmt.Errorf("--threads is %d, want 0 (all) or more", c.Threads)
-	}
-	if c.Threads == 0 {
-		c.Threads = runtime.GOMAXPROCS(0)
-	}
 	board, err := boardOf(c.Rules)
 	if err != nil {
 		return err
@@ -79,7 +72,7 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	for i, set := range sets {
-		text, err := set.make(ctx, known, c.Threads, progress)
+		text, err := set.make(ctx, known, runtime.GOMAXPROCS(0), progress)
 		progress.clear()
 		if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command goes on\n", i, len(sets), set.kind, set.kept)

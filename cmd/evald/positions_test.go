@@ -206,12 +206,16 @@ func TestPositionsErrors(t *testing.T) {
 		{"openings.txt.partial is another set of positions", positionsIn(foreign, "--kinds", "openings")},
 		{"random.txt.partial: line 2: has 1 scores", positionsIn(torn)},
 		{"is of 4x4x4, the positions are of 5x4x4", positionsIn(t.TempDir(), "--book", book)},
-		{"--count is 0", positionsIn(t.TempDir(), "--count", "0")},
-		{"--threads is -1", positionsIn(t.TempDir(), "--threads=-1")},
+		{"--count 0: must be 1 to", positionsIn(t.TempDir(), "--count", "0")},
+		{"--threads -1: must be 0 to", positionsIn(t.TempDir(), "--threads=-1")},
 		{"--rules", positionsIn(t.TempDir(), "--rules", "5x")},
 		{"has no position of", []string{"positions", "-o", t.TempDir(), "--rules", "3x3x1"}},
 	} {
-		if status, _, stderr := evald(t, "", c.args...); status != exitBadInput || !strings.Contains(stderr, c.want) {
+		wrong := exitBadInput
+		if strings.HasPrefix(c.want, "--") {
+			wrong = exitUsage
+		}
+		if status, _, stderr := evald(t, "", c.args...); status != wrong || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: status %d, errors %q, want %q", c.args, status, stderr, c.want)
 		}
 	}
@@ -286,11 +290,11 @@ func TestScoreKinds(t *testing.T) {
 	for want, args := range map[string][]string{
 		"would both be called random":     {files[0], files[0]},
 		"no positions":                    {files[0], "-"},
-		"--raw is of an evaluator's own":  {files[0], "--raw", "--agent", "random"},
+		"--raw does nothing with --agent": {files[0], "--agent", "random", "--raw"},
 		"--visits asks for searches only": {files[0], "--raw", "--visits", "10"},
 		"openings.text: no such file":     {files[0], filepath.Join(dir, "openings.text")},
 	} {
-		if status, _, stderr := evald(t, "", append([]string{"score", "--backend", "uniform"}, args...)...); status != exitBadInput || !strings.Contains(stderr, want) {
+		if status, _, stderr := evald(t, "", append([]string{"score"}, args...)...); status == exitOK || status == exitUsage != strings.HasPrefix(want, "--") || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, want)
 		}
 	}

@@ -12,10 +12,71 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
 
-// progress is one line on standard error that is written over, where that is a terminal.
+// statusLine is the last line of a terminal, which is written over. Whatever else is written there goes through beside.
+type statusLine struct {
+	mu    sync.Mutex
+	file  *os.File
+	shown bool
+}
+
+// show writes text over the last one; it cuts what does not fit, since a line that is wrapped cannot be written over.
+func (l *statusLine) show(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	width, _, err := term.GetSize(int(l.file.Fd()))
+	if runes := []rune(text); err == nil && width > 1 && len(runes) >= width {
+		text = string(runes[:width-1])
+	}
+	l.shown = true
+	fmt.Fprintf(l.file, "\r\x1b[K%s", text)
+}
+
+func (l *statusLine) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clearLocked()
+}
+
+func (l *statusLine) clearLocked() {
+	if l.shown {
+		fmt.Fprint(l.file, "\r\x1b[K")
+		l.shown = false
+	}
+}
+
+// beside is a terminal with a status line, which is cleared before anything else is written.
+type beside struct {
+	*os.File
+	line *statusLine
+}
+
+func (b beside) Write(p []byte) (int, error) {
+	b.line.mu.Lock()
+	defer b.line.mu.Unlock()
+	b.line.clearLocked()
+	return b.File.Write(p)
+}
+
+func (b beside) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
+
+// withStatusLine gives the streams that are terminals one status line together.
+func (s streams) withStatusLine() streams {
+	stderr, ok := s.err.(*os.File)
+	if !ok || !isTerminal(stderr) {
+		return s
+	}
+	line := &statusLine{file: stderr}
+	s.err = beside{stderr, line}
+	if stdout, ok := s.out.(*os.File); ok && isTerminal(stdout) {
+		s.out = beside{stdout, line}
+	}
+	return s
+}
+
+// progress says on a terminal's status line how far a command is.
 type progress struct {
-	w     io.Writer // nil where nobody looks
-	size  int64     // bytes of input, 0 where not known
+	line  *statusLine // nil where nobody looks
+	size  int64       // bytes of input, 0 where not known
 	since time.Time
 
 	mu   sync.Mutex // a solver says how far it is in a goroutine of its own
@@ -24,11 +85,14 @@ type progress struct {
 
 func newProgress(stderr io.Writer, size int64) *progress {
 	p := &progress{size: size, since: time.Now(), last: time.Now()}
-	if isTerminal(stderr) {
-		p.w = stderr
+	if b, ok := stderr.(beside); ok {
+		p.line = b.line
 	}
 	return p
 }
+
+// shown reports whether somebody looks.
+func (p *progress) shown() bool { return p.line != nil }
 
 const progressEvery = 200 * time.Millisecond
 
@@ -36,7 +100,7 @@ const progressEvery = 200 * time.Millisecond
 func (p *progress) due() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.w != nil && time.Since(p.last) >= progressEvery
+	return p.shown() && time.Since(p.last) >= progressEvery
 }
 
 // text writes a line over the last one, unless that is too new.
@@ -45,22 +109,9 @@ func (p *progress) text(s string) {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.last = time.Now()
-	fmt.Fprintf(p.w, "\r\x1b[K%s", p.cut(s))
-}
-
-// cut shortens a line to the width of the terminal, since one that is wrapped cannot be written over.
-func (p *progress) cut(s string) string {
-	f, ok := p.w.(*os.File)
-	if !ok {
-		return s
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if runes := []rune(s); err == nil && width > 1 && len(runes) >= width {
-		return string(runes[:width-1])
-	}
-	return s
+	p.mu.Unlock()
+	p.line.show(s)
 }
 
 // show is text for a stream of lines.
@@ -105,7 +156,7 @@ func (p *progress) atOnce() {
 }
 
 func (p *progress) clear() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if p.shown() {
+		p.line.clear()
 	}
 }

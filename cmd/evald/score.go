@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,10 +22,11 @@ import (
 // scoreCmd is `evald score`.
 type scoreCmd struct {
 	backend
+	outFile
 	Files     []string `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
-	Visits    []int    `default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
-	Raw       bool     `help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
-	Selection string   `enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	Visits    []int    `without:"agent" default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
+	Raw       bool     `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
+	Selection string   `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
 	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool     `help:"Write JSON for machines instead of a table."`
 	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
@@ -48,7 +48,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	positions, err := c.positions(ctx, s.in)
+	positions, err := c.positions(ctx, s)
 	if wasInterrupted(ctx, err) {
 		fmt.Fprintln(s.err, "evald: interrupted; nothing was measured")
 		return errInterrupted
@@ -74,15 +74,26 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	if c.JSON {
-		return writeJSON(s.out, reports)
+	out, err := c.create(s.out)
+	if err != nil {
+		return err
 	}
+	defer out.Abort()
+	if c.JSON {
+		err = writeJSON(out, reports)
+	} else {
+		err = scoreTables(out, reports)
+	}
+	return errors.Join(err, out.Commit())
+}
+
+func scoreTables(w io.Writer, reports []namedReport) error {
 	for _, r := range reports {
-		if err := scoreTable(s.out, r.Model, r.Report); err != nil {
+		if err := scoreTable(w, r.Model, r.Report); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprint(s.out, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
+	_, err := fmt.Fprint(w, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
 result: the likeliest of win, draw and loss is the true one; critical: positions where a move can worsen the result.
 Intervals are of 95%.
 `)
@@ -90,10 +101,10 @@ Intervals are of 95%.
 }
 
 // positions reads all files. Where there are several, the kind of each one's positions is its name.
-func (c *scoreCmd) positions(ctx context.Context, stdin io.Reader) (all []score.Position, err error) {
+func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Position, err error) {
 	files := map[string]string{} // by kind
 	for _, file := range c.Files {
-		some, err := readPositions(ctx, file, stdin)
+		some, err := readPositions(ctx, file, s)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +123,8 @@ func (c *scoreCmd) positions(ctx context.Context, stdin io.Reader) (all []score.
 	return all, nil
 }
 
-func readPositions(ctx context.Context, file string, stdin io.Reader) ([]score.Position, error) {
-	in, err := openFile(file, stdin)
+func readPositions(ctx context.Context, file string, s streams) ([]score.Position, error) {
+	in, err := s.open(file, "positions with exact scores")
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +154,8 @@ type subject struct {
 
 // subjects are the agents of --agent, or else the evaluator's policy and the searches with it.
 func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
-	if c.Raw && len(c.Agent) > 0 {
-		return nil, errors.New("--raw is of an evaluator's own answers, and --agent measures moves: leave one of them out")
-	}
 	if c.Raw && !slices.Contains(c.Visits, 0) {
-		return nil, errors.New("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
+		return nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
 	}
 	shared := shareAgents(notes)
 	for _, text := range c.Agent {
@@ -230,22 +238,6 @@ func percent(m score.Mean) string {
 
 func plain(m score.Mean) string {
 	return fmt.Sprintf("%.3f ±%.3f", m.Value, m.High-m.Value)
-}
-
-// openFile is a file, or standard input for "" and "-".
-func openFile(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "" || name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
-		return nil, fmt.Errorf("%s is a directory, want a file of positions", name)
-	}
-	return f, nil
 }
 
 // writeWhole writes a file that appears complete or not at all.

@@ -19,7 +19,7 @@ type searching struct {
 	Visits    int    `default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
 	Batch     int    `default:"256" help:"Leaves that are evaluated together."`
-	Seed      uint64 `help:"Of uct's and gumbel's random choices."`
+	Seed      uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
 }
 
 // Validate looks at the numbers before anything is read.
@@ -43,6 +43,7 @@ func (f searching) config() mcts.Config {
 type searchCmd struct {
 	backend
 	searching
+	outFile
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 }
 
@@ -63,14 +64,19 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	in, err := openFile(c.File, s.in)
+	in, err := s.open(c.File, "positions")
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	r := &searchRun{searchCmd: c, ctx: ctx, evaluator: e, out: bufio.NewWriter(s.out), since: time.Now(), progress: newProgress(s.err, 0)}
+	out, err := c.create(s.out)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	r := &searchRun{searchCmd: c, ctx: ctx, evaluator: e, out: bufio.NewWriter(out), since: time.Now(), progress: newProgress(s.err, 0)}
 	defer r.progress.clear()
-	if r.progress.w != nil {
+	if r.progress.shown() {
 		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -86,9 +92,12 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	}
 	r.progress.clear()
 	if wasInterrupted(ctx, err) {
-		return r.interrupted(s.err, "")
+		return r.interrupted(s.err, c.unwritten())
 	}
 	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
 		return err
 	}
 	return r.end(s.err)

@@ -161,7 +161,7 @@ func TestInterrupted(t *testing.T) {
 		{"solve --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
 		{"solve --scores --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
 		{"solve --scores --format text --threads 1 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
-		{"analyze --visits 50000000 --parallel 4 --backend uniform " + queries, interrupted + `\d+ lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
+		{"analyze --visits 50000000 --at-once 4 --backend uniform " + queries, interrupted + `\d+ lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &interruptingOutput{cancel: cancel}

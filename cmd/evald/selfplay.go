@@ -23,19 +23,19 @@ type selfplayCmd struct {
 type selfplayFlags struct {
 	Rules            string  `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Visits           int     `default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
-	FastVisits       int     `default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
+	FastVisits       int     `without:"full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
 	FullShare        float64 `default:"${fullShare}" help:"Share of the moves that are searched fully."`
 	Selection        string  `enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
-	Noise            float64 `default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
-	Alpha            float64 `default:"${alpha}" help:"Concentration of the noise."`
+	Noise            float64 `without:"selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
+	Alpha            float64 `without:"selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
 	Openings         string  `enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
 	OpeningPlies     int     `default:"${openingPlies}" help:"Games begin with 0 to so many moves of that play."`
-	Temperature      float64 `default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
+	Temperature      float64 `without:"temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
 	TemperaturePlies int     `default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
 	Resign           float64 `default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
 	Seed             uint64  `help:"Of all that is random: the same seed, evaluator and flags give the same records."`
-	Parallel         int     `default:"${parallel}" help:"Games at once."`
+	AtOnce           int     `aliases:"parallel" default:"${parallel}" help:"Games at once."`
 	Batch            int     `default:"${batch}" help:"Leaves that are evaluated together."`
 }
 
@@ -59,7 +59,7 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 		c.Openings = f.Openings
 	}
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
-	c.Parallel, c.Batch = f.Parallel, f.Batch
+	c.Parallel, c.Batch = f.AtOnce, f.Batch
 	return c
 }
 
@@ -74,11 +74,11 @@ func visits(c selfplay.Config) string {
 // Run plays the games that are missing.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Games < 1 {
-		return fmt.Errorf("--games %d: must be 1 or more", c.Games)
+		return usage("--games %d: must be 1 or more", c.Games)
 	}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
-		return fmt.Errorf("--rules: %w", err)
+		return usage("--rules: %w", err)
 	}
 	e, err := c.choose(s.err)
 	if err != nil {
@@ -86,6 +86,9 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	model := e.modelOn(rules)
 	config := c.config(model)
+	if err := config.Validate(); err != nil {
+		return usageError{err}
+	}
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %s; %d games at once, batches of %d; seed %d; records in %s\n",
 		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)
 	progress := newProgress(s.err, 0)

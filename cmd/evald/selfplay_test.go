@@ -22,7 +22,7 @@ func TestSelfplay(t *testing.T) {
 		"must be 1 or more":           append(args, "0"),
 		"visits is 1, want 2":         {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
 	} {
-		if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, want) {
+		if status, _, stderr := evald(t, "", args...); status != map[bool]int{true: exitUsage, false: exitBadInput}[want != "visits 20, and now it is 21"] || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestSelfplayMirror(t *testing.T) {
 }
 
 func TestBenchSelfplay(t *testing.T) {
-	small := []string{"bench", "selfplay", "--visits", "8", "--fast-visits", "4", "--parallel", "16", "--batch", "4", "--round", "20ms"}
+	small := []string{"bench", "selfplay", "--visits", "8", "--fast-visits", "4", "--at-once", "16", "--batch", "4", "--round", "20ms"}
 	status, out, stderr := evald(t, "", append(small, "--backend", "uniform", "--json")...)
 	if status != exitOK || !strings.Contains(out, `"name": "self-play by uniform"`) || !strings.Contains(out, `"name": "games of 8 or 4 visits a move by uniform"`) || stderr != "" {
 		t.Errorf("status %d, output %s, errors %q", status, out, stderr)

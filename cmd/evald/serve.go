@@ -30,7 +30,7 @@ import (
 type serveCmd struct {
 	Backend string   `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
 	Model   []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
-	Board   string   `default:"7x6x4" help:"The board of positions whose request names no other."`
+	Rules   string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
 
 	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where REST and the page are; empty is nowhere. :8000 is every address of this machine. (${default})"`
 	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Where gRPC is. (${default})"`
@@ -57,12 +57,22 @@ type serveCmd struct {
 	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
 	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
-	TLSKey      string `name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
+	TLSKey      string `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA string `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
 	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log on standard error: ${enum}."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
+}
+
+// Validate looks at the numbers before anything is loaded.
+func (c *serveCmd) Validate() error {
+	return within(
+		limit{"max-batch", c.MaxBatch, 1, mostRows}, limit{"max-queue", c.MaxQueue, 1, 1 << 30}, limit{"cache", c.Cache, 0, 1 << 30},
+		limit{"max-visits", c.MaxVisits, 1, mostVisits}, limit{"visits", c.Visits, 1, c.MaxVisits},
+		limit{"body", c.Body, 1 << 10, 1 << 30}, limit{"rows", c.Rows, 1, mostRows},
+		limit{"requests", c.Requests, 1, mostRows}, limit{"streams", c.Streams, 1, mostRows},
+	)
 }
 
 // Run serves until it is interrupted, and then answers what it has taken.
@@ -157,7 +167,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
-		"backend", c.Backend, "models", c.Model, "board", c.Board, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "models", c.Model, "rules", c.Rules, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
@@ -167,9 +177,9 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 }
 
 func (c *serveCmd) config(log *slog.Logger, notes io.Writer) (service.Config, error) {
-	rules, err := game.ParseRules(c.Board)
+	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
-		return service.Config{}, fmt.Errorf("--board: %w", err)
+		return service.Config{}, usage("--rules: %w", err)
 	}
 	served, err := c.served(notes)
 	if err != nil {

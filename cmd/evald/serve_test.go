@@ -162,11 +162,11 @@ func TestServeWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, says := range map[string]string{
-		"--board 99x99x4":                           "--board",
+		"--rules 99x99x4":                           "--rules",
 		"--backend bitsquares --model x":            "uses no model",
 		"--model seeded-2x16 --model seeded-2x16@1": "two models are called seeded-2x16",
-		"--max-batch 0 --backend uniform":           "rows of a batch: 0",
-		"--visits 0 --backend uniform":              "visits: 0",
+		"--max-batch 0 --backend uniform":           "--max-batch 0: must be 1 to",
+		"--visits 0 --backend uniform":              "--visits 0: must be 1 to",
 		"--tls-cert " + tokens:                      "--tls-cert",
 		"--tokens " + tokens:                        `line 1: group "nobody"`,
 		"--tokens " + tokens + "x":                  "no such file",
@@ -174,7 +174,11 @@ func TestServeWrongUse(t *testing.T) {
 		"--http 256.0.0.1:1 --backend uniform":      "--http 256.0.0.1:1",
 	} {
 		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", ""}, strings.Fields(args)...)...)
-		if status != exitBadInput || out != "" || !strings.Contains(stderr, says) {
+		wrong := exitBadInput
+		if strings.Contains(says, ": must be 1 to") || says == "--rules" || says == "uses no model" {
+			wrong = exitUsage
+		}
+		if status != wrong || out != "" || !strings.Contains(stderr, says) {
 			t.Errorf("evald serve %s: status %d, errors %q, want %q", args, status, stderr, says)
 		}
 	}

@@ -21,28 +21,31 @@ import (
 
 // solveCmd is `evald solve`.
 type solveCmd struct {
+	outFile
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
-	Scores   bool   `help:"Also the exact score of each move."`
-	Threads  int    `default:"0" help:"Processors to use: for one position together, for several one each. 0 is all."`
+	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
 	TableMiB int    `name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
-	Book     string `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book first."`
-	Format   string `enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
+	Book     string `without:"build-book" type:"existingfile" placeholder:"FILE" help:"Look positions up in a book first."`
+	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
-	Plies     int    `default:"6" help:"Stones up to which the book to build has positions."`
-	Rules     string `default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
+	Plies     int    `needs:"build-book" default:"8" help:"Stones up to which the book to build has positions."`
+	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
+
+	threads int // for one position together, for several one each
 }
 
 // Validate looks at the numbers before anything is read.
 func (c *solveCmd) Validate() error {
-	return within(limit{"threads", c.Threads, 0, mostThreads}, limit{"table-mib", c.TableMiB, 0, 1 << 20})
+	if c.BuildBook != "" && (c.File != "" || c.Out != "") {
+		return errors.New("--build-book names the file to write, and reads none: leave the positions and -o out")
+	}
+	return within(limit{"table-mib", c.TableMiB, 0, 1 << 20})
 }
 
 // Run solves each line, or builds a book.
 func (c *solveCmd) Run(ctx context.Context, s streams) error {
-	if c.Threads == 0 {
-		c.Threads = runtime.GOMAXPROCS(0)
-	}
+	c.threads = runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	if c.BuildBook != "" {
@@ -50,7 +53,12 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	}
 	finishing, cancel := stream.Finishing(ctx)
 	defer cancel()
-	r := &solveRun{solveCmd: c, ctx: ctx, finishing: finishing, out: bufio.NewWriter(s.out), progress: progress}
+	out, err := c.create(s.out)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	r := &solveRun{solveCmd: c, ctx: ctx, finishing: finishing, out: bufio.NewWriter(out), progress: progress}
 	if c.Book != "" {
 		b, err := book.Load(c.Book)
 		if err != nil {
@@ -58,23 +66,30 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 		}
 		r.book = b
 	}
-	in, err := openFile(c.File, s.in)
+	in, err := s.open(c.File, "positions")
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	r.workers = make([]solvers, c.Threads)
-	if progress.w != nil {
-		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
+	r.workers = make([]solvers, c.threads)
+	if progress.shown() {
+		total, err := countLines(ctx, in)
+		if err != nil && ctx.Err() == nil {
 			return err
+		}
+		if total > 0 {
+			r.count = progress.counting("solve", 0, total)
 		}
 	}
 	err = r.lines(stream.NewReader(ctx, in))
 	progress.clear()
 	if wasInterrupted(ctx, err) {
-		return r.interrupted(s.err, "")
+		return r.interrupted(s.err, c.unwritten())
 	}
 	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
 		return err
 	}
 	return r.end(s.err)
@@ -88,7 +103,7 @@ type solveRun struct {
 	book      *book.Book
 	out       *bufio.Writer
 	progress  *progress
-	total     int // lines of the input, 0 where not known
+	count     func(done int) // says how many lines are done; nil where their number is not known
 
 	together solvers   // all threads on one position
 	workers  []solvers // a position each
@@ -106,7 +121,7 @@ func (r *solveRun) lines(in *stream.Reader) error {
 	var lines []stream.Line
 	for more := true; more; {
 		var err error
-		lines, more, err = in.Next(lines[:0], waiting*r.Threads)
+		lines, more, err = in.Next(lines[:0], waiting*r.threads)
 		if err := errors.Join(r.chunk(lines), r.out.Flush()); err != nil {
 			return err
 		}
@@ -122,7 +137,7 @@ func (r *solveRun) chunk(lines []stream.Line) error {
 		return r.ctx.Err()
 	}
 	if len(lines) == 1 {
-		err := r.write(r.answer(&lines[0], &r.together, r.Threads))
+		err := r.write(r.answer(&lines[0], &r.together, r.threads))
 		return errors.Join(err, r.interruption())
 	}
 	answers, ready := make([]solved, len(lines)), make([]chan struct{}, len(lines))
@@ -167,8 +182,8 @@ func (r *solveRun) interruption() error {
 
 // show says how many positions are done.
 func (r *solveRun) show() {
-	if r.total > 0 {
-		r.progress.text(fmt.Sprintf("%d of %d positions", r.answered, r.total))
+	if r.count != nil {
+		r.count(r.answered)
 	} else {
 		r.progress.text(fmt.Sprintf("%d positions", r.answered))
 	}
@@ -242,7 +257,7 @@ func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solve
 	if r.book != nil && r.book.Rules() == board.Rules() {
 		o.Book = r.book
 	}
-	if threads == r.Threads {
+	if threads == r.threads {
 		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
 	}
 	keep.last = nil // its memory can go before the next takes some
@@ -256,7 +271,7 @@ func (c *solveCmd) share(threads int) int {
 	if c.TableMiB == 0 {
 		return 0
 	}
-	return max(1, c.TableMiB*threads/c.Threads)
+	return max(1, c.TableMiB*threads/c.threads)
 }
 
 // describe is the progress of one long search in a line.
@@ -325,7 +340,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 	if err != nil {
 		return err
 	}
-	workers := make([]book.Solve, c.Threads)
+	workers := make([]book.Solve, c.threads)
 	for i := range workers {
 		one, err := solver.New(board, solver.Options{TableMiB: c.share(1), Threads: 1})
 		if err != nil {
@@ -336,17 +351,13 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 			return r.Score, err
 		}
 	}
-	start, first := time.Now(), -1
+	start := time.Now()
+	var show func(done int)
 	b, err := book.Build(ctx, c.BuildBook, board, c.Plies, workers, func(done, total int) {
-		if first < 0 {
-			first = done
+		if show == nil { // before the first
+			show = progress.counting("book", done, total)
 		}
-		text := fmt.Sprintf("%d of %d positions", done, total)
-		if done > first {
-			left := time.Duration(float64(time.Since(start)) / float64(done-first) * float64(total-done))
-			text += fmt.Sprintf(", %v left", left.Round(time.Second))
-		}
-		progress.text(text)
+		show(done)
 	})
 	if wasInterrupted(ctx, err) {
 		progress.clear()

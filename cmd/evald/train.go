@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -21,11 +22,11 @@ type trainCmd struct {
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped."`
 	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
-	Config string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
-	Init   string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
-	Rules  string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Batch  int    `default:"1024" help:"Positions a step."`
-	Steps  int    `default:"0" help:"Steps of the whole run; 0 is 2000 for gameover, and for records as many as take 4 passes over them."`
+	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
+	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
+	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Batch   int    `default:"1024" help:"Positions a step."`
+	Steps   int    `default:"0" help:"Steps of the whole run; 0 is 2000 for gameover, and for records as many as take 4 passes over them."`
 
 	LR        float64 `default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
 	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
@@ -36,11 +37,10 @@ type trainCmd struct {
 	L2        float64 `name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
 	Seed      uint64  `help:"Of the fresh weights, the order of records, mirror images and random positions."`
 
-	QShare     float64       `name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
-	Heuristics bool          `help:"Learn also from records that a heuristic answered."`
-	Test       int           `default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
+	QShare     float64       `without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
+	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
+	Test       int           `needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
 	Save       time.Duration `default:"1m" help:"Save the run every so often: what a kill may lose."`
-	Threads    int           `default:"0" help:"Threads; 0 is one for each processor. The result does not depend on it."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
 
@@ -62,7 +62,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("--init: %w", err)
 	}
 	config := c.config(records)
-	run, err := train.OpenRun(c.Out, config, initial, source, c.Threads)
+	run, err := train.OpenRun(c.Out, config, initial, source, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}
@@ -92,15 +92,15 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
 	switch {
 	case !(c.QShare >= 0 && c.QShare <= 1):
-		return nil, nil, fmt.Errorf("--q-share %v: must be 0 to 1", c.QShare)
+		return nil, nil, usage("--q-share %v: must be 0 to 1", c.QShare)
 	case c.Batch < 1:
-		return nil, nil, fmt.Errorf("--batch %d: must be 1 or more", c.Batch)
+		return nil, nil, usage("--batch %d: must be 1 or more", c.Batch)
 	case c.Task == "gameover" && len(c.Files) > 0:
-		return nil, nil, errors.New("--task gameover makes its own positions: leave the files out")
+		return nil, nil, usage("--task gameover makes its own positions: leave the files out")
 	case c.Task == "gameover":
 		return train.RulePositions(b, c.Seed), nil, nil
 	case len(c.Files) == 0:
-		return nil, nil, errors.New("no files to learn from; --task gameover needs none")
+		return nil, nil, usage("no files to learn from; --task gameover needs none")
 	}
 	if c.Task == "exact" {
 		records, err = train.OpenSolved(b, c.Seed, c.Files...)
@@ -123,7 +123,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 // config is the effective configuration.
 func (c *trainCmd) config(records *train.Records) train.Config {
 	config := train.Config{
-		Task: c.Task, Network: c.Config, Init: c.Init, Rules: c.Rules, Batch: c.Batch, Steps: c.Steps, LR: c.LR, Schedule: c.Schedule,
+		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, Steps: c.Steps, LR: c.LR, Schedule: c.Schedule,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
 	}
 	if c.Steps == 0 {

@@ -17,7 +17,7 @@ import (
 
 // trainTiny are the flags of a run of a moment.
 func trainTiny(dir string, more ...string) []string {
-	return append([]string{"train", "-o", dir, "--config", "1x4/4/6", "--batch", "32", "--steps", "8", "--threads", "1"}, more...)
+	return append([]string{"train", "-o", dir, "--network", "1x4/4/6", "--batch", "32", "--steps", "8", "--threads", "1"}, more...)
 }
 
 func TestTrainGameover(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTrainWrongUse(t *testing.T) {
 		"--q-share 1.5":        trainTiny(dir, "--q-share", "1.5", text),
 		"--q-share NaN":        trainTiny(dir, "--q-share", "NaN", text),
 		"--batch 0":            trainTiny(dir, "--task", "gameover", "--batch", "0"),
-		"network config \"6\"": trainTiny(dir, "--task", "gameover", "--config", "6"),
+		"network config \"6\"": trainTiny(dir, "--task", "gameover", "--network", "6"),
 		"steps is -1":          trainTiny(dir, "--task", "gameover", "--steps=-1"),
 		"--init: ":             trainTiny(dir, "--task", "gameover", "--init", text),
 		"must be one of":       trainTiny(dir, "--task", "chess"),

@@ -160,6 +160,37 @@ func TestEnumeration(t *testing.T) {
 	}
 }
 
+// Progress begins before the first position is solved, where an earlier build has stopped, and counts each.
+func TestProgress(t *testing.T) {
+	board := boards[0]
+	path := filepath.Join(t.TempDir(), "book")
+	m := newMinimax(board)
+	stop := errors.New("stop")
+	m.fail = func() error {
+		if m.solved.Load() >= 100 {
+			return stop
+		}
+		return nil
+	}
+	if _, err := build(t, path, board, 6, m); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	var told []int
+	total := 0
+	workers := []book.Solve{newMinimax(board).solve, newMinimax(board).solve}
+	if _, err := book.Build(t.Context(), path, board, 6, workers, func(done, of int) { told, total = append(told, done), of }); err != nil {
+		t.Fatal(err)
+	}
+	if told[0] != 64 || len(told) != 1+total-64 { // a frame of 64 was kept
+		t.Errorf("told %d times, first %d, of %d", len(told), told[0], total)
+	}
+	for i, done := range told {
+		if done != 64+i {
+			t.Fatalf("told %d after %d more", done, i)
+		}
+	}
+}
+
 // Whatever ends a build, the next goes on where it stopped, and the book is the same.
 func TestResume(t *testing.T) {
 	board := boards[0]

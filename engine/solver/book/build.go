@@ -29,7 +29,8 @@ const frameSize = 64
 
 // Build solves all positions of the given number of plies, derives those of fewer, and writes the book to path. Each
 // worker solves one position at a time, in its own goroutine. What was solved before an interrupted call, whatever
-// ended it, is not solved again. Progress, unless nil, is told how many of the positions to solve are done.
+// ended it, is not solved again. Progress, unless nil, is told at once and after each position how many of those to solve
+// are done, by one goroutine at a time.
 func Build(ctx context.Context, path string, board *game.Board, plies int, workers []Solve, progress func(done, total int)) (*Book, error) {
 	levels, err := enumerate(board, plies)
 	if err != nil {
@@ -145,11 +146,13 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 	defer cancel(nil)
 	frames := (len(positions) + frameSize - 1) / frameSize
 	todo, done := make(chan int), make(chan int, frames-p.frames)
+	count := &counter{done: min(p.frames*frameSize, len(positions)), total: len(positions), tell: progress}
+	count.add(0)
 	var wg sync.WaitGroup
 	for _, solve := range workers {
 		wg.Go(func() {
 			for i := range todo {
-				if err := p.solveFrame(ctx, i, positions, solve); err != nil {
+				if err := p.solveFrame(ctx, i, positions, solve, count); err != nil {
 					cancel(err)
 					return
 				}
@@ -183,9 +186,6 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 			delete(ready, p.frames)
 			p.frames++
 		}
-		if progress != nil {
-			progress(min(p.frames*frameSize, len(positions)), len(positions))
-		}
 	}
 	if p.frames < frames {
 		return context.Cause(ctx)
@@ -193,7 +193,23 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 	return nil
 }
 
-func (p *part) solveFrame(ctx context.Context, i int, positions []game.Position, solve Solve) error {
+// counter tells a function how many positions are done.
+type counter struct {
+	mu          sync.Mutex
+	done, total int
+	tell        func(done, total int) // nil for nobody
+}
+
+func (c *counter) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done += n
+	if c.tell != nil {
+		c.tell(c.done, c.total)
+	}
+}
+
+func (p *part) solveFrame(ctx context.Context, i int, positions []game.Position, solve Solve, count *counter) error {
 	scores := p.frame(i)
 	for k := range scores {
 		s, err := solve(ctx, positions[i*frameSize+k])
@@ -201,6 +217,7 @@ func (p *part) solveFrame(ctx context.Context, i int, positions []game.Position,
 			return err
 		}
 		scores[k] = int8(s)
+		count.add(1)
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ import (
 	"gorgonia.org/cu"
 )
 
+// Supported reports whether this program was built with GPU support.
+const Supported = true
+
 // libraries are tried in order: what the system's loader finds, then where WSL and container runtimes put the driver
 // without telling it.
 var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}

@@ -2,6 +2,9 @@
 
 package driver
 
+// Supported reports whether this program was built with GPU support.
+const Supported = false
+
 // Find is the driver and its devices, or why there are none.
 func Find() (*Driver, error) {
 	return nil, none("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")

@@ -25,7 +25,7 @@ type Line struct {
 	Number  int    // from 1
 	Text    string // the position as it was written
 	numbers int    // that follow it, where nothing else does
-	Err    error  // why the line could not be read, or answered; a *game.ParseError has Line set
+	Err     error  // why the line could not be read, or answered; a *game.ParseError has Line set
 }
 
 // Reader cuts the input into lines. Blank lines and those that begin with # are skipped, and a byte order mark before the

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// configFile is the path of a YAML file with values for flags that neither the command line nor the environment gives:
+//
+//	threads: 2          # for all commands
+//	serve:              # for one
+//	  http: :8000
+//	  model: [default, mine.safetensors]
+//	kaggle:
+//	  serve: {at-once: 4}
+type configFile string
+
+// configReader gives kong the values of the configuration file. It reads the file when the first flag asks.
+type configReader struct {
+	read   bool
+	values map[string]any // by command, and in these by flag
+	err    error          // what is wrong with the file
+}
+
+// Validate implements kong.Resolver; a file is checked when it is read.
+func (*configReader) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (r *configReader) Resolve(c *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+	if !r.read {
+		r.read, r.err = true, r.load(c)
+	}
+	if r.err != nil {
+		return nil, nil // it is told by itself: kong would name the flag that happens to ask first
+	}
+	if slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok }) {
+		return nil, nil // the environment is nearer than a file
+	}
+	section := r.values
+	var found any
+	for _, path := range c.Path {
+		switch {
+		case path.App != nil:
+		case path.Command != nil:
+			section, _ = section[path.Command.Name].(map[string]any)
+		default:
+			continue
+		}
+		if value, ok := section[flag.Name]; ok {
+			if _, isSection := value.(map[string]any); !isSection {
+				found = value // the innermost
+			}
+		}
+	}
+	return found, nil
+}
+
+// load reads the file that the flag --config names.
+func (r *configReader) load(c *kong.Context) error {
+	var path string
+	for _, flag := range c.Model.Flags {
+		if value, ok := c.FlagValue(flag).(configFile); ok {
+			path = string(value)
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("--config: %w (it is a file of flags; a network's shape is --network)", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&r.values); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
+	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
+	return nil
+}
+
+// checkSection refuses what no command knows, and makes single values text, as from a command line.
+func checkSection(node *kong.Node, at []string, section map[string]any) error {
+	for name, value := range section {
+		place := strings.Join(append(slices.Clip(at), name), ".")
+		child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
+		inner, isSection := value.(map[string]any)
+		switch {
+		case child >= 0 && isSection:
+			if err := checkSection(node.Children[child], append(slices.Clip(at), name), inner); err != nil {
+				return err
+			}
+			continue
+		case child >= 0 && value == nil: // a section without anything
+			continue
+		case isSection:
+			return fmt.Errorf("%s: there is no such command", place)
+		case !hasFlag(node, name):
+			return fmt.Errorf("%s: no command has the flag --%s", place, name)
+		}
+		text, err := asText(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", place, err)
+		}
+		section[name] = text
+	}
+	return nil
+}
+
+// hasFlag reports whether a command or one below it has a flag.
+func hasFlag(node *kong.Node, name string) bool {
+	return name != "help" && name != "version" && name != "config" &&
+		(slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == name }) ||
+			slices.ContainsFunc(node.Children, func(n *kong.Node) bool { return hasFlag(n, name) }))
+}
+
+func asText(value any) (any, error) {
+	switch v := value.(type) {
+	case []any:
+		for _, one := range v {
+			if _, isList := one.([]any); isList {
+				return nil, errors.New("a list of lists")
+			}
+			if _, err := asText(one); err != nil {
+				return nil, err
+			}
+		}
+		return v, nil
+	case string, bool, int, uint64, float64:
+		return fmt.Sprint(v), nil
+	}
+	return nil, fmt.Errorf("%v is no text, number, true, false or list of these", value)
+}

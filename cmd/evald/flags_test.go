@@ -1,0 +1,236 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func writeText(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The command line goes before the environment, that before the file, and in the file the command before all commands.
+func TestWhereFlagsComeFrom(t *testing.T) {
+	file := writeText(t, "evald.yaml", "threads: 1\nbackend: uniform\nbatch: 5\neval:\n  batch: 7\nserve: {model: [default, seeded-2x16]}\nkaggle:\n")
+	for _, c := range []struct {
+		environment, file bool
+		args              string
+		want              string
+	}{
+		{false, false, "", "backend bitsquares: heuristic bitsquares; batch 1024, "},
+		{false, true, "", "backend uniform: heuristic uniform; batch 7, batches at once 1, "},
+		{true, true, "", "backend oddeven: heuristic oddeven; batch 7, batches at once 1, "},
+		{true, true, "--backend gameovers --batch 9 --threads 2", "backend gameovers: heuristic gameovers; batch 9, batches at once 2, "},
+	} {
+		args := strings.Fields("eval -v " + c.args)
+		if !c.file && !c.environment {
+			args = append(args, "--backend", "bitsquares")
+		}
+		if c.environment {
+			t.Setenv("EVALD_BACKEND", "oddeven")
+		}
+		if c.file {
+			t.Setenv("EVALD_CONFIG", file)
+		}
+		if status, _, stderr := evald(t, "44\n", args...); status != exitOK || !strings.HasPrefix(stderr, "evald eval: "+c.want) {
+			t.Errorf("%+v: status %d, errors %q", c, status, stderr)
+		}
+	}
+}
+
+// A list in the file is one in a flag.
+func TestConfiguredList(t *testing.T) {
+	file := writeText(t, "evald.yaml", "score: {visits: [0, 3], backend: uniform, json: true}\n")
+	positions := writeText(t, "positions.txt", "4444445 -1 0 0 -1000 0 0 0\n")
+	status, out, stderr := evald(t, "", "score", "--config", file, positions)
+	var reports []struct{ Model string }
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || status != exitOK || len(reports) != 2 || reports[1].Model != "uniform, puct of 3 visits" {
+		t.Errorf("status %d, errors %q, reports %v (%v)", status, stderr, reports, err)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"evl: {batch: 1}":              "evl: there is no such command",
+		"eval: {bach: 1}":              "eval.bach: no command has the flag --bach",
+		"help: true":                   "help: no command has the flag --help",
+		"config: x":                    "config: no command has the flag --config",
+		"kaggle: {serve: {listn: 1}}":  "kaggle.serve.listn: no command has the flag --listn",
+		"eval: {batch: 0}":             "--batch 0: must be 1 to",
+		"eval: {batch: x}":             "--batch: expected a valid 64 bit int",
+		"eval: {batch: 2026-01-01}":    "eval.batch: 2026-01-01 00:00:00 +0000 UTC is no text, number",
+		"score: {visits: [[1]]}":       "score.visits: a list of lists",
+		"eval: [":                      "yaml: line 1",
+		"- eval":                       "cannot unmarshal",
+		"eval: {format: xml}":          `--format must be one of "jsonl"`,
+		"threads: -3":                  "--threads -3: must be 0 to",
+		"eval: {batch: 1, batch: 2}":   `mapping key "batch" already defined`,
+		"eval: {backend: bitsquares, ": "yaml: line 1",
+	} {
+		file := writeText(t, "evald.yaml", text+"\n")
+		if status, out, stderr := evald(t, "44\n", "eval", "--config", file); status != exitUsage || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, output %q, errors %q, want %q", text, status, out, stderr, want)
+		}
+	}
+	t.Setenv("EVALD_BATCH", "many")
+	if status, _, stderr := evald(t, "", "eval"); status != exitUsage || !strings.Contains(stderr, `from envar EVALD_BATCH="many"`) {
+		t.Errorf("environment: status %d, errors %q", status, stderr)
+	}
+}
+
+// Old names of flags still work, and no help shows them.
+func TestOldNames(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	if status, _, stderr := evald(t, "44\n", "eval", "--backend", "uniform", "--output", out); status != exitOK {
+		t.Errorf("--output: status %d, errors %q", status, stderr)
+	}
+	if _, err := os.Stat(out); err != nil {
+		t.Error(err)
+	}
+	for command, name := range map[string]string{"eval": "--output", "serve": "--board", "match": "--concurrency", "selfplay": "--parallel", "analyze": "--parallel"} {
+		if _, help, _ := evald(t, "", command, "--help"); strings.Contains(help, name) {
+			t.Errorf("evald %s --help shows %s", command, name)
+		}
+	}
+}
+
+// Each command that writes answers writes them whole to a file too.
+func TestOutEverywhere(t *testing.T) {
+	positions := writeText(t, "positions.txt", "4444445 -1 0 0 -1000 0 0 0\n")
+	queries := writeText(t, "queries.jsonl", `{"id":"a","moves":"4444445","visits":10}`+"\n")
+	for _, args := range []string{
+		"eval --backend uniform " + positions, "search --backend uniform --visits 10 " + positions, "solve --format text 4x4x4:-",
+		"score --backend uniform --json " + positions, "analyze --backend uniform " + queries,
+	} {
+		fields := strings.Fields(args)
+		if fields[0] == "solve" {
+			fields[len(fields)-1] = writeText(t, "solve.txt", fields[len(fields)-1]+"\n")
+		}
+		_, want, _ := evald(t, "", fields...)
+		path := filepath.Join(t.TempDir(), "out")
+		status, out, stderr := evald(t, "", append(fields, "-o", path)...)
+		got, err := os.ReadFile(path)
+		if err != nil || status != exitOK || out != "" || stderr != "" || len(got) == 0 || fields[0] != "analyze" && string(got) != want {
+			t.Errorf("evald %s: status %d, output %q, errors %q, file %q (%v), want %q", args, status, out, stderr, got, err, want)
+		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	for line, want := range map[string]string{
+		"ev":                                   "eval",
+		"model im":                             "import",
+		"eval --for":                           "--format",
+		"eval --backend g":                     "gpu gameovers",
+		"eval --backend=bits":                  "--backend=bitsquares",
+		"eval --model s":                       "seeded-2x16",
+		"eval -o ":                             anyFile,
+		"eval ":                                anyFile,
+		"--threads 2 serve --log ":             "text json",
+		"--config ":                            anyFile,
+		"match uct-":                           "uct-bitsquares uct-gameovers uct-oddeven",
+		"completion ":                          "bash zsh fish",
+		"serve --htt":                          "--http",
+		"eval -- --for":                        anyFile,
+		"eval --mirror --ba":                   "--backend --batch",
+		"nonesuch --back":                      "",
+		"analyze --paralle":                    "",
+		"com":                                  "completion",
+		"positions --kinds ":                   "random plausible openings",
+		"kaggle serve --agent ":                "alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven",
+		"learn --opponent uct --opponent mc":   "mcts",
+		"model export default -o x.onnx --thr": "--threads",
+	} {
+		words := strings.Split(line, " ")
+		status, out, stderr := evald(t, "", append([]string{"complete", "--"}, words...)...)
+		var got []string
+		for l := range strings.Lines(out) {
+			name, _, _ := strings.Cut(strings.TrimSpace(l), "\t")
+			got = append(got, name)
+		}
+		if status != exitOK || stderr != "" || strings.Join(got, " ") != want {
+			t.Errorf("%q: status %d, errors %q, candidates %q, want %q", line, status, stderr, got, want)
+		}
+	}
+}
+
+// The shells take the scripts, and bash completes by its one.
+func TestCompletionScripts(t *testing.T) {
+	for shell := range shellScripts {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed", shell)
+			continue
+		}
+		_, script, _ := evald(t, "", "completion", shell)
+		if out, err := exec.Command(path, "-n", writeText(t, "script", script)).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	_, script, _ := evald(t, "", "completion", "bash")
+	stub := writeText(t, "evald", "#!/bin/sh\n[ \"$1 $2 $3 $4\" = 'complete -- model im' ] && printf 'import\\tCheck a file\\nimpossible\\t-\\n'\n")
+	if err := os.Chmod(stub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script += "\nCOMP_WORDS=(evald model im)\nCOMP_CWORD=2\n_evald " + stub + "\nprintf '%s,' \"${COMPREPLY[@]}\"\n"
+	if out, err := exec.Command(bash, "-c", script).CombinedOutput(); err != nil || string(out) != "import,impossible," {
+		t.Errorf("bash completes %q (%v)", out, err)
+	}
+}
+
+// The manual page has every command and flag, and troff has nothing to complain of.
+func TestManual(t *testing.T) {
+	_, page, _ := evald(t, "", "man")
+	for _, want := range []string{".SS evald eval", ".SS evald model import", `\-\-max\-batch`, `\-o, \-\-out`, "EVALD_MAX_BATCH", ".SS evald bench serve"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(page, ".SS evald complete\n") {
+		t.Error("a hidden command is shown")
+	}
+	troff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("groff is not installed")
+	}
+	out, err := exec.Command(troff, "-man", "-Tutf8", "-wall", "-z", writeText(t, "evald.1", page)).CombinedOutput()
+	complaints := slices.DeleteFunc(strings.Split(string(out), "\n"), func(l string) bool { return l == "" || strings.Contains(l, "adjust") })
+	if err != nil || len(complaints) > 0 {
+		t.Errorf("groff: %v\n%s", err, strings.Join(complaints, "\n"))
+	}
+}
+
+// Help fits terminals of 60 columns, but for what must not be broken.
+func TestNarrowHelp(t *testing.T) {
+	t.Setenv("COLUMNS", "60")
+	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "match", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
+		_, help, _ := evald(t, "", append(strings.Fields(command), "--help")...)
+		for line := range strings.Lines(help) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 60 && !strings.HasPrefix(line, "Run ") {
+				t.Errorf("evald %s --help: %d columns: %s", command, n, line)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	status, out, _ := evald(t, "", "version", "--json")
+	var b built
+	if err := json.Unmarshal([]byte(out), &b); err != nil || status != exitOK || !slices.Contains(b.Paths, "go") || !strings.HasPrefix(b.Models[0], "default@") {
+		t.Errorf("status %d, %+v (%v)", status, b, err)
+	}
+}
