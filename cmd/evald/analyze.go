@@ -11,7 +11,7 @@ import (
 type analyzeCmd struct {
 	backend
 	searching
-	Parallel int    `default:"512" help:"Positions searched at once."`
+	Parallel int    `default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
 	Queue    int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
 	File     string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
