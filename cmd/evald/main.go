@@ -53,6 +53,9 @@ const (
 // errBadLines ends a command that answered all it could.
 var errBadLines = errors.New("some lines were refused")
 
+// errLogged ends a command whose log says why.
+var errLogged = errors.New("the log says why")
+
 // errInterrupted ends a command that was interrupted and has said so.
 var errInterrupted = errors.New("interrupted")
 
@@ -89,7 +92,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(s.err, "evald: interrupted")
 		return exitInterrupted
-	case !errors.Is(err, errBadLines):
+	case !errors.Is(err, errBadLines) && !errors.Is(err, errLogged):
 		fmt.Fprintf(s.err, "evald: %v\n", err)
 	}
 	return exitBadInput

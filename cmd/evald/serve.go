@@ -65,10 +65,24 @@ type serveCmd struct {
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
 }
 
-// Run serves until it is interrupted, and then answers what it has taken.
+// Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log := c.logger(s.err)
-	config, err := c.config(log, s.err)
+	logLibraries(log)
+	err := c.serve(ctx, log)
+	if wasInterrupted(ctx, err) {
+		log.Info("interrupted")
+		return errInterrupted
+	}
+	if err != nil {
+		log.Error("the service ends", "error", err)
+		return errLogged
+	}
+	return nil
+}
+
+func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
+	config, err := c.config(log)
 	if err != nil {
 		return err
 	}
@@ -136,16 +150,6 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	return nil
 }
 
-func (c *serveCmd) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
-	options := &slog.HandlerOptions{Level: level}
-	if c.Log == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
-}
-
 // effective is the configuration as it holds, without secrets.
 func (c *serveCmd) effective(l service.Listeners) []any {
 	address := func(l net.Listener) string {
@@ -166,12 +170,12 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-func (c *serveCmd) config(log *slog.Logger, notes io.Writer) (service.Config, error) {
+func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	rules, err := game.ParseRules(c.Board)
 	if err != nil {
 		return service.Config{}, fmt.Errorf("--board: %w", err)
 	}
-	served, err := c.served(notes)
+	served, err := c.served(notesTo{log})
 	if err != nil {
 		return service.Config{}, err
 	}
