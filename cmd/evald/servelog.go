@@ -48,9 +48,17 @@ func init() {
 // grpcLog gives the default log gRPC's errors, and for debugging its warnings, which clients can cause as they like.
 type grpcLog struct{ grpclog.LoggerV2 }
 
-func (grpcLog) Error(args ...any)                   { slog.Error("gRPC: " + fmt.Sprint(args...)) }
-func (grpcLog) Errorln(args ...any)                 { slog.Error("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...))) }
-func (grpcLog) Errorf(format string, args ...any)   { slog.Error("gRPC: " + fmt.Sprintf(format, args...)) }
-func (grpcLog) Warning(args ...any)                 { slog.Debug("gRPC: " + fmt.Sprint(args...)) }
-func (grpcLog) Warningln(args ...any)               { slog.Debug("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...))) }
-func (grpcLog) Warningf(format string, args ...any) { slog.Debug("gRPC: " + fmt.Sprintf(format, args...)) }
+func (grpcLog) Error(args ...any)   { slog.Error("gRPC: " + fmt.Sprint(args...)) }
+func (grpcLog) Errorln(args ...any) { slog.Error("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...))) }
+
+func (grpcLog) Errorf(format string, args ...any) {
+	slog.Error("gRPC: " + fmt.Sprintf(format, args...))
+}
+func (grpcLog) Warning(args ...any) { slog.Debug("gRPC: " + fmt.Sprint(args...)) }
+func (grpcLog) Warningln(args ...any) {
+	slog.Debug("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...)))
+}
+
+func (grpcLog) Warningf(format string, args ...any) {
+	slog.Debug("gRPC: " + fmt.Sprintf(format, args...))
+}
