@@ -59,10 +59,10 @@ type serveCmd struct {
 	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
 	TLSKey      string `name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
-	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody."`
+	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
-	Log      string `enum:"text,json" default:"text" help:"Form of the log on standard error: ${enum}."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
+	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
 // Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.

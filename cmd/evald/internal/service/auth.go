@@ -52,7 +52,7 @@ type tokenLine struct {
 //
 // Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
 // in. A group that no line names is closed, but for health, which probes ask. Blank lines and those that begin with # are
-// skipped.
+// skipped. The log names a token by its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{open: map[group]bool{}}
 	var named []group
@@ -100,7 +100,7 @@ func (t *Tokens) allow(g group, token string) (line int, err error) {
 		return 0, nil
 	}
 	if token == "" {
-		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
+		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"; browsers give the token as the password of any user", g)
 	}
 	// Hashes are compared in constant time, all of them, so that the time tells nothing of a token.
 	hash := sha256.Sum256([]byte(token))
@@ -156,21 +156,42 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 	return t.allow(grpcGroup(method), token)
 }
 
-// guard lets requests of REST through to next.
+// guard lets requests of REST through to next. Besides a bearer token it takes one as the password of any user, which
+// is how a browser can ask for it.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := entryOf(r.Context())
 		e.model = r.PathValue("model")
+		token := bearer(r.Header.Get("Authorization"))
+		_, password, basic := r.BasicAuth()
+		if basic {
+			token = password
+		}
 		var err error
-		if e.token, err = t.allow(g, bearer(r.Header.Get("Authorization"))); err != nil {
-			if status.Code(err) == codes.Unauthenticated {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
+		e.token, err = t.allow(g, token)
+		if err == nil && basic {
+			err = sameOrigin(r)
+		} else if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
+			err = status.Error(codes.Unauthenticated, status.Convert(err).Message())
+			w.Header()["Www-Authenticate"] = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
+		}
+		if err != nil {
 			writeError(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+var crossOrigin = http.NewCrossOriginProtection()
+
+// sameOrigin refuses what another site asks for in a visitor's browser, which adds the password by itself.
+func sameOrigin(r *http.Request) error {
+	if err := crossOrigin.Check(r); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
 }
 
 // LoadTLS is a certificate with its key, and where clients must show one too, the file of those who sign it.
