@@ -100,7 +100,7 @@ func (t *Tokens) allow(g group, token string) (line int, err error) {
 		return 0, nil
 	}
 	if token == "" {
-		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"; browsers give the token as the password of any user", g)
+		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
 	}
 	// Hashes are compared in constant time, all of them, so that the time tells nothing of a token.
 	hash := sha256.Sum256([]byte(token))
@@ -173,7 +173,11 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 			err = sameOrigin(r)
 		} else if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
 			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
-			err = status.Error(codes.Unauthenticated, status.Convert(err).Message())
+			why := status.Convert(err).Message()
+			if token == "" {
+				why += ", or the token as the password of any user"
+			}
+			err = status.Error(codes.Unauthenticated, why)
 			w.Header()["Www-Authenticate"] = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
 		}
 		if err != nil {
