@@ -12,7 +12,7 @@ type analyzeCmd struct {
 	backend
 	searching
 	outFile
-	AtOnce int    `aliases:"parallel" default:"512" help:"Positions searched at once."`
+	AtOnce int    `aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
 	Queue  int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
 	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }

@@ -61,6 +61,9 @@ const (
 // errBadLines ends a command that answered all it could.
 var errBadLines = errors.New("some lines were refused")
 
+// errLogged ends a command whose log says why.
+var errLogged = errors.New("the log says why")
+
 // errInterrupted ends a command that was interrupted and has said so.
 var errInterrupted = errors.New("interrupted")
 
@@ -107,8 +110,9 @@ func run(ctx context.Context, args []string, s streams) int {
 		return exitInterrupted
 	case errors.Is(err, errBadLines):
 		return exitBadInput
+	case !errors.Is(err, errLogged):
+		fmt.Fprintf(s.err, "evald: %v\n", err)
 	}
-	fmt.Fprintf(s.err, "evald: %v\n", err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

@@ -47,15 +47,12 @@ type searchCmd struct {
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 }
 
-// searchNodes is how many nodes the trees of evald search may take together, 32 bytes each. They come to about half as many.
-const searchNodes = 1 << 24
-
 // Help says how many positions are searched at once.
 func (*searchCmd) Help() string {
 	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
 two batches of positions, as far as their trees take no more than %d nodes in all, 32 bytes each. A visit takes a node
 for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One position always is,
-however long its search. An answer does not depend on the positions beside it.`, searchNodes)
+however long its search. An answer does not depend on the positions beside it.`, analyze.MaxNodes)
 }
 
 // Run searches each line's position.
@@ -201,14 +198,14 @@ func (r *searchRun) write() error {
 
 // treesAtOnce is how many such trees may be searched together.
 func treesAtOnce(board *game.Board, visits int) int {
-	return max(1, searchNodes/mcts.NodesFor(board, visits))
+	return max(1, analyze.MaxNodes/mcts.NodesFor(board, visits))
 }
 
 // treesFor gives trees for so many positions of a board, as far as their memory may go.
 func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, error) {
 	c := r.config()
 	c.MaxNodes = mcts.NodesFor(board, r.Visits)
-	c.Reserve = min(c.MaxNodes, searchNodes) / 2
+	c.Reserve = min(c.MaxNodes, analyze.MaxNodes) / 2
 	if len(r.trees) > 0 && r.trees[0].Board().Rules() != board.Rules() {
 		r.trees = nil
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -45,7 +46,7 @@ func TestSearchMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
 		n, trees := mcts.NodesFor(b, visits), treesAtOnce(b, visits)
-		if trees != want || n < 8*visits || trees > 1 && n*trees > searchNodes {
+		if trees != want || n < 8*visits || trees > 1 && n*trees > analyze.MaxNodes {
 			t.Errorf("%d visits: %d trees of %d nodes, want %d trees", visits, trees, n, want)
 		}
 	}

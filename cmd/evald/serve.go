@@ -59,10 +59,10 @@ type serveCmd struct {
 	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
 	TLSKey      string `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSClientCA string `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
-	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody."`
+	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
-	Log      string `enum:"text,json" default:"text" help:"Form of the log on standard error: ${enum}."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}."`
+	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
 // Validate looks at the numbers before anything is loaded.
@@ -75,10 +75,24 @@ func (c *serveCmd) Validate() error {
 	)
 }
 
-// Run serves until it is interrupted, and then answers what it has taken.
+// Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log := c.logger(s.err)
-	config, err := c.config(log, s.err)
+	logLibraries(log)
+	err := c.serve(ctx, log)
+	if wasInterrupted(ctx, err) {
+		log.Info("interrupted")
+		return errInterrupted
+	}
+	if err != nil {
+		log.Error("the service ends", "error", err)
+		return errors.Join(errLogged, err)
+	}
+	return nil
+}
+
+func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
+	config, err := c.config(log)
 	if err != nil {
 		return err
 	}
@@ -146,16 +160,6 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	return nil
 }
 
-func (c *serveCmd) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
-	options := &slog.HandlerOptions{Level: level}
-	if c.Log == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
-}
-
 // effective is the configuration as it holds, without secrets.
 func (c *serveCmd) effective(l service.Listeners) []any {
 	address := func(l net.Listener) string {
@@ -176,12 +180,12 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-func (c *serveCmd) config(log *slog.Logger, notes io.Writer) (service.Config, error) {
+func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return service.Config{}, usage("--rules: %w", err)
 	}
-	served, err := c.served(notes)
+	served, err := c.served(notesTo{log})
 	if err != nil {
 		return service.Config{}, err
 	}

@@ -55,7 +55,7 @@ func startServe(t *testing.T, args ...string) (address map[string]string, log *s
 	t.Cleanup(func() { stop() })
 	address = map[string]string{}
 	for end := time.Now().Add(20 * time.Second); len(address) < 3; time.Sleep(5 * time.Millisecond) {
-		for _, m := range regexp.MustCompile(`(http|grpc|metrics)=(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(log.String(), -1) {
+		for _, m := range regexp.MustCompile(`"?\b(http|grpc|metrics)"?[=:]"?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(log.String(), -1) {
 			address[m[1]] = m[2]
 		}
 		if time.Now().After(end) {
@@ -154,7 +154,7 @@ func emptyPlanes() string {
 	return `{"data":[{"planes":[` + strings.Join(values, ",") + `]}]}`
 }
 
-// The flags of evald serve that are wrong are named.
+// The flags of evald serve that are wrong are named, in the log.
 func TestServeWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
@@ -173,12 +173,20 @@ func TestServeWrongUse(t *testing.T) {
 		"--pprof :6060 --backend uniform":           "--pprof :6060: must be an address of this machine's own",
 		"--http 256.0.0.1:1 --backend uniform":      "--http 256.0.0.1:1",
 	} {
-		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", ""}, strings.Fields(args)...)...)
+		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", "", "--log", "json"}, strings.Fields(args)...)...)
+		if strings.Contains(says, ": must be 1 to") { // seen before there is a log
+			if status != exitUsage || out != "" || !strings.Contains(stderr, says) {
+				t.Errorf("evald serve %s: status %d, errors %q, want %q", args, status, stderr, says)
+			}
+			continue
+		}
 		wrong := exitBadInput
-		if strings.Contains(says, ": must be 1 to") || says == "--rules" || says == "uses no model" {
+		if says == "--rules" || says == "uses no model" {
 			wrong = exitUsage
 		}
-		if status != wrong || out != "" || !strings.Contains(stderr, says) {
+		records := logRecords(t, stderr)
+		last := records[len(records)-1]
+		if why, _ := last["error"].(string); status != wrong || out != "" || last["level"] != "ERROR" || !strings.Contains(why, says) {
 			t.Errorf("evald serve %s: status %d, errors %q, want %q", args, status, stderr, says)
 		}
 	}

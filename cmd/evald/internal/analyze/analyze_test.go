@@ -431,6 +431,58 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+// The trees that are searched at once have room for no more than MaxNodes together, whatever Parallel allows; those that
+// wait begin as room is given back, also that of trees which rest.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(t)
+		c.Parallel = 512
+		answers := make(chan reply, 100)
+		e := newEngine(t.Context(), t.Context(), c, func(r reply) { answers <- r })
+		const total, fit = 25, MaxNodes / (1 << 20)
+		accept := func(id string, rules game.Rules, visits int) {
+			e.accept(Query{ID: id, State: game.State{Board: game.MustBoard(rules), Mark: 1}, Text: "-", Visits: visits})
+		}
+		for i := range total {
+			rules := game.Connect4
+			if i >= fit {
+				rules.Columns = 9
+			}
+			accept(strconv.Itoa(i), rules, maxVisits)
+		}
+		check := func(when string, underWay int) {
+			t.Helper()
+			synctest.Wait()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if got := c.Parallel - e.free; got != underWay || e.nodes > MaxNodes || e.nodes-e.idle > underWay<<20 {
+				t.Errorf("%s: %d searches under way, %d nodes, %d of them idle; want %d searches and at most %d nodes", when, got, e.nodes, e.idle, underWay, MaxNodes)
+			}
+		}
+		check("at first", fit)
+		accept("of a third game", game.TicTacToe, 5)
+		check("with one of a third game", fit)
+		for i := range 5 {
+			e.terminate(strconv.Itoa(i), false)
+		}
+		for range 100 { // the gate opens for a batch at a time
+			if len(answers) == 5 {
+				break
+			}
+			g.leave <- struct{}{}
+			synctest.Wait()
+		}
+		check("after five have ended", fit)
+		e.terminate("", true)
+		close(g.leave)
+		e.done.Wait()
+		check("in the end", 0)
+		if len(answers) != total+1 || e.nodes != 0 || e.idle != 0 {
+			t.Errorf("%d answers, %d nodes, %d idle; want %d and none", len(answers), e.nodes, e.idle, total+1)
+		}
+	})
+}
+
 func FuzzParse(f *testing.F) {
 	queries, err := os.ReadFile("testdata/queries.jsonl")
 	if err != nil {

@@ -12,12 +12,16 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
+// MaxNodes is how many nodes the trees that a command searches at once may have room for together, 32 bytes each. They come
+// to about half as many. One tree is always searched.
+const MaxNodes = 1 << 24
+
 // Config of a run.
 type Config struct {
 	Evaluator eval.Evaluator
 	Model     func(game.Rules) string // its name on a game's boards, as answers give it
-	Search    mcts.Config             // Visits is that of queries that give none
-	Parallel  int                     // positions searched at once, from 1
+	Search    mcts.Config             // Visits is that of queries that give none, MaxNodes the most of any tree
+	Parallel  int                     // positions searched at once, from 1; fewer where their trees would have more than MaxNodes
 	Batch     int                     // leaves evaluated together, from 1
 	Queue     int                     // queries that wait, from 1; where there are as many, no more are read
 }
@@ -83,6 +87,8 @@ type engine struct {
 	never  int                // accepted, and dropped before they began
 	lost   int                // begun, and abandoned
 	free   int                // of config.Parallel
+	nodes  int                // that all trees have room for, at most MaxNodes
+	idle   int                // of these, nodes of trees that rest
 	groups map[game.Rules]*group
 }
 
@@ -116,11 +122,27 @@ func (e *engine) accept(q Query) bool {
 	return true
 }
 
-// dispatch begins searches while there are some and they may. mu is held.
+// room is how many nodes a search's tree may have.
+func (c *Config) room(s *search) int {
+	return min(c.Search.MaxNodes, mcts.NodesFor(s.State.Board, s.Visits))
+}
+
+// next is the search that may begin now, or nil. mu is held.
+func (e *engine) next() *search {
+	if e.free == 0 || len(e.queue) == 0 || e.begin.Err() != nil {
+		return nil
+	}
+	if s := e.queue[0]; e.nodes == 0 || e.nodes+e.config.room(s) <= MaxNodes {
+		return s
+	}
+	return nil
+}
+
+// dispatch begins searches while there are some and they may. Where one has no room, trees that rest give up theirs.
+// mu is held.
 func (e *engine) dispatch() {
-	for e.free > 0 && len(e.queue) > 0 && e.begin.Err() == nil {
+	for e.next() != nil {
 		s := e.pop()
-		e.free--
 		g := e.groups[s.State.Board.Rules()]
 		if g == nil {
 			g = &group{engine: e, board: s.State.Board}
@@ -130,12 +152,26 @@ func (e *engine) dispatch() {
 		g.incoming = append(g.incoming, s)
 		g.fresh.Store(true)
 	}
+	if e.free > 0 && len(e.queue) > 0 && e.idle > 0 {
+		for _, g := range e.groups {
+			g.fresh.Store(true)
+		}
+	}
 }
 
-// pop takes the first search from the queue. mu is held.
+// pop takes the first search from the queue, to begin. mu is held.
 func (e *engine) pop() *search {
 	e.room.Signal()
-	return heap.Pop(&e.queue).(*search)
+	s := heap.Pop(&e.queue).(*search)
+	e.free--
+	e.nodes += e.config.room(s)
+	return s
+}
+
+// forget gives back the room of a tree that rests, and is used no more. mu is held.
+func (e *engine) forget(s *slot) {
+	e.nodes -= s.nodes
+	e.idle -= s.nodes
 }
 
 // terminate ends the search with the id, or all searches where all is true, and says how many.

@@ -13,7 +13,7 @@ type group struct {
 	engine   *engine
 	board    *game.Board
 	incoming []*search   // to begin with; engine.mu
-	fresh    atomic.Bool // there are some
+	fresh    atomic.Bool // there are some, or room is wanted
 
 	// Of the goroutine; while it drives the trees, each slot belongs to its tree's turn.
 	slots map[*mcts.Tree]*slot
@@ -23,12 +23,10 @@ type group struct {
 type slot struct {
 	tree   *mcts.Tree
 	search *search
+	nodes  int // that the tree has room for, of engine.nodes
 }
 
-// keptNodes is how large a tree may have grown that is used again.
-const keptNodes = 1 << 16
-
-// run drives the group's searches until there are none. When others come while some rest it begins anew with all.
+// run drives the group's searches until there are none. When others come it begins anew with all.
 func (g *group) run() {
 	g.slots = map[*mcts.Tree]*slot{}
 	for {
@@ -43,43 +41,36 @@ func (g *group) run() {
 	}
 }
 
-// gather gives trees to the searches that came and returns all that search. Where none do the group has ended.
+// gather drops the trees that rest, gives trees to the searches that came, and returns all that search. Where none do the
+// group has ended.
 func (g *group) gather() (trees []*mcts.Tree) {
 	e := g.engine
 	e.mu.Lock()
+	for t, s := range g.slots {
+		if s.search != nil {
+			trees = append(trees, t)
+			continue
+		}
+		e.forget(s)
+		delete(g.slots, t)
+	}
+	e.dispatch()
 	incoming := g.incoming
 	g.incoming = nil
 	g.fresh.Store(false)
-	var resting []*slot
-	for t, s := range g.slots {
-		switch {
-		case s.search != nil:
-			trees = append(trees, t)
-		case t.Nodes() > keptNodes:
-			delete(g.slots, t)
-		default:
-			resting = append(resting, s)
-		}
-	}
 	if len(trees)+len(incoming) == 0 {
 		delete(e.groups, g.board.Rules())
 	}
 	e.mu.Unlock()
 	for _, s := range incoming {
-		var to *slot
-		if n := len(resting); n > 0 {
-			to, resting = resting[n-1], resting[:n-1]
-		} else {
-			tree, err := mcts.New(g.board, e.config.Search)
-			if err != nil {
-				g.release()
-				e.answer(s, reply{ID: s.ID, Error: err.Error()})
-				continue
-			}
-			to = &slot{tree: tree}
-			g.slots[tree] = to
+		to := &slot{nodes: e.config.room(s)}
+		var err error
+		if to.tree, err = mcts.New(g.board, e.config.Search); err != nil {
+			g.refuse(to, s, err)
+			continue
 		}
 		if g.begin(to, s) {
+			g.slots[to.tree] = to
 			trees = append(trees, to.tree)
 		}
 	}
@@ -92,10 +83,9 @@ func (g *group) gather() (trees []*mcts.Tree) {
 // begin lets a slot search. It reports whether it does.
 func (g *group) begin(to *slot, s *search) bool {
 	c := g.engine.config.Search
-	c.Visits = s.Visits
+	c.Visits, c.MaxNodes = s.Visits, to.nodes
 	if err := to.tree.Reconfigure(c, s.State.Position); err != nil {
-		g.release()
-		g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
+		g.refuse(to, s, err)
 		return false
 	}
 	to.search = s
@@ -106,11 +96,19 @@ func (g *group) begin(to *slot, s *search) bool {
 	return true
 }
 
-// release lets another search begin in the place of one that has ended.
-func (g *group) release() {
+// refuse answers a search that cannot begin with an error.
+func (g *group) refuse(at *slot, s *search, err error) {
+	g.release(at)
+	g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
+}
+
+// release lets another search begin in the place of one that has ended, and whose tree is used no more.
+func (g *group) release(at *slot) {
 	g.engine.mu.Lock()
 	defer g.engine.mu.Unlock()
 	g.engine.free++
+	g.engine.nodes -= at.nodes
+	at.nodes = 0
 	g.engine.dispatch()
 }
 
@@ -137,19 +135,24 @@ func (g *group) next(t *mcts.Tree) int {
 	return 0
 }
 
-// another lets a slot whose search has ended search the next position, if that is of this game.
+// another lets a slot whose search has ended search the next position, if that is of this game and its tree as large as
+// this one has grown. If not, the slot rests.
 func (g *group) another(at *slot) {
 	e := g.engine
 	e.mu.Lock()
-	if len(e.queue) == 0 || e.begin.Err() != nil || e.queue[0].State.Board.Rules() != g.board.Rules() || at.tree.Nodes() > keptNodes {
-		e.free++
-		e.dispatch()
+	e.free++
+	e.nodes -= at.nodes
+	if s := e.next(); s != nil && s.State.Board.Rules() == g.board.Rules() && at.tree.Nodes() <= e.config.room(s) {
+		e.pop()
 		e.mu.Unlock()
+		at.nodes = e.config.room(s)
+		g.begin(at, s)
 		return
 	}
-	s := e.pop()
+	e.nodes += at.nodes
+	e.idle += at.nodes
+	e.dispatch()
 	e.mu.Unlock()
-	g.begin(at, s)
 }
 
 // describe is what is known of a search; why it ended, or "" where it goes on.
@@ -167,13 +170,18 @@ func (g *group) failed(err error) {
 	slots := g.slots
 	g.slots = map[*mcts.Tree]*slot{}
 	for _, at := range slots {
-		if s := at.search; s != nil {
-			if g.engine.ctx.Err() != nil {
-				g.engine.lose(s)
-			} else {
-				g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
-			}
-			g.release()
+		s := at.search
+		switch {
+		case s == nil:
+			g.engine.mu.Lock()
+			g.engine.forget(at)
+			g.engine.mu.Unlock()
+			continue
+		case g.engine.ctx.Err() != nil:
+			g.engine.lose(s)
+		default:
+			g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
 		}
+		g.release(at)
 	}
 }

@@ -34,8 +34,15 @@ var groups = []group{healthCalls, metadataCalls, inferenceCalls, repositoryCalls
 
 // Tokens say who may call what.
 type Tokens struct {
-	open   map[group]bool
-	hashes map[group][][sha256.Size]byte
+	open  map[group]bool // to everybody
+	lines []tokenLine
+}
+
+// tokenLine is a line of the file of tokens, whose number names the token where its text must not be.
+type tokenLine struct {
+	number int
+	hash   [sha256.Size]byte
+	opens  []group
 }
 
 // ReadTokens reads lines of a token and the groups of calls that it opens:
@@ -45,9 +52,10 @@ type Tokens struct {
 //
 // Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
 // in. A group that no line names is closed, but for health, which probes ask. Blank lines and those that begin with # are
-// skipped.
+// skipped. The log names a token by its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
-	t := &Tokens{open: map[group]bool{}, hashes: map[group][][sha256.Size]byte{}}
+	t := &Tokens{open: map[group]bool{}}
+	var named []group
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
@@ -67,50 +75,59 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 				names = append(names, group(name))
 			}
 		}
+		named = append(named, names...)
+		if fields[1] != "-" {
+			t.lines = append(t.lines, tokenLine{n, sha256.Sum256([]byte(fields[1])), names})
+			continue
+		}
 		for _, g := range names {
-			if fields[1] == "-" {
-				t.open[g] = true
-			}
-			t.hashes[g] = append(t.hashes[g], sha256.Sum256([]byte(fields[1])))
+			t.open[g] = true
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	if len(t.hashes[healthCalls]) == 0 {
+	if !slices.Contains(named, healthCalls) {
 		t.open[healthCalls] = true
 	}
 	return t, nil
 }
 
-// allow checks what the header "Authorization" says against what a call needs.
-func (t *Tokens) allow(g group, header string) error {
+// allow checks a token, empty where there is none, against what a call needs. It gives the line that the token is in, where
+// that was looked for.
+func (t *Tokens) allow(g group, token string) (line int, err error) {
 	if t == nil || t.open[g] {
-		return nil
+		return 0, nil
 	}
-	scheme, token, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" || token == "-" {
-		return status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
+	if token == "" {
+		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
 	}
 	// Hashes are compared in constant time, all of them, so that the time tells nothing of a token.
 	hash := sha256.Sum256([]byte(token))
-	known, allowed := 0, 0
-	for in, hashes := range t.hashes {
-		for _, h := range hashes {
-			same := subtle.ConstantTimeCompare(h[:], hash[:])
-			known |= same
-			if in == g {
-				allowed |= same
-			}
+	known, allowed := 0, 0 // lines
+	for i := range t.lines {
+		l := &t.lines[i]
+		same := subtle.ConstantTimeCompare(l.hash[:], hash[:])
+		known = subtle.ConstantTimeSelect(same, l.number, known)
+		if slices.Contains(l.opens, g) {
+			allowed = subtle.ConstantTimeSelect(same, l.number, allowed)
 		}
 	}
 	switch {
-	case allowed == 1:
-		return nil
-	case known == 1:
-		return status.Errorf(codes.PermissionDenied, "the token does not open calls of group %s", g)
+	case allowed > 0:
+		return allowed, nil
+	case known > 0:
+		return known, status.Errorf(codes.PermissionDenied, "the token does not open calls of group %s", g)
 	}
-	return status.Error(codes.Unauthenticated, "the token is not known")
+	return 0, status.Error(codes.Unauthenticated, "the token is not known")
+}
+
+// bearer is the token of the header "Authorization", or empty.
+func bearer(header string) string {
+	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
+		return token
+	}
+	return ""
 }
 
 // grpcGroup is the group of a gRPC call, by its full name.
@@ -131,26 +148,54 @@ func grpcGroup(method string) group {
 }
 
 // allowGRPC is allow for a gRPC call.
-func (t *Tokens) allowGRPC(method string, md metadata.MD) error {
-	header := ""
+func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) {
+	token := ""
 	if values := md.Get("authorization"); len(values) == 1 {
-		header = values[0]
+		token = bearer(values[0])
 	}
-	return t.allow(grpcGroup(method), header)
+	return t.allow(grpcGroup(method), token)
 }
 
-// guard lets requests of REST through to next.
+// guard lets requests of REST through to next. Besides a bearer token it takes one as the password of any user, which
+// is how a browser can ask for it.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := t.allow(g, r.Header.Get("Authorization")); err != nil {
-			if status.Code(err) == codes.Unauthenticated {
-				w.Header().Set("WWW-Authenticate", "Bearer")
+		e := entryOf(r.Context())
+		e.model = r.PathValue("model")
+		token := bearer(r.Header.Get("Authorization"))
+		_, password, basic := r.BasicAuth()
+		if basic {
+			token = password
+		}
+		var err error
+		e.token, err = t.allow(g, token)
+		if err == nil && basic {
+			err = sameOrigin(r)
+		} else if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
+			why := status.Convert(err).Message()
+			if token == "" {
+				why += ", or the token as the password of any user"
 			}
+			err = status.Error(codes.Unauthenticated, why)
+			w.Header()["Www-Authenticate"] = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
+		}
+		if err != nil {
 			writeError(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+var crossOrigin = http.NewCrossOriginProtection()
+
+// sameOrigin refuses what another site asks for in a visitor's browser, which adds the password by itself.
+func sameOrigin(r *http.Request) error {
+	if err := crossOrigin.Check(r); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
 }
 
 // LoadTLS is a certificate with its key, and where clients must show one too, the file of those who sign it.

@@ -181,6 +181,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 	if err != nil {
 		return answer{}, err
 	}
+	entryOf(ctx).rows = n
 	outputs, err := m.wanted(c.outputs)
 	if err != nil {
 		return answer{}, err

@@ -64,7 +64,7 @@ type Batching struct {
 type Search struct {
 	Visits    int // of each position where the request does not say
 	MaxVisits int // that a request may ask for
-	MaxNodes  int // of all searches under way together, 32 bytes each
+	MaxNodes  int // that all searches under way may take together, by mcts.NodesFor: they come to about half as many, 32 bytes each
 }
 
 // Limits bound what one request can cost.
@@ -81,7 +81,7 @@ type Limits struct {
 // Defaults for what is not given.
 var (
 	DefaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
-	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000, MaxNodes: 1 << 23}
+	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000, MaxNodes: 1 << 24}
 	DefaultLimits   = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024,
 		Timeout: 30 * time.Second, Receive: 10 * time.Second,

@@ -34,6 +34,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.admit),
+		grpc.UnknownServiceHandler(s.logStream(noCall)),
 	}
 	if s.config.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.config.TLS)))
@@ -42,18 +43,23 @@ func (s *Server) grpcServer() *grpc.Server {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
 	}
 	g := grpc.NewServer(options...)
-	kserve.RegisterGRPCInferenceServiceServer(g, grpcService{Server: s})
-	healthpb.RegisterHealthServer(g, s.health)
-	reflection.Register(g)
+	logged := grpcLog{g, s}
+	kserve.RegisterGRPCInferenceServiceServer(logged, grpcService{Server: s})
+	healthpb.RegisterHealthServer(logged, s.health)
+	reflection.Register(logged)
 	return g
 }
 
 // admit looks at a call before its message is read: is its token good, and until when must it be over? A stream has no
 // end of its own.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if err := s.config.Tokens.allowGRPC(info.FullMethodName, info.Header); err != nil {
+	e := grpcEntry(ctx, info)
+	var err error
+	if e.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header); err != nil {
+		s.loggedGRPC(e, err)
 		return nil, err
 	}
+	ctx = e.context(ctx)
 	switch info.FullMethodName {
 	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName:
 		return ctx, nil

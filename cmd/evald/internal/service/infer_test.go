@@ -26,6 +26,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	nets "github.com/evald/evald/nn/net"
 )
@@ -249,6 +250,44 @@ func TestSearch(t *testing.T) {
 	start := time.Now()
 	if _, err := api.ModelInfer(t.Context(), ask); status.Code(err) != codes.DeadlineExceeded || time.Since(start) > 5*time.Second {
 		t.Errorf("30 ms for 100000 visits: %v after %v, want DeadlineExceeded", err, time.Since(start))
+	}
+}
+
+// A search has room for all that its visits find, forced lines too: it finds what a tree of any size does.
+func TestSearchRoom(t *testing.T) {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := serve(t, testConfig(e)).dial(t)
+	roomy := mcts.DefaultConfig()
+	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
+	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
+		p, _, err := connect4.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := mcts.New(connect4, roomy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.Reset(p)
+		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: 2000, Batch: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ask := bitboardRequest(connect4, p)
+		ask.ModelName = "search"
+		setParameter(ask, "visits", 2000)
+		got, err := api.ModelInfer(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := raws(got)["q"]
+		for _, m := range tree.Moves(nil) {
+			if found := floatAt(q[4*m.Action:]); found != float32(m.Q) {
+				t.Errorf("%s, move %d: value %v, and %v in a tree of any size with %d nodes", moves, m.Action, found, m.Q, tree.Nodes())
+			}
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ func (s *Server) notLoaded(name string, err error) error {
 	s.models.mu.Lock()
 	s.models.failed[name] = err.Error()
 	s.models.mu.Unlock()
-	s.config.Log.Warn("model could not be loaded", "model", name, "error", err)
+	s.config.Log.Warn("model could not be loaded", "model", clipTo(name, maxLogged), "error", err)
 	return invalid("model %q: %s", clip(name), clip(err.Error()))
 }
 

@@ -32,6 +32,7 @@ func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) {
 	}
 	ask, err := s.restCall(body, r.Header.Get(jsonLength))
 	if err == nil {
+		entryOf(r.Context()).id = ask.id
 		ask.model, ask.version, ask.began = r.PathValue("model"), r.PathValue("version"), began
 		err = s.restAnswer(w, r, ask)
 	}

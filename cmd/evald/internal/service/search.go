@@ -22,7 +22,7 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 		visits = s.config.Search.Visits
 	}
 	actions := b.Board.Actions()
-	nodes := (visits + 2) * (actions + 1) // of a tree: what a visit can add
+	nodes := mcts.NodesFor(b.Board, visits) // of a tree
 	if int64(nodes)*int64(len(b.Pos)) > int64(s.config.Search.MaxNodes) {
 		return nil, invalid("%d positions of %d visits take more than %d nodes: ask for fewer", len(b.Pos), visits, s.config.Search.MaxNodes)
 	}
@@ -34,7 +34,7 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 	defer s.searching.Add(-all)
 
 	config := mcts.DefaultConfig()
-	config.Visits, config.MaxNodes = visits, max(nodes, 1<<10)
+	config.Visits, config.MaxNodes = visits, nodes
 	var trees []*mcts.Tree
 	var rows []int
 	for i, p := range b.Pos {

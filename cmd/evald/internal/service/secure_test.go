@@ -7,12 +7,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +108,70 @@ func TestTokens(t *testing.T) {
 		if reply, _ := s.post(t, "/page", header, nil); reply.StatusCode != httpStatus(want.page) {
 			t.Errorf("%q: page: %d, want %d", token, reply.StatusCode, httpStatus(want.page))
 		}
+	}
+}
+
+// A browser can ask for a token, which it gives as a password; what another site asks for with it is refused.
+func TestBrowserToken(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	var err error
+	if c.Tokens, err = ReadTokens(strings.NewReader("page,metadata see\ninference infer\n")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, c) // whose page answers 404 to those who are let in
+	basic := func(password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+password))
+	}
+	type headers map[string]string
+	body := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+	for _, x := range []struct {
+		name, method, path string
+		headers            headers
+		status             int
+		asks               bool // the answer has the challenge that makes a browser ask
+	}{
+		{"nothing", "GET", "/", nil, 401, true},
+		{"nothing, REST", "POST", inferPath, nil, 401, true},
+		{"password", "GET", "/", headers{"Authorization": basic("see")}, 404, false},
+		{"password, REST", "GET", "/v2", headers{"Authorization": basic("see")}, 200, false},
+		{"no password", "GET", "/", headers{"Authorization": basic("")}, 401, true},
+		{"everybody's", "GET", "/", headers{"Authorization": basic("-")}, 401, true},
+		{"wrong password", "GET", "/", headers{"Authorization": basic("look")}, 401, true},
+		{"not even one", "GET", "/", headers{"Authorization": "Basic see"}, 401, true},
+		{"another's password", "GET", "/", headers{"Authorization": basic("infer")}, 401, true}, // or the browser would not ask again
+		{"another's token", "GET", "/", headers{"Authorization": "Bearer infer"}, 403, false},
+		{"a link", "GET", "/", headers{"Authorization": basic("see"), "Sec-Fetch-Site": "cross-site"}, 404, false},
+		{"own page", "POST", inferPath, headers{"Authorization": basic("infer"), "Sec-Fetch-Site": "same-origin"}, 200, false},
+		{"own page, old browser", "POST", inferPath, headers{"Authorization": basic("infer"), "Origin": s.rest}, 200, false},
+		{"another site", "POST", inferPath, headers{"Authorization": basic("infer"), "Sec-Fetch-Site": "cross-site"}, 403, false},
+		{"another site, old browser", "POST", inferPath, headers{"Authorization": basic("infer"), "Origin": "http://example.com"}, 403, false},
+		{"another site, page", "POST", "/ui/move", headers{"Authorization": basic("see"), "Sec-Fetch-Site": "cross-site"}, 403, false},
+		{"a program's bearer", "POST", inferPath, headers{"Authorization": "Bearer infer", "Origin": "http://example.com"}, 200, false},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), x.method, s.rest+x.path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range x.headers {
+			r.Header.Set(name, value)
+		}
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply.Body.Close()
+		challenges := []string(nil)
+		if x.asks {
+			challenges = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
+		}
+		if got := reply.Header.Values("WWW-Authenticate"); reply.StatusCode != x.status || !slices.Equal(got, challenges) {
+			t.Errorf("%s: status %d with challenges %q, want %d with %q", x.name, reply.StatusCode, got, x.status, challenges)
+		}
+	}
+	// Over gRPC, where no browser is, there are bearer tokens alone.
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", basic("infer"))
+	if _, err := s.dial(t).ModelInfer(ctx, bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a password over gRPC: %v, want Unauthenticated", err)
 	}
 }
 

@@ -34,9 +34,10 @@ type Server struct {
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
 
-	metrics *prometheus.Registry
-	page    http.Handler // nil: none
-	endPage func()
+	metrics  *prometheus.Registry
+	refusals limiter
+	page     http.Handler // nil: none
+	endPage  func()
 
 	health *health.Server
 	over   context.Context // ends when all requests are answered: streams of other kinds would go on

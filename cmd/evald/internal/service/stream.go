@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -74,7 +75,12 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 }
 
 func (s grpcService) streamAnswer(stream grpc.ServerStream, r *kserve.ModelInferRequest) *kserve.ModelStreamInferResponse {
-	response, err := s.ModelInfer(stream.Context(), r)
+	e := &logEntry{protocol: "gRPC stream", method: kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, began: time.Now()}
+	all := entryOf(stream.Context())
+	e.remote, e.token = all.remote, all.token
+	e.asks(r)
+	response, err := s.ModelInfer(e.context(stream.Context()), r)
+	s.loggedGRPC(e, err)
 	if err != nil {
 		return &kserve.ModelStreamInferResponse{
 			ErrorMessage:  status.Convert(err).Message(),

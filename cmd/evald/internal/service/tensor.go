@@ -105,10 +105,12 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 }
 
 // clip shortens a text that came from outside, for an error.
-func clip(s string) string {
-	const most = 200
+func clip(s string) string { return clipTo(s, 202) }
+
+// clipTo shortens a text to so many bytes.
+func clipTo(s string, most int) string {
 	if len(s) > most {
-		s = s[:most] + ".."
+		s = s[:most-2] + ".."
 	}
 	return strings.ToValidUTF8(s, "?")
 }

@@ -67,6 +67,7 @@ func (l Limits) orDefaults() Limits {
 // Handler serves the page. Close it when the server shuts down.
 type Handler struct {
 	config  Config
+	ruled   *eval.Ruled // config.Evaluator behind the rules
 	mux     http.ServeMux
 	files   map[string]file
 	slots   slots
@@ -88,7 +89,7 @@ func New(c Config) (*Handler, error) {
 	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
-	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
+	h := &Handler{config: c, ruled: eval.NewRuled(c.Evaluator), slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)

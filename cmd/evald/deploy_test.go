@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The systemd unit is one, as it is and with what its comments offer, and evald knows the flags.
+func TestSystemdUnit(t *testing.T) {
+	text, err := os.ReadFile("deploy/evald.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := string(text)
+	offered := regexp.MustCompile(`(?m)^#([A-Z]\w+=)`)
+	if n := len(offered.FindAllString(unit, -1)); n != 4 {
+		t.Errorf("%d lines that are offered, want 2 for tokens and 2 for GPUs", n)
+	}
+	for name, unit := range map[string]string{"as it is": unit, "with all that is offered": offered.ReplaceAllString(unit, "$1")} {
+		t.Run(name, func(t *testing.T) {
+			systemdVerify(t, strings.ReplaceAll(unit, "/usr/local/bin/evald", "/bin/true"))
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "tokens"), []byte("nobody x\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range regexp.MustCompile(`(?m)^Environment=(EVALD_\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
+				t.Setenv(v[1], strings.ReplaceAll(v[2], "%d", dir))
+			}
+			for name, value := range map[string]string{"BACKEND": "uniform", "HTTP": "256.0.0.1:1", "GRPC": "", "METRICS": ""} { // as serve.env would
+				t.Setenv("EVALD_"+name, value)
+			}
+			command := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/evald (.*)$`).FindStringSubmatch(unit)
+			says := "--http 256.0.0.1:1"
+			if name != "as it is" {
+				says = "--tokens " + dir + "/tokens: tokens: line 1"
+			}
+			status, _, stderr := evald(t, "", strings.Fields(command[1])...)
+			if status != exitBadInput || !strings.Contains(stderr, says) {
+				t.Errorf("evald %s: status %d, errors %s", command[1], status, stderr)
+			}
+		})
+	}
+}
+
+// systemdVerify lets systemd read a unit, where it is installed.
+func systemdVerify(t *testing.T, unit string) {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Log("systemd does not check the unit: ", err)
+		return
+	}
+	path := filepath.Join(t.TempDir(), "evald.service")
+	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,262 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+)
+
+// logEntry is what the log says of a request: at level debug of each, at level info of those that are refused. Who answers it
+// fills in what it learns.
+type logEntry struct {
+	protocol  string // "HTTP/1.1", "gRPC"
+	method    string // "GET", or the full name of gRPC
+	path      string // of HTTP
+	remote    string // address
+	began     time.Time
+	model, id string
+	rows      int // 0 where not known
+	token     int // its line in the file of tokens; 0 where there is none, or it is not known
+}
+
+type entryKey struct{}
+
+// entryOf is the entry of the request that is answered with ctx. Outside of one nobody reads it.
+func entryOf(ctx context.Context) *logEntry {
+	if e, ok := ctx.Value(entryKey{}).(*logEntry); ok {
+		return e
+	}
+	return new(logEntry)
+}
+
+func (e *logEntry) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, entryKey{}, e)
+}
+
+// maxLogged is how long a text of a client's may be in the log, in bytes.
+const maxLogged = 256
+
+// attributes are those of a record. Status is an HTTP status, an int, or a codes.Code.
+func (e *logEntry) attributes(status any) []any {
+	if code, ok := status.(codes.Code); ok {
+		status = code.String()
+	}
+	a := []any{"protocol", e.protocol, "method", clipTo(e.method, maxLogged)}
+	if e.path != "" {
+		a = append(a, "path", clipTo(e.path, maxLogged))
+	}
+	a = append(a, "status", status, "remote", e.remote)
+	if e.model != "" {
+		a = append(a, "model", clipTo(e.model, maxLogged))
+	}
+	if e.id != "" {
+		a = append(a, "id", clipTo(e.id, maxLogged))
+	}
+	if e.rows > 0 {
+		a = append(a, "rows", e.rows)
+	}
+	if e.token > 0 {
+		a = append(a, "token", "line "+strconv.Itoa(e.token))
+	}
+	return a
+}
+
+// logged writes what there is to say of a request that was answered; status is one that attributes takes, refusal why it
+// was not done, or empty.
+func (s *Server) logged(e *logEntry, status any, refusal string) {
+	log, now := s.config.Log, time.Now()
+	if log.Enabled(context.Background(), slog.LevelDebug) {
+		log.Debug("request", append(e.attributes(status), "duration", now.Sub(e.began))...)
+	}
+	if refusal == "" || !log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	if hidden, ok := s.refusals.let(status, now); ok {
+		log.Info("refused", append(e.attributes(status), "why", clipTo(refusal, maxLogged), "not_shown", hidden)...)
+	}
+}
+
+// limiter lets a few records of a kind through in a while, so that clients cannot fill the log.
+type limiter struct {
+	mu    sync.Mutex
+	kinds map[any]*while
+}
+
+// while is a time of a kind's records.
+type while struct {
+	began         time.Time
+	shown, hidden int
+}
+
+// shownRefusals of a kind are logged in limiterWhile.
+const (
+	shownRefusals = 10
+	limiterWhile  = 10 * time.Second
+)
+
+// let reports whether a record of the kind may be shown now, and how many were hidden since the last one that was.
+func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.kinds[kind]
+	if w == nil {
+		w = &while{began: now}
+		if l.kinds == nil {
+			l.kinds = map[any]*while{}
+		}
+		l.kinds[kind] = w
+	}
+	if now.Sub(w.began) >= limiterWhile {
+		w.began, w.shown = now, 0
+	}
+	if w.shown >= shownRefusals {
+		w.hidden++
+		return 0, false
+	}
+	w.shown++
+	hidden, w.hidden = w.hidden, 0
+	return hidden, true
+}
+
+// logHTTP logs the requests of a port.
+func (s *Server) logHTTP(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := &logEntry{protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now()}
+		watched := &watched{ResponseWriter: w}
+		next.ServeHTTP(watched, r.WithContext(e.context(r.Context())))
+		s.logged(e, cmp.Or(watched.status, http.StatusOK), watched.refusal())
+	})
+}
+
+// watched is an answer whose status is noted, and its text where it refuses.
+type watched struct {
+	http.ResponseWriter
+	status int // 0: not said yet, which stands for 200
+	text   []byte
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK { // those below come before the answer
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watched) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	if w.refuses() {
+		w.text = append(w.text, p[:min(len(p), most-len(w.text))]...)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watched) refuses() bool {
+	switch w.status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// refusal is the error that the answer has: empty where it refuses nothing. A server that is not ready says so without.
+func (w *watched) refusal() string {
+	var e errorBody
+	if json.Unmarshal(w.text, &e) == nil && e.Error != "" {
+		return e.Error
+	}
+	return strings.TrimSpace(string(w.text))
+}
+
+// loggedGRPC logs calls of gRPC that ended; refusals is why not, or nil.
+func (s *Server) loggedGRPC(e *logEntry, err error) {
+	refusal := ""
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
+		refusal = status.Convert(err).Message()
+	}
+	s.logged(e, status.Code(err), refusal)
+}
+
+// grpcEntry is the entry of a call that begins.
+func grpcEntry(ctx context.Context, info *tap.Info) *logEntry {
+	e := &logEntry{protocol: "gRPC", method: info.FullMethodName, began: time.Now()}
+	if p, ok := peer.FromContext(ctx); ok {
+		e.remote = p.Addr.String()
+	}
+	return e
+}
+
+// grpcLog registers services whose calls are logged. Interceptors would not hear of messages that are too long, and a
+// stats.Handler makes each call a tenth dearer.
+type grpcLog struct {
+	*grpc.Server
+	log *Server
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (g grpcLog) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	logged := *desc
+	logged.Methods, logged.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
+	for i := range logged.Methods {
+		next := logged.Methods[i].Handler
+		logged.Methods[i].Handler = func(srv any, ctx context.Context, read func(any) error, i grpc.UnaryServerInterceptor) (any, error) {
+			e := entryOf(ctx)
+			answer, err := next(srv, ctx, func(message any) error {
+				err := read(message)
+				e.asks(message)
+				return err
+			}, i)
+			g.log.loggedGRPC(e, err)
+			return answer, err
+		}
+	}
+	for i := range logged.Streams {
+		logged.Streams[i].Handler = g.log.logStream(logged.Streams[i].Handler)
+	}
+	g.Server.RegisterService(&logged, impl)
+}
+
+func (s *Server) logStream(next grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, stream grpc.ServerStream) error {
+		err := next(srv, stream)
+		s.loggedGRPC(entryOf(stream.Context()), err)
+		return err
+	}
+}
+
+// noCall answers calls that no service has.
+func noCall(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return status.Errorf(codes.Unimplemented, "%s is no call of the protocol", clip(method))
+}
+
+// asks notes what a message says of the request.
+func (e *logEntry) asks(message any) {
+	switch m := message.(type) {
+	case interface{ GetModelName() string }: // of inference, and the repository
+		e.model = m.GetModelName()
+	case interface{ GetName() string }: // of metadata
+		e.model = m.GetName()
+	}
+	if m, ok := message.(interface{ GetId() string }); ok {
+		e.id = m.GetId()
+	}
+}

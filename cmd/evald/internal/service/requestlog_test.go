@@ -1,0 +1,309 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+)
+
+// logbook is a log that is read while it is written.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+// records are those with a message, without their time.
+func (l *logbook) records(t *testing.T, message string) (found []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range bytes.Lines(l.text.Bytes()) {
+		var r map[string]any
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if r["msg"] == message {
+			delete(r, "time")
+			delete(r, "msg")
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// wait gives the next records with a message, so many, after those that were read before.
+func (l *logbook) wait(t *testing.T, message string, before, n int) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	waitFor(t, message, func() bool { found = l.records(t, message); return len(found) >= before+n })
+	return found[before:]
+}
+
+const (
+	inferMethod  = kserve.GRPCInferenceService_ModelInfer_FullMethodName
+	streamMethod = kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName
+)
+
+// At level debug there is a record of each request, over both transports, with what is known of it.
+func TestRequestLog(t *testing.T) {
+	book := &logbook{}
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Log = book.logger(slog.LevelDebug)
+	s := serve(t, c)
+	api := s.dial(t)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	good := `{"id":"mine","inputs":[{"name":"moves","datatype":"BYTES","shape":[2],"data":["44","4"]}]}`
+	post := func(path, body string) func() {
+		return func() { s.post(t, path, nil, []byte(body)) }
+	}
+	infer := func(change func(*kserve.ModelInferRequest)) *kserve.ModelInferRequest {
+		ask := bitboardRequest(connect4, make([]game.Position, 3)...)
+		ask.Id = "theirs"
+		change(ask)
+		return ask
+	}
+	none := func(*kserve.ModelInferRequest) {}
+	type record = map[string]any
+	seen := 0
+	for _, x := range []struct {
+		name string
+		do   func()
+		want []record
+	}{
+		{"REST", post(inferPath, good), []record{{"protocol": "HTTP/1.1", "method": "POST", "path": inferPath, "status": 200.0, "model": "stub", "id": "mine", "rows": 2.0}}},
+		{"REST, refused", post(inferPath, strings.Replace(good, `"4"`, `"8"`, 1)), []record{{"protocol": "HTTP/1.1", "method": "POST", "path": inferPath, "status": 400.0, "model": "stub", "id": "mine", "rows": 2.0}}},
+		{"REST, no JSON", post(inferPath, "{"), []record{{"protocol": "HTTP/1.1", "method": "POST", "path": inferPath, "status": 400.0, "model": "stub"}}},
+		{"REST, no call", post("/v2/nothing?secret=1", ""), []record{{"protocol": "HTTP/1.1", "method": "POST", "path": "/v2/nothing", "status": 404.0}}},
+		{"page", post("/page", ""), []record{{"protocol": "HTTP/1.1", "method": "POST", "path": "/page", "status": 404.0}}},
+		{
+			"gRPC", func() { _, _ = api.ModelInfer(t.Context(), infer(none)) },
+			[]record{{"protocol": "gRPC", "method": inferMethod, "status": "OK", "model": "stub", "id": "theirs", "rows": 3.0}},
+		},
+		{
+			"gRPC, no model", func() { _, _ = api.ModelMetadata(t.Context(), &kserve.ModelMetadataRequest{Name: "x"}) },
+			[]record{{"protocol": "gRPC", "method": kserve.GRPCInferenceService_ModelMetadata_FullMethodName, "status": "NotFound", "model": "x"}},
+		},
+		{
+			"gRPC, too long", func() {
+				_, _ = api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
+			},
+			[]record{{"protocol": "gRPC", "method": inferMethod, "status": "ResourceExhausted"}},
+		},
+		{
+			"gRPC, no call", func() {
+				_ = conn.Invoke(t.Context(), "/some.Service/Call", &kserve.ServerLiveRequest{}, &kserve.ServerLiveResponse{})
+			},
+			[]record{{"protocol": "gRPC", "method": "/some.Service/Call", "status": "Unimplemented"}},
+		},
+		{
+			"gRPC, a stream", func() {
+				stream, err := api.ModelStreamInfer(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, ask := range []*kserve.ModelInferRequest{infer(none), infer(func(r *kserve.ModelInferRequest) { r.ModelName = "x" })} {
+					if err := stream.Send(ask); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := stream.Recv(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_ = stream.CloseSend()
+				_, _ = stream.Recv()
+			},
+			[]record{
+				{"protocol": "gRPC stream", "method": streamMethod, "status": "OK", "model": "stub", "id": "theirs", "rows": 3.0},
+				{"protocol": "gRPC stream", "method": streamMethod, "status": "NotFound", "model": "x", "id": "theirs"},
+				{"protocol": "gRPC", "method": streamMethod, "status": "OK"},
+			},
+		},
+	} {
+		x.do()
+		got := book.wait(t, "request", seen, len(x.want))
+		seen += len(got)
+		for _, r := range got {
+			remote, _ := r["remote"].(string)
+			took, _ := r["duration"].(float64)
+			if !strings.HasPrefix(remote, "127.0.0.1:") || took <= 0 || took > 1e10 || r["level"] != "DEBUG" {
+				t.Errorf("%s: %v", x.name, r)
+			}
+			for _, name := range []string{"remote", "duration", "level"} {
+				delete(r, name)
+			}
+		}
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", x.name, diff)
+		}
+	}
+}
+
+// Refusals are logged at level info with who and why, and nothing else is; no text of a client's is longer than 256 bytes
+// there, and no token is among them.
+func TestRefusalLog(t *testing.T) {
+	book := &logbook{}
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Log = book.logger(slog.LevelInfo)
+	var err error
+	if c.Tokens, err = ReadTokens(strings.NewReader("# who\ninference s3cret\nmetadata other\n")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, c)
+	api := s.dial(t)
+	grpcAs := func(token string, ask *kserve.ModelInferRequest) func() {
+		return func() {
+			_, _ = api.ModelInfer(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), ask)
+		}
+	}
+	restAs := func(token, path, body string) func() {
+		return func() { s.post(t, path, map[string]string{"Authorization": "Bearer " + token}, []byte(body)) }
+	}
+	long := strings.Repeat("x", 4000)
+	ok := bitboardRequest(connect4, game.Position{})
+	bad := bitboardRequest(connect4, game.Position{})
+	bad.Id = long
+	setParameter(bad, long, 1)
+	seen := 0
+	for _, x := range []struct {
+		name   string
+		do     func()
+		status any
+		token  any
+		why    string // in part; "" for no record
+	}{
+		{"REST, no token", restAs("", inferPath, ""), 401.0, nil, "need the header"},
+		{"REST, wrong token", restAs("wr0ng", inferPath, ""), 401.0, nil, "the token is not known"},
+		{"REST, another's token", restAs("other", inferPath, ""), 403.0, "line 3", "does not open calls of group inference"},
+		{"REST, bad", restAs("s3cret", inferPath, `{"id":"`+long+`","parameters":{"`+long+`":1}}`), 400.0, "line 2", "must be board, visits"},
+		{"REST, too long", restAs("s3cret", inferPath, strings.Repeat(" ", 9<<20)), 413.0, "line 2", "longer than 8388608 bytes"},
+		{"REST, long path", restAs("s3cret", "/v2/models/"+long+"/infer", "{"), 400.0, "line 2", "body: unexpected end"},
+		{"REST, page", restAs("s3cret", "/", ""), 403.0, "line 2", "group page"},
+		{"REST, good", restAs("s3cret", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`), nil, nil, ""},
+		{"gRPC, no token", func() { _, _ = api.ModelInfer(t.Context(), ok) }, "Unauthenticated", nil, "need the header"},
+		{"gRPC, another's token", grpcAs("other", ok), "PermissionDenied", "line 3", "does not open"},
+		{"gRPC, bad", grpcAs("s3cret", bad), "InvalidArgument", "line 2", "must be board, visits"},
+		{"gRPC, too long", grpcAs("s3cret", request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2)), "ResourceExhausted", "line 2", "larger than max"},
+		{"gRPC, good", grpcAs("s3cret", ok), nil, nil, ""},
+		{"gRPC, wrong token", grpcAs("wr0ng", ok), "Unauthenticated", nil, "the token is not known"}, // after the good one
+	} {
+		x.do()
+		if x.why == "" {
+			continue
+		}
+		r := book.wait(t, "refused", seen, 1)[0]
+		seen++
+		why, _ := r["why"].(string)
+		remote, _ := r["remote"].(string)
+		if r["status"] != x.status || r["token"] != x.token || !strings.Contains(why, x.why) || !strings.HasPrefix(remote, "127.0.0.1:") || r["level"] != "INFO" || r["not_shown"] != 0.0 {
+			t.Errorf("%s: %v, want status %v, token %v and %q", x.name, r, x.status, x.token, x.why)
+		}
+		for name, value := range r {
+			if text, _ := value.(string); len(text) > 256 {
+				t.Errorf("%s: %s has %d bytes", x.name, name, len(text))
+			}
+		}
+	}
+	if n := len(book.records(t, "request")); n > 0 || len(book.records(t, "refused")) != seen {
+		t.Errorf("%d records of requests, which are for debugging, and %d refusals of %d", n, len(book.records(t, "refused")), seen)
+	}
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	for _, token := range []string{"s3cret", "wr0ng"} {
+		if strings.Contains(book.text.String(), token) {
+			t.Errorf("the log has the token %s", token)
+		}
+	}
+}
+
+// A server that is not ready says so by 400 to those who probe it, which refuses nothing.
+func TestNotReadyIsNoRefusal(t *testing.T) {
+	book := &logbook{}
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Log = book.logger(slog.LevelDebug)
+	s := serve(t, c)
+	waitFor(t, "the server", s.Ready)
+	s.enterState(notReady)
+	reply, err := http.Get(s.rest + "/v2/health/ready")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	book.wait(t, "request", 0, 1)
+	if refused := book.records(t, "refused"); reply.StatusCode != http.StatusBadRequest || refused != nil {
+		t.Errorf("status %d, refusals %v", reply.StatusCode, refused)
+	}
+}
+
+// In ten seconds ten refusals of a kind are shown; the first after that says how many were not.
+func TestLimiter(t *testing.T) {
+	var l limiter
+	start := time.Unix(1000, 0)
+	type shown struct {
+		at     time.Duration
+		hidden int
+	}
+	var got []shown
+	for _, at := range []time.Duration{0, 9 * time.Second, 10 * time.Second, 15 * time.Second, 100 * time.Second} {
+		for range 14 {
+			if hidden, ok := l.let(codes.InvalidArgument, start.Add(at)); ok {
+				got = append(got, shown{at, hidden})
+			}
+		}
+		if hidden, ok := l.let(at, start.Add(at)); hidden != 0 || !ok {
+			t.Errorf("%v: the first of another kind: %v, %d hidden", at, ok, hidden)
+		}
+	}
+	want := slices.Repeat([]shown{{0, 0}}, 10)
+	want = append(want, shown{10 * time.Second, 18})
+	want = append(want, slices.Repeat([]shown{{10 * time.Second, 0}}, 9)...)
+	want = append(want, shown{100 * time.Second, 18})
+	want = append(want, slices.Repeat([]shown{{100 * time.Second, 0}}, 9)...)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(shown{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Where nobody debugs, a request that is answered costs the log nothing.
+func TestRequestLogIsFree(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Log = (&logbook{}).logger(slog.LevelInfo)
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &logEntry{method: "POST", path: inferPath, model: "stub"}
+	if n := testing.AllocsPerRun(100, func() { s.logged(e, http.StatusOK, ""); s.logged(e, codes.OK, "") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
+)
+
+// logger is the service's log, in the form and from the level that the flags say.
+func (c *serveCmd) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
+	options := &slog.HandlerOptions{Level: level}
+	if c.Log == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// notesTo is a log for those who write notes for people, one a line.
+type notesTo struct{ log *slog.Logger }
+
+// Write implements io.Writer.
+func (n notesTo) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		n.log.Warn(strings.TrimPrefix(strings.TrimSpace(line), "evald: "))
+	}
+	return len(p), nil
+}
+
+// logLibraries sends what libraries say on their own to the log: they would write it to standard error in forms of theirs.
+func logLibraries(log *slog.Logger) {
+	slog.SetDefault(log) // also that of the package log
+	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
+}
+
+// gRPC takes its logger before anything else of it runs.
+func init() {
+	grpclog.SetLoggerV2(grpcLog{grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)})
+}
+
+// grpcLog gives the default log gRPC's errors, and for debugging its warnings, which clients can cause as they like.
+type grpcLog struct{ grpclog.LoggerV2 }
+
+func (grpcLog) Error(args ...any)   { slog.Error("gRPC: " + fmt.Sprint(args...)) }
+func (grpcLog) Errorln(args ...any) { slog.Error("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...))) }
+
+func (grpcLog) Errorf(format string, args ...any) {
+	slog.Error("gRPC: " + fmt.Sprintf(format, args...))
+}
+func (grpcLog) Warning(args ...any) { slog.Debug("gRPC: " + fmt.Sprint(args...)) }
+func (grpcLog) Warningln(args ...any) {
+	slog.Debug("gRPC: " + strings.TrimSpace(fmt.Sprintln(args...)))
+}
+
+func (grpcLog) Warningf(format string, args ...any) {
+	slog.Debug("gRPC: " + fmt.Sprintf(format, args...))
+}

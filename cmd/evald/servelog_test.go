@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/grpclog"
+)
+
+// logRecords reads a log in JSON, each line of which must be a record.
+func logRecords(t *testing.T, text string) (records []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r["time"] == nil || r["level"] == nil || r["msg"] == nil {
+			t.Fatalf("line %q of the log is no record: %v", line, err)
+		}
+		records = append(records, r)
+	}
+	if records == nil {
+		t.Fatal("the log is empty")
+	}
+	return records
+}
+
+// All that the service says on standard error is in the form that was asked for, from its start to its end: the program's
+// notes, what libraries have to say, and why it ends.
+func TestServeLogForm(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	for form, check := range map[string]func(text string){
+		"json": func(text string) { logRecords(t, text) },
+		"text": func(text string) {
+			for line := range strings.Lines(text) {
+				if !regexp.MustCompile(`^time=\S+ level=[A-Z]+[+-]?\d* msg=.`).MatchString(line) {
+					t.Errorf("line %q of the log is no record", line)
+				}
+			}
+		},
+	} {
+		address, text, stop := startServe(t, "--model", "seeded-2x16", "--log", form, "--log-level", "debug")
+		r, err := http.Get("http://" + address["http"] + "/v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		log.Print("of the package log")
+		grpclog.Error("of gRPC")
+		if status := stop(); status != exitOK {
+			t.Errorf("status %d", status)
+		}
+		check(text.String())
+		for _, says := range []string{"model seeded-2x16 is not trained", `"?soon`, "traces", "400 Bad Request", "of the package log", "of gRPC", "all requests are answered"} {
+			if !regexp.MustCompile(says).MatchString(text.String()) {
+				t.Errorf("%s: the log does not say %q:\n%s", form, says, text)
+			}
+		}
+	}
+	address, _, _ := startServe(t, "--backend", "uniform")
+	status, out, stderr := evald(t, "", "serve", "--backend", "uniform", "--http", address["http"], "--grpc", "", "--metrics", "", "--log", "json")
+	records := logRecords(t, stderr)
+	last := records[len(records)-1]
+	if why, _ := last["error"].(string); status != exitBadInput || out != "" || last["level"] != "ERROR" || !strings.Contains(why, "--http "+address["http"]) {
+		t.Errorf("a port that is taken: status %d, errors %s", status, stderr)
+	}
+}
