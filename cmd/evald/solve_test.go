@@ -187,7 +187,7 @@ func TestSearch(t *testing.T) {
 // More visits find better moves: both puzzles have one good move that the heuristic alone does not see.
 func TestScoreVisits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
-	_, out, _ := evald(t, "334\n3343\n", "solve", "--scores", "--format", "text")
+	_, out, _ := evald(t, "374545544145132542162\n35553353533456766466\n", "solve", "--scores", "--format", "text")
 	if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
 		t.Fatal(err)
 	}
