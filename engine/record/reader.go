@@ -16,6 +16,7 @@ type Reader struct {
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
+	oldest int // version of the files
 	boards boards
 
 	open   *shard // the file being read, or nil
@@ -32,7 +33,7 @@ type Reader struct {
 
 // Open looks at all files and counts their rows. The error says which one is no file of records.
 func Open(paths ...string) (*Reader, error) {
-	r := &Reader{paths: paths}
+	r := &Reader{paths: paths, oldest: 2}
 	for _, path := range paths {
 		f, err := openShard(path)
 		if err != nil {
@@ -41,9 +42,15 @@ func Open(paths ...string) (*Reader, error) {
 		f.Close()
 		r.counts = append(r.counts, f.rows)
 		r.total += f.rows
+		if len(f.fields) == columns1 {
+			r.oldest = 1
+		}
 	}
 	return r, nil
 }
+
+// Oldest is the lowest version of the files: 1 where some have neither game nor move, else 2.
+func (r *Reader) Oldest() int { return r.oldest }
 
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }

@@ -428,6 +428,11 @@ func TestVersion1(t *testing.T) {
 	old := "testdata/version1.parquet"
 	now := filepath.Join(t.TempDir(), "now.parquet")
 	write(t, now, []record.Record{connect4()})
+	for want, paths := range map[int][]string{1: {now, old}, 2: {now, now}} {
+		if got := open(t, paths...).Oldest(); got != want {
+			t.Errorf("%v: oldest version %d, want %d", paths, got, want)
+		}
+	}
 	rs := rest(t, open(t, old, now, old))
 	if len(rs) != 2*version1Rows+1 {
 		t.Fatalf("%d records", len(rs))
