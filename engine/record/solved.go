@@ -119,6 +119,11 @@ func (r *SolvedReader) Next(rec *Record) error {
 	return nil
 }
 
+// Where is the place of the record that Next has read, for errors about it.
+func (r *SolvedReader) Where() string {
+	return fmt.Sprintf("exact scores %s: line %d", r.files[r.file].path, r.lines.Place().Line)
+}
+
 // inFile reads row at of the file, which it opens if it is not.
 func (r *SolvedReader) inFile(rec *Record) error {
 	f := &r.files[r.file]

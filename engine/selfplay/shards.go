@@ -32,10 +32,10 @@ type Progress struct {
 // ShardGames is how many games a file of records holds at most.
 const ShardGames = 500
 
-const (
-	configFile  = "selfplay.json"
-	waitingFile = "waiting.jsonl"
-)
+// ConfigFile is in every directory of records that Run has begun.
+const ConfigFile = "selfplay.json"
+
+const waitingFile = "waiting.jsonl"
 
 // Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
 // 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
@@ -49,7 +49,7 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := runconfig.Keep(filepath.Join(dir, configFile), c); err != nil {
+	if err := runconfig.Keep(filepath.Join(dir, ConfigFile), c); err != nil {
 		return err
 	}
 	s, err := openShards(dir, c, n)
