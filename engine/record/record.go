@@ -20,7 +20,7 @@
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
 //	game      int64         number of the game in its run, from 0, the same for all its positions; -1 where there is none
-//	move      uint8         the move that was played here, an action from 1; 0 where none was: the game was over, or given up
+//	move      uint8         the move that was played here, an action from 1; 0 where none was, the game being over or given up, or none is known
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move where own_lo >> (7*c + r) & 1. Actions are columns from
@@ -51,7 +51,7 @@ type Record struct {
 	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty where none did
 	Weight   float32 // in the loss, from 0
 	Game     int64   // its number in the run, from 0, or NoGame
-	Move     uint8   // played here, the action counted from 1; 0 where none was
+	Move     uint8   // played here, the action counted from 1; 0 where none was or is known
 }
 
 // NoGame is the Game of a record that comes of no game, or of one that is not known.

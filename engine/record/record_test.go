@@ -459,6 +459,42 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
+// Columns may be in any order: they are found by their names.
+func TestColumnOrder(t *testing.T) {
+	type reversed struct {
+		Move     uint8    `parquet:"move"`
+		Game     int64    `parquet:"game"`
+		Weight   float32  `parquet:"weight"`
+		Network  string   `parquet:"network"`
+		Source   string   `parquet:"source"`
+		Ply      int32    `parquet:"ply"`
+		GameOver uint8    `parquet:"gameover"`
+		Z        int8     `parquet:"z"`
+		Q        float32  `parquet:"q"`
+		Visits   []uint32 `parquet:"visits,list"`
+		AllHi    uint64   `parquet:"all_hi"`
+		AllLo    uint64   `parquet:"all_lo"`
+		OwnHi    uint64   `parquet:"own_hi"`
+		OwnLo    uint64   `parquet:"own_lo"`
+		Rules    string   `parquet:"rules"`
+	}
+	rs := records(7, 300)
+	rows := make([]reversed, len(rs))
+	for i, r := range rs {
+		rows[i] = reversed{
+			r.Move, r.Game, r.Weight, r.Network, r.Source.String(), int32(r.Ply), r.GameOver, r.Z, r.Q, r.Visits,
+			r.Position.All.Hi, r.Position.All.Lo, r.Position.Own.Hi, r.Position.Own.Lo, r.Rules.String(),
+		}
+	}
+	path := filepath.Join(t.TempDir(), "reversed.parquet")
+	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata("evald.records", "2")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rs, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A byte changed anywhere gives the same records, or an error that names the file; never a panic, and never other
 // positions: pages have checksums.
 func TestDamage(t *testing.T) {
