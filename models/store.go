@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ import (
 //
 // Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails where
 // the version exists, so that any number of processes may add and read at once, and one that is killed leaves nothing
-// but a temporary folder. There is no file that all of them would have to change, and nothing is changed once written:
-// to remove a model, remove its folder.
+// but a temporary folder. There is no file that all of them would have to change, and nothing is changed once written.
+// What is removed is renamed away first, so that it is there whole or not at all.
 type Store struct{ dir string }
 
 const (
@@ -36,8 +37,8 @@ const (
 	maxName     = 64
 	maxVersion  = 1 << 30
 
-	temporary = ".new-"        // begins the names of folders that are being written
-	abandoned = 24 * time.Hour // after which nobody is writing them any more
+	temporary = ".new-"        // begins the names of folders that are being written or removed
+	abandoned = 24 * time.Hour // after which nobody does that any more
 )
 
 // manifest.json of one version.
@@ -216,6 +217,72 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 			return Entry{}, s.cannotWrite(err)
 		}
 	}
+}
+
+// Removed is what Remove has removed.
+type Removed struct {
+	Refs  []string // "mine@1", "mine@2", in ascending order
+	Bytes int64    // of their files
+}
+
+// Remove removes a version, "mine@2", or a name with all its versions, "mine", also damaged ones. A number that is free again
+// is given to the next model that is added, if it was the last one. The error of what is not there lists what is; an Add of
+// the same name at the same moment may fail.
+func (s Store) Remove(ref string) (Removed, error) {
+	name, version, err := ParseRef(ref)
+	if err != nil {
+		return Removed{}, err
+	}
+	versions, err := s.versions(name)
+	if err != nil {
+		return Removed{}, err
+	}
+	parent, folder := s.dir, filepath.Join(s.dir, name)
+	if version > 0 {
+		parent, folder = folder, s.folder(name, version)
+		versions = slices.DeleteFunc(versions, func(v int) bool { return v != version })
+	}
+	if len(versions) == 0 {
+		return Removed{}, fmt.Errorf("model %q is not in the store %s, which has: %s", ref, s.dir, s.names())
+	}
+	var r Removed
+	for _, v := range versions {
+		r.Refs = append(r.Refs, Entry{Name: name, Version: v}.Ref())
+		r.Bytes += s.size(name, v)
+	}
+	removeAbandoned(parent)
+	gone, err := os.MkdirTemp(parent, temporary)
+	if err != nil {
+		return Removed{}, s.cannotWrite(err)
+	}
+	defer os.RemoveAll(gone) // what is left of it is abandoned
+	if err := os.Rename(folder, filepath.Join(gone, "removed")); err != nil {
+		return Removed{}, s.cannotWrite(err)
+	}
+	if err := errors.Join(syncDir(parent), os.RemoveAll(gone)); err != nil {
+		return r, fmt.Errorf("model store: %s cannot be used any more, but its files are still there: %w", strings.Join(r.Refs, ", "), err)
+	}
+	return r, nil
+}
+
+// names is what the store has, for an error.
+func (s Store) names() string {
+	entries, _ := s.List() // what is damaged is not missed here
+	var refs []string
+	for _, e := range entries {
+		refs = append(refs, e.Ref())
+	}
+	return cmp.Or(strings.Join(refs, ", "), "nothing")
+}
+
+// size is the bytes of a version's files.
+func (s Store) size(name string, version int) (bytes int64) {
+	for _, file := range []string{manifestFile, modelFile} {
+		if info, err := os.Stat(filepath.Join(s.folder(name, version), file)); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }
 
 func (s Store) cannotWrite(err error) error {

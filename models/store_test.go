@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,134 @@ func TestStore(t *testing.T) {
 	for _, ref := range []string{"mine@4", "nobody", "nobody@1", "MINE"} {
 		if _, ok, err := s.Find(ref); ok || err != nil {
 			t.Errorf("find %s: %v, %v, want neither", ref, ok, err)
+		}
+	}
+}
+
+// What is removed is gone at once, and nothing else is.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	s := NewStore(dir)
+	refs := func() (all []string) {
+		list, err := s.List()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range list {
+			all = append(all, e.Ref())
+		}
+		return all
+	}
+	for _, model := range []string{"a", "b", "b", "b", "c", "c"} {
+		add(t, s, model, model+fmt.Sprint(len(refs())))
+	}
+	for _, c := range []struct {
+		ref     string
+		removed []string
+		left    []string
+	}{
+		{"b@2", []string{"b@2"}, []string{"a@1", "b@1", "b@3", "c@1", "c@2"}},
+		{"c", []string{"c@1", "c@2"}, []string{"a@1", "b@1", "b@3"}},
+		{"b@3", []string{"b@3"}, []string{"a@1", "b@1"}},
+		{"b@1", []string{"b@1"}, []string{"a@1"}},
+	} {
+		size := int64(0)
+		for _, ref := range c.removed {
+			name, version, _ := ParseRef(ref)
+			size += s.size(name, version)
+		}
+		got, err := s.Remove(c.ref)
+		if diff := cmp.Diff(Removed{c.removed, size}, got); err != nil || diff != "" || size < 200*int64(len(c.removed)) {
+			t.Errorf("remove %s: %v, %s", c.ref, err, diff)
+		}
+		if diff := cmp.Diff(c.left, refs()); diff != "" {
+			t.Errorf("after %s there are: %s", c.ref, diff)
+		}
+		want := fmt.Sprintf("model %q is not in the store %s, which has: %s", c.ref, dir, strings.Join(refs(), ", "))
+		if _, err := s.Remove(c.ref); err == nil || err.Error() != want {
+			t.Errorf("removed a second time: %v, want %s", err, want)
+		}
+	}
+	if e := add(t, s, "b", "again"); e.Version != 1 {
+		t.Errorf("added after all versions were removed: version %d", e.Version)
+	}
+	damaged := add(t, s, "damaged", "x")
+	if err := os.Remove(filepath.Join(s.folder("damaged", 1), manifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Remove("damaged"); err != nil || !slices.Equal(got.Refs, []string{damaged.Ref()}) {
+		t.Errorf("a damaged model: %+v, %v", got, err)
+	}
+	for ref, want := range map[string]string{
+		"../a": "model name ", "a@0": "is not a number from 1", "": "model name ", "A": `"A" is not in the store`,
+	} {
+		if _, err := s.Remove(ref); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("remove %q: %v", ref, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", temporary+"*"))
+	more, _ := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	if err != nil || len(left)+len(more) > 0 {
+		t.Errorf("left over: %v %v, %v", left, more, err)
+	}
+	if _, err := NewStore(filepath.Join(dir, "none")).Remove("a"); err == nil || !strings.HasSuffix(err.Error(), "which has: nothing") {
+		t.Errorf("a store that does not exist: %v", err)
+	}
+}
+
+// TestRemoveKilled's other process: it removes every model, until it is killed.
+func TestRemoveForever(t *testing.T) {
+	dir := os.Getenv("MODELS_TEST_REMOVE")
+	if dir == "" {
+		t.Skip("part of TestRemoveKilled")
+	}
+	s := NewStore(dir)
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		fmt.Println("removing")
+		if _, err := s.Remove(e.Ref()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A process killed while it removes leaves every model whole or not there at all, and what is left of the others goes.
+func TestRemoveKilled(t *testing.T) {
+	dir := t.TempDir()
+	s := NewStore(dir)
+	const models = 40
+	for i := range models {
+		add(t, s, "a", fmt.Sprint(i, strings.Repeat("x", 1<<20)))
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestRemoveForever$", "-test.v")
+	child.Env = append(os.Environ(), "MODELS_TEST_REMOVE="+dir)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for seen := 0; seen < 5 && lines.Scan(); {
+		if lines.Text() == "removing" {
+			seen++
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // killed, as wanted, or done
+	list, err := s.List()
+	if err != nil || len(list) > models-4 {
+		t.Errorf("%d models, %v", len(list), err)
+	}
+	for _, e := range list {
+		if _, err := s.Read(e); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type modelCmd struct {
 	Show   modelShowCmd   `cmd:"" help:"Show what a model is."`
 	Import modelImportCmd `cmd:"" help:"Check a safetensors file and keep it in the store, as the next version of its name."`
 	Export modelExportCmd `cmd:"" help:"Write a model as ONNX or safetensors."`
+	Remove modelRemoveCmd `cmd:"" help:"Remove a model of the store, one version or all of them."`
 	Verify modelVerifyCmd `cmd:"" help:"Compare checksums and let models answer a few positions."`
 }
 
@@ -253,6 +254,28 @@ func (c *modelExportCmd) Run() error {
 		_, err := w.Write(content)
 		return err
 	})
+}
+
+// modelRemoveCmd is `evald model remove`.
+type modelRemoveCmd struct {
+	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. What has loaded it goes on with it."`
+}
+
+// Run removes the model and says what it was.
+func (c *modelRemoveCmd) Run(s streams) error {
+	store, err := userStore()
+	if err != nil {
+		return err
+	}
+	removed, err := store.Remove(c.Model)
+	if _, shipped := models.Find(c.Model); err != nil && shipped {
+		return fmt.Errorf("model %q is part of the program and cannot be removed; those of the store can: evald model list", c.Model)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: removed, %d bytes\n", strings.Join(removed.Refs, ", "), removed.Bytes)
+	return err
 }
 
 // modelVerifyCmd is `evald model verify`.

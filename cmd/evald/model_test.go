@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -109,6 +110,35 @@ func TestModelByName(t *testing.T) {
 	}
 	t.Setenv("EVALD_MODELS", shippedModel)
 	must(t, "445\n", "eval", "--model", shippedModel)
+}
+
+func TestModelRemove(t *testing.T) {
+	store := ownStore(t)
+	for _, name := range []string{"mine", "mine", "mine", "other"} {
+		must(t, "", "model", "import", shippedModel, "--name", name, "--note", fmt.Sprint(len(must(t, "", "model", "list"))))
+	}
+	for _, c := range []struct{ args, out, err string }{
+		{"default", "^$", `model "default" is part of the program and cannot be removed`},
+		{"default@6", "^$", `model "default@6" is part of the program and cannot be removed`},
+		{"mine@7", "^$", `model "mine@7" is not in the store ` + store + `, which has: mine@1, mine@2, mine@3, other@1`},
+		{"nonesuch", "^$", `model "nonesuch" is not in the store ` + store},
+		{"../../etc", "^$", `model name "../../etc": want 1 to 64 letters`},
+		{"mine@1", `^mine@1: removed, \d{5} bytes\n$`, ""},
+		{"mine@1", "^$", `which has: mine@2, mine@3, other@1`},
+		{"mine", `^mine@2, mine@3: removed, \d{5} bytes\n$`, ""},
+		{"other", `^other@1: removed, \d{5} bytes\n$`, ""},
+	} {
+		status, out, stderr := evald(t, "", "model", "remove", c.args)
+		if (status == exitOK) != (c.err == "") || !regexp.MustCompile(c.out).MatchString(out) || !strings.Contains(stderr, c.err) {
+			t.Errorf("model remove %s: status %d, output %q, errors %q, want %q and %q", c.args, status, out, stderr, c.out, c.err)
+		}
+	}
+	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 3 {
+		t.Errorf("the list has %s", out)
+	}
+	if status, _, stderr := evald(t, "4\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, `model "mine" is neither`) {
+		t.Errorf("eval with the removed model: status %d, errors %q", status, stderr)
+	}
 }
 
 func TestModelErrors(t *testing.T) {

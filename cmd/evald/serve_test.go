@@ -210,6 +210,43 @@ func TestBenchServe(t *testing.T) {
 	}
 }
 
+// A model that is removed from the store while it is served is served on: what is loaded stays.
+func TestServeRemoved(t *testing.T) {
+	ownStore(t)
+	must(t, "", "model", "import", shippedModel, "--name", "mine", "--rules", "7x6x4")
+	address, log, stop := startServe(t, "--model", "mine", "--backend", "cpu", "--repository", "--watch", "5ms")
+	post := func(call, body string) (status int, answer string) {
+		r, err := http.Post("http://"+address["http"]+"/v2/"+call, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(text)
+	}
+	infer := func() string {
+		status, answer := post("models/mine/infer", `{"inputs": [{"name": "moves", "datatype": "BYTES", "shape": [1], "data": ["44554"]}]}`)
+		if status != http.StatusOK {
+			t.Errorf("status %d: %s\n%s", status, answer, log)
+		}
+		return answer
+	}
+	before := infer()
+	must(t, "", "model", "remove", "mine")
+	if status, answer := post("repository/models/mine/load", ""); status != http.StatusBadRequest || !strings.Contains(answer, "mine") {
+		t.Errorf("loaded again: status %d, %s", status, answer)
+	}
+	if after := infer(); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+	if status := stop(); status != exitOK {
+		t.Errorf("status %d:\n%s", status, log)
+	}
+}
+
 // A model's file that is exchanged while the service runs is loaded; names that are no model's are not opened as files.
 func TestServeReload(t *testing.T) {
 	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")

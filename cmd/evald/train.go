@@ -5,13 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
@@ -26,7 +32,7 @@ type trainCmd struct {
 	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
 	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Batch   int    `default:"1024" help:"Positions a step."`
-	Steps   int    `default:"0" help:"Steps of the whole run; 0 is 2000 for gameover, and for records as many as take 4 passes over them."`
+	Steps   *int   `help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
 
 	LR        float64 `default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
 	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
@@ -39,15 +45,60 @@ type trainCmd struct {
 
 	QShare     float64       `without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
+	HeldOut    float64       `without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as in files of an older evald and with exact scores, rows are one game as long as a move leads from each to the next."`
 	Test       int           `needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
 	Save       time.Duration `default:"1m" help:"Save the run every so often: what a kill may lose."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
+}
+
+// Validate looks at the flags before anything is read.
+func (c *trainCmd) Validate() error {
+	if c.Out == "" {
+		return nil // the parser says so
+	}
+	ints := []limit{{"batch", c.Batch, 1, 1 << 16}, {"warmup", c.Warmup, -1, 1 << 30}, {"test", c.Test, 0, 1 << 30}}
+	if c.Steps != nil {
+		ints = append(ints, limit{"steps", *c.Steps, 1, 1 << 30})
+	}
+	if err := within(ints...); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		flag            string
+		value, min, max float64
+	}{{"lr", c.LR, 0, 10}, {"ema", c.EMA, 0, 0.999999}, {"clip", c.Clip, 0, math.MaxFloat32}, {"l2", c.L2, 0, 1}, {"q-share", c.QShare, 0, 1}, {"validate", c.HeldOut, 0, 0.9}} {
+		if !(f.value >= f.min && f.value <= f.max) {
+			return fmt.Errorf("--%s %v: must be %v to %v", f.flag, f.value, f.min, f.max)
+		}
+	}
+	if _, err := net.ParseConfig(c.Network); err != nil {
+		return fmt.Errorf("--network: %w", err)
+	}
+	switch {
+	case c.Task == "gameover" && len(c.Files) > 0:
+		return errors.New("--task gameover makes its own positions: leave the files out")
+	case c.Task == "gameover" && c.HeldOut > 0:
+		return errors.New("--task gameover makes its own positions: leave --validate out, --test measures on others")
+	case c.Task != "gameover" && len(c.Files) == 0:
+		return errors.New("no files to learn from; --task gameover needs none")
+	}
+	return nil
 }
 
 // Run begins or goes on with a run and says how it went.
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	board, err := boardOf(c.Rules)
 	if err != nil {
+		return err
+	}
+	initial, err := c.initial()
+	if err != nil {
+		return fmt.Errorf("--init: %w", err)
+	}
+	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
+		defer os.Remove(c.Out) // which it does where nothing came to be in it
+	}
+	if err := c.checkFolder(); err != nil {
 		return err
 	}
 	source, records, err := c.source(board)
@@ -57,10 +108,6 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if records != nil {
 		defer records.Close()
 	}
-	initial, err := c.initial()
-	if err != nil {
-		return fmt.Errorf("--init: %w", err)
-	}
 	config := c.config(records)
 	run, err := train.OpenRun(c.Out, config, initial, source, runtime.GOMAXPROCS(0))
 	if err != nil {
@@ -68,7 +115,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer run.Close()
 	c.describe(s.err, config, records, run.Done())
-	if err := c.train(ctx, s.err, run, config); err != nil {
+	if err := c.train(ctx, s.err, run, config, records); err != nil {
 		return err
 	}
 	if c.Plot != "" {
@@ -85,56 +132,127 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if c.Task == "gameover" && c.Test > 0 {
 		return c.measure(ctx, s, run.Network(), board)
 	}
-	return nil
+	return c.results(ctx, s, run.Network(), board, config.Weights, source, records)
+}
+
+// checkFolder looks whether the run can write its folder, and whether that is another command's, before anything is read.
+func (c *trainCmd) checkFolder() error {
+	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
+		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return fmt.Errorf("-o: %w: name another folder", err)
+	}
+	probe, err := os.CreateTemp(c.Out, ".probe-")
+	if err != nil {
+		return fmt.Errorf("-o: %w: name another folder", err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // source is what the run learns from; records is nil for --task gameover.
 func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
-	switch {
-	case !(c.QShare >= 0 && c.QShare <= 1):
-		return nil, nil, usage("--q-share %v: must be 0 to 1", c.QShare)
-	case c.Batch < 1:
-		return nil, nil, usage("--batch %d: must be 1 or more", c.Batch)
-	case c.Task == "gameover" && len(c.Files) > 0:
-		return nil, nil, usage("--task gameover makes its own positions: leave the files out")
-	case c.Task == "gameover":
-		return train.RulePositions(b, c.Seed), nil, nil
-	case len(c.Files) == 0:
-		return nil, nil, usage("no files to learn from; --task gameover needs none")
+	for _, file := range c.Files {
+		if err := c.checkKind(file); err != nil {
+			return nil, nil, err
+		}
 	}
-	if c.Task == "exact" {
-		records, err = train.OpenSolved(b, c.Seed, c.Files...)
-	} else {
-		records, err = train.OpenRecords(b, train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare}, c.Files...)
+	options := train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare, HeldOut: c.HeldOut}
+	switch c.Task {
+	case "gameover":
+		return train.RulePositions(b, c.Seed), nil, nil
+	case "exact":
+		records, err = train.OpenSolved(b, options, c.Files...)
+	default:
+		records, err = train.OpenRecords(b, options, c.Files...)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := c.enough(records); err != nil {
+		return nil, nil, errors.Join(err, records.Close())
+	}
 	return train.WithRules(records.Source, b, c.Seed), records, nil
 }
 
+// checkKind refuses records where exact scores are wanted, and scores where records are.
+func (c *trainCmd) checkKind(file string) error {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return err // what is no regular file is refused when it is opened
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	begin := make([]byte, 4)
+	n, err := f.Read(begin)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch parquet := string(begin[:n]) == "PAR1"; {
+	case parquet && c.Task == "exact":
+		return fmt.Errorf("exact scores %s: is Parquet: give lines of evald solve --scores, or leave --task exact out to learn from records", file)
+	case !parquet && c.Task != "exact":
+		return fmt.Errorf("records %s: is not Parquet: give records of evald selfplay, or --task exact to learn from exact scores", file)
+	}
+	return nil
+}
+
+// enough refuses records that a network cannot learn from.
+func (c *trainCmd) enough(r *train.Records) error {
+	files := c.Files[0]
+	if more := len(c.Files) - 1; more > 0 {
+		files += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case r.Policies == 0:
+		return fmt.Errorf("%s: column visits: none of the %d records that count has any, so that there is no policy to learn: play games with full searches (evald selfplay --full-share)", files, r.Count)
+	case slices.Max(r.Outcomes[:]) == r.Count:
+		return fmt.Errorf("%s: column z: all %d records that count ended alike, so that there is no outcome to learn: add records of games that ended otherwise", files, r.Count)
+	case int64(c.Batch) > r.Rows():
+		return fmt.Errorf("--batch %d: %s: there are only %d records to learn from: give --batch %d or less, or more records", c.Batch, files, r.Rows(), r.Rows())
+	}
+	return nil
+}
+
+// initial is the network to begin with, with the blocks that the run adds; nil for a fresh one.
 func (c *trainCmd) initial() (*net.Network, error) {
 	if c.Init == "" {
 		return nil, nil
 	}
-	return net.ReadFile(c.Init)
+	n, err := net.ReadFile(c.Init)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := net.ParseConfig(c.Network)
+	if err != nil {
+		return nil, err
+	}
+	grown, err := n.Grow(shape, c.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Init, err)
+	}
+	return grown, nil
 }
 
 // config is the effective configuration.
 func (c *trainCmd) config(records *train.Records) train.Config {
 	config := train.Config{
-		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, Steps: c.Steps, LR: c.LR, Schedule: c.Schedule,
+		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: c.LR, Schedule: c.Schedule,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
 	}
-	if c.Steps == 0 {
+	switch {
+	case c.Steps != nil:
+		config.Steps = *c.Steps
+	case records != nil:
+		config.Steps = int(max(1, 4*records.Rows()/int64(c.Batch)))
+	default:
 		config.Steps = 2000
 	}
 	if records != nil {
 		config.Weights = train.Weights{WDL: 1, Policy: 1, GameOver: 0.1}
-		config.Records, config.QShare = records.Rows(), c.QShare
-		if c.Steps == 0 {
-			config.Steps = int(max(1, 4*records.Rows()/int64(c.Batch)))
-		}
+		config.Records, config.QShare, config.HeldOut = records.Rows(), c.QShare, c.HeldOut
 	}
 	switch {
 	case c.LR == 0 && c.Optimizer == train.SGD:
@@ -163,13 +281,25 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Rec
 	if records == nil {
 		return
 	}
-	if ignored, of := records.Ignored(); ignored > 0 {
-		fmt.Fprintf(w, "evald: of the first %d records %d were answered by heuristics and teach nothing; with --heuristics they do\n", of, ignored)
+	if out := records.HeldOut(); out != nil {
+		fmt.Fprintf(w, "evald: %d records are held out\n", out.Rows())
+	}
+	if records.Ignored > 0 {
+		fmt.Fprintf(w, "evald: of %d records %d were answered by heuristics and teach nothing; with --heuristics they do\n", records.Rows(), records.Ignored)
 	}
 }
 
+// heldOutSample is how many of the records that are held out are measured on the way.
+const heldOutSample = 2048
+
 // train makes the steps with a line of progress.
-func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, config train.Config) error {
+func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, config train.Config, records *train.Records) error {
+	if records != nil && records.HeldOut() != nil {
+		run.HeldOut = make([]train.Example, min(heldOutSample, records.HeldOut().Rows()))
+		if err := records.HeldOut().Once(0, run.HeldOut); err != nil {
+			return err
+		}
+	}
 	progress, start, first := newProgress(stderr, 0), time.Now(), run.Done()
 	err := run.Train(ctx, c.Save, func(r train.Report) {
 		if !progress.due() {
@@ -177,8 +307,8 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, 
 		}
 		took, steps := time.Since(start), r.Step-first
 		left := time.Duration(float64(took) / float64(steps) * float64(config.Steps-r.Step))
-		progress.text(fmt.Sprintf("step %d of %d, loss %s, %.0f positions/s, %v left", r.Step, config.Steps,
-			losses(r), float64(steps)*float64(config.Batch)/took.Seconds(), left.Round(time.Second)))
+		progress.text(fmt.Sprintf("step %d of %d, %.0f positions/s, %v left, loss %s", r.Step, config.Steps,
+			float64(steps)*float64(config.Batch)/took.Seconds(), left.Round(time.Second), losses(r)))
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -200,6 +330,56 @@ func losses(r train.Report) string {
 		}
 	}
 	return fmt.Sprintf("%.4f: %s", r.Total, strings.Join(parts, ", "))
+}
+
+// learnedSample is how many of what the run has learned from are measured at its end.
+const learnedSample = 1 << 14
+
+// results shows the losses and the accuracy of the network that was saved, on some of what it has learned from and on all
+// that was held out.
+func (c *trainCmd) results(ctx context.Context, s streams, n *net.Network, b *game.Board, w train.Weights, source train.Source, records *train.Records) error {
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	measure := func(source train.Source, examples int64) (train.Losses, error) {
+		return train.Measure(ctx, n, b, source, int(examples), w, func(done int) {
+			progress.text(fmt.Sprintf("measuring: %d of %d positions", done, examples))
+		})
+	}
+	examples := int64(learnedSample)
+	if records != nil {
+		source, examples = records.Once, min(examples, records.Rows())
+	}
+	learned, err := measure(source, examples)
+	if err != nil {
+		return err
+	}
+	var heldOut train.Losses
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := "\tlearned\tloss\taccuracy\t"
+	if records != nil && records.HeldOut() != nil {
+		if heldOut, err = measure(records.HeldOut().Once, records.HeldOut().Rows()); err != nil {
+			return err
+		}
+		head += "held out\tloss\taccuracy\t"
+	}
+	progress.clear()
+	fmt.Fprintln(t, head)
+	for _, loss := range []struct {
+		name             string
+		learned, heldOut *train.Term
+	}{{"wdl", learned.WDL, heldOut.WDL}, {"policy", learned.Policy, heldOut.Policy}, {"gameover", learned.GameOver, heldOut.GameOver}} {
+		if loss.learned == nil {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t", loss.name)
+		for _, term := range []*train.Term{loss.learned, loss.heldOut} {
+			if term != nil {
+				fmt.Fprintf(t, "%d\t%.4f\t%.2f%%\t", term.Count(), term.Loss, 100*term.Accuracy())
+			}
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
 }
 
 // measure shows how often the gameover head is right on positions that the run has not seen.

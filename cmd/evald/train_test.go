@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,7 +67,9 @@ $`)
 	}
 }
 
-func TestTrainRecords(t *testing.T) {
+// recordsFile is a file of n records, of games of ten positions each, of which every fourth was answered by a heuristic.
+func recordsFile(t *testing.T, n int, change func(i int, r *record.Record)) string {
+	t.Helper()
 	b := game.MustBoard(game.Connect4)
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	w, err := record.Create(path)
@@ -71,7 +77,7 @@ func TestTrainRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	for i := range 40 {
+	for i := range n {
 		p, _, err := b.ParseMoves(strings.Repeat("1234567"[i%7:i%7+1], 1+i%5))
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +86,15 @@ func TestTrainRecords(t *testing.T) {
 		if i%4 == 0 {
 			source = eval.Bitsquares
 		}
-		rec := record.Record{Rules: b.Rules(), Position: p, Visits: []uint32{0, 1, 2, 3, 2, 1, 0}, Ply: p.Plies(), Source: source, Z: 1, Weight: 1}
+		rec := record.Record{
+			Rules: b.Rules(), Position: p, Visits: []uint32{0, 1, 2, 3, 2, 1, 0}, Ply: p.Plies(), Source: source, Z: int8(i%2*2 - 1), Weight: 1, Game: int64(i / 10),
+		}
+		if i%3 == 0 {
+			rec.Z = 0
+		}
+		if change != nil {
+			change(i, &rec)
+		}
 		if err := w.Write(&rec); err != nil {
 			t.Fatal(err)
 		}
@@ -88,19 +102,77 @@ func TestTrainRecords(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+func TestTrainRecords(t *testing.T) {
+	path := recordsFile(t, 40, nil)
 	dir := filepath.Join(t.TempDir(), "run")
 	status, out, stderr := evald(t, "", trainTiny(dir, path, "--optimizer", "sgd")...)
-	if status != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "from 40 records") ||
-		!strings.Contains(stderr, "of the first 40 records 10 were answered by heuristics and teach nothing; with --heuristics they do") {
+	want := regexp.MustCompile(`^network  \S+/run/network.safetensors
+            learned    loss  accuracy
+       wdl       30  \d\.\d{4} +\d+\.\d\d%
+    policy       30  \d\.\d{4} +\d+\.\d\d%
+  gameover       30  \d\.\d{4} +\d+\.\d\d%
+$`)
+	if status != exitOK || !want.MatchString(out) || !strings.Contains(stderr, "from 40 records") ||
+		!strings.Contains(stderr, "of 40 records 10 were answered by heuristics and teach nothing; with --heuristics they do") {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile))
-	if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil {
+	if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil || metrics[7].HeldOut != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
 	status, _, stderr = evald(t, "", trainTiny(dir, path, "--optimizer", "sgd", "--q-share", "0.5")...)
 	if status != exitBadInput || !strings.Contains(stderr, "q_share 0, and now it is 0.5") {
 		t.Errorf("other targets in the same folder: status %d, errors %q", status, stderr)
+	}
+}
+
+// Whole games are held out; the last table and the metrics have their losses, the same ones when the command is given again.
+func TestTrainValidate(t *testing.T) {
+	path := recordsFile(t, 400, nil)
+	dir := filepath.Join(t.TempDir(), "run")
+	args := trainTiny(dir, path, "--heuristics", "--validate", "0.25")
+	status, out, stderr := evald(t, "", args...)
+	held := regexp.MustCompile(`(\d+)0 records are held out`).FindStringSubmatch(stderr)
+	if status != exitOK || held == nil {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	games, err := strconv.Atoi(held[1])
+	if err != nil || games < 3 || games > 20 || !strings.Contains(stderr, fmt.Sprintf("from %d records", 400-10*games)) {
+		t.Errorf("%d of 40 games are held out, error %v: %s", games, err, stderr)
+	}
+	row := fmt.Sprintf(` +%d  \d\.\d{4} +\d+\.\d\d%%  +%d  \d\.\d{4} +\d+\.\d\d%%\n`, 400-10*games, 10*games)
+	want := regexp.MustCompile(`^network .*\n +learned +loss  accuracy  held out +loss  accuracy\n +wdl` + row + " +policy" + row + " +gameover" + row + "$")
+	if !want.MatchString(out) {
+		t.Errorf("output is %q", out)
+	}
+	metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile))
+	if err != nil || len(metrics) != 8 || metrics[6].HeldOut != nil || metrics[7].HeldOut == nil {
+		t.Fatalf("metrics %+v, error %v", metrics, err)
+	}
+	for _, c := range metrics[7].HeldOut.Curves() {
+		line := regexp.MustCompile(c.Name + ` .*`).FindString(out)
+		if text := fmt.Sprintf("%d  %.4f  %8s", 10*games, c.Loss, fmt.Sprintf("%.2f%%", 100*c.Accuracy)); !strings.HasSuffix(line, text) {
+			t.Errorf("the table has %q, the metrics %q", line, text)
+		}
+	}
+	if status, again, _ := evald(t, "", args...); status != exitOK || again != out {
+		t.Errorf("a second time: status %d, output %q, want %q", status, again, out)
+	}
+	for want, more := range map[string][]string{
+		"the run has":                            {"--validate", "0.5"}, // also another number of records
+		"the run has records 400, and now it is": {"--validate", "0.25"},
+	} {
+		other := dir
+		if more[1] == "0.25" {
+			other = filepath.Join(t.TempDir(), "run")
+			must(t, "", trainTiny(other, path, "--heuristics")...)
+		}
+		if status, _, stderr := evald(t, "", trainTiny(other, append([]string{path, "--heuristics"}, more...)...)...); status != exitBadInput || !strings.Contains(stderr, want) {
+			t.Errorf("%v in a run of another share: status %d, errors %q", more, status, stderr)
+		}
 	}
 }
 
@@ -113,7 +185,7 @@ func TestTrainExact(t *testing.T) {
 		if err := os.WriteFile(path, []byte(exact), 0o644); err != nil || stderr != "" {
 			t.Fatal(err, stderr)
 		}
-		status, _, stderr := evald(t, "", trainTiny(dir, path, "--task", "exact")...)
+		status, _, stderr := evald(t, "", trainTiny(dir, path, "--task", "exact", "--batch", "3")...)
 		if status != exitOK || !strings.Contains(stderr, "from 3 solved positions; 8 steps") {
 			t.Errorf("status %d, errors %q", status, stderr)
 		}
@@ -146,6 +218,7 @@ func TestTrainInterrupted(t *testing.T) {
 	}
 }
 
+// What is wrong with the command line is told apart from what is wrong with the files. Neither leaves a folder.
 func TestTrainWrongUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	text := filepath.Join(t.TempDir(), "text")
@@ -153,25 +226,78 @@ func TestTrainWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"missing flags: --out": {"train"},
-		"no files to learn":    trainTiny(dir),
-		"leave the files out":  trainTiny(dir, "--task", "gameover", text),
-		"records " + text:      trainTiny(dir, text),
-		"scores " + text:       trainTiny(dir, "--task", "exact", text),
-		"--rules":              trainTiny(dir, "--task", "gameover", "--rules", "7x6"),
-		"--q-share 1.5":        trainTiny(dir, "--q-share", "1.5", text),
-		"--q-share NaN":        trainTiny(dir, "--q-share", "NaN", text),
-		"--batch 0":            trainTiny(dir, "--task", "gameover", "--batch", "0"),
-		"network config \"6\"": trainTiny(dir, "--task", "gameover", "--network", "6"),
-		"steps is -1":          trainTiny(dir, "--task", "gameover", "--steps=-1"),
-		"--init: ":             trainTiny(dir, "--task", "gameover", "--init", text),
-		"must be one of":       trainTiny(dir, "--task", "chess"),
-		"ema is 2":             trainTiny(dir, "--task", "gameover", "--ema", "2"),
-		"not a directory":      trainTiny(text, "--task", "gameover"),
+		"missing flags: --out":            {"train"},
+		"--rules: rules \"7x6\"":          trainTiny(dir, "--task", "gameover", "--rules", "7x6"),
+		"no files to learn":               trainTiny(dir),
+		"leave the files out":             trainTiny(dir, "--task", "gameover", text),
+		"leave --validate out":            trainTiny(dir, "--task", "gameover", "--validate", "0.1"),
+		"--q-share 1.5: must be 0 to 1":   trainTiny(dir, "--q-share", "1.5", text),
+		"--q-share NaN":                   trainTiny(dir, "--q-share", "NaN", text),
+		"--validate 1: must be 0 to 0.9":  trainTiny(dir, "--validate", "1", text),
+		"--validate -0.1: must be":        trainTiny(dir, "--validate=-0.1", text),
+		"--batch 0: must be 1 to 65536":   trainTiny(dir, "--task", "gameover", "--batch", "0"),
+		"--network: network config \"6\"": trainTiny(dir, "--task", "gameover", "--network", "6"),
+		"--steps -1: must be 1 to":        trainTiny(dir, "--task", "gameover", "--steps=-1"),
+		"--steps 0: must be 1 to":         trainTiny(dir, "--task", "gameover", "--steps", "0"),
+		"--threads -1: must be":           trainTiny(dir, "--task", "gameover", "--threads=-1"),
+		"must be one of":                  trainTiny(dir, "--task", "chess"),
+		"--ema 2: must be 0 to":           trainTiny(dir, "--task", "gameover", "--ema", "2"),
+		"--lr 11: must be 0 to":           trainTiny(dir, "--task", "gameover", "--lr", "11"),
+		"no such file":                    trainTiny(dir, text+".none"),
 	} {
 		status, out, stderr := evald(t, "", args...)
-		if status == exitOK || out != "" || !strings.Contains(stderr, want) {
+		if status != exitUsage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, output %q, errors %q, want %q", args, status, out, stderr, want)
 		}
+	}
+	records := recordsFile(t, 40, nil)
+	alike := recordsFile(t, 40, func(_ int, r *record.Record) { r.Z = 1 })
+	fast := recordsFile(t, 40, func(_ int, r *record.Record) { r.Visits = nil })
+	other := recordsFile(t, 40, func(i int, r *record.Record) {
+		if i == 39 {
+			r.Rules.Columns, r.Position, r.Ply, r.Visits = 9, game.Position{}, 0, nil
+		}
+	})
+	heuristic := recordsFile(t, 40, func(_ int, r *record.Record) { r.Source = eval.Bitsquares })
+	one := recordsFile(t, 40, func(_ int, r *record.Record) { r.Game = 5 })
+	played, learned, changed := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "changed")
+	for path, text := range map[string]string{
+		filepath.Join(played, "selfplay.json"): "{}", filepath.Join(learned, "config.json"): `{"rules": "7x6x4", "first_games": 12000}`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "", trainTiny(changed, records)...)
+	for want, args := range map[string][]string{
+		"records " + text + ": is not Parquet: give records of evald selfplay, or --task exact": trainTiny(dir, text),
+		"scores " + text: trainTiny(dir, "--task", "exact", text),
+		"exact scores " + records + ": is Parquet: ": trainTiny(dir, "--task", "exact", records),
+		"--init: " + text: trainTiny(dir, "--task", "gameover", "--init", text),
+		"seeded-2x16.safetensors: network 2x16/8/16 cannot become 1x4/4/6":                                                                     trainTiny(dir, records, "--init", shippedModel),
+		"not a directory: name another folder":                                                                                                 trainTiny(text, "--task", "gameover"),
+		"there are none: give other files":                                                                                                     trainTiny(dir, recordsFile(t, 0, nil)),
+		"records " + other + ": row 39 is of 9x6x4, and the run is one of 7x6x4":                                                               trainTiny(dir, records, other),
+		"row 0 is of 7x6x4, and the run is one of 5x4x4":                                                                                       trainTiny(dir, records, "--rules", "5x4x4"),
+		alike + ": column z: all 30 records that count ended alike":                                                                            trainTiny(dir, alike),
+		fast + " and 1 more: column visits: none of the 60 records":                                                                            trainTiny(dir, fast, fast),
+		"of 40 none counts: 40 were answered by heuristics":                                                                                    trainTiny(dir, heuristic),
+		"--batch 41: " + records + ": there are only 40 records":                                                                               trainTiny(dir, records, "--batch", "41"),
+		"with a share of 0.5 held out, of the 30 that count":                                                                                   trainTiny(dir, one, "--validate", "0.5"),
+		"with a share of 0.0001 held out, of the 30 that count 30 are learned from and 0 held out":                                             trainTiny(dir, records, "--validate", "0.0001"),
+		played + ": has records of evald selfplay: name another folder":                                                                        trainTiny(played, records),
+		filepath.Join(learned, "config.json") + `: json: unknown field "first_games": it is damaged or another version's, name another folder`: trainTiny(learned, records),
+		"the run has steps 8, and now it is 9: give the same again, or name another folder":                                                    trainTiny(changed, records, "--steps", "9"),
+	} {
+		status, out, stderr := evald(t, "", args...)
+		if status != exitBadInput || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, output %q, errors %q, want %q", args, status, out, stderr, want)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was refused has left a folder: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(learned, "config.json")); err != nil || !strings.Contains(string(text), "first_games") {
+		t.Errorf("another run's configuration has become %q, error %v", text, err)
 	}
 }

@@ -14,6 +14,7 @@ func WriteUnchecked(t testing.TB, path string, records ...Record) {
 		rows[i] = row{
 			Rules: r.Rules.String(), OwnLo: r.Position.Own.Lo, OwnHi: r.Position.Own.Hi, AllLo: r.Position.All.Lo, AllHi: r.Position.All.Hi,
 			Visits: r.Visits, Q: r.Q, Z: r.Z, GameOver: r.GameOver, Ply: int32(r.Ply), Source: r.Source.String(), Network: r.Network, Weight: r.Weight,
+			Game: r.Game, Move: r.Move,
 		}
 	}
 	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata(versionKey, version)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// row is a Record in its file. The package documentation has the columns.
+// row is a Record in its file. The package documentation has the columns, which are those of fields in their order.
 type row struct {
 	Rules    string   `parquet:"rules,dict"`
 	OwnLo    uint64   `parquet:"own_lo"`
@@ -28,13 +28,38 @@ type row struct {
 	Source   string   `parquet:"source,dict"`
 	Network  string   `parquet:"network,dict"`
 	Weight   float32  `parquet:"weight"`
+	Game     int64    `parquet:"game,delta"`
+	Move     uint8    `parquet:"move,dict"`
 }
+
+// The columns, by their numbers in a row.
+const (
+	inRules = iota
+	inOwnLo
+	inOwnHi
+	inAllLo
+	inAllHi
+	inVisits
+	inQ
+	inZ
+	inGameOver
+	inPly
+	inSource
+	inNetwork
+	inWeight
+	inGame
+	inMove
+)
+
+// columns1 is how many of the columns version 1 has: the first ones.
+const columns1 = inGame
 
 var schema = parquet.SchemaOf(row{})
 
 const (
 	versionKey   = "evald.records"
-	version      = "1"
+	version1     = "1"
+	version      = "2"
 	rowsPerGroup = 1 << 16 // bounds the memory of a Writer
 	chunk        = 256     // rows that travel between row and Parquet at once
 )
@@ -79,6 +104,7 @@ func (w *Writer) Write(r *Record) error {
 	*last = row{
 		Rules: r.Rules.String(), OwnLo: r.Position.Own.Lo, OwnHi: r.Position.Own.Hi, AllLo: r.Position.All.Lo, AllHi: r.Position.All.Hi,
 		Visits: visits, Q: r.Q, Z: r.Z, GameOver: r.GameOver, Ply: int32(r.Ply), Source: r.Source.String(), Network: r.Network, Weight: r.Weight,
+		Game: r.Game, Move: r.Move,
 	}
 	w.written++
 	if len(w.rows) == cap(w.rows) {
@@ -118,6 +144,55 @@ func (w *Writer) Abort() {
 	_ = w.file.Cleanup() // what is dropped cannot fail in a way that matters
 }
 
+// set takes the values of a row, of which each says its column of the file; fields are the numbers of those columns.
+// Strings that are as they were are kept.
+func (w *row) set(values parquet.Row, fields []int) {
+	w.Visits, w.Game, w.Move = w.Visits[:0], NoGame, 0 // which version 1 has not
+	for _, v := range values {
+		switch fields[v.Column()] {
+		case inRules:
+			keep(&w.Rules, v.ByteArray())
+		case inOwnLo:
+			w.OwnLo = v.Uint64()
+		case inOwnHi:
+			w.OwnHi = v.Uint64()
+		case inAllLo:
+			w.AllLo = v.Uint64()
+		case inAllHi:
+			w.AllHi = v.Uint64()
+		case inVisits:
+			if !v.IsNull() { // as it is where the list is empty
+				w.Visits = append(w.Visits, v.Uint32())
+			}
+		case inQ:
+			w.Q = v.Float()
+		case inZ:
+			w.Z = int8(v.Int32())
+		case inGameOver:
+			w.GameOver = uint8(v.Uint32())
+		case inPly:
+			w.Ply = v.Int32()
+		case inSource:
+			keep(&w.Source, v.ByteArray())
+		case inNetwork:
+			keep(&w.Network, v.ByteArray())
+		case inWeight:
+			w.Weight = v.Float()
+		case inGame:
+			w.Game = v.Int64()
+		case inMove:
+			w.Move = uint8(v.Uint32())
+		}
+	}
+}
+
+// keep sets a string, without a copy where it is the same.
+func keep(s *string, to []byte) {
+	if *s != string(to) {
+		*s = string(to)
+	}
+}
+
 // read turns a row into r, whose memory it reuses, and checks it.
 func (w *row) read(r *Record, boards *boards) error {
 	rules, err := boards.parse(w.Rules)
@@ -131,7 +206,7 @@ func (w *row) read(r *Record, boards *boards) error {
 	*r = Record{
 		Rules: rules, Position: game.Position{Own: game.Bits{Lo: w.OwnLo, Hi: w.OwnHi}, All: game.Bits{Lo: w.AllLo, Hi: w.AllHi}},
 		Visits: append(r.Visits[:0], w.Visits...), Q: w.Q, Z: w.Z, GameOver: w.GameOver, Ply: int(w.Ply),
-		Source: source, Network: w.Network, Weight: w.Weight,
+		Source: source, Network: w.Network, Weight: w.Weight, Game: w.Game, Move: w.Move,
 	}
 	return r.check(boards)
 }

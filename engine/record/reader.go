@@ -16,22 +16,24 @@ type Reader struct {
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
+	oldest int // version of the files
 	boards boards
 
 	open   *shard // the file being read, or nil
 	file   int    // index of the next file to open, or of the open one
 	group  int    // of the open file: the next row group
 	left   int64  // rows of the group under way that were not read from it yet
-	reader *parquet.GenericReader[row]
-	buffer [chunk]row
-	ahead  []row // rows of the buffer that are still to be handed out
-	at     int64 // the next row of the open file
-	err    error // a failure of the file; only SeekRow goes on after it
+	reader parquet.Rows
+	buffer [chunk]parquet.Row
+	ahead  []parquet.Row // rows of the buffer that are still to be handed out
+	row    row           // the one handed out last
+	at     int64         // the next row of the open file
+	err    error         // a failure of the file; only SeekRow goes on after it
 }
 
 // Open looks at all files and counts their rows. The error says which one is no file of records.
 func Open(paths ...string) (*Reader, error) {
-	r := &Reader{paths: paths}
+	r := &Reader{paths: paths, oldest: 2}
 	for _, path := range paths {
 		f, err := openShard(path)
 		if err != nil {
@@ -40,9 +42,15 @@ func Open(paths ...string) (*Reader, error) {
 		f.Close()
 		r.counts = append(r.counts, f.rows)
 		r.total += f.rows
+		if len(f.fields) == columns1 {
+			r.oldest = 1
+		}
 	}
 	return r, nil
 }
+
+// Oldest is the lowest version of the files: 1 where some have neither game nor move, else 2.
+func (r *Reader) Oldest() int { return r.oldest }
 
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }
@@ -64,14 +72,17 @@ func (r *Reader) Next(rec *Record) error {
 			return r.err
 		}
 	}
-	from := &r.ahead[0]
+	r.row.set(r.ahead[0], r.open.fields)
 	r.ahead = r.ahead[1:]
 	r.at++
-	if err := from.read(rec, &r.boards); err != nil {
-		return fmt.Errorf("records %s: row %d: %w", r.paths[r.file], r.at-1, err)
+	if err := r.row.read(rec, &r.boards); err != nil {
+		return fmt.Errorf("%s: %w", r.Where(), err)
 	}
 	return nil
 }
+
+// Where is the place of the record that Next has read, for errors about it.
+func (r *Reader) Where() string { return fmt.Sprintf("records %s: row %d", r.paths[r.file], r.at-1) }
 
 // SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the row group in which the row is.
 func (r *Reader) SeekRow(n int64) error {
@@ -117,7 +128,7 @@ func (r *Reader) seekInFile(n int64) error {
 
 // read reads at least one row of the group under way into the buffer.
 func (r *Reader) read() error {
-	n, err := r.reader.Read(r.buffer[:min(chunk, r.left)])
+	n, err := r.reader.ReadRows(r.buffer[:min(chunk, r.left)])
 	r.ahead = r.buffer[:n]
 	r.left -= int64(n)
 	switch {
@@ -187,7 +198,7 @@ func (r *Reader) startGroup() error {
 		r.reader.Close()
 	}
 	g := r.open.groups[r.group]
-	r.reader = parquet.NewGenericRowGroupReader[row](g)
+	r.reader = g.Rows()
 	r.left = g.NumRows()
 	r.group++
 	return nil
@@ -212,6 +223,7 @@ type shard struct {
 	parsed *parquet.File
 	groups []parquet.RowGroup
 	rows   int64
+	fields []int // the number in a row of each column
 }
 
 // openShard opens a file and checks that its footer is that of records.
@@ -239,10 +251,11 @@ func openShard(path string) (s *shard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("is not a whole Parquet file: %w", err)
 	}
-	if err := checkFooter(file); err != nil {
+	fields, err := checkFooter(file)
+	if err != nil {
 		return nil, err
 	}
-	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows()}, nil
+	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows(), fields}, nil
 }
 
 // openRegular opens a file that is no pipe, of which the opening might never end. Errors do not name it.
@@ -273,47 +286,58 @@ func (s *shard) checkGroup(group int) error {
 	return nil
 }
 
-func checkFooter(file *parquet.File) error {
+// checkFooter looks at version, columns and row groups, and gives the number in a row of each column.
+func checkFooter(file *parquet.File) (fields []int, err error) {
+	columns := schema.Columns()
 	switch v, ok := file.Lookup(versionKey); {
 	case !ok:
-		return fmt.Errorf("is a Parquet file, but not of training records: its metadata has no %s", versionKey)
+		return nil, fmt.Errorf("is a Parquet file, but not of training records: its metadata has no %s", versionKey)
+	case v == version1:
+		columns = columns[:columns1]
 	case v != version:
-		return fmt.Errorf("metadata %s is %.40q, but this evald reads version %s: use the evald that wrote it, or a newer one", versionKey, v, version)
+		return nil, fmt.Errorf("metadata %s is %.40q, but this evald reads versions %s and %s: use the evald that wrote it, or a newer one", versionKey, v, version1, version)
 	}
-	if err := checkSchema(file.Schema()); err != nil {
-		return err
+	if fields, err = checkSchema(file.Schema(), columns); err != nil {
+		return nil, err
 	}
 	var rows int64
 	for i, g := range file.RowGroups() {
 		if g.NumRows() < 0 || g.NumRows() > 1<<40 {
-			return fmt.Errorf("row group %d has %d rows: %w", i, g.NumRows(), errDamaged)
+			return nil, fmt.Errorf("row group %d has %d rows: %w", i, g.NumRows(), errDamaged)
 		}
 		rows += g.NumRows()
 	}
 	if rows != file.NumRows() {
-		return fmt.Errorf("has %d rows, but its row groups have %d: %w", file.NumRows(), rows, errDamaged)
+		return nil, fmt.Errorf("has %d rows, but its row groups have %d: %w", file.NumRows(), rows, errDamaged)
 	}
-	return nil
+	return fields, nil
 }
 
-// checkSchema compares column by column, so that an error can name one.
-func checkSchema(got *parquet.Schema) error {
-	have := map[string]parquet.Field{}
+// checkSchema compares column by column, so that an error can name one. It gives the number in columns of each.
+func checkSchema(got *parquet.Schema, columns [][]string) (fields []int, err error) {
+	have, want := map[string]parquet.Field{}, map[string]parquet.Field{}
 	for _, f := range got.Fields() {
 		have[f.Name()] = f
 	}
-	for _, want := range schema.Fields() {
-		f, ok := have[want.Name()]
+	for _, f := range schema.Fields() {
+		want[f.Name()] = f
+	}
+	fields = make([]int, len(columns))
+	for i, path := range columns {
+		name := path[0]
+		f, ok := have[name]
 		if !ok {
-			return fmt.Errorf("column %s is missing", want.Name())
+			return nil, fmt.Errorf("column %s is missing", name)
 		}
-		if !parquet.EqualNodes(f, want) {
-			return fmt.Errorf("column %s is %v, want %v", want.Name(), f, want)
+		if !parquet.EqualNodes(f, want[name]) {
+			return nil, fmt.Errorf("column %s is %v, want %v", name, f, want[name])
 		}
-		delete(have, want.Name())
+		delete(have, name)
+		leaf, _ := got.Lookup(path...) // is there where the nodes are equal
+		fields[leaf.ColumnIndex] = i
 	}
 	for name := range have {
-		return fmt.Errorf("column %s is unknown", name)
+		return nil, fmt.Errorf("column %s is unknown", name)
 	}
-	return nil
+	return fields, nil
 }

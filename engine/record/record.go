@@ -19,11 +19,14 @@
 //	source    string        who evaluated: gpu, cpu, cache, rules, terminal, bitsquares .. solver; none where nobody did
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
+//	game      int64         number of the game in its run, from 0, the same for all its positions; -1 where there is none
+//	move      uint8         the move that was played here, an action from 1; 0 where none was, the game being over or given up, or none is known
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move where own_lo >> (7*c + r) & 1. Actions are columns from
-// the left; without gravity they are cells, row by row from the top left. Files are compressed with zstd, and their
-// metadata has evald.records = 1, the version of all this.
+// the left; without gravity they are cells, row by row from the top left, so that visits[move - 1] is the visits of the
+// move. Files are compressed with zstd, and their metadata has evald.records = 2, the version of all this. Version 1 has
+// neither game nor move; its records are read as of no game and without a move.
 package record
 
 import (
@@ -47,6 +50,19 @@ type Record struct {
 	Source   eval.Source
 	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty where none did
 	Weight   float32 // in the loss, from 0
+	Game     int64   // its number in the run, from 0, or NoGame
+	Move     uint8   // played here, the action counted from 1; 0 where none was or is known
+}
+
+// NoGame is the Game of a record that comes of no game, or of one that is not known.
+const NoGame = -1
+
+// Continues reports whether one move leads from the position before to that of r. So the rows of a game are known that are
+// in their order in a file without the numbers of games.
+func (r *Record) Continues(before *Record) bool {
+	moved := r.Position.All.AndNot(before.Position.All)
+	return r.Rules == before.Rules && before.GameOver == NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
+		r.Position.Own == before.Position.Other()
 }
 
 // The classes of GameOver, in the order of the network's output.
@@ -107,6 +123,10 @@ func (r *Record) check(boards *boards) error {
 		return &ColumnError{"network", r.Network, fmt.Sprintf("must be UTF-8 of at most %d bytes", maxNetwork)}
 	case !(r.Weight >= 0 && r.Weight <= math.MaxFloat32):
 		return &ColumnError{"weight", r.Weight, "must be a finite number from 0"}
+	case r.Game < NoGame:
+		return &ColumnError{"game", r.Game, "must be a number from 0, or -1 where there is none"}
+	case r.Move != 0 && (int(r.Move) > board.Actions() || !board.CanPlay(r.Position, int(r.Move)-1)):
+		return &ColumnError{"move", r.Move, "which is illegal here: moves count from 1, and 0 is none"}
 	}
 	return r.checkEnd(board)
 }
@@ -115,6 +135,9 @@ func (r *Record) check(boards *boards) error {
 func (r *Record) checkEnd(board *game.Board) error {
 	if want := GameOver(board, r.Position); r.GameOver != want {
 		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, board.Result(r.Position))}
+	}
+	if r.GameOver != NotOver && r.Move != 0 {
+		return &ColumnError{"move", r.Move, fmt.Sprintf("but the game is over (%v): want 0", board.Result(r.Position))}
 	}
 	if want := [...]int8{NotOver: r.Z, OwnWin: 1, OtherWin: -1, Drawn: 0}[r.GameOver]; r.Z != want {
 		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", board.Result(r.Position))}

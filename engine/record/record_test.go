@@ -36,6 +36,7 @@ func records(seed uint64, n int) []record.Record {
 		rec := record.Record{
 			Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
 			Source: eval.Source(r.IntN(int(eval.Forced) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
+			Game: r.Int64N(1<<r.IntN(63)) + record.NoGame,
 		}
 		switch {
 		case rec.GameOver != record.NotOver:
@@ -45,6 +46,7 @@ func records(seed uint64, n int) []record.Record {
 			for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
 				rec.Visits[b.Action(legal.First())] = 1 + r.Uint32()/2
 			}
+			rec.Move = uint8(1 + b.Action(b.Legal(p).Nth(r.IntN(b.Legal(p).OnesCount())).First()))
 		}
 		rs[i] = rec
 	}
@@ -212,7 +214,7 @@ func connect4() record.Record {
 		panic(err)
 	}
 	return record.Record{
-		Rules: game.Connect4, Position: p, Visits: []uint32{1, 2, 3, 4, 5, 6, 7}, Q: 0.5, Z: 1, Ply: 3, Source: eval.Searched, Weight: 1,
+		Rules: game.Connect4, Position: p, Visits: []uint32{1, 2, 3, 4, 5, 6, 7}, Q: 0.5, Z: 1, Ply: 3, Source: eval.Searched, Weight: 1, Game: 12, Move: 7,
 	}
 }
 
@@ -243,6 +245,10 @@ var bad = []struct {
 	{"network", func(r *record.Record) { r.Network = "\xff" }, `column network is "\xff", must be UTF-8 of at most 255 bytes`},
 	{"weight", func(r *record.Record) { r.Weight = -1 }, "column weight is -1, must be a finite number from 0"},
 	{"weight NaN", func(r *record.Record) { r.Weight = float32(math.NaN()) }, "column weight is NaN, must be a finite number from 0"},
+	{"game", func(r *record.Record) { r.Game = -2 }, "column game is -2, must be a number from 0, or -1 where there is none"},
+	{"move", func(r *record.Record) { r.Move = 8 }, "column move is 8, which is illegal here: moves count from 1, and 0 is none"},
+	{"move, illegal", func(r *record.Record) { fullColumn(r); r.Visits, r.Move = nil, 4 }, "column move is 4, which is illegal here: moves count from 1, and 0 is none"},
+	{"move, over", func(r *record.Record) { over(r); r.Move = 3 }, "column move is 3, but the game is over (loss): want 0"},
 	{"weight infinite", func(r *record.Record) { r.Weight = float32(math.Inf(1)) }, "column weight is +Inf, must be a finite number from 0"},
 }
 
@@ -261,7 +267,7 @@ func fullColumn(r *record.Record) {
 
 func over(r *record.Record) {
 	play(r, "1212121")
-	r.Visits, r.GameOver, r.Z = nil, record.OtherWin, -1
+	r.Visits, r.Move, r.GameOver, r.Z = nil, 0, record.OtherWin, -1
 }
 
 // Each bad value is refused when it is written, which costs nothing but the record, and again when a file of somebody
@@ -380,8 +386,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"cut", whole[:len(whole)-1], "is not a whole Parquet file"},
 		{"half", whole[:len(whole)/2], "is not a whole Parquet file"},
 		{"foreign", parquetOf(), "not of training records: its metadata has no evald.records"},
-		{"newer", parquetOf(parquet.KeyValueMetadata("evald.records", "2")), `metadata evald.records is "2", but this evald reads version 1`},
+		{"newer", parquetOf(parquet.KeyValueMetadata("evald.records", "3")), `metadata evald.records is "3", but this evald reads versions 1 and 2`},
 		{"columns", parquetOf(parquet.KeyValueMetadata("evald.records", "1")), "column own_lo is missing"},
+		{"2 with the columns of 1", relabelled(t, "1", "2"), "column game is missing"},
 	} {
 		path := filepath.Join(dir, c.name)
 		if err := os.WriteFile(path, c.content, 0o644); err != nil {
@@ -397,6 +404,94 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := record.Open(dir); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
 		t.Errorf("a folder: %v", err)
+	}
+}
+
+// relabelled is the file of version 1 that says to be of another one.
+func relabelled(t *testing.T, from, to string) []byte {
+	t.Helper()
+	file, err := os.ReadFile("testdata/version1.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "evald.records\x18\x01" // and one byte of text
+	if bytes.Count(file, []byte(key+from)) != 1 {
+		t.Fatal("the version is not where it was expected")
+	}
+	return bytes.Replace(file, []byte(key+from), []byte(key+to), 1)
+}
+
+// A file of version 1, by the program before the columns game and move, reads as of no game and without moves, and else as
+// what it is: its rows are those of three games in their order.
+func TestVersion1(t *testing.T) {
+	const version1Rows = 83
+	old := "testdata/version1.parquet"
+	now := filepath.Join(t.TempDir(), "now.parquet")
+	write(t, now, []record.Record{connect4()})
+	for want, paths := range map[int][]string{1: {now, old}, 2: {now, now}} {
+		if got := open(t, paths...).Oldest(); got != want {
+			t.Errorf("%v: oldest version %d, want %d", paths, got, want)
+		}
+	}
+	rs := rest(t, open(t, old, now, old))
+	if len(rs) != 2*version1Rows+1 {
+		t.Fatalf("%d records", len(rs))
+	}
+	if diff := cmp.Diff(rs[:version1Rows], rs[version1Rows+1:]); diff != "" {
+		t.Errorf("the second reading differs: %s", diff)
+	}
+	if diff := cmp.Diff(connect4(), rs[version1Rows]); diff != "" {
+		t.Errorf("between files of version 1: %s", diff)
+	}
+	var lengths []int
+	for i := range version1Rows {
+		r := &rs[i]
+		if r.Game != record.NoGame || r.Move != 0 || r.Weight != 1 || r.Network != "bitsquares" || r.Rules != game.Connect4 {
+			t.Fatalf("row %d is %+v", i, r)
+		}
+		if i == 0 || !r.Continues(&rs[i-1]) {
+			lengths = append(lengths, 0)
+		}
+		lengths[len(lengths)-1]++
+	}
+	if diff := cmp.Diff([]int{34, 31, 18}, lengths); diff != "" {
+		t.Errorf("rows of the games: %s", diff)
+	}
+}
+
+// Columns may be in any order: they are found by their names.
+func TestColumnOrder(t *testing.T) {
+	type reversed struct {
+		Move     uint8    `parquet:"move"`
+		Game     int64    `parquet:"game"`
+		Weight   float32  `parquet:"weight"`
+		Network  string   `parquet:"network"`
+		Source   string   `parquet:"source"`
+		Ply      int32    `parquet:"ply"`
+		GameOver uint8    `parquet:"gameover"`
+		Z        int8     `parquet:"z"`
+		Q        float32  `parquet:"q"`
+		Visits   []uint32 `parquet:"visits,list"`
+		AllHi    uint64   `parquet:"all_hi"`
+		AllLo    uint64   `parquet:"all_lo"`
+		OwnHi    uint64   `parquet:"own_hi"`
+		OwnLo    uint64   `parquet:"own_lo"`
+		Rules    string   `parquet:"rules"`
+	}
+	rs := records(7, 300)
+	rows := make([]reversed, len(rs))
+	for i, r := range rs {
+		rows[i] = reversed{
+			r.Move, r.Game, r.Weight, r.Network, r.Source.String(), int32(r.Ply), r.GameOver, r.Z, r.Q, r.Visits,
+			r.Position.All.Hi, r.Position.All.Lo, r.Position.Own.Hi, r.Position.Own.Lo, r.Rules.String(),
+		}
+	}
+	path := filepath.Join(t.TempDir(), "reversed.parquet")
+	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata("evald.records", "2")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rs, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -119,6 +119,11 @@ func (r *SolvedReader) Next(rec *Record) error {
 	return nil
 }
 
+// Where is the place of the record that Next has read, for errors about it.
+func (r *SolvedReader) Where() string {
+	return fmt.Sprintf("exact scores %s: line %d", r.files[r.file].path, r.lines.Place().Line)
+}
+
 // inFile reads row at of the file, which it opens if it is not.
 func (r *SolvedReader) inFile(rec *Record) error {
 	f := &r.files[r.file]
@@ -162,7 +167,8 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 }
 
 // FromScores is the record of an unfinished position whose exact scores are known, by action and score.Illegal where
-// there is no move: Q and Z are the sign of the best score, Visits one for each move that has it. Weight is 1.
+// there is no move: Q and Z are the sign of the best score, Visits one for each move that has it. Weight is 1, and there is no
+// game.
 func FromScores(board *game.Board, p game.Position, scores []int) Record {
 	best := slices.Max(scores)
 	visits := make([]uint32, len(scores))
@@ -179,6 +185,6 @@ func FromScores(board *game.Board, p game.Position, scores []int) Record {
 		z = -1
 	}
 	return Record{
-		Rules: board.Rules(), Position: p, Visits: visits, Q: float32(z), Z: z, Ply: p.Plies(), Source: eval.Solved, Weight: 1,
+		Rules: board.Rules(), Position: p, Visits: visits, Q: float32(z), Z: z, Ply: p.Plies(), Source: eval.Solved, Weight: 1, Game: NoGame,
 	}
 }

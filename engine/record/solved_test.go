@@ -67,9 +67,9 @@ func TestSolved(t *testing.T) {
 	p2, _, _ := game.MustBoard(game.TicTacToe).ParseMoves("519")
 	p3, _, _ := game.MustBoard(game.Connect4).ParseMoves("444444")
 	want := []record.Record{
-		{Rules: game.Connect4, Position: p1, Visits: []uint32{0, 0, 0, 0, 0, 1, 1}, Q: 1, Z: 1, Ply: 5, Source: eval.Solved, Weight: 1},
-		{Rules: game.TicTacToe, Position: p2, Visits: []uint32{0, 1, 0, 0, 0, 0, 0, 0, 0}, Ply: 3, Source: eval.Solved, Weight: 1},
-		{Rules: game.Connect4, Position: p3, Visits: []uint32{0, 1, 1, 0, 0, 1, 0}, Q: -1, Z: -1, Ply: 6, Source: eval.Solved, Weight: 1},
+		{Rules: game.Connect4, Position: p1, Visits: []uint32{0, 0, 0, 0, 0, 1, 1}, Q: 1, Z: 1, Ply: 5, Source: eval.Solved, Weight: 1, Game: record.NoGame},
+		{Rules: game.TicTacToe, Position: p2, Visits: []uint32{0, 1, 0, 0, 0, 0, 0, 0, 0}, Ply: 3, Source: eval.Solved, Weight: 1, Game: record.NoGame},
+		{Rules: game.Connect4, Position: p3, Visits: []uint32{0, 1, 1, 0, 0, 1, 0}, Q: -1, Z: -1, Ply: 6, Source: eval.Solved, Weight: 1, Game: record.NoGame},
 	}
 	r := openSolved(t, textFile(t, "\n"), one, two)
 	got := solved(t, r)

@@ -22,6 +22,13 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 func config() selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Visits, c.FastVisits, c.FullShare, c.Parallel, c.Batch, c.Seed, c.Network = 30, 8, 0.5, 20, 4, 7, "test"
@@ -61,7 +68,7 @@ func names(files map[string][]byte) (all []string) {
 	return all
 }
 
-// Records are those of legal games, and say how each ended.
+// Records are those of legal games, and say how each ended, which game it was and what was played.
 func TestRecords(t *testing.T) {
 	for _, rules := range []string{"7x6x4", "5x4x4", "3x3x3free", "12x9x5"} {
 		c := config()
@@ -79,6 +86,7 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended, full, fast := 0, 0, 0
+		board := game.MustBoard(must(game.ParseRules(rules)))
 		var last record.Record
 		for rec := (record.Record{}); ; {
 			err := r.Next(&rec) // checks legality, classes and results
@@ -87,6 +95,15 @@ func TestRecords(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if rec.Game != int64(ended) { // before this record is counted
+				t.Fatalf("game %d comes as number %d", rec.Game, ended)
+			}
+			if last.Move != 0 && board.Play(last.Position, int(last.Move)-1) != rec.Position {
+				t.Errorf("move %d leads from %v to %v", last.Move, last.Position, rec.Position)
+			}
+			if (rec.Move == 0) != (rec.GameOver != record.NotOver) {
+				t.Errorf("class %d, move %d", rec.GameOver, rec.Move)
 			}
 			if rec.Network != "test" || rec.Rules.String() != rules || rec.Weight != 1 {
 				t.Fatalf("record %+v", rec)
@@ -359,6 +376,65 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// readAll are the records of a file.
+func readAll(t testing.TB, path string) (all []record.Record) {
+	t.Helper()
+	r, err := record.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		var rec record.Record
+		err := r.Next(&rec)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rec)
+	}
+}
+
+// A folder of the program before the columns game and move is left as it is: complete, it is complete; else the error says
+// what to do. The same games, played again, have the same records but for those columns.
+func TestVersion1(t *testing.T) {
+	const old = "../record/testdata/version1.parquet" // by the flags --visits 20 --fast-visits 5 --seed 3 --games 3
+	c := selfplay.DefaultConfig()
+	c.Visits, c.FastVisits, c.Seed, c.Network = 20, 5, 3, "bitsquares"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "games-000000-000002.parquet")
+	text, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil); err != nil {
+		t.Errorf("a folder that has all its games: %v", err)
+	}
+	want := file + " is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one"
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 4, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("one game more: %v", err)
+	}
+	if got := files(t, dir); len(got) != 2 || !bytes.Equal(got[filepath.Base(file)], text) {
+		t.Errorf("files %v, or the old one has changed", names(got))
+	}
+	again := t.TempDir()
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, again, 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	now := readAll(t, filepath.Join(again, filepath.Base(file)))
+	for i := range now {
+		now[i].Game, now[i].Move = record.NoGame, 0
+	}
+	if diff := cmp.Diff(readAll(t, old), now); diff != "" {
+		t.Errorf("other records than before (-then +now):\n%s", diff)
+	}
+}
+
 // Resigned games end early, and their last position is not taken for the end of a game.
 func TestResign(t *testing.T) {
 	c := config()
@@ -379,6 +455,18 @@ func TestResign(t *testing.T) {
 	})
 	if err != nil || resigned < 5 {
 		t.Errorf("%d of 20 games were resigned, error %v", resigned, err)
+	}
+	dir, none := t.TempDir(), 0
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 20, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range readAll(t, filepath.Join(dir, "games-000000-000019.parquet")) {
+		if rec.GameOver == record.NotOver && rec.Move == 0 {
+			none++
+		}
+	}
+	if none != resigned {
+		t.Errorf("%d records have no move, want the last ones of the %d games that were resigned", none, resigned)
 	}
 }
 

@@ -32,10 +32,10 @@ type Progress struct {
 // ShardGames is how many games a file of records holds at most.
 const ShardGames = 500
 
-const (
-	configFile  = "selfplay.json"
-	waitingFile = "waiting.jsonl"
-)
+// ConfigFile is in every directory of records that Run has begun.
+const ConfigFile = "selfplay.json"
+
+const waitingFile = "waiting.jsonl"
 
 // Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
 // 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
@@ -49,7 +49,7 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := runconfig.Keep(filepath.Join(dir, configFile), c); err != nil {
+	if err := runconfig.Keep(filepath.Join(dir, ConfigFile), c); err != nil {
 		return err
 	}
 	s, err := openShards(dir, c, n)
@@ -108,6 +108,11 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 		}
 		s.first, s.next = last+1, last+1
 	}
+	if s.next < end {
+		if err := checkVersion(files); err != nil {
+			return nil, err
+		}
+	}
 	if s.waiting, err = readJournal(filepath.Join(dir, waitingFile), s.next, end); err != nil {
 		return nil, err
 	}
@@ -115,6 +120,20 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 		return nil, err
 	}
 	return s, s.openJournal()
+}
+
+// checkVersion refuses files of an older program's records: the files of a folder have the same columns.
+func checkVersion(files []string) error {
+	for _, file := range files {
+		r, err := record.Open(file)
+		if err != nil {
+			return err
+		}
+		if r.Oldest() < 2 {
+			return fmt.Errorf("%s is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one (the same seed plays the same games)", file)
+		}
+	}
+	return nil
 }
 
 // readJournal reads the games first to end-1 of a journal. A last line that a kill has torn is left out.
@@ -239,18 +258,32 @@ func (s *shards) close() error {
 func (s *shards) records(g *Game) []record.Record {
 	rules := s.board.Rules()
 	var all []record.Record
-	for _, p := range g.Plies {
+	for i, p := range g.Plies {
+		next := g.Last
+		if i+1 < len(g.Plies) {
+			next = g.Plies[i+1].Position
+		}
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
 			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
+			Game: int64(g.Number), Move: s.move(p.Position, next),
 		})
 	}
 	if over := record.GameOver(s.board, g.Last); over != record.NotOver {
 		z := outcome(g.Result, g.Last)
 		all = append(all, record.Record{
 			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,
-			Network: s.network, Weight: 1,
+			Network: s.network, Weight: 1, Game: int64(g.Number),
 		})
 	}
 	return all
+}
+
+// move is the one from a position to the next, counted from 1; 0 where they are the same, since the game was given up.
+func (s *shards) move(p, next game.Position) uint8 {
+	stone := next.All.AndNot(p.All)
+	if stone.IsZero() {
+		return 0
+	}
+	return uint8(1 + s.board.Action(stone.First()))
 }

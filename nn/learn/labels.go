@@ -60,7 +60,9 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 		return err
 	}
 	for j, i := range open {
+		was := records[i]
 		records[i] = record.FromScores(r.board, positions[j], solved[j].Scores)
+		records[i].Game, records[i].Move = was.Game, was.Move
 	}
 	w, err := record.Create(to)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/cpu"
@@ -110,6 +111,9 @@ func TestRepeatable(t *testing.T) {
 		if len(want) < 15 {
 			t.Fatalf("%s: only %d files", labels, len(want))
 		}
+		if labels == learn.Solver {
+			sameGames(t, dir)
+		}
 		dir = t.TempDir()
 		stops := 0
 		for {
@@ -149,6 +153,44 @@ func keys(m map[string]string) map[string]int {
 		sizes[name] = len(text)
 	}
 	return sizes
+}
+
+// sameGames looks whether the labels of a generation are of the games and moves that they were made from.
+func sameGames(t *testing.T, dir string) {
+	t.Helper()
+	type key struct {
+		game int64
+		ply  int
+	}
+	read := func(pattern string) map[key]uint8 {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := record.Open(paths...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		moves := map[key]uint8{}
+		for range r.Rows() {
+			var rec record.Record
+			if err := r.Next(&rec); err != nil {
+				t.Fatal(err)
+			}
+			moves[key{rec.Game, rec.Ply}] = rec.Move
+		}
+		return moves
+	}
+	played, labelled := read("001/games/*.parquet"), read("001/labels/*.parquet")
+	if len(labelled) < 100 {
+		t.Errorf("only %d labels", len(labelled))
+	}
+	for k, move := range labelled {
+		if was, ok := played[k]; !ok || was != move {
+			t.Errorf("the label of game %d, ply %d has move %d; played was %d, %t", k.game, k.ply, move, was, ok)
+		}
+	}
 }
 
 // The loop learns: from random weights to play on 5x4 that is nearly always right, by exact score.

@@ -10,21 +10,22 @@ import (
 
 // Config is all that decides a run's weights, beside its data: the same Config gives the same weights.
 type Config struct {
-	Task      string  `json:"task"`      // in words, for who reads the file; nothing depends on it
-	Network   string  `json:"network"`   // net.ParseConfig, such as 6x64
-	Init      string  `json:"init"`      // the file that the weights begin with, "" for fresh ones
-	Rules     string  `json:"rules"`     // game.ParseRules, such as 7x6x4
-	Records   int64   `json:"records"`   // how many the run learns from, so that it does not go on with others
-	QShare    float64 `json:"q_share"`   // as in RecordOptions
-	Batch     int     `json:"batch"`     // examples a step
-	Steps     int     `json:"steps"`     // of the whole run
-	LR        float64 `json:"lr"`        // learning rate after the warm-up
-	Schedule  string  `json:"schedule"`  // Cosine or Step
-	Warmup    int     `json:"warmup"`    // steps of a rate that rises from 0
-	Optimizer string  `json:"optimizer"` // Muon, AdamW or SGD
-	L2        float64 `json:"l2"`        // decoupled weight decay
-	Clip      float64 `json:"clip"`      // greatest norm of the gradient of all parameters together; 0 is no limit
-	EMA       float64 `json:"ema"`       // decay of the moving average of the weights; 0 is no average
+	Task      string  `json:"task"`               // in words, for who reads the file; nothing depends on it
+	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64
+	Init      string  `json:"init"`               // the file that the weights begin with, "" for fresh ones
+	Rules     string  `json:"rules"`              // game.ParseRules, such as 7x6x4
+	Records   int64   `json:"records"`            // how many the run learns from, so that it does not go on with others
+	QShare    float64 `json:"q_share"`            // as in RecordOptions
+	HeldOut   float64 `json:"held_out,omitempty"` // as in RecordOptions
+	Batch     int     `json:"batch"`              // examples a step
+	Steps     int     `json:"steps"`              // of the whole run
+	LR        float64 `json:"lr"`                 // learning rate after the warm-up
+	Schedule  string  `json:"schedule"`           // Cosine or Step
+	Warmup    int     `json:"warmup"`             // steps of a rate that rises from 0
+	Optimizer string  `json:"optimizer"`          // Muon, AdamW or SGD
+	L2        float64 `json:"l2"`                 // decoupled weight decay
+	Clip      float64 `json:"clip"`               // greatest norm of the gradient of all parameters together; 0 is no limit
+	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 is no average
 	Seed      uint64  `json:"seed"`
 	Weights   Weights `json:"weights"` // of the losses
 }
@@ -66,6 +67,7 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 		{"clip", c.Clip, 0, math.MaxFloat32},
 		{"ema", c.EMA, 0, 0.999999},
 		{"q share", c.QShare, 0, 1},
+		{"share that is held out", c.HeldOut, 0, 1},
 	} {
 		if !(f.value >= f.low && f.value <= f.high) {
 			return network, nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)

@@ -34,21 +34,16 @@ const calibrationChunks = 64
 // calibrate counts how the games of the records ended.
 func (r *Records) calibrate() error {
 	var counts [foretoldSteps + 1][3]float64
-	chunks := int((r.Rows() + chunkRows - 1) / chunkRows)
+	chunks := len(r.sizes)
 	some := min(chunks, calibrationChunks)
-	var rec record.Record
 	for i := range some {
-		c := i * chunks / some
-		if err := r.reader.SeekRow(int64(c) * chunkRows); err != nil {
-			return err
-		}
-		for range r.chunkSize(c) {
-			if err := r.reader.Next(&rec); err != nil {
-				return err
-			}
+		err := r.read(i*chunks/some, func(rec *record.Record) {
 			if rec.GameOver == record.NotOver && rec.Weight > 0 && (r.options.Heuristics || learnable(rec.Source)) {
 				count(&counts, rec.Q, rec.Z)
 			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	r.ends = rates(counts)

@@ -17,14 +17,11 @@ type Term struct {
 	Right []int   // [K] those of them where the network's likeliest class is the same
 }
 
+// Count is how many rows have a target.
+func (t *Term) Count() int { return sum(t.Rows) }
+
 // Accuracy is the share of rows that are right, 0 where there are none.
-func (t *Term) Accuracy() float64 {
-	rows, right := 0, 0
-	for i := range t.Rows {
-		rows, right = rows+t.Rows[i], right+t.Right[i]
-	}
-	return float64(right) / max(1, float64(rows))
-}
+func (t *Term) Accuracy() float64 { return float64(sum(t.Right)) / max(1, float64(t.Count())) }
 
 // Add counts another step's rows in, weighing the loss by their number.
 func (t *Term) Add(other *Term) {

@@ -13,12 +13,16 @@ const measureBatch = 1024
 // Measure is the losses and the accuracy of a network on so many examples of the source, rounded up to whole batches of
 // 1024. progress, where it is not nil, hears how many are done.
 func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
-	var all Losses
 	g, err := newGraph(n, b, measureBatch, w, false, 0)
 	if err != nil {
-		return all, err
+		return Losses{}, err
 	}
 	defer g.close()
+	return g.measure(ctx, source, examples, progress)
+}
+
+// measure is Measure with the graph of its network.
+func (g *graph) measure(ctx context.Context, source Source, examples int, progress func(done int)) (all Losses, err error) {
 	batch := make([]Example, measureBatch)
 	for step := 0; step*measureBatch < examples; step++ {
 		if err := ctx.Err(); err != nil {

@@ -7,16 +7,22 @@ import (
 )
 
 // Metrics is a line of a run's metrics: means over the steps since the line before, or since the run went on. Losses
-// are in nats; those that the run has not are left out.
+// are in nats.
 type Metrics struct {
-	Step      int     `json:"step"` // the last one
-	Rate      float64 `json:"lr"`   // of the last step
-	Norm      float64 `json:"gradient_norm"`
-	Loss      float64 `json:"loss"` // the weighted sum
-	WDL       *Metric `json:"wdl,omitempty"`
-	Policy    *Metric `json:"policy,omitempty"`
-	GameOver  *Metric `json:"gameover,omitempty"`
+	Step int     `json:"step"` // the last one
+	Rate float64 `json:"lr"`   // of the last step
+	Norm float64 `json:"gradient_norm"`
+	Loss float64 `json:"loss"` // the weighted sum
+	Heads
+	HeldOut   *Heads  `json:"held_out,omitempty"` // of the network as it would be saved, on Run.HeldOut, after the last step; in some lines
 	PerSecond float64 `json:"positions_per_second"`
+}
+
+// Heads are the losses one by one; those that the run has not are nil.
+type Heads struct {
+	WDL      *Metric `json:"wdl,omitempty"`
+	Policy   *Metric `json:"policy,omitempty"`
+	GameOver *Metric `json:"gameover,omitempty"`
 }
 
 // Metric is one of the losses.
@@ -48,10 +54,12 @@ func (m *means) metrics(r Report, batch int) Metrics {
 	n := float64(m.steps)
 	return Metrics{
 		Step: r.Step, Rate: r.Rate, Norm: m.norm / n, Loss: m.loss / n,
-		WDL: m.losses.WDL.metric(), Policy: m.losses.Policy.metric(), GameOver: m.losses.GameOver.metric(),
-		PerSecond: n * float64(batch) / time.Since(m.since).Seconds(),
+		Heads: m.losses.Heads(), PerSecond: n * float64(batch) / time.Since(m.since).Seconds(),
 	}
 }
+
+// Heads are the losses as metrics.
+func (l *Losses) Heads() Heads { return Heads{l.WDL.metric(), l.Policy.metric(), l.GameOver.metric()} }
 
 func (t *Term) metric() *Metric {
 	if t == nil {
@@ -68,10 +76,19 @@ func (m Metrics) scalars() []tensorboard.Scalar {
 		{Tag: "run/gradient norm", Value: float32(m.Norm)},
 		{Tag: "run/positions per second", Value: float32(m.PerSecond)},
 	}
-	for _, c := range m.Curves() {
+	curves = append(curves, m.Heads.scalars("")...)
+	if m.HeldOut != nil {
+		curves = append(curves, m.HeldOut.scalars(", held out")...)
+	}
+	return curves
+}
+
+// scalars are the curves of the losses, of such records.
+func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
+	for _, c := range h.Curves() {
 		if c.Metric != nil {
-			curves = append(curves, tensorboard.Scalar{Tag: "loss/" + c.Name, Value: float32(c.Loss)},
-				tensorboard.Scalar{Tag: "accuracy/" + c.Name, Value: float32(c.Accuracy)})
+			curves = append(curves, tensorboard.Scalar{Tag: "loss/" + c.Name + records, Value: float32(c.Loss)},
+				tensorboard.Scalar{Tag: "accuracy/" + c.Name + records, Value: float32(c.Accuracy)})
 		}
 	}
 	return curves
@@ -83,7 +100,7 @@ type Curve struct {
 	*Metric
 }
 
-// Curves are the losses of a line.
-func (m Metrics) Curves() []Curve {
-	return []Curve{{"wdl", m.WDL}, {"policy", m.Policy}, {"gameover", m.GameOver}}
+// Curves are the losses with their names.
+func (h Heads) Curves() []Curve {
+	return []Curve{{"wdl", h.WDL}, {"policy", h.Policy}, {"gameover", h.GameOver}}
 }

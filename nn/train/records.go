@@ -22,22 +22,28 @@ type rows interface {
 	Rows() int64
 	SeekRow(n int64) error
 	Next(rec *record.Record) error
+	Where() string
 	Close() error
 }
 
 // Records is the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent
 // use.
 type Records struct {
+	Survey
 	reader  rows
 	board   *game.Board
 	options RecordOptions
 	ends    foretold // where QShare is not 0
 
+	isOut   []bool   // by row of the files, those that are held out; nil where none are
+	out     bool     // these are the ones that are held out
+	heldOut *Records // or nil
+	sizes   []int64  // records of each chunk
+
 	pass     int       // of chunks
 	chunks   []int     // in the order of the pass
 	group    int       // of examples, -1 for none
 	examples []Example // of the group in memory, shuffled
-	ignored  int       // of them: answered by heuristics
 }
 
 // RecordOptions say what is learned from records.
@@ -53,13 +59,11 @@ type RecordOptions struct {
 	Seed       uint64  // of the order
 	Heuristics bool    // learn also from records that a heuristic answered, and not a network, a search or a solver
 	QShare     float64 // of q in the target of win, draw and loss, 0 to 1
+	HeldOut    float64 // share of the games that are not learned from, 0 to 1; the same ones for the same seed and files
 }
 
-// OpenRecords opens files of one game's records. Close it.
+// OpenRecords opens files of one game's records, and reads them once to see that nothing is wrong with them. Close it.
 func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
-	if !(o.QShare >= 0 && o.QShare <= 1) {
-		return nil, fmt.Errorf("q share is %v, must be 0 to 1", o.QShare)
-	}
 	reader, err := record.Open(paths...)
 	if err != nil {
 		return nil, err
@@ -69,41 +73,83 @@ func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, err
 
 // OpenSolved opens files of one game's exact scores, lines as `evald solve --scores` writes them. What is learned is the
 // result with best play, the moves with the best score, each as likely as the others, and that the game is not over.
-// All lines are read once to see that nothing is wrong with them. Close it.
-func OpenSolved(b *game.Board, seed uint64, paths ...string) (*Records, error) {
+// All lines are read to see that nothing is wrong with them. Of the options Seed and HeldOut are looked at. Close it.
+func OpenSolved(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.OpenSolved(paths...)
 	if err != nil {
 		return nil, err
 	}
-	return newRecords(b, RecordOptions{Seed: seed}, reader, paths)
+	return newRecords(b, RecordOptions{Seed: o.Seed, HeldOut: o.HeldOut}, reader, paths)
 }
 
 func newRecords(b *game.Board, o RecordOptions, reader rows, paths []string) (*Records, error) {
-	if reader.Rows() == 0 {
-		return nil, errors.Join(fmt.Errorf("records %v: there are none", paths), reader.Close())
-	}
-	r := &Records{reader: reader, board: b, options: o, pass: -1}
-	var err error
-	if o.QShare > 0 {
-		err = r.calibrate()
-	}
-	if err == nil {
-		_, err = r.example(0, 0) // what is wrong with the first is said now
-	}
-	if err != nil {
+	r := &Records{reader: reader, board: b, options: o, pass: -1, sizes: make([]int64, (reader.Rows()+chunkRows-1)/chunkRows)}
+	if err := r.begin(paths); err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
 	return r, nil
 }
 
-// Ignored is how many of the examples in memory count for nothing because heuristics answered them.
-func (r *Records) Ignored() (ignored, of int) { return r.ignored, len(r.examples) }
+// begin looks at options and records.
+func (r *Records) begin(paths []string) error {
+	files := fmt.Sprintf("records %s", paths)
+	if len(paths) > 2 {
+		files = fmt.Sprintf("records [%s and %d other files]", paths[0], len(paths)-1)
+	}
+	switch o := r.options; {
+	case !(o.QShare >= 0 && o.QShare <= 1):
+		return fmt.Errorf("q share is %v, must be 0 to 1", o.QShare)
+	case !(o.HeldOut >= 0 && o.HeldOut < 1):
+		return fmt.Errorf("share that is held out is %v, must be 0 or more and less than 1", o.HeldOut)
+	case r.reader.Rows() == 0:
+		return fmt.Errorf("%s: there are none: give other files", files)
+	}
+	if err := r.survey(); err != nil {
+		return err
+	}
+	all := r.Survey
+	if out := r.heldOut; out != nil {
+		all.Records, all.Ignored, all.Count = all.Records+out.Survey.Records, all.Ignored+out.Ignored, all.Count+out.Count
+	}
+	switch {
+	case all.Count == 0:
+		return fmt.Errorf("%s: of %d none counts: %d were answered by heuristics, the others have weight 0", files, all.Records, all.Ignored)
+	case r.heldOut != nil && (r.Count == 0 || r.Count == all.Count):
+		return fmt.Errorf("%s: with a share of %v held out, of the %d that count %d are learned from and %d held out: both must have some, so give another share or more games",
+			files, r.options.HeldOut, all.Count, r.Count, all.Count-r.Count)
+	}
+	if r.options.QShare == 0 {
+		return nil
+	}
+	err := r.calibrate()
+	if r.heldOut != nil {
+		r.heldOut.ends = r.ends
+	}
+	return err
+}
 
-// Rows is the number of records in all files.
-func (r *Records) Rows() int64 { return r.reader.Rows() }
+// HeldOut is the records that are not learned from, or nil where none were to be held out. Its file is that of r: they must
+// not be used at once, and it need not be closed.
+func (r *Records) HeldOut() *Records { return r.heldOut }
+
+// Rows is how many records there are in a pass.
+func (r *Records) Rows() int64 { return r.Survey.Records }
 
 // Close closes the files.
 func (r *Records) Close() error { return r.reader.Close() }
+
+// Once is the records as batches, one pass over them: behind the last record come examples that count for nothing.
+func (r *Records) Once(step int, dst []Example) (err error) {
+	for i := range dst {
+		dst[i] = Example{GameOver: -1}
+		if at := int64(step)*int64(len(dst)) + int64(i); at < r.Rows() {
+			if dst[i], err = r.example(0, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Source is the records as batches: step s has the examples from s*len(dst) on, pass after pass.
 func (r *Records) Source(step int, dst []Example) error {
@@ -121,14 +167,14 @@ func (r *Records) Source(step int, dst []Example) error {
 // example is example number at of a pass.
 func (r *Records) example(pass int, at int64) (Example, error) {
 	if pass != r.pass {
-		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(int((r.Rows() + chunkRows - 1) / chunkRows))
+		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(len(r.sizes))
 		r.pass, r.group = pass, -1
 	}
 	for group := 0; ; group++ {
 		some := r.chunks[group*groupChunks : min((group+1)*groupChunks, len(r.chunks))]
 		size := int64(0)
 		for _, c := range some {
-			size += r.chunkSize(c)
+			size += r.sizes[c]
 		}
 		if at >= size {
 			at -= size
@@ -144,36 +190,34 @@ func (r *Records) example(pass int, at int64) (Example, error) {
 	}
 }
 
-func (r *Records) chunkSize(c int) int64 { return min(chunkRows, r.Rows()-int64(c)*chunkRows) }
-
 // load reads chunks and shuffles their examples.
 func (r *Records) load(chunks []int, random *rand.Rand) error {
-	r.group, r.examples, r.ignored = -1, r.examples[:0], 0
-	use := false
-	var rec record.Record
+	r.group, r.examples = -1, r.examples[:0]
 	for _, c := range chunks {
-		if err := r.reader.SeekRow(int64(c) * chunkRows); err != nil {
+		err := r.read(c, func(rec *record.Record) { r.examples = append(r.examples, r.convert(rec)) })
+		if err != nil {
 			return err
 		}
-		for i := range r.chunkSize(c) {
-			if err := r.reader.Next(&rec); err != nil {
-				return err
-			}
-			if rec.Rules != r.board.Rules() {
-				return fmt.Errorf("records: row %d is of %v, and the run is one of %v: a run learns one game", int64(c)*chunkRows+i, rec.Rules, r.board.Rules())
-			}
-			e := r.convert(&rec)
-			use = use || e.Weight > 0
-			if e.Weight == 0 && rec.Weight > 0 {
-				r.ignored++
-			}
-			r.examples = append(r.examples, e)
-		}
-	}
-	if !use {
-		return fmt.Errorf("records: of %d none counts: %d were answered by heuristics, the others have weight 0", len(r.examples), r.ignored)
 	}
 	random.Shuffle(len(r.examples), func(i, j int) { r.examples[i], r.examples[j] = r.examples[j], r.examples[i] })
+	return nil
+}
+
+// read reads the records of a chunk.
+func (r *Records) read(c int, visit func(rec *record.Record)) error {
+	first := int64(c) * chunkRows
+	if err := r.reader.SeekRow(first); err != nil {
+		return err
+	}
+	var rec record.Record
+	for row := first; row < min(first+chunkRows, r.reader.Rows()); row++ {
+		if err := r.reader.Next(&rec); err != nil {
+			return err
+		}
+		if r.isOut == nil || r.isOut[row] == r.out {
+			visit(&rec)
+		}
+	}
 	return nil
 }
 

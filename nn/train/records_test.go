@@ -148,7 +148,7 @@ func TestSolvedTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := game.MustBoard(game.Connect4)
-	r, err := OpenSolved(b, 1, path)
+	r, err := OpenSolved(b, RecordOptions{Seed: 1}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestRecordsRefuses(t *testing.T) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
-	if _, err := OpenSolved(b, 1, writeScores(t, 20)); err == nil || !strings.Contains(err.Error(), "row 0 is of 4x4x3, and the run is one of 7x6x4") {
+	if _, err := OpenSolved(b, RecordOptions{Seed: 1}, writeScores(t, 20)); err == nil || !strings.Contains(err.Error(), ": line 1 is of 4x4x3, and the run is one of 7x6x4") {
 		t.Errorf("scores of another game: error %v", err)
 	}
 	r, err := OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 10, eval.Bitsquares))
@@ -293,8 +293,8 @@ func TestRecordsRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if ignored, of := r.Ignored(); ignored != 0 || of != 10 {
-		t.Errorf("%d of %d examples are ignored, want 0 of 10", ignored, of)
+	if r.Ignored != 0 || r.Count != 10 || r.Rows() != 10 {
+		t.Errorf("of %d examples %d are ignored and %d count, want 0 and 10 of 10", r.Rows(), r.Ignored, r.Count)
 	}
 	if err := WithRules(r.Source, b, 1)(0, make([]Example, 16)); err != nil {
 		t.Error(err)

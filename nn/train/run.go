@@ -15,6 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/runconfig"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -33,18 +34,22 @@ var errInUse = errors.New("another run is writing this folder: name another one,
 // Run is a run in a folder: what can go on is there, and so is what it has learned. Close it.
 type Run struct {
 	*Trainer
+	HeldOut []Example // measured on now and then, for the metrics, if there are any; set it before Train
+
 	dir     string
+	threads int
 	lock    *os.File
 	metrics *os.File
 	events  *os.File
 	board   *tensorboard.Writer
 	means   means
+	judge   *graph // of Network, for HeldOut; nil before it is needed
 }
 
 // OpenRun begins a run in a folder, which is made where there is none, or goes on with the one that is there. Arguments
 // are as in New.
 func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
-	r := &Run{dir: dir}
+	r := &Run{dir: dir, threads: threads}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -65,11 +70,7 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 	if err := r.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := renameio.WriteFile(r.path(ConfigFile), append(text, '\n'), 0o644); err != nil {
+	if err := runconfig.Keep(r.path(ConfigFile), c); err != nil { // also where it is of a run of another kind
 		return nil, err
 	}
 	return r, r.openMetrics()
@@ -158,14 +159,20 @@ func (r *Run) Save() error {
 }
 
 // note counts a step in, and writes the metrics when it is time.
-func (r *Run) note(report Report) error {
+func (r *Run) note(report Report) (err error) {
 	r.means.add(report)
 	every := min(max(1, r.config.Steps/400), 100)
-	if report.Step%every != 0 && report.Step != r.config.Steps {
+	last := report.Step == r.config.Steps
+	if report.Step%every != 0 && !last {
 		return nil
 	}
 	m := r.means.metrics(report, r.config.Batch)
 	r.means = means{}
+	if between := every * r.linesBetween(every); len(r.HeldOut) > 0 && (report.Step%between == 0 || last) {
+		if m.HeldOut, err = r.measureHeldOut(); err != nil {
+			return err
+		}
+	}
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -176,10 +183,43 @@ func (r *Run) note(report Report) error {
 	return r.board.Scalars(time.Now(), report.Step, m.scalars()...)
 }
 
+// linesBetween is every how many lines of the metrics, one in so many steps, HeldOut is measured. A measurement goes through
+// the network once for each example, a step about three times, so that 30 examples learned from for each one measured are
+// about 1% of the time.
+func (r *Run) linesBetween(every int) int {
+	measured := (len(r.HeldOut) + measureBatch - 1) / measureBatch * measureBatch
+	return (30*measured + every*r.config.Batch - 1) / (every * r.config.Batch)
+}
+
+// measureHeldOut measures the network as it would be saved.
+func (r *Run) measureHeldOut() (*Heads, error) {
+	if r.judge == nil {
+		var err error
+		if r.judge, err = newGraph(r.Network(), r.Trainer.board, measureBatch, r.config.Weights, false, r.threads); err != nil {
+			return nil, err
+		}
+	}
+	seen, err := r.judge.measure(context.Background(), func(step int, dst []Example) error {
+		for i := range dst {
+			dst[i] = Example{GameOver: -1}
+		}
+		copy(dst, r.HeldOut[step*len(dst):])
+		return nil
+	}, len(r.HeldOut), nil)
+	if err != nil {
+		return nil, err
+	}
+	heads := seen.Heads()
+	return &heads, nil
+}
+
 // Close gives memory, files and goroutines back. It saves nothing.
 func (r *Run) Close() (err error) {
 	if r.Trainer != nil {
 		r.Trainer.Close()
+	}
+	if r.judge != nil {
+		r.judge.close()
 	}
 	for _, f := range []*os.File{r.metrics, r.events, r.lock} {
 		if f != nil {

@@ -102,7 +102,7 @@ func killedSource(t *testing.T, scores string) Source {
 		return testSource(testConfig())
 	}
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
-	r, err := OpenSolved(b, 7, scores)
+	r, err := OpenSolved(b, RecordOptions{Seed: 7}, scores)
 	if err != nil {
 		t.Fatal(err)
 	}

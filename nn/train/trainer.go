@@ -137,6 +137,8 @@ const (
 	forShuffling
 	forShare
 	forDeciding
+	forHoldingOut
+	forHoldingOutUnnumbered
 )
 
 // randomOf is the random numbers of one use at one step.

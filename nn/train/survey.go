@@ -1,0 +1,91 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/evald/evald/engine/record"
+)
+
+// Survey is what was counted of records before the first is learned from. Those that count have a weight and were not
+// answered by heuristics, unless these are learned from too.
+type Survey struct {
+	Records  int64
+	Ignored  int64    // answered by heuristics
+	Count    int64    // that count
+	Policies int64    // of those, with a policy
+	Outcomes [3]int64 // of those, won, drawn and lost
+}
+
+func (s *Survey) add(rec *record.Record, heuristics bool) {
+	s.Records++
+	switch {
+	case rec.Weight == 0:
+		return
+	case !heuristics && !learnable(rec.Source):
+		s.Ignored++
+		return
+	}
+	s.Count++
+	s.Outcomes[1-rec.Z]++
+	if len(rec.Visits) > 0 {
+		s.Policies++
+	}
+}
+
+// survey reads all records once, so that what is wrong with one is said before anything is learned, and decides which are
+// held out.
+func (r *Records) survey() error {
+	rows := r.reader.Rows()
+	if r.options.HeldOut > 0 {
+		r.isOut = make([]bool, rows)
+		r.heldOut = &Records{reader: r.reader, board: r.board, options: r.options, isOut: r.isOut, out: true, sizes: make([]int64, len(r.sizes)), pass: -1}
+	}
+	if err := r.reader.SeekRow(0); err != nil {
+		return err
+	}
+	games := split{seed: r.options.Seed, share: r.options.HeldOut}
+	rec, before := &record.Record{}, &record.Record{}
+	for row := range rows {
+		if err := r.reader.Next(rec); err != nil {
+			return err
+		}
+		if rec.Rules != r.board.Rules() {
+			return fmt.Errorf("%s is of %v, and the run is one of %v: a run learns one game, give its rules or other files", r.reader.Where(), rec.Rules, r.board.Rules())
+		}
+		part := r
+		if r.heldOut != nil && games.out(rec, before) {
+			part, r.isOut[row] = r.heldOut, true
+		}
+		part.sizes[row/chunkRows]++
+		part.Survey.add(rec, r.options.Heuristics)
+		rec, before = before, rec
+	}
+	return nil
+}
+
+// split decides which records are held out: whole games of them. Whether a game is follows from its number and the seed. Rows
+// without a number are a game as long as each comes of the one before it by a move, as self-play writes them; such games are
+// numbered as they come.
+type split struct {
+	seed  uint64
+	share float64
+
+	unnumbered int   // games without a number so far
+	game       int64 // of the record before, or record.NoGame
+	last       bool  // what was decided of it
+	begun      bool
+}
+
+// out reports whether the next record is held out; before is the one before it.
+func (s *split) out(rec, before *record.Record) bool {
+	use, number := forHoldingOut, int(rec.Game)
+	switch {
+	case s.begun && rec.Game == s.game && (rec.Game != record.NoGame || rec.Continues(before)):
+		return s.last
+	case rec.Game == record.NoGame:
+		s.unnumbered++
+		use, number = forHoldingOutUnnumbered, s.unnumbered
+	}
+	s.begun, s.game, s.last = true, rec.Game, randomOf(s.seed, use, number).Float64() < s.share
+	return s.last
+}
