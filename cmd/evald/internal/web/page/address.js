@@ -39,8 +39,7 @@ export class Trail {
         this.all = trail;
       }
     } else if (fresh) {
-      this.all.splice(this.at + 1, Infinity, location.hash);
-      this.first = ++this.at;
+      this.all.splice(++this.at, Infinity, location.hash);
     }
     this.replace(location.hash);
     this.arrived();
@@ -49,6 +48,11 @@ export class Trail {
 
   state() {
     return { trail: this.all.slice(0, this.at + 1), first: this.first };
+  }
+
+  // begin says that another game begins here.
+  begin() {
+    this.first = this.at;
   }
 
   replace(address) {

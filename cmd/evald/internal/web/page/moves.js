@@ -40,7 +40,7 @@ export class Moves {
       button.tabIndex = made === game.made ? 0 : -1;
       button.classList.toggle("back", made > game.made);
     });
-    const now = this.buttons[game.made].offsetTop - this.list.offsetTop;
+    const now = this.buttons[game.made].offsetTop;
     if (now < this.list.scrollTop || now > this.list.scrollTop + this.list.clientHeight - 40) {
       this.list.scrollTop = now - this.list.clientHeight / 2;
     }
@@ -81,7 +81,7 @@ export class Moves {
     const said = points.filter((p) => p.made % 5 === 0 || p === points.at(-1)).map((p) => `after ${p.made} moves ${p.text}`).join(", ");
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Value for Red over the game: ${said}` });
     svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y(0), y2: y(0) }),
-      draw("text", { x: width, y: 11, "text-anchor": "end" }, "good for Red"), draw("text", { x: width, y: height - 3, "text-anchor": "end" }, "good for Yellow"),
+      draw("text", { x: 0, y: 11 }, "good for Red"), draw("text", { x: 0, y: height - 3 }, "good for Yellow"),
       draw("path", { class: "k0", d: points.map((p, i) => `${i ? "L" : "M"}${x(p.made).toFixed(1)} ${y(p.value).toFixed(1)}`).join("") }));
     for (const p of points.filter((q) => q.exact || q.made === this.game.made)) {
       svg.append(draw("circle", { class: p.made === this.game.made ? "now" : "sure", cx: x(p.made), cy: y(p.value), r: p.made === this.game.made ? 4.5 : 2.5 }));

@@ -24,7 +24,7 @@ function word(name) {
 
 // inWords is the name of a metric or a field: all of it, or of each of its parts.
 export function inWords(name) {
-  const visits = name.replace(/\bvisits 0\b/, "network alone").replace(/\bvisits (\d+)/, "$1 visits");
+  const visits = name.replace(/\bvisits 0\b/, "network alone").replace(/\bvisits (\d+)/, "$1 positions tried");
   return known[name] ?? visits.split(" ").map((part) => known[part] ?? part.split(".").map(word).join(", ")).join(" ");
 }
 

@@ -129,14 +129,14 @@ export class Opinions {
   searched(m) {
     this.last = m;
     this.best = m.best;
-    setText(this.search.rest, `, ${count(m.visits)} positions tried`);
+    setText(this.search.rest, `, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried`);
     const most = Math.max(1, ...m.moves.map((x) => x.visits));
     m.moves.forEach((x, a) => {
       const [text, kind] = this.game.legal[a] ? worth(x) : ["", ""];
       this.bar(this.search.cells[a], x.visits / most, text, kind);
       this.names.cells[a].classList.toggle("best", a === m.best);
     });
-    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} positions tried${m.done ? ", done" : ""}`);
+    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried${m.done ? ", done" : ""}`);
     const stones = m.line.map((name, i) => {
       const side = (this.game.side + i) % 2;
       const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
@@ -187,7 +187,7 @@ export class Opinions {
   unsolved() {
     const known = this.scores?.scores.filter((s) => s !== null) ?? [];
     if (!known.length) {
-      setText($("exact-text"), `No move was solved in ${this.spent} s: this early in a game exact scores take longer.`);
+      setText($("exact-text"), `No move was solved in ${this.spent} s: exact scores take longer where so much of the board is empty.`);
     } else {
       const best = Math.max(...known);
       setText($("exact-text"), `${known.length} of ${this.scores.legal} moves solved in ${this.spent} s, the best of them ${this.withScore(best)} with ${scoreText(best)}.`);

@@ -106,6 +106,9 @@ export class Play {
       const made = first || fresh ? -1 : this.madeAt(position);
       return made < 0 ? { position: position || empty, do: "open" } : { position: this.game.line, made };
     }, () => {
+      if (fresh) {
+        this.trail.begin();
+      }
       this.paused = position !== "";
       this.note(fresh && position !== "" ? players : undefined);
       const dropped = this.game.dropped && `This link is broken: ${this.game.dropped}. `;
@@ -184,7 +187,7 @@ export class Play {
 
   // goTo shows the game after so many of its moves; those that follow are kept.
   goTo(made) {
-    return this.order(() => ({ position: this.game.line, made }), () => { this.paused = true; }, "go");
+    return this.order(() => ({ position: this.game.line, made }), () => { this.paused = true; }, "push");
   }
 
   // order asks for a new state, one order after the other; body may be null by then. done is called where the state came.
@@ -295,6 +298,9 @@ export class Play {
     $("go").hidden = this.over() || this.personToMove() || !this.paused;
     const shown = { search: $("evaluate").checked, exact: $("solve").checked };
     this.opinions.reset(g, shown);
+    if (this.over()) {
+      this.opinions.finished(g);
+    }
     this.moves.show(g, (made) => this.positionAt(made));
     if (this.visible) {
       this.moves.complete(g.line, this.work.signal);

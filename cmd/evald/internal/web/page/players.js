@@ -25,7 +25,7 @@ export class Players {
   constructor(config, changed) {
     this.levels = config.levels;
     const networks = config.networks.flatMap((name) => [
-      [`mcts:model=${name},visits=200`, `network ${name}, 200 visits`], [`policy:model=${name}`, `network ${name}, its first thought`]]);
+      [`mcts:model=${name},visits=200`, `network ${name}, 200 positions a move`], [`policy:model=${name}`, `network ${name}, its first thought`]]);
     this.networks = new Map(networks);
     $("agent").append(
       ...this.levels.map((l) => make("option", { value: l.name }, `${l.name}: ${l.about}`)),
@@ -34,7 +34,7 @@ export class Players {
     $("agents").textContent = [...this.levels.map((l) => `${l.name} is ${l.agent}`), "", config.agents].join("\n");
     $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(config.visits)} visits or ${config.seconds} s a move`;
     const kept = recall();
-    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels[0]).name;
+    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1)).name;
     $("agent").value = usual;
     $("agent-text").value = kept.text || this.agentOf(usual);
     for (const [id, value] of [["side", kept.side], ["agent", this.levelOf(kept.agent)]]) {

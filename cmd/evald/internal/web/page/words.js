@@ -42,20 +42,26 @@ export function explain() {
     about = null;
     tip.hidden = true;
   };
-  const place = () => {
-    if (about) {
+  const place = () => { // the page moves below it
+    if (about?.isConnected) {
       const at = about.getBoundingClientRect();
       const below = at.bottom + 6;
       tip.style.left = Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8)) + "px";
       tip.style.top = (below + tip.offsetHeight < innerHeight ? below : Math.max(8, at.top - 6 - tip.offsetHeight)) + "px";
+      requestAnimationFrame(place);
+    } else {
+      hide();
     }
   };
   const show = (element) => {
-    hide();
+    const placed = about !== null;
+    clearTimeout(timer);
     about = element;
     tip.textContent = words[element.dataset.word][1];
     tip.hidden = false;
-    place();
+    if (!placed) {
+      place();
+    }
   };
   const word = (e) => e.target.closest?.("abbr[data-word]");
   document.addEventListener("pointerover", (e) => {
@@ -69,7 +75,6 @@ export function explain() {
   });
   document.addEventListener("focusin", (e) => (word(e) ? show(word(e)) : hide()));
   document.addEventListener("focusout", hide);
-  document.addEventListener("scroll", place, { passive: true, capture: true });
   document.addEventListener("keydown", (e) => {
     if (e.key === "Escape") {
       hide();
