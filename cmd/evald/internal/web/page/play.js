@@ -1,11 +1,14 @@
 // The game: what is on the board, whose turn it is, and what is asked of the server meanwhile.
 import { format } from "./address.js";
-import { aborted, lines, patiently, post } from "./api.js";
+import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
 import { Moves } from "./moves.js";
 import { Opinions } from "./opinions.js";
 import { Players } from "./players.js";
+import { Rules } from "./rules.js";
+import { sharing } from "./share.js";
+import { agentMove, analyze } from "./thinking.js";
 
 const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
@@ -30,6 +33,8 @@ export class Play {
       this.paused = this.paused && (this.players.agents() || !$("shared").hidden);
       this.command("");
     });
+    this.rules = new Rules((rules) => this.start(rules + ":-"));
+    sharing();
     for (const id of ["undo", "redo"]) {
       $(id).addEventListener("click", () => {
         if ($(id).getAttribute("aria-disabled") !== "true") {
@@ -38,35 +43,16 @@ export class Play {
       });
     }
     $("hint").addEventListener("click", () => this.hint());
-    $("new").addEventListener("click", () => this.start(this.rules() + ":-"));
+    $("new").addEventListener("click", () => this.start(this.rules.text() + ":-"));
     $("go").addEventListener("click", () => {
       this.playOn();
       this.renew();
       this.board.buttons[this.board.focus].focus(); // the button is gone now
     });
-    $("share").addEventListener("click", () => this.share());
-    $("moves").addEventListener("keydown", (e) => {
-      if (e.key === "Enter") {
-        location.hash = "#" + $("moves").value.trim();
-      }
-    });
-    $("rules").addEventListener("change", () => {
-      $("rules-row").hidden = $("rules").value !== "other";
-      if ($("rules").value !== "other") {
-        this.start(this.rules() + ":-");
-      } else {
-        $("rules-text").focus();
-      }
-    });
-    $("rules-text").addEventListener("change", () => this.start(this.rules() + ":-"));
     $("setup").addEventListener("submit", (e) => e.preventDefault());
     for (const id of ["evaluate", "solve"]) {
       $(id).addEventListener("change", () => this.renew());
     }
-  }
-
-  rules() {
-    return $("rules").value === "other" ? $("rules-text").value.trim() : $("rules").value;
   }
 
   over() {
@@ -91,7 +77,8 @@ export class Play {
     if (this.starting) {
       return;
     }
-    if (this.game && position === this.game.position) {
+    const other = fresh && players && location.hash !== format(position, this.players.named());
+    if (this.game && position === this.game.position && !other) {
       this.write();
       return;
     }
@@ -247,14 +234,7 @@ export class Play {
       });
     }
     $("moves").value = g.position;
-    const known = [...$("rules").options].some((o) => o.value === g.rules);
-    if ($("rules").value !== "other" || known) {
-      $("rules").value = known ? g.rules : "other";
-    }
-    if (!known) {
-      $("rules-text").value = g.rules;
-    }
-    $("rules-row").hidden = $("rules").value !== "other";
+    this.rules.show(g.rules);
     $("board").style.setProperty("--columns", String(g.columns));
     for (const element of [$("opinions"), $("board").parentElement]) {
       element.style.setProperty("--columns", String(g.names.length)); // under gravity one below each column
@@ -306,39 +286,26 @@ export class Play {
       this.moves.complete(g.line, this.work.signal);
     }
     if (!this.over() && this.visible) {
-      this.analyze(shown, thinks, this.work.signal);
+      this.look(shown, thinks, this.work.signal);
     }
     if (thinks && this.visible) {
       this.reply(this.work.signal);
     }
   }
 
-  // analyze lets the bars move. While an agent thinks only the evaluator is asked, which costs the agent no time.
-  analyze(shown, thinks, signal) {
+  // look lets the bars move. While an agent thinks only the evaluator is asked, which costs the agent no time.
+  look(shown, thinks, signal) {
     const body = { position: this.game.position, solve: shown.exact && !thinks };
     if (!shown.search || thinks) {
       body.visits = 0;
     }
-    return this.ask(body, thinks, signal);
+    return analyze(body, signal, (m) => this.heard(m, thinks));
   }
 
   // solveOn asks for the exact scores that are still missing.
   solveOn() {
-    this.ask({ position: this.game.position, visits: 0, solve: true, known: this.opinions.scores?.scores }, false, this.work.signal);
-  }
-
-  async ask(body, thinks, signal) {
-    try {
-      await patiently(() => lines("/ui/analyze", body, signal, (m) => {
-        if (!signal.aborted) {
-          this.heard(m, thinks);
-        }
-      }), signal, () => setText($("search-text"), "waits for the server .."));
-    } catch (e) {
-      if (!aborted(e) && !signal.aborted) {
-        setText($("search-text"), e.message);
-      }
-    }
+    const body = { position: this.game.position, visits: 0, solve: true, known: this.opinions.scores?.scores };
+    analyze(body, this.work.signal, (m) => this.heard(m, false));
   }
 
   heard(m, thinks) {
@@ -366,12 +333,9 @@ export class Play {
 
   // reply lets the agent move.
   async reply(signal) {
-    const began = performance.now();
+    const least = this.players.agents() ? 0.35 : 0; // people can follow, and so can the browser's history
     try {
-      const { move } = await patiently(() => post("/ui/move", { position: this.game.position, agent: this.players.agent() }, signal), signal,
-        (e) => this.report(e));
-      const least = this.players.agents() ? 350 : 0; // people can follow, and so can the browser's history
-      await new Promise((resolve) => { setTimeout(resolve, Math.max(0, least - (performance.now() - began))); });
+      const move = await agentMove(this.game.position, this.players.agent(), least, signal, this.report);
       if (!signal.aborted) {
         this.command("play", move);
       }
@@ -390,18 +354,5 @@ export class Play {
 
   hint() {
     setText($("status").lastChild, this.over() ? this.status()[1] : this.opinions.advice());
-  }
-
-  async share() {
-    const link = location.href;
-    try {
-      await navigator.clipboard.writeText(link);
-      setText($("share"), "Copied");
-      setTimeout(() => setText($("share"), "Copy link"), 2000);
-    } catch {
-      // Without a secure context there is no clipboard: the field can be copied from.
-      $("moves").value = link;
-      $("moves").select();
-    }
   }
 }
