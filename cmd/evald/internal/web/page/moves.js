@@ -4,7 +4,7 @@ import { $, draw, make, setText } from "./dom.js";
 import { Values } from "./values.js";
 
 const sides = ["Red", "Yellow"];
-const width = 320, height = 96, edge = 6;
+const width = 320, height = 116, edge = 6, label = 18; // of the curve
 
 export class Moves {
   // chosen is called with how many moves are to be on the board.
@@ -77,11 +77,11 @@ export class Moves {
       return [];
     }
     const x = (made) => edge + (made / (this.positions.length - 1)) * (width - 2 * edge);
-    const y = (value) => height / 2 - value * (height / 2 - edge);
+    const y = (value) => height / 2 - value * (height / 2 - label);
     const said = points.filter((p) => p.made % 5 === 0 || p === points.at(-1)).map((p) => `after ${p.made} moves ${p.text}`).join(", ");
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Value for Red over the game: ${said}` });
     svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y(0), y2: y(0) }),
-      draw("text", { x: 0, y: 11 }, "good for Red"), draw("text", { x: 0, y: height - 3 }, "good for Yellow"),
+      draw("text", { x: 0, y: 10 }, "good for Red"), draw("text", { x: 0, y: height - 2 }, "good for Yellow"),
       draw("path", { class: "k0", d: points.map((p, i) => `${i ? "L" : "M"}${x(p.made).toFixed(1)} ${y(p.value).toFixed(1)}`).join("") }));
     for (const p of points.filter((q) => q.exact || q.made === this.game.made)) {
       svg.append(draw("circle", { class: p.made === this.game.made ? "now" : "sure", cx: x(p.made), cy: y(p.value), r: p.made === this.game.made ? 4.5 : 2.5 }));
