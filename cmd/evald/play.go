@@ -14,7 +14,7 @@ import (
 
 // playCmd is `evald play`.
 type playCmd struct {
-	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you, such as mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: mcts:time=1s."`
+	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
@@ -24,11 +24,13 @@ type playCmd struct {
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
 }
 
-// Help lists the agents.
-func (*playCmd) Help() string { return new(matchCmd).Help() }
+// Help lists the levels and the agents.
+func (*playCmd) Help() string {
+	return "Levels, from the weakest on:\n\n" + indent(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
+}
 
 // defaultOpponent answers fast enough for people.
-const defaultOpponent = "mcts:time=1s"
+const defaultOpponent = "strong"
 
 // Run plays until the user quits.
 func (c *playCmd) Run(ctx context.Context, s streams) error {
@@ -129,7 +131,7 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 }
 
 func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) {
-	spec, err := agent.Parse(text)
+	spec, err := agent.Parse(play.AgentOf(text))
 	if err != nil {
 		return play.Player{}, fmt.Errorf("--agent: %w", err)
 	}
@@ -140,5 +142,5 @@ func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) 
 	if err != nil {
 		return play.Player{}, fmt.Errorf("--agent: %w", err)
 	}
-	return play.Player{Name: text, Agent: a}, nil
+	return play.Player{Name: play.LevelOf(text), Agent: a}, nil
 }

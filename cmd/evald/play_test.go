@@ -22,6 +22,27 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// Levels are called by their names, in the help and at the board, however they were asked for.
+func TestPlayLevels(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                               "7x6x4: X you, O strong; ",
+		"--agent casual":                 "7x6x4: X you, O casual; ",
+		"--agent mcts:time=1s":           "7x6x4: X you, O strong; ",
+		"--agent uct-bitsquares:time=1s": "7x6x4: X you, O uct-bitsquares:time=1s; ",
+	} {
+		status, out, stderr := evald(t, "quit\n", append([]string{"play"}, strings.Fields(args)...)...)
+		if status != exitOK || stderr != "" || !strings.HasPrefix(out, want) {
+			t.Errorf("%s: status %d, errors %q, output\n%s", args, status, stderr, out)
+		}
+	}
+	_, out, _ := evald(t, "", "play", "--help")
+	for _, want := range []string{"Default: strong.", "strong a second's search with the network (mcts:time=1s)", "Levels, from the weakest on:"} {
+		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, want) {
+			t.Errorf("the help has no %q:\n%s", want, out)
+		}
+	}
+}
+
 // Hints are the network's where it knows the board, and bitsquares' elsewhere: after 44 only column 4 holds the win.
 func TestPlayHint(t *testing.T) {
 	for position, want := range map[string]string{"44": "hint: 4 ", "9x5x4:44": "hint: "} {

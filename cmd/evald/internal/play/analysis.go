@@ -127,13 +127,18 @@ type Oracle struct {
 }
 
 // Solve finds the exact score of every legal move of p, whose game is not over, one after the other from the middle
-// outwards, and reports after each and a few times a second. The last report is Finished unless ctx ended the work.
-func (o *Oracle) Solve(ctx context.Context, p game.Position, report func(Exact)) {
+// outwards, and reports after each and a few times a second. The last report is Finished unless ctx ended the work. known
+// are scores found earlier, by action and solver.NoMove elsewhere, which are not sought again; nil is none.
+func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report func(Exact)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e := Exact{Scores: make([]int, o.Board.Actions()), Legal: o.Board.Legal(p).OnesCount()}
 	for a := range e.Scores {
 		e.Scores[a] = solver.NoMove
+		if known != nil && known[a] != solver.NoMove && o.Board.CanPlay(p, a) {
+			e.Scores[a] = known[a]
+			e.Solved++
+		}
 	}
 	if o.solver == nil {
 		options := solver.Options{Threads: o.Threads, TableMiB: o.TableMiB, Progress: func(p solver.Progress) { o.report(p) }}
@@ -148,7 +153,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, report func(Exact))
 		report(e.clone())
 	}
 	for _, a := range outwards(o.Board) {
-		if !o.Board.CanPlay(p, a) {
+		if !o.Board.CanPlay(p, a) || e.Scores[a] != solver.NoMove {
 			continue
 		}
 		e.Action, e.Progress = a, solver.Progress{}

@@ -309,7 +309,7 @@ func (m *Model) toggleSolver() tea.Cmd {
 		return nil
 	}
 	m.solving = m.tasks.start(p, func(ctx context.Context, k *task) {
-		m.oracle.Solve(ctx, p, func(e Exact) { k.tell(solved{k, e}) })
+		m.oracle.Solve(ctx, p, nil, func(e Exact) { k.tell(solved{k, e}) })
 	})
 	return m.solving.next
 }

@@ -274,7 +274,7 @@ func (p *plain) solve(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.Wait)
 	defer cancel()
 	var last Exact
-	p.oracle.Solve(ctx, p.session.Position(), func(e Exact) { last = e.clone() })
+	p.oracle.Solve(ctx, p.session.Position(), nil, func(e Exact) { last = e.clone() })
 	if last.Err != nil {
 		p.print("solve: %v\n", last.Err)
 		return

@@ -20,6 +20,7 @@ type analysisRequest struct {
 	Visits   *int    `json:"visits"`  // 0: no search; the most allowed where it is missing
 	Seconds  float64 `json:"seconds"` // 0: the most allowed
 	Solve    bool    `json:"solve"`
+	Known    []*int  `json:"known"` // scores of an earlier answer, from which the solver goes on
 }
 
 // The lines of an answer, each a JSON object of one of these types: one opinion, then searches and solutions as they get
@@ -78,6 +79,10 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	known, err := q.known(b)
+	if err != nil {
+		return err
+	}
 	ctx, end, err := h.begin(w, r, limit)
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.Solve {
 		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
-		news.work.Go(func() { o.Solve(ctx, p, news.solve) })
+		news.work.Go(func() { o.Solve(ctx, p, known, news.solve) })
 	}
 	news.follow(b, s)
 	last := ended{Type: "end"}
@@ -127,6 +132,28 @@ func (q *analysisRequest) bounds(l Limits) (visits int, limit time.Duration, err
 		limit = time.Duration(q.Seconds * float64(time.Second))
 	}
 	return visits, limit, nil
+}
+
+// known are the scores that the request brings along, as the solver takes them.
+func (q *analysisRequest) known(b *game.Board) ([]int, error) {
+	if q.Known == nil {
+		return nil, nil
+	}
+	if len(q.Known) != b.Actions() {
+		return nil, bad("known", "known has %d scores, want one for each of %d moves", len(q.Known), b.Actions())
+	}
+	scores := make([]int, b.Actions())
+	for a, score := range q.Known {
+		switch {
+		case score == nil:
+			scores[a] = solver.NoMove
+		case *score < -b.Cells() || *score > b.Cells():
+			return nil, bad("known", "known has a score of %d, must be -%d to %d", *score, b.Cells(), b.Cells())
+		default:
+			scores[a] = *score
+		}
+	}
+	return scores, nil
 }
 
 // news is what the workers of an analysis have found last. A client that reads slowly gets the newest.
@@ -173,7 +200,7 @@ func (n *news) follow(b *game.Board, s *stream) {
 			s.send(seen(b, search))
 		}
 		if exact != nil {
-			s.send(known(exact))
+			s.send(scored(exact))
 		}
 	}
 }
@@ -206,8 +233,8 @@ func proof(r game.Result) string {
 	return r.String()
 }
 
-// known is what the solver knows.
-func known(e *play.Exact) solved {
+// scored is what the solver knows.
+func scored(e *play.Exact) solved {
 	m := solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
 	for a, score := range e.Scores {
 		if score != solver.NoMove {

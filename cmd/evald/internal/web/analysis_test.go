@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,36 @@ func TestAnalysis(t *testing.T) {
 	for a, score := range want {
 		if got := exact.Scores[a]; (got == nil) != (score == solver.NoMove) || got != nil && *got != score {
 			t.Errorf("move %d: score %v, want %d", a+1, got, score)
+		}
+	}
+}
+
+// The solver goes on from the scores of an earlier answer: those are not sought again.
+func TestAnalysisKnown(t *testing.T) {
+	const moves = "44444422662666"
+	h := handler(t, Config{})
+	exact := func(known string) line {
+		t.Helper()
+		all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":0,"solve":true`+known+`}`).Body)
+		return all[len(all)-2]
+	}
+	first := exact("")
+	for a, score := range first.Scores {
+		if score == nil {
+			continue
+		}
+		known := make([]*int, len(first.Scores))
+		other := *score + 1 // to be seen again
+		known[a] = &other
+		text, err := json.Marshal(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := exact(`,"known":` + string(text))
+		want := slices.Clone(first.Scores)
+		want[a] = &other
+		if diff := cmp.Diff(want, second.Scores); diff != "" || second.Solved != first.Legal || !second.Done {
+			t.Errorf("with move %d known: %+v (-want +got):\n%s", a+1, second, diff)
 		}
 	}
 }

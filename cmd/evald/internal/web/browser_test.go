@@ -104,7 +104,7 @@ func (b *tab) hear(event any) {
 	case *cdplog.EventEntryAdded:
 		b.wrong = append(b.wrong, e.Entry.Text)
 	case *runtime.EventExceptionThrown:
-		b.wrong = append(b.wrong, e.ExceptionDetails.Text)
+		b.wrong = append(b.wrong, fmt.Sprintf("%s:%d: %v", e.ExceptionDetails.URL, e.ExceptionDetails.LineNumber+1, e.ExceptionDetails.Exception.Description))
 	case *runtime.EventConsoleAPICalled:
 		b.wrong = append(b.wrong, "console."+string(e.Type))
 	}
@@ -187,6 +187,13 @@ func (b *tab) click(selector string) {
 func (b *tab) choose(id, value string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value)))
+}
+
+// position is what the address says is on the board.
+func (b *tab) position() string {
+	b.t.Helper()
+	place, _, _ := strings.Cut(strings.TrimPrefix(valueOf[string](b, "location.hash"), "#"), "&")
+	return place
 }
 
 // column is the selector of a move's button.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -12,7 +13,7 @@ type gameRequest struct {
 	Position string  `json:"position"` // rules and moves: those made, then those taken back
 	Made     *int    `json:"made"`     // how many of the moves are made; all where it is missing
 	Human    [2]bool `json:"human"`    // which sides people play
-	Do       string  `json:"do"`       // play, undo, redo, new, or nothing
+	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may be broken), or nothing
 	Move     string  `json:"move"`     // of play: its name
 }
 
@@ -21,6 +22,7 @@ type gameState struct {
 	Position string   `json:"position"` // with the rules, and the moves made
 	Line     string   `json:"line"`     // also those taken back
 	Made     int      `json:"made"`
+	Moves    []string `json:"moves"` // names of those of the line
 	Rules    string   `json:"rules"`
 	Rows     int      `json:"rows"`
 	Columns  int      `json:"columns"`
@@ -35,6 +37,7 @@ type gameState struct {
 	Result   string   `json:"result"`  // won (by the side that is not to move), draw, or empty
 	Undo     bool     `json:"undo"`    // there is something to take back
 	Redo     bool     `json:"redo"`
+	Dropped  string   `json:"dropped"` // what is wrong with a link, and what is kept of it; empty where nothing is
 }
 
 func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
@@ -42,28 +45,35 @@ func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &q); err != nil {
 		return err
 	}
-	s, err := q.session()
+	s, dropped, err := q.session()
 	if err != nil {
 		return err
 	}
-	return answer(w, describe(s, q.Human))
+	state := describe(s, q.Human)
+	state.Dropped = dropped
+	return answer(w, state)
 }
 
-// session is the game after the request's command.
-func (q *gameRequest) session() (*play.Session, error) {
-	b, line, err := parsePosition(q.Position)
-	if err != nil {
-		return nil, err
+// session is the game after the request's command, and what was dropped of a link.
+func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
+	b, line, wrong, err := parseLink(q.Position)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case wrong != nil && q.Do != "open":
+		return nil, "", bad("position", "%v", wrong)
+	case wrong != nil:
+		dropped = fmt.Sprintf("%v; %s", wrong, kept(len(line)))
 	}
 	made := len(line)
 	if q.Made != nil {
 		if made = *q.Made; made < 0 || made > len(line) {
-			return nil, bad("made", "made is %d, must be 0 to %d, the number of moves", made, len(line))
+			return nil, "", bad("made", "made is %d, must be 0 to %d, the number of moves", made, len(line))
 		}
 	}
-	s := play.Resume(b, line, made, q.Human)
+	s = play.Resume(b, line, made, q.Human)
 	switch q.Do {
-	case "":
+	case "", "open":
 	case "new":
 		s.Restart()
 	case "undo":
@@ -73,15 +83,26 @@ func (q *gameRequest) session() (*play.Session, error) {
 	case "play":
 		a := play.Action(b, q.Move)
 		if a < 0 {
-			return nil, bad("move", "%q is no move of %v", cut(q.Move), b.Rules())
+			return nil, "", bad("move", "%q is no move of %v", cut(q.Move), b.Rules())
 		}
 		if err := s.Play(a); err != nil {
-			return nil, bad("move", "%v", err)
+			return nil, "", bad("move", "%v", err)
 		}
 	default:
-		return nil, bad("do", "do is %q, want play, undo, redo, new or nothing", cut(q.Do))
+		return nil, "", bad("do", "do is %q, want play, undo, redo, new, open or nothing", cut(q.Do))
 	}
-	return s, nil
+	return s, dropped, nil
+}
+
+// kept says how many moves are left of a broken link.
+func kept(moves int) string {
+	switch moves {
+	case 0:
+		return "no move is kept"
+	case 1:
+		return "the move before it is kept"
+	}
+	return fmt.Sprintf("the %d moves before it are kept", moves)
 }
 
 // describe is what the page shows of a session.
@@ -93,7 +114,10 @@ func describe(s *play.Session, human [2]bool) gameState {
 		Line:     rules.String() + ":" + game.FormatMoves(rules, s.Line()), Made: len(s.Moves()),
 		Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Cells: game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle(),
-		Last:  -1, Winning: []int{}, Side: s.Side(),
+		Last:  -1, Winning: []int{}, Side: s.Side(), Moves: []string{},
+	}
+	for _, a := range s.Line() {
+		state.Moves = append(state.Moves, play.Name(b, a))
 	}
 	for a := range b.Actions() {
 		state.Names = append(state.Names, play.Name(b, a))

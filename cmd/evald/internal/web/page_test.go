@@ -35,7 +35,7 @@ func TestPageClicks(t *testing.T) {
 	}
 	b.says("#status", "Red played 1. Red wins")
 	b.picture("won")
-	if got := valueOf[string](b, "location.hash"); got != "#7x6x4:1212121" {
+	if got := b.position(); got != "7x6x4:1212121" {
 		t.Errorf("the address ends in %q", got)
 	}
 	if got := valueOf[int](b, "document.querySelectorAll('.won').length"); got != 4 {
@@ -69,7 +69,7 @@ func TestPageDoubleClick(t *testing.T) {
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
 	b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
 	b.until("fetch('/ui/config').then(() => true)") // whatever was still under way
-	if got := valueOf[string](b, "location.hash"); !regexp.MustCompile(`^#7x6x4:4.$`).MatchString(got) {
+	if got := b.position(); !regexp.MustCompile(`^7x6x4:4.$`).MatchString(got) {
 		t.Errorf("after one move each the address ends in %q", got)
 	}
 }
@@ -112,7 +112,7 @@ func TestPageKeyboard(t *testing.T) {
 	if !over {
 		t.Fatal("the game did not end")
 	}
-	_, moves, err := parsePosition(strings.TrimPrefix(valueOf[string](b, "location.hash"), "#"))
+	_, moves, err := parsePosition(b.position())
 	if err != nil || len(moves) < 7 {
 		t.Errorf("the game is %v, %v", moves, err)
 	}
@@ -154,7 +154,7 @@ func TestPageAnalysis(t *testing.T) {
 	if text := b.text("#exact-text"); !strings.HasPrefix(text, scoreText(best.Score)+", a ") {
 		t.Errorf("the exact score is %q, want %d", text, best.Score)
 	}
-	b.until("/visits/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
+	b.until("/positions tried/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
 	sum := 0
 	for _, text := range row(2) {
 		if n, err := strconv.Atoi(text); err == nil {
@@ -191,7 +191,7 @@ func scoreText(x int) string {
 func TestPageUpdates(t *testing.T) {
 	b := open(t, handler(t, Config{Evaluator: &evaltest.Stub{Source: eval.CPU}, Model: "mine"}), "/")
 	b.says("#opinions", "Network mine, in %")
-	b.until("/[0-9.]+ k? ?visits/.test(document.getElementById('search-text').textContent)")
+	b.until("/[0-9.]+ k? ?positions tried/.test(document.getElementById('search-text').textContent)")
 	first := b.text("#search-text")
 	b.until(fmt.Sprintf("document.getElementById('search-text').textContent !== %q", first))
 	b.click("#evaluate")
@@ -229,6 +229,8 @@ func TestPageAgents(t *testing.T) {
 	b.choose("agent", "other")
 	b.do(chromedp.SetValue(chromedp.CSS("#agent-text"), "mcts:visits=20"))
 	b.choose("side", "none")
+	b.says("#status", "Red waits: mcts:visits=20") // as everybody does where a link led to
+	b.click("#go")
 	b.until("/wins|draw/.test(document.getElementById('status').textContent)")
 	b.click("#undo")
 	b.says("#status", "waits: mcts:visits=20")
@@ -253,7 +255,7 @@ func TestPageUndoThinking(t *testing.T) {
 	for len(h.slots.running) > 0 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
-	if got := valueOf[string](b, "location.hash"); got != "#7x6x4:-" {
+	if got := b.position(); got != "7x6x4:-" {
 		t.Errorf("the address ends in %q", got)
 	}
 	b.tidy()
@@ -317,7 +319,7 @@ func TestPageService(t *testing.T) {
 		t.Errorf("panels (-want +got):\n%s", diff)
 	}
 	text := b.text("#panels")
-	for _, want := range []string{"cpu", "cache", "request_success", "mean 82.8", "300", "mean 250 µs", "512 µs"} {
+	for _, want := range []string{"cpu", "cache", "answered", "Rows in a batch, mean 82.8", "300", "Time of a request, mean 250 µs", "512 µs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the dashboard has no %q: %q", want, text)
 		}
@@ -359,7 +361,7 @@ func TestPageTraining(t *testing.T) {
 	b.choose("run", "first")
 	b.says("#training-note", "metrics.jsonl: 60 rows")
 	titles := valueOf[[]string](b, "[...document.querySelectorAll('#curves h3')].map((e) => e.firstChild.textContent.trim())")
-	if diff := cmp.Diff([]string{"loss", "accuracy", "lr", "positions per second"}, titles); diff != "" {
+	if diff := cmp.Diff([]string{"Loss", "Accuracy", "Learning rate", "Positions a second"}, titles); diff != "" {
 		t.Errorf("charts (-want +got):\n%s", diff)
 	}
 	b.picture("training")
@@ -377,18 +379,18 @@ func TestPageTraining(t *testing.T) {
 func TestPagePhone(t *testing.T) {
 	c := Config{Metrics: services(), Runs: metrics(t), Limits: Limits{Time: 2 * time.Second}}
 	b := open(t, handler(t, c), "/#7x6x4:4444422", phone(), dark())
-	b.until("/visits/.test(document.getElementById('search-text').textContent)")
+	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_dark")
 	b.tidy()
 	if small := valueOf[[]string](b, "[...document.querySelectorAll('button, select, input:not([type=checkbox]), nav a')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
 		t.Errorf("too small for a finger: %q", small)
 	}
 	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#20x5x4:-'"))
-	b.until("document.querySelectorAll('#board > button').length === 20 && /visits/.test(document.getElementById('search-text').textContent)")
+	b.until("document.querySelectorAll('#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_wide")
 	b.tidy()
 	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#7x7x5free:p'"))
-	b.until("document.querySelectorAll('#board > button').length === 49 && /visits/.test(document.getElementById('search-text').textContent)")
+	b.until("document.querySelectorAll('#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_free")
 	b.tidy()
 	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#service'"))
@@ -399,7 +401,7 @@ func TestPagePhone(t *testing.T) {
 
 func TestPageDark(t *testing.T) {
 	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:44455533366", dark())
-	b.until("/visits/.test(document.getElementById('search-text').textContent)")
+	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("dark")
 	if ground := valueOf[string](b, "getComputedStyle(document.body).backgroundColor"); ground != "rgb(20, 23, 28)" {
 		t.Errorf("the ground is %s", ground)

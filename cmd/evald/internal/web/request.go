@@ -97,23 +97,28 @@ func decode(body []byte, to any) error {
 
 // parsePosition reads moves, behind the rules unless those are Connect4's: 9x5x4:4455.
 func parsePosition(text string) (*game.Board, []int, error) {
+	b, actions, wrong, err := parseLink(text)
+	if err == nil && wrong != nil {
+		err = bad("position", "%v", wrong)
+	}
+	return b, actions, err
+}
+
+// parseLink is as parsePosition, but keeps the moves before one that is wrong: there the actions are those, and wrong
+// says what is. The error is one of the rules.
+func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
 	rules, moves := game.Connect4, text
 	if prefix, rest, found := strings.Cut(text, ":"); found {
-		var err error
 		if rules, err = game.ParseRules(prefix); err != nil {
-			return nil, nil, bad("position", "%v", err)
+			return nil, nil, nil, bad("position", "%v", err)
 		}
 		moves = rest
 	}
-	b, err := game.NewBoard(rules)
-	if err != nil {
-		return nil, nil, bad("position", "%v", err)
+	if b, err = game.NewBoard(rules); err != nil {
+		return nil, nil, nil, bad("position", "%v", err)
 	}
-	_, actions, err := b.ParseMoves(moves)
-	if err != nil {
-		return nil, nil, bad("position", "%v", err)
-	}
-	return b, actions, nil
+	_, actions, wrong = b.ParseMoves(moves)
+	return b, actions, wrong, nil
 }
 
 // parseOngoing is the position after the moves, whose game must not be over.

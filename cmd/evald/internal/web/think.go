@@ -78,7 +78,7 @@ func (h *Handler) why(err error) error {
 // moveRequest asks for an agent's move.
 type moveRequest struct {
 	Position string `json:"position"`
-	Agent    string `json:"agent"` // in the grammar of engine/agent
+	Agent    string `json:"agent"` // a level's name, or in the grammar of engine/agent
 }
 
 func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
@@ -123,7 +123,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	if len(text) > maxAgent {
 		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
 	}
-	s, err := agent.Parse(text)
+	s, err := agent.Parse(play.AgentOf(text))
 	if err != nil {
 		return s, bad("agent", "%v", err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 )
@@ -125,6 +126,7 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/game", h.serveGame},
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
+		{http.MethodPost, "/ui/values", h.serveValues},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
@@ -216,13 +218,18 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 // serveConfig says what the page may offer.
 func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	l := h.config.Limits
+	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {
+		_, err := h.spec(level.Name, 0)
+		return err != nil // it may not think for so long here
+	})
 	return answer(w, struct {
-		Model    string   `json:"model"`
-		Networks []string `json:"networks"`
-		Agents   string   `json:"agents"` // a line each, for people
-		Visits   int      `json:"visits"`
-		Seconds  float64  `json:"seconds"`
-		Service  bool     `json:"service"`  // there are metrics
-		Training bool     `json:"training"` // there are runs
-	}{h.config.Model, h.config.Networks, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
+		Model    string       `json:"model"`
+		Networks []string     `json:"networks"`
+		Levels   []play.Level `json:"levels"` // from the weakest on
+		Agents   string       `json:"agents"` // a line each, for people
+		Visits   int          `json:"visits"`
+		Seconds  float64      `json:"seconds"`
+		Service  bool         `json:"service"`  // there are metrics
+		Training bool         `json:"training"` // there are runs
+	}{h.config.Model, h.config.Networks, levels, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
 }

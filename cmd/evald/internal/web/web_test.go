@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -151,6 +152,9 @@ func TestRefusals(t *testing.T) {
 		{"/ui/move", `{"position":"4","agent":"uct:book=/etc/passwd"}`, 400, "agent", "books are not read"},
 		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", maxAgent+1) + `"}`, 400, "agent", "longer than 200 bytes"},
 		{"/ui/analyze", `{"position":"1212121"}`, 400, "position", "the game is over"},
+		{"/ui/values", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
+		{"/ui/analyze", `{"position":"4","known":[1,2]}`, 400, "known", "known has 2 scores, want one for each of 7 moves"},
+		{"/ui/analyze", `{"position":"4","known":[1,2,3,4,5,6,43]}`, 400, "known", "known has a score of 43, must be -42 to 42"},
 		{"/ui/analyze", `{"position":"4","visits":-1}`, 400, "visits", "0 to 1000"},
 		{"/ui/analyze", `{"position":"4","visits":1001}`, 400, "visits", "0 to 1000"},
 		{"/ui/analyze", `{"position":"4","visits":1e99}`, 400, "visits", "want int"},
@@ -208,6 +212,78 @@ func TestGame(t *testing.T) {
 	}
 	if s = answered[gameState](t, ask(t, h, "/ui/game", `{"position":"2x1x3:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
 		t.Errorf("a drawn game is %+v", s)
+	}
+}
+
+// A broken link keeps what is legal in it, and says what was dropped; elsewhere such a position is refused.
+func TestGameOpen(t *testing.T) {
+	h := handler(t, Config{})
+	for position, want := range map[string][2]string{
+		"445":           {"7x6x4:445", ""},
+		"448":           {"7x6x4:44", `moves "448": move 3 is "8", not one of 1 to 7; the 2 moves before it are kept`},
+		"4444444":       {"7x6x4:444444", `move 7 goes to "4", which is full; the 6 moves before it are kept`},
+		"12121212":      {"7x6x4:1212121", "move 8 comes after the game was won; the 7 moves before it are kept"},
+		"9x5x4:1é":      {"9x5x4:1", "the move before it is kept"},
+		"3x3x3free:0":   {"3x3x3free:-", "no move is kept"},
+		"7x6x4:":        {"7x6x4:-", "is empty"},
+		"7x6x4:-&red=x": {"7x6x4:-", "no move is kept"},
+	} {
+		s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"open"}`, position)))
+		if s.Position != want[0] || (s.Dropped == "") != (want[1] == "") || !strings.Contains(s.Dropped, want[1]) {
+			t.Errorf("%s opens %s, %q; want %s, %q", position, s.Position, s.Dropped, want[0], want[1])
+		}
+		if want[1] != "" && ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"undo"}`, position)).StatusCode != http.StatusBadRequest {
+			t.Errorf("a move is taken back in %s", position)
+		}
+	}
+}
+
+// Levels are agents under a name, but for those that think longer than the server allows.
+func TestLevels(t *testing.T) {
+	type config struct{ Levels []play.Level }
+	c := answered[config](t, ask(t, handler(t, Config{}), "/ui/config", ""))
+	if diff := cmp.Diff(play.Levels, c.Levels); diff != "" {
+		t.Errorf("levels (-want +got):\n%s", diff)
+	}
+	h := handler(t, Config{Limits: Limits{Time: 2 * time.Second}})
+	c = answered[config](t, ask(t, h, "/ui/config", ""))
+	if n := len(c.Levels); n != len(play.Levels)-1 || c.Levels[n-1].Name != "strong" {
+		t.Errorf("where 2 s are allowed the levels are %v", c.Levels)
+	}
+	if m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", `{"position":"121212","agent":"beginner"}`)); m.Move != "1" {
+		t.Errorf("the beginner plays %q, want 1, which wins", m.Move)
+	}
+}
+
+// A game's positions are valued for the side that moved first, and at its end by the result.
+func TestValues(t *testing.T) {
+	type values struct{ Values []valued }
+	h := handler(t, Config{})
+	b := game.MustBoard(game.Connect4)
+	for moves, result := range map[string]float32{"1212121": 1, "44": 0, "71212121": -1} {
+		got := answered[values](t, ask(t, h, "/ui/values", fmt.Sprintf(`{"position":%q}`, moves))).Values
+		_, actions, err := b.ParseMoves(moves)
+		if err != nil || len(got) != len(actions)+1 {
+			t.Fatalf("%s: %v, %d values", moves, err, len(got))
+		}
+		var p game.Position
+		for i, x := range got {
+			batch := eval.NewBatch(b, 1)
+			batch.Pos[0] = p
+			if err := eval.NewRuled(h.config.Evaluator).Evaluate(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			want := batch.Value(0) * []float32{1, -1}[i%2]
+			if exact := batch.Source[0] == eval.Rules || batch.Source[0] == eval.Terminal; x.Value != want || x.Exact != exact {
+				t.Errorf("%s: after %d moves %+v, want %v, %v", moves, i, x, want, exact)
+			}
+			if i < len(actions) {
+				p = b.Play(p, actions[i])
+			}
+		}
+		if last := got[len(got)-1]; result != 0 && (last.Value != result || !last.Exact) {
+			t.Errorf("%s ends with %+v, want %v", moves, last, result)
+		}
 	}
 }
 
@@ -310,13 +386,16 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(1), `{"position":"9x5x4:-","agent":"random:seed=3"}`)
 	f.Add(uint8(1), `{"position":"4","agent":"uct-bitsquares:sims=10,power=1.5"}`)
 	f.Add(uint8(2), `{"position":"44","visits":3,"seconds":0.001,"solve":false}`)
+	f.Add(uint8(0), `{"position":"448","do":"open"}`)
+	f.Add(uint8(2), `{"position":"44","visits":0,"seconds":0.001,"solve":true,"known":[1,null,null,null,null,null,null]}`)
+	f.Add(uint8(3), `{"position":"9x5x4:44"}`)
 	f.Add(uint8(2), "{\"position\":\"\\u0000\xff\"}")
 	h := handler(f, Config{Limits: Limits{Visits: 20, Time: 10 * time.Millisecond}})
 	f.Fuzz(func(t *testing.T, which uint8, body string) {
 		if body == "" {
 			return
 		}
-		path := []string{"/ui/game", "/ui/move", "/ui/analyze"}[which%3]
+		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values"}[which%4]
 		r := ask(t, h, path, body)
 		text, err := io.ReadAll(r.Body)
 		if err != nil {

@@ -1,5 +1,7 @@
 // Charts as SVG.
 import { count, draw, make } from "./dom.js";
+import { explains } from "./names.js";
+import { term } from "./words.js";
 
 const width = 320, height = 150, left = 44, right = 8, top = 8, bottom = 22;
 
@@ -93,8 +95,10 @@ export function barChart(title, bars) {
   return make("figure", { class: "chart" }, svg, make("ul", { class: "legend" }, make("li", {}, make("span", {}, "in all"), make("b", {}, count(total)))));
 }
 
+// panel is a box with a title, which explains itself where its word needs that.
 export function panel(title, note, ...content) {
-  const box = make("section", { class: "panel" }, make("h3", {}, title), ...content);
+  const word = explains(title);
+  const box = make("section", { class: "panel" }, make("h3", {}, word ? term(word, title) : title), ...content);
   if (note) {
     box.firstChild.append(" ", make("small", { class: "note" }, note));
   }

@@ -1,9 +1,13 @@
-// The page: its views, and which of them the address names. #7x6x4:4455 is a position, #service and #training are views.
+// The page: its views, and which of them the address names.
+import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $ } from "./dom.js";
 import { Play } from "./play.js";
 import { Service, serviceEvery } from "./service.js";
 import { Training, trainingEvery } from "./training.js";
+import { explain } from "./words.js";
+
+const titles = { play: "Play - evald", service: "Service - evald", training: "Training - evald" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -33,8 +37,10 @@ class Dashboard {
 }
 
 async function main() {
+  explain();
   const config = await get("/ui/config");
-  const play = new Play(config, report);
+  const trail = new Trail();
+  const play = new Play(config, trail, report);
   const views = {};
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
@@ -46,14 +52,10 @@ async function main() {
     $("to-" + name).hidden = false;
   }
   const route = () => {
-    let hash = location.hash.slice(1);
-    try {
-      hash = decodeURIComponent(hash);
-    } catch {
-      // it is taken as it stands, and the server says what is wrong with it
-    }
-    const name = hash in views ? hash : "play";
-    for (const view of ["play", "service", "training"]) {
+    const fresh = trail.arrive();
+    const { place, players } = parse(location.hash);
+    const name = Object.hasOwn(views, place) ? place : "play";
+    for (const view of Object.keys(titles)) {
       $(view).hidden = view !== name;
       if (view === name) {
         $("to-" + view).setAttribute("aria-current", "page");
@@ -62,16 +64,14 @@ async function main() {
       }
       views[view]?.show(view === name);
     }
-    document.title = { play: "evald", service: "evald: service", training: "evald: training" }[name];
+    document.title = titles[name];
     report(null);
     play.see(name === "play");
     if (name === "play") {
-      play.open(hash);
-    } else if (!play.game) {
-      play.open("");
+      play.open(place, players, fresh);
     }
   };
-  addEventListener("hashchange", route);
+  addEventListener("popstate", route); // also where a link leads to another part of the page
   route();
 }
 

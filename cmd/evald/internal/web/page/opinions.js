@@ -1,5 +1,6 @@
 // What the network, the search and the solver think of each move: a table under the board, and a summary beside it.
 import { $, count, make, setText } from "./dom.js";
+import { term } from "./words.js";
 
 // hundredths of a value in -1..1; what is not proved is never 100.
 export function hundredths(value) {
@@ -25,19 +26,31 @@ function scoreText(score) {
   return score > 0 ? "+" + score : String(score);
 }
 
+// head is a row's title: a word that is explained, and what changes.
+function head(word, text) {
+  return [term(word, text), make("span")];
+}
+
 export class Opinions {
-  constructor() {
+  // seconds is how long the server looks at most; goOn asks it for the exact scores that are missing.
+  constructor(seconds, goOn) {
     this.table = $("opinions");
+    this.seconds = seconds;
+    $("solve-on").addEventListener("click", () => {
+      this.spent += seconds;
+      this.progress();
+      $("exact-text").focus(); // the button is gone now
+      goOn();
+    });
   }
 
   // build makes the table of a game's moves.
   build(game) {
     this.rules = game.rules;
     const row = (title, cells) => {
-      const element = make("div", { role: "row", class: "row" });
-      const head = make("div", { role: "rowheader" }, title);
-      element.append(head, ...cells);
-      return { element, head, cells };
+      const element = make("div", { role: "row", class: "row" }, make("div", { role: "rowheader" }, ...title), ...cells);
+      const [word, rest] = title;
+      return { element, word, rest, cells };
     };
     const cells = (bar) => game.names.map(() => {
       const cell = make("div", { role: "cell" });
@@ -46,11 +59,11 @@ export class Opinions {
       }
       return cell;
     });
-    this.names = row("Move", game.names.map((name) => make("div", { role: "columnheader" }, name)));
-    this.names.head.classList.add("unseen");
-    this.policy = row("Network", cells("policy"));
-    this.search = row("Search", cells("visits"));
-    this.exact = row("Exact", cells(""));
+    this.names = row(["Move"], game.names.map((name) => make("div", { role: "columnheader" }, name)));
+    this.names.element.firstChild.classList.add("unseen");
+    this.policy = row(head("policy", "Network"), cells("policy"));
+    this.search = row(head("search", "Search"), cells("visits"));
+    this.exact = row(head("exact", "Exact score"), cells(""));
     this.table.replaceChildren(...[this.names, this.policy, this.search, this.exact].map((r) => r.element));
   }
 
@@ -63,9 +76,11 @@ export class Opinions {
     this.best = -1;
     this.last = null;
     this.scores = null;
-    this.policy.head.textContent = "Network";
-    this.search.head.textContent = "Search";
-    this.exact.head.textContent = "Exact score";
+    this.over = false;
+    this.spent = this.seconds;
+    setText(this.policy.rest, ", in %");
+    setText(this.search.rest, "");
+    $("solve-on").hidden = true;
     this.search.element.hidden = !shown.search;
     this.exact.element.hidden = !shown.exact;
     for (const r of [this.policy, this.search]) {
@@ -87,21 +102,25 @@ export class Opinions {
     label.className = kind;
   }
 
+  // share draws win, draw and loss.
+  share(wdl) {
+    $("wdl").replaceChildren(...wdl.map((share) => {
+      const part = make("i");
+      part.style.width = 100 * share + "%";
+      return part;
+    }));
+  }
+
   // opinion is the evaluator's own, or what the rules say in its place.
   opinion(m) {
     const network = ["gpu", "cpu", "cache"].includes(m.source);
     const by = { rules: "The rules", forced: "The one move" }[m.source] ?? (network ? `Network ${m.model}` : `Heuristic ${m.source}`);
-    this.policy.head.textContent = `${by}, in %`;
+    setText(this.policy.word, by);
     const most = Math.max(...m.policy, 1e-9);
     this.policy.cells.forEach((c, a) => {
       this.bar(c, m.policy[a] / most, this.game.legal[a] ? String(Math.round(100 * m.policy[a])) : "", "");
     });
-    const parts = m.wdl.map((share) => {
-      const part = make("i");
-      part.style.width = 100 * share + "%";
-      return part;
-    });
-    $("wdl").replaceChildren(...parts);
+    this.share(m.wdl);
     const [win, draw, loss] = m.wdl.map((x) => Math.round(100 * x));
     setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (network ? "" : ` (${m.source})`));
   }
@@ -110,14 +129,14 @@ export class Opinions {
   searched(m) {
     this.last = m;
     this.best = m.best;
-    this.search.head.textContent = `Search, ${count(m.visits)} visits`;
+    setText(this.search.rest, `, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried`);
     const most = Math.max(1, ...m.moves.map((x) => x.visits));
     m.moves.forEach((x, a) => {
       const [text, kind] = this.game.legal[a] ? worth(x) : ["", ""];
       this.bar(this.search.cells[a], x.visits / most, text, kind);
       this.names.cells[a].classList.toggle("best", a === m.best);
     });
-    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} visits${m.done ? ", done" : ""}`);
+    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried${m.done ? ", done" : ""}`);
     const stones = m.line.map((name, i) => {
       const side = (this.game.side + i) % 2;
       const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
@@ -146,28 +165,57 @@ export class Opinions {
     } else if (m.done) {
       setText($("exact-text"), this.verdict(best));
     } else {
-      setText($("exact-text"), `${m.solved} of ${m.legal} moves ..`);
+      this.progress();
     }
   }
 
   verdict(best) {
-    const names = this.game.names.filter((_, a) => this.scores.scores[a] === best).join(", ");
     const result = best > 0 ? "win" : best < 0 ? "loss" : "draw";
-    return `${scoreText(best)}, a ${result}: ${names}`;
+    return `${scoreText(best)}, a ${result}: ${this.withScore(best)}`;
+  }
+
+  withScore(score) {
+    return this.game.names.filter((_, a) => this.scores.scores[a] === score).join(", ");
+  }
+
+  progress() {
+    $("solve-on").hidden = true;
+    setText($("exact-text"), this.scores ? `${this.scores.solved} of ${this.scores.legal} moves solved, the others follow ..` : "–");
+  }
+
+  // unsolved says what is known where the time did not suffice, and lets people go on.
+  unsolved() {
+    const known = this.scores?.scores.filter((s) => s !== null) ?? [];
+    if (!known.length) {
+      setText($("exact-text"), `No move was solved in ${this.spent} s: exact scores take longer where so much of the board is empty.`);
+    } else {
+      const best = Math.max(...known);
+      setText($("exact-text"), `${known.length} of ${this.scores.legal} moves solved in ${this.spent} s, the best of them ${this.withScore(best)} with ${scoreText(best)}.`);
+    }
+    $("solve-on").hidden = false;
   }
 
   // ended says what did not come in time.
   ended(m) {
-    if (!this.exact.element.hidden && !(this.scores && this.scores.done)) {
-      const known = this.scores ? this.scores.solved : 0;
-      setText($("exact-text"), known ? `${known} of ${this.scores.legal} moves in time` : "not found in time");
-    }
-    if (this.last && !this.last.done) {
-      setText($("search-text"), $("search-text").textContent + ", time over");
-    }
     if (m.error) {
       setText($("search-text"), m.error);
+    } else if (this.last && !this.last.done && !this.over) {
+      setText($("search-text"), $("search-text").textContent + ", time over");
     }
+    this.over = true;
+    if (!this.exact.element.hidden && !this.scores?.done && !this.scores?.error) {
+      this.unsolved();
+    }
+  }
+
+  // finished says how the game ended, in place of opinions: nothing is more exact.
+  finished(game) {
+    const won = game.result === "won";
+    const winner = ["Red", "Yellow"][1 - game.side];
+    this.share(won ? [1, 0, 0] : [0, 1, 0]);
+    setText($("wdl-text"), won ? `${winner} has won` : "a draw");
+    setText($("search-text"), "the game is over");
+    setText($("exact-text"), won ? `${winner} wins: the result` : "a draw: the result");
   }
 
   // notes are the search's values, for the empty cells of a game without gravity.

@@ -1,55 +1,40 @@
 // The game: what is on the board, whose turn it is, and what is asked of the server meanwhile.
-import { aborted, lines, patiently, post } from "./api.js";
+import { format } from "./address.js";
+import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
-import { $, count, make, setText } from "./dom.js";
+import { $, make, setText } from "./dom.js";
+import { Moves } from "./moves.js";
 import { Opinions } from "./opinions.js";
+import { Players } from "./players.js";
+import { Rules } from "./rules.js";
+import { sharing } from "./share.js";
+import { agentMove, analyze } from "./thinking.js";
 
-// Levels for people, from the weakest on: a name and the agent behind it.
-const presets = [
-  ["any move", "random"],
-  ["beginner", "negamax"],
-  ["casual", "uct:sims=500"],
-  ["first thought", "policy"],
-  ["good", "mcts:visits=50"],
-  ["strong", "mcts:time=1s"], // unless another is chosen
-  ["perfect", "solver:time=4s"],
-];
 const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
 
-// What was chosen last is kept where the browser lets it be kept.
-function recall() {
-  try {
-    return JSON.parse(localStorage.getItem("evald")) || {};
-  } catch {
-    return {};
-  }
-}
-
-function remember(choices) {
-  try {
-    localStorage.setItem("evald", JSON.stringify(choices));
-  } catch {
-    // it is chosen anew next time
-  }
-}
-
 export class Play {
   // report is called with an error for people, or null.
-  constructor(config, report) {
-    this.config = config;
+  constructor(config, trail, report) {
+    this.trail = trail;
     this.report = report;
     this.game = null;
-    this.paused = false;
+    this.paused = false; // agents wait
     this.visible = true;
     this.commands = Promise.resolve();
     this.work = new AbortController(); // what is asked about the position on the board
-    this.opinions = new Opinions();
+    this.opinions = new Opinions(config.seconds, () => this.solveOn());
+    this.moves = new Moves((made) => this.goTo(made));
     this.board = new Board($("board"), {
       played: (move) => this.person(move),
       key: (what) => (what === "hint" ? this.hint() : this.command(what)),
     });
-    this.setup();
+    this.players = new Players(config, () => {
+      this.paused = this.paused && (this.players.agents() || !$("shared").hidden);
+      this.command("");
+    });
+    this.rules = new Rules((rules) => this.start(rules + ":-"));
+    sharing();
     for (const id of ["undo", "redo"]) {
       $(id).addEventListener("click", () => {
         if ($(id).getAttribute("aria-disabled") !== "true") {
@@ -58,82 +43,16 @@ export class Play {
       });
     }
     $("hint").addEventListener("click", () => this.hint());
-    $("new").addEventListener("click", () => this.start(this.rules() + ":-"));
+    $("new").addEventListener("click", () => this.start(this.rules.text() + ":-"));
     $("go").addEventListener("click", () => {
-      this.paused = false;
+      this.playOn();
       this.renew();
       this.board.buttons[this.board.focus].focus(); // the button is gone now
     });
-    $("share").addEventListener("click", () => this.share());
-    $("moves").addEventListener("keydown", (e) => {
-      if (e.key === "Enter") {
-        location.hash = "#" + $("moves").value.trim();
-      }
-    });
-  }
-
-  // setup fills the form and listens to it.
-  setup() {
-    const networks = this.config.networks.flatMap((name) => [`mcts:model=${name},visits=200`, `policy:model=${name}`]);
-    const allowed = presets.filter(([, text]) => !(Number(text.match(/time=(\d+)s/)?.[1]) > this.config.seconds));
-    const levels = allowed.map(([name, text]) => make("option", { value: text }, `${name} (${text})`));
-    $("agent").append(...levels, ...networks.map((text) => make("option", { value: text }, text)), make("option", { value: "other" }, "other .."));
-    $("agents").textContent = this.config.agents;
-    $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(this.config.visits)} visits or ${this.config.seconds} s a move`;
-    const kept = recall();
-    const [, usual] = allowed.find(([name]) => name === "strong") ?? allowed[0];
-    $("agent").value = usual;
-    for (const id of ["side", "agent"]) {
-      if ([...$(id).options].some((o) => o.value === kept[id])) {
-        $(id).value = kept[id];
-      }
-    }
-    $("agent-text").value = kept.text || usual;
-    const changed = () => {
-      $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
-      $("agent").disabled = $("side").value === "both";
-      $("agent-text").removeAttribute("aria-invalid");
-      remember({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
-      this.paused = this.paused && this.agents();
-      if (this.game) {
-        this.command("");
-      }
-    };
-    for (const id of ["side", "agent", "agent-text"]) {
-      $(id).addEventListener("change", changed);
-    }
-    changed();
-    $("rules").addEventListener("change", () => {
-      $("rules-row").hidden = $("rules").value !== "other";
-      if ($("rules").value !== "other") {
-        this.start(this.rules() + ":-");
-      } else {
-        $("rules-text").focus();
-      }
-    });
-    $("rules-text").addEventListener("change", () => this.start(this.rules() + ":-"));
     $("setup").addEventListener("submit", (e) => e.preventDefault());
     for (const id of ["evaluate", "solve"]) {
       $(id).addEventListener("change", () => this.renew());
     }
-  }
-
-  rules() {
-    return $("rules").value === "other" ? $("rules-text").value.trim() : $("rules").value;
-  }
-
-  // human says which sides people play.
-  human() {
-    const side = $("side").value;
-    return [side === "first" || side === "both", side === "second" || side === "both"];
-  }
-
-  agents() {
-    return $("side").value === "none";
-  }
-
-  agent() {
-    return $("agent").value === "other" ? $("agent-text").value.trim() : $("agent").value;
   }
 
   over() {
@@ -141,7 +60,7 @@ export class Play {
   }
 
   personToMove() {
-    return !this.over() && this.human()[this.game.side];
+    return !this.over() && this.players.human()[this.game.side];
   }
 
   // see says whether the game is shown; nothing is asked about a board that nobody sees.
@@ -152,65 +71,160 @@ export class Play {
     }
   }
 
-  // open goes to a position of a link. Agents wait there: the position is there to be looked at.
-  open(position) {
-    if (this.game && position === this.game.position) {
+  // open shows the position that the address names: of a link that was followed, or else of an entry of the browser's
+  // history, where the game goes on with the moves that come after. Agents wait there: it is there to be looked at.
+  open(position, players, fresh) {
+    if (this.starting) {
       return;
     }
-    this.start(position || empty, position !== "" && !position.endsWith("-"));
+    const other = fresh && players && location.hash !== format(position, this.players.named());
+    if (this.game && position === this.game.position && !other) {
+      this.write();
+      return;
+    }
+    const address = location.hash;
+    const first = !this.game;
+    let wrong = "";
+    this.order(() => {
+      if (location.hash !== address) {
+        return null; // somebody went on meanwhile
+      }
+      wrong = players && (fresh || first) ? this.players.adopt(players) : "";
+      const made = first || fresh ? -1 : this.madeAt(position);
+      return made < 0 ? { position: position || empty, do: "open" } : { position: this.game.line, made };
+    }, () => {
+      if (fresh) {
+        this.trail.begin();
+      }
+      this.paused = position !== "";
+      this.note(fresh && position !== "" ? players : undefined);
+      const dropped = this.game.dropped && `This link is broken: ${this.game.dropped}. `;
+      this.report(dropped || wrong ? { message: dropped + wrong } : null);
+    });
   }
 
-  start(position, paused = false) {
-    this.order({ position }, () => { this.paused = paused; });
+  // note says of a game that a link led to whose it is; players are null where the link does not say that, undefined
+  // where there was no link.
+  note(players) {
+    $("shared").hidden = players === undefined;
+    if (players !== undefined) {
+      const whose = players ? `This game comes from a link: ${this.players.sentence(players)}.` : "This position comes from a link, which does not say who plays.";
+      setText($("shared"), this.over() ? whose : `${whose} No move is made until you play on.`);
+    }
+  }
+
+  playOn() {
+    this.paused = false;
+    this.note(undefined);
+  }
+
+  // start begins a game, in the place of the one before in the browser's history.
+  async start(position) {
+    if (this.starting) {
+      return;
+    }
+    if (this.trail.at > this.trail.first) {
+      this.starting = true;
+      await this.trail.go(this.trail.first - this.trail.at);
+      this.starting = false;
+    }
+    this.order({ position }, () => this.playOn());
+  }
+
+  // positionAt is the game after so many moves of its line, madeAt how many moves make a position, or -1.
+  positionAt(made) {
+    const moves = this.game.moves.slice(0, made).join(this.game.names.at(-1).length > 1 ? "." : "");
+    return `${this.game.rules}:${moves || "-"}`;
+  }
+
+  madeAt(position) {
+    for (let made = 0; made <= this.game.moves.length; made++) {
+      if (this.positionAt(made) === position) {
+        return made;
+      }
+    }
+    return -1;
   }
 
   // person plays a move, where it is a person's turn.
   person(move) {
     if (this.game && this.personToMove()) {
-      this.command("play", move);
+      this.command("play", move, "push");
     } else if (this.game && !this.over()) {
-      setText($("status").lastChild, this.paused ? "The agent waits; \"Let the agent move\" lets it go on" : `${sides[this.game.side]} is thinking`);
+      setText($("status").lastChild, this.paused ? `${sides[this.game.side]} waits; "Play on" lets it move` : `${sides[this.game.side]} is thinking`);
     }
   }
 
   // command changes the game: play, undo, redo, or "" for looking at it again. A move is one of the position that stands on
   // the board now: where another command comes first, such as that of a second click, it is dropped.
-  command(what, move = "") {
+  command(what, move = "", entry = what === "undo" || what === "redo" ? "go" : "replace") {
+    if (!this.game) {
+      return this.commands;
+    }
     const now = this.game.position;
     const body = () => (what === "play" && this.game.position !== now ? null : { position: this.game.line, made: this.game.made, do: what, move });
     return this.order(body, () => {
-      this.paused = what === "" ? this.paused : what !== "play" && this.agents();
-    });
+      if (what === "play") {
+        this.playOn();
+      } else if (what !== "") {
+        this.paused = this.players.agents();
+      }
+    }, entry);
+  }
+
+  // goTo shows the game after so many of its moves; those that follow are kept.
+  goTo(made) {
+    return this.order(() => ({ position: this.game.line, made }), () => { this.paused = true; }, "push");
   }
 
   // order asks for a new state, one order after the other; body may be null by then. done is called where the state came.
-  order(body, done) {
+  // entry is what the browser's history makes of it: "replace" its entry, "push" one, or "go" to the one that there is.
+  order(body, done, entry = "replace") {
     this.commands = this.commands.then(async () => {
-      const before = this.game && this.game.position;
+      const before = this.game?.position;
       const wanted = typeof body === "function" ? body() : body;
       if (!wanted) {
         return;
       }
       try {
-        const game = await post("/ui/game", { human: this.human(), ...wanted });
-        this.game = game;
+        this.game = await post("/ui/game", { human: this.players.human(), ...wanted });
         this.report(null);
         done();
       } catch (e) {
         this.report(e);
-        if (!this.game) {
+        if (this.game) {
+          this.write();
+        } else {
           this.order({ position: empty }, () => this.report(e)); // a link that means nothing still gets a board
         }
         return;
       }
-      this.show(before !== this.game.position);
+      this.show();
       this.renew();
+      await this.write(before === this.game.position ? "replace" : entry);
     });
     return this.commands;
   }
 
+  // write lets the address name the game.
+  async write(entry = "replace") {
+    const address = format(this.game.position, this.players.named());
+    $("to-play").href = address;
+    if (!this.visible) {
+      return; // it names another view
+    }
+    const by = entry === "go" ? this.trail.find(this.game.position) : 0;
+    if (by) {
+      await this.trail.go(by);
+    } else if (entry === "replace") {
+      this.trail.replace(address);
+    } else {
+      this.trail.push(address);
+    }
+  }
+
   // show draws the game.
-  show(moved) {
+  show() {
     const g = this.game;
     if (this.shown !== g.rules) { // the middle of a wide board first
       this.shown = g.rules;
@@ -219,19 +233,8 @@ export class Play {
         scroll.scrollLeft = g.gravity ? (scroll.scrollWidth - scroll.clientWidth) / 2 : 0;
       });
     }
-    if (moved) {
-      history.replaceState(null, "", "#" + g.position);
-    }
-    $("to-play").href = "#" + g.position;
     $("moves").value = g.position;
-    const known = [...$("rules").options].some((o) => o.value === g.rules);
-    if ($("rules").value !== "other" || known) {
-      $("rules").value = known ? g.rules : "other";
-    }
-    if (!known) {
-      $("rules-text").value = g.rules;
-    }
-    $("rules-row").hidden = $("rules").value !== "other";
+    this.rules.show(g.rules);
     $("board").style.setProperty("--columns", String(g.columns));
     for (const element of [$("opinions"), $("board").parentElement]) {
       element.style.setProperty("--columns", String(g.names.length)); // under gravity one below each column
@@ -252,7 +255,7 @@ export class Play {
     if (this.personToMove()) {
       return [g.side, `${played}${sides[g.side]} to move${$("side").value === "both" ? "" : ": you"}`];
     }
-    return [g.side, `${played}${sides[g.side]} ${this.paused ? "waits" : "thinks"}: ${this.agent()}`];
+    return [g.side, `${played}${sides[g.side]} ${this.paused ? "waits" : "thinks"}: ${this.players.name(this.players.agent())}`];
   }
 
   // renew ends what is asked about the last position and asks about this one.
@@ -275,34 +278,38 @@ export class Play {
     $("go").hidden = this.over() || this.personToMove() || !this.paused;
     const shown = { search: $("evaluate").checked, exact: $("solve").checked };
     this.opinions.reset(g, shown);
+    if (this.over()) {
+      this.opinions.finished(g);
+    }
+    this.moves.show(g, (made) => this.positionAt(made));
+    if (this.visible) {
+      this.moves.complete(g.line, this.work.signal);
+    }
     if (!this.over() && this.visible) {
-      this.analyze(shown, thinks, this.work.signal);
+      this.look(shown, thinks, this.work.signal);
     }
     if (thinks && this.visible) {
       this.reply(this.work.signal);
     }
   }
 
-  // analyze lets the bars move. While an agent thinks only the evaluator is asked, which costs the agent no time.
-  async analyze(shown, thinks, signal) {
+  // look lets the bars move. While an agent thinks only the evaluator is asked, which costs the agent no time.
+  look(shown, thinks, signal) {
     const body = { position: this.game.position, solve: shown.exact && !thinks };
     if (!shown.search || thinks) {
       body.visits = 0;
     }
-    try {
-      await patiently(() => lines("/ui/analyze", body, signal, (m) => {
-        if (!signal.aborted) {
-          this.heard(m, thinks);
-        }
-      }), signal, () => setText($("search-text"), "waits for the server .."));
-    } catch (e) {
-      if (!aborted(e) && !signal.aborted) {
-        setText($("search-text"), e.message);
-      }
-    }
+    return analyze(body, signal, (m) => this.heard(m, thinks));
+  }
+
+  // solveOn asks for the exact scores that are still missing.
+  solveOn() {
+    const body = { position: this.game.position, visits: 0, solve: true, known: this.opinions.scores?.scores };
+    analyze(body, this.work.signal, (m) => this.heard(m, false));
   }
 
   heard(m, thinks) {
+    this.moves.hear(m);
     switch (m.type) {
       case "opinion":
         this.opinions.opinion(m);
@@ -326,12 +333,9 @@ export class Play {
 
   // reply lets the agent move.
   async reply(signal) {
-    const began = performance.now();
+    const least = this.players.agents() ? 0.35 : 0; // people can follow, and so can the browser's history
     try {
-      const { move } = await patiently(() => post("/ui/move", { position: this.game.position, agent: this.agent() }, signal), signal,
-        (e) => this.report(e));
-      const least = this.agents() ? 250 : 0; // people can follow
-      await new Promise((resolve) => { setTimeout(resolve, Math.max(0, least - (performance.now() - began))); });
+      const move = await agentMove(this.game.position, this.players.agent(), least, signal, this.report);
       if (!signal.aborted) {
         this.command("play", move);
       }
@@ -340,7 +344,7 @@ export class Play {
         return;
       }
       if (e.field === "agent") {
-        $("agent-text").setAttribute("aria-invalid", "true");
+        this.players.wrong();
       }
       this.paused = true;
       this.renew();
@@ -350,18 +354,5 @@ export class Play {
 
   hint() {
     setText($("status").lastChild, this.over() ? this.status()[1] : this.opinions.advice());
-  }
-
-  async share() {
-    const link = location.href;
-    try {
-      await navigator.clipboard.writeText(link);
-      setText($("share"), "Copied");
-      setTimeout(() => setText($("share"), "Copy link"), 2000);
-    } catch {
-      // Without a secure context there is no clipboard: the field can be copied from.
-      $("moves").value = link;
-      $("moves").select();
-    }
   }
 }

@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { barChart, lineChart, panel } from "./charts.js";
 import { $, count, duration, make } from "./dom.js";
+import { inWords, titled } from "./names.js";
 
 const every = 2000; // milliseconds
 const kept = 150; // samples
@@ -28,7 +29,8 @@ export class Service {
       $("panels").replaceChildren(...sample.panels.map((p) => this.panel(p, sample.time, seconds, old)));
       this.before = sample;
     }
-    const rows = sample.others.map((m) => make("tr", {}, make("td", { title: m.help || "" }, m.name), make("td", {}, m.count ? `${count(m.value)} of ${count(m.count)}` : count(m.value))));
+    const rows = sample.others.map((m) => make("tr", {}, make("td", {}, m.help || titled(m.name), " ", make("code", {}, m.name)),
+      make("td", {}, m.count ? `${count(m.value)} of ${count(m.count)}` : count(m.value))));
     $("others").tBodies[0].replaceChildren(...rows);
     $("others-box").hidden = rows.length === 0;
     if (!sample.panels.length) {
@@ -41,7 +43,7 @@ export class Service {
       const text = p.unit === "seconds" ? duration : count;
       return panel(p.title, p.unit, ...p.series.map((s) => {
         const mean = s.count ? `, mean ${text(s.value / s.count)}` : "";
-        return make("div", {}, make("p", { class: "help" }, s.name + mean), barChart(`${p.title}, ${s.name}`, bars(s, text)));
+        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${p.title}, ${inWords(s.name)}`, bars(s, text)));
       }));
     }
     const curves = p.series.map((s) => {
@@ -56,7 +58,7 @@ export class Service {
         points.push([time, (s.value - from) / seconds]);
       }
       points.splice(0, Math.max(0, points.length - kept));
-      return { name: s.name, points };
+      return { name: inWords(s.name), points };
     }).filter((c) => c.points.length);
     const now = time;
     return panel(p.title, p.unit, lineChart(p.title, curves, { unit: p.unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));

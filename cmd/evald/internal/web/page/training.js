@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { lineChart, panel } from "./charts.js";
 import { $, make } from "./dom.js";
+import { inWords, titled } from "./names.js";
 
 export const trainingEvery = 10000; // milliseconds
 
@@ -37,6 +38,11 @@ export class Training {
     }
   }
 
+  panel(group, x) {
+    const curves = group.curves.map((c) => ({ ...c, name: inWords(c.name) }));
+    return panel(titled(group.name), "by " + inWords(x), lineChart(titled(group.name), curves));
+  }
+
   show(run) {
     const notes = run.files.map((f) => {
       const skipped = f.skipped ? `, ${f.skipped} lines that cannot be read` : "";
@@ -44,6 +50,6 @@ export class Training {
     });
     $("training-note").textContent = notes.join("; ");
     $("curves").replaceChildren(...run.files.map((f) => make("section", {}, make("h2", {}, f.file), make("div", { class: "panels" },
-      ...f.groups.map((g) => panel(g.name.replaceAll("_", " "), "by " + f.x, lineChart(g.name, g.curves)))))));
+      ...f.groups.map((g) => this.panel(g, f.x))))));
   }
 }

@@ -1,0 +1,198 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// run evaluates what needs no answer.
+func (b *tab) run(expression string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](expression + "; undefined"))
+}
+
+func (b *tab) back()    { b.t.Helper(); b.run("setTimeout(() => history.back())") }
+func (b *tab) forward() { b.t.Helper(); b.run("setTimeout(() => history.forward())") }
+
+// at waits for the address to name a position, and the board to show it.
+func (b *tab) at(position string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("location.hash.split('&')[0] === %q && document.getElementById('moves').value === %q", "#"+position, position))
+}
+
+// shows waits for a view, its address and its title.
+func (b *tab) shows(view, title string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("!document.getElementById(%[1]q).hidden && document.title === %[2]q && document.querySelector('[aria-current=page]').id === 'to-%[1]s'", view, title))
+	if hash := valueOf[string](b, "location.hash"); view != "play" && hash != "#"+view {
+		b.t.Errorf("the address of %s ends in %q", view, hash)
+	}
+}
+
+// Tabs have addresses: those open them, and Back and Forward go between them.
+func TestPageTabs(t *testing.T) {
+	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#service")
+	b.until("document.querySelectorAll('#panels svg').length === 5")
+	b.shows("service", "Service - evald")
+	b.click("#to-training")
+	b.until("document.querySelectorAll('#curves svg').length > 0")
+	b.shows("training", "Training - evald")
+	b.click("#to-play")
+	b.says("#status", "Red to move: you")
+	b.shows("play", "Play - evald")
+	b.at("7x6x4:-")
+	b.choose("side", "both")
+	b.click(column(3))
+	b.at("7x6x4:4")
+	b.click("#to-service")
+	b.shows("service", "Service - evald")
+	b.back()
+	b.shows("play", "Play - evald")
+	b.at("7x6x4:4")
+	b.back()
+	b.at("7x6x4:-")
+	b.back()
+	b.shows("training", "Training - evald")
+	b.back()
+	b.shows("service", "Service - evald")
+	b.forward()
+	b.shows("training", "Training - evald")
+	b.do(chromedp.Reload())
+	b.until("document.querySelectorAll('#curves svg').length > 0")
+	b.shows("training", "Training - evald")
+	b.forward()
+	b.shows("play", "Play - evald")
+	b.at("7x6x4:-")
+	b.tidy()
+}
+
+// Back takes a move back with the reply to it, as Undo does, and Forward makes them again. A new game takes the place of
+// the old one.
+func TestPageBack(t *testing.T) {
+	b := open(t, handler(t, Config{Metrics: services(), Limits: Limits{Time: time.Second / 10}}), "/")
+	b.says("#status", "Red to move: you")
+	b.choose("agent", "random")
+	var positions []string
+	for i, action := range []int{3, 2, 3} {
+		positions = append(positions, b.position())
+		b.click(column(action))
+		b.until(fmt.Sprintf("location.hash.split('&')[0].split(':')[1].length === %d", 2*(i+1)))
+		b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
+	}
+	last := b.position()
+	b.back()
+	b.at(positions[2])
+	b.until("/Yellow played .. Red to move: you/.test(document.getElementById('status').textContent)")
+	b.back()
+	b.at(positions[1])
+	b.click("#undo")
+	b.at(positions[0])
+	b.forward()
+	b.at(positions[1])
+	b.click("#redo")
+	b.at(positions[2])
+	b.forward()
+	b.at(last)
+	b.click("#to-service")
+	b.shows("service", "Service - evald")
+	b.click("#to-play")
+	b.at(last)
+	b.click("#undo") // past the other view
+	b.at(positions[2])
+	b.click("#new")
+	b.at("7x6x4:-")
+	b.says("#status", "Red to move: you")
+	b.click(column(0))
+	b.until("location.hash.split('&')[0].split(':')[1].length === 2")
+	b.back()
+	b.at("7x6x4:-")
+	if entries := valueOf[int](b, "history.state.trail.length"); entries != 1 {
+		t.Errorf("the new game begins %d entries after the page was opened, want at the first", entries)
+	}
+	b.tidy()
+}
+
+// Who goes back while the agent thinks does not wait for it; who goes forward finds the move without its reply.
+func TestPageBackThinking(t *testing.T) {
+	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
+	b := open(t, h, "/")
+	b.says("#status", "Red to move: you")
+	b.click("#evaluate")
+	b.click("#solve")
+	b.choose("agent", "other")
+	b.choose("agent-text", "uct-bitsquares:time=1m")
+	b.click(column(3))
+	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
+	b.at("7x6x4:4")
+	b.back()
+	b.says("#status", "Red to move: you")
+	b.at("7x6x4:-")
+	for len(h.slots.running) > 0 {
+		time.Sleep(time.Millisecond) // there is no other sign of it
+	}
+	b.forward()
+	b.at("7x6x4:4")
+	b.says("#status", "Yellow waits: uct-bitsquares:time=1m")
+	if !valueOf[bool](b, "!document.getElementById('go').hidden") {
+		t.Error("there is no way to play on")
+	}
+	b.tidy()
+}
+
+// A link says whose game it is, by levels, and nobody moves before somebody plays on.
+func TestPageShared(t *testing.T) {
+	b := open(t, handler(t, Config{Limits: Limits{Time: 2 * time.Second}}), "/#7x6x4:444&red=person&yellow=negamax")
+	b.says("#status", "Red played 4. Yellow waits: beginner")
+	b.says("#shared", "Red is a person, Yellow is beginner. No move is made until you play on.")
+	b.until("/solved in 2 s/.test(document.getElementById('exact-text').textContent)") // all that was asked for has come
+	b.at("7x6x4:444")
+	b.picture("shared")
+	b.mu.Lock()
+	if slices.ContainsFunc(b.requests, func(url string) bool { return strings.HasSuffix(url, "/ui/move") }) {
+		t.Error("a move was asked for")
+	}
+	b.mu.Unlock()
+	b.tidy()
+	b.click("#go")
+	b.until("/Yellow played .. Red to move: you/.test(document.getElementById('status').textContent)")
+	if hidden := valueOf[bool](b, "document.getElementById('shared').hidden"); !hidden {
+		t.Error("the game is still a link's")
+	}
+	if hash := valueOf[string](b, "location.hash"); !regexp.MustCompile(`^#7x6x4:444.&red=person&yellow=beginner$`).MatchString(hash) {
+		t.Errorf("the address ends in %q", hash)
+	}
+	for link, want := range map[string]string{
+		"7x6x4:44&red=solver%3Arandom%3Dtrue&yellow=person": "Red is solver:random=true, Yellow is a person",
+		"7x6x4:45&red=random&yellow=random":                 "Red is random, Yellow is random",
+		"7x6x4:1212121&red=person&yellow=person":            "Red is a person, Yellow is a person.",
+		"7x6x4:46":                                          "This position comes from a link, which does not say who plays.",
+	} {
+		b.run(fmt.Sprintf("location.hash = %q", link))
+		b.at(strings.Split(link, "&")[0])
+		b.says("#shared", want)
+		if over := strings.Contains(link, "1212121"); over == strings.Contains(b.text("#shared"), "play on") {
+			t.Errorf("%s: %q", link, b.text("#shared"))
+		}
+	}
+}
+
+// A broken link keeps what is legal in it, and says what was dropped.
+func TestPageBroken(t *testing.T) {
+	b := open(t, handler(t, Config{}), "/#7x6x4:4489&red=person&yellow=strong")
+	b.says("#problem", `This link is broken: moves "4489": move 3 is "8", not one of 1 to 7; the 2 moves before it are kept.`)
+	b.at("7x6x4:44")
+	b.says("#shared", "Red is a person, Yellow is strong")
+	b.run("location.hash = '7x6x4:5&red=random&yellow=beginner'")
+	b.says("#problem", "beginner is not there to play Yellow")
+	b.at("7x6x4:5")
+	b.run("location.hash = 'nowhere'")
+	b.says("#problem", `move 1 is "n"`)
+	b.at("7x6x4:-")
+	b.tidy()
+}

@@ -1,0 +1,117 @@
+// Who plays: the form in which people choose that, and what it is called.
+import { $, count, make } from "./dom.js";
+
+const person = "person";
+
+// What was chosen last is kept where the browser lets it be kept.
+function recall() {
+  try {
+    return JSON.parse(localStorage.getItem("evald")) || {};
+  } catch {
+    return {};
+  }
+}
+
+function remember(choices) {
+  try {
+    localStorage.setItem("evald", JSON.stringify(choices));
+  } catch {
+    // it is chosen anew next time
+  }
+}
+
+export class Players {
+  // changed is called where somebody chose.
+  constructor(config, changed) {
+    this.levels = config.levels;
+    const networks = config.networks.flatMap((name) => [
+      [`mcts:model=${name},visits=200`, `network ${name}, 200 positions a move`], [`policy:model=${name}`, `network ${name}, its first thought`]]);
+    this.networks = new Map(networks);
+    $("agent").append(
+      ...this.levels.map((l) => make("option", { value: l.name }, `${l.name}: ${l.about}`)),
+      ...networks.map(([text, name]) => make("option", { value: text }, name)),
+      make("option", { value: "other" }, "other .."));
+    $("agents").textContent = [...this.levels.map((l) => `${l.name} is ${l.agent}`), "", config.agents].join("\n");
+    $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(config.visits)} visits or ${config.seconds} s a move`;
+    const kept = recall();
+    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1)).name;
+    $("agent").value = usual;
+    $("agent-text").value = kept.text || this.agentOf(usual);
+    for (const [id, value] of [["side", kept.side], ["agent", this.levelOf(kept.agent)]]) {
+      if ([...$(id).options].some((o) => o.value === value)) {
+        $(id).value = value;
+      }
+    }
+    for (const id of ["side", "agent", "agent-text"]) {
+      $(id).addEventListener("change", () => {
+        this.show();
+        remember({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
+        changed();
+      });
+    }
+    this.show();
+  }
+
+  show() {
+    $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
+    $("agent").disabled = $("side").value === "both";
+    $("agent-text").removeAttribute("aria-invalid");
+  }
+
+  agentOf(level) {
+    return this.levels.find((l) => l.name === level)?.agent ?? level;
+  }
+
+  levelOf(agent) {
+    return this.levels.find((l) => l.agent === agent)?.name ?? agent;
+  }
+
+  // name is what an agent is called: a level, a network, or its own text.
+  name(agent) {
+    return this.networks.get(agent) ?? this.levelOf(agent);
+  }
+
+  // human says which sides people play.
+  human() {
+    const side = $("side").value;
+    return [side === "first" || side === "both", side === "second" || side === "both"];
+  }
+
+  agents() {
+    return $("side").value === "none";
+  }
+
+  agent() {
+    return $("agent").value === "other" ? $("agent-text").value.trim() : $("agent").value;
+  }
+
+  wrong() {
+    $("agent-text").setAttribute("aria-invalid", "true");
+  }
+
+  // named is who plays which side, as a link says it.
+  named() {
+    const [red, yellow] = this.human().map((human) => (human ? person : this.levelOf(this.agent())));
+    return { red, yellow };
+  }
+
+  // adopt chooses the players of a link. It answers with what cannot be had, or "".
+  adopt({ red, yellow }) {
+    const agents = [red, yellow].filter((who) => who !== person);
+    $("side").value = agents.length === 2 ? "none" : agents.length === 0 ? "both" : red === person ? "first" : "second";
+    if (agents.length) {
+      const agent = this.levelOf(agents[0]);
+      const known = agent !== "other" && [...$("agent").options].some((o) => o.value === agent);
+      $("agent").value = known ? agent : "other";
+      $("agent-text").value = known ? $("agent-text").value : agent;
+    }
+    this.show();
+    return agents.length === 2 && red !== yellow ? `${this.name(yellow)} is not there to play Yellow: this page has one agent for both sides` : "";
+  }
+
+  // sentence says who plays which side.
+  sentence({ red, yellow }) {
+    const who = (text) => (text === person ? "a person" : this.name(text));
+    return `Red is ${who(red)}, Yellow is ${who(yellow)}`;
+  }
+}

@@ -1,0 +1,33 @@
+// The game's rules: the form in which people choose them.
+import { $ } from "./dom.js";
+
+export class Rules {
+  // chosen is called with rules.
+  constructor(chosen) {
+    $("rules").addEventListener("change", () => {
+      $("rules-row").hidden = $("rules").value !== "other";
+      if ($("rules").value !== "other") {
+        chosen(this.text());
+      } else {
+        $("rules-text").focus();
+      }
+    });
+    $("rules-text").addEventListener("change", () => chosen(this.text()));
+  }
+
+  text() {
+    return $("rules").value === "other" ? $("rules-text").value.trim() : $("rules").value;
+  }
+
+  // show says which rules are played.
+  show(rules) {
+    const known = [...$("rules").options].some((o) => o.value === rules);
+    if ($("rules").value !== "other" || known) {
+      $("rules").value = known ? rules : "other";
+    }
+    if (!known) {
+      $("rules-text").value = rules;
+    }
+    $("rules-row").hidden = $("rules").value !== "other";
+  }
+}

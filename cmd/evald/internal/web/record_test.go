@@ -1,0 +1,123 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+)
+
+// record is what the list of moves says, a line each; the one on the board has a * before it.
+func (b *tab) record() []string {
+	b.t.Helper()
+	return valueOf[[]string](b, `[...document.querySelectorAll("#record button")].map((e) => (e.ariaCurrent === "step" ? "*" : "") + e.textContent.replace(/\s+/g, " ").trim())`)
+}
+
+// The moves are listed with what each led to; one that is chosen is gone back to, and those after it are kept.
+func TestPageRecord(t *testing.T) {
+	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/#7x6x4:4455&red=person&yellow=person")
+	worth := `document.querySelectorAll("#record .worth")`
+	b.until(fmt.Sprintf(`%[1]s.length === 5 && [...%[1]s].every((e) => /^[+-]?\d+$|wins|draw/.test(e.textContent))`, worth))
+	want := []string{"Start", "1. Red 4", "2. Yellow 4", "3. Red 5", "*4. Yellow 5"}
+	for i, line := range b.record() {
+		if !regexp.MustCompile("^" + regexp.QuoteMeta(want[i]) + `( ([+-]?\d+ for Red|Red wins|draw|Yellow wins))$`).MatchString(line) {
+			t.Errorf("line %d is %q, want %q and a value", i, line, want[i])
+		}
+	}
+	b.click("#record li:nth-child(3) button")
+	b.at("7x6x4:44")
+	b.says("#status", "Yellow played 4. Red to move")
+	if got := b.record(); len(got) != 5 || !strings.HasPrefix(got[2], "*2. Yellow 4") {
+		t.Errorf("the record after going back is %q", got)
+	}
+	b.do(chromedp.Focus(chromedp.CSS("#record [aria-current]")))
+	b.press(kb.ArrowRight)
+	b.press(kb.Enter)
+	b.at("7x6x4:445")
+	if got := valueOf[string](b, "document.activeElement.textContent"); !strings.HasPrefix(got, "3.") {
+		t.Errorf("the focus is on %q, want the move that was chosen", got)
+	}
+	if stops := valueOf[int](b, `document.querySelectorAll("#record [tabindex='0']").length`); stops != 1 {
+		t.Errorf("the record is %d stops in the order of tabs", stops)
+	}
+	b.press(kb.End)
+	b.press(" ")
+	b.at("7x6x4:4455")
+	b.back()
+	b.at("7x6x4:445")
+	b.tidy()
+	b.click(column(0))
+	b.at("7x6x4:4451")
+	if got := b.record(); len(got) != 5 || !strings.HasPrefix(got[4], "*4. Yellow 1") {
+		t.Errorf("the record after another move is %q", got)
+	}
+}
+
+// The evaluation of a finished game is its result, and the curve goes over all of it, also where a link led to it.
+func TestPageEnd(t *testing.T) {
+	for moves, want := range map[string][3]string{
+		"7x6x4:1212121":  {"Red has won", "Red wins: the result", "*7. Red 1 Red wins"},
+		"7x6x4:71212121": {"Yellow has won", "Yellow wins: the result", "*8. Yellow 1 Yellow wins"},
+		"2x2x3:1212":     {"a draw", "a draw: the result", "*4. Yellow 2 draw"},
+	} {
+		b := open(t, handler(t, Config{}), "/#"+moves)
+		b.says("#wdl-text", want[0])
+		b.says("#exact-text", want[1])
+		positions := len(moves) - len("7x6x4:") + 1
+		b.until(fmt.Sprintf(`(document.querySelector("#curve path")?.getAttribute("d").match(/[ML]/g).length) === %d`, positions))
+		record := b.record()
+		if diff := cmp.Diff(want[2], record[len(record)-1]); diff != "" {
+			t.Errorf("the last move (-want +got):\n%s", diff)
+		}
+		if label := valueOf[string](b, `document.querySelector("#curve svg").getAttribute("aria-label")`); !strings.HasSuffix(label, strings.Join(strings.Fields(want[2])[3:], " ")) {
+			t.Errorf("the curve is called %q", label)
+		}
+		if moves == "7x6x4:1212121" {
+			b.picture("end")
+		}
+		b.tidy()
+	}
+}
+
+// Exact scores that take too long are said to, and are gone on with: nothing that was found is lost.
+func TestPageExact(t *testing.T) {
+	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 2}}), "/")
+	b.until(`document.getElementById("exact-text").textContent === "No move was solved in 0.5 s: exact scores take longer where so much of the board is empty."`)
+	if text := b.text("#solve-on"); text != "Look further" {
+		t.Errorf("the way to go on is called %q", text)
+	}
+	b.picture("exact_later")
+	b.tidy()
+	b.click("#solve-on")
+	b.until(`document.getElementById("exact-text").textContent.startsWith("No move was solved in 1 s")`)
+	// A server that finds two scores, and the others where it is asked again.
+	b.run(`window.asked = []; const real = fetch; window.fetch = (path, options) => {
+		if (path !== "/ui/analyze") { return real(path, options); }
+		const {known} = JSON.parse(options.body);
+		asked.push(known ?? null);
+		const scores = known ? [-2, -1, 0, 1, 0, -1, -2] : [null, null, 0, 1, null, null, null];
+		const exact = {type: "exact", scores, solved: known ? 7 : 2, legal: 7, done: !!known};
+		return Promise.resolve(new Response([exact, {type: "end"}].map((x) => JSON.stringify(x) + "\n").join("")));
+	}; location.hash = "7x6x4:44"`)
+	b.says("#exact-text", "2 of 7 moves solved in 0.5 s, the best of them 4 with +1.")
+	row := `[...document.querySelectorAll("#opinions > [role=row]:nth-child(4) > [role=cell]")].map((e) => e.textContent).join()`
+	if got := valueOf[string](b, row); got != ",,0,+1,,," {
+		t.Errorf("the scores are %q", got)
+	}
+	b.click("#solve-on")
+	b.says("#exact-text", "+1, a win: 4")
+	if got := valueOf[string](b, row); got != "-2,-1,0,+1,0,-1,-2" {
+		t.Errorf("the scores in the end are %q", got)
+	}
+	if got := valueOf[string](b, "JSON.stringify(asked)"); got != "[null,[null,null,0,1,null,null,null]]" {
+		t.Errorf("the page asked with the scores %s", got)
+	}
+	if !valueOf[bool](b, `document.getElementById("solve-on").hidden`) {
+		t.Error("there is still something to look for")
+	}
+}

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Every word that is marked explains itself: to who points at it, to who goes there by keyboard, and to screen readers.
+func TestPageWords(t *testing.T) {
+	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:44")
+	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
+	if text := b.text("#about"); !strings.HasPrefix(text, "Play Connect Four") || strings.Count(text, ".") != 1 {
+		t.Errorf("the page says of itself %q", text)
+	}
+	for _, view := range []string{"", "service", "training"} {
+		if view != "" {
+			b.click("#to-" + view)
+			b.until("document.querySelectorAll('#" + view + " svg').length > 0")
+		}
+		mute := valueOf[[]string](b, `[...document.querySelectorAll("abbr")].filter((e) => e.tabIndex !== 0 ||
+			!(document.getElementById(e.getAttribute("aria-describedby"))?.textContent.length > 20)).map((e) => e.textContent)`)
+		if len(mute) > 0 {
+			t.Errorf("view %q: words without an explanation: %q", view, mute)
+		}
+		metric := valueOf[[]string](b, `[...document.querySelectorAll("h2, h3, .legend span, .help, svg")].map((e) => e.getAttribute("aria-label") ?? e.textContent).filter((s) => /_|nv_|evald_/.test(s))`)
+		if view != "" && len(metric) > 0 {
+			t.Errorf("view %q: names of metrics for words: %q", view, metric)
+		}
+	}
+	b.click("#to-play")
+	b.do(chromedp.Focus(chromedp.CSS("#thoughts abbr[data-word=exact]")))
+	b.until("!document.getElementById('tip').hidden")
+	if text := b.text("#tip"); !strings.Contains(text, "0 is a draw") {
+		t.Errorf("the word's explanation is %q", text)
+	}
+	b.picture("word")
+	b.tidy()
+	b.press(kb.Escape)
+	b.until("document.getElementById('tip').hidden")
+	b.run(`document.activeElement.blur(); document.querySelector("#thoughts abbr[data-word=search]").dispatchEvent(new PointerEvent("pointerover", {bubbles: true}))`)
+	b.says("#tip", "looks ahead")
+	b.run(`document.body.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}))`)
+	b.until("document.getElementById('tip').hidden")
+	b.click("footer summary")
+	b.says("#words", "Critical positions")
+	b.tidy()
+}
+
+// Opponents are called by their levels.
+func TestPageLevels(t *testing.T) {
+	b := open(t, handler(t, Config{Networks: []string{"mine"}}), "/")
+	b.says("#status", "Red to move: you")
+	texts := valueOf[[]string](b, `[...document.querySelectorAll("#agent option")].map((e) => e.textContent)`)
+	if len(texts) < 9 || !slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "strong: ") }) {
+		t.Errorf("there are %q", texts)
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "=") {
+			t.Errorf("%q is no name for people", text)
+		}
+	}
+	b.run(`document.getElementById("agent-text").value = "mcts:time=1s"`)
+	b.choose("agent", "other")
+	b.until(`location.hash === "#7x6x4:-&red=person&yellow=strong"`)
+	b.click(column(3))
+	b.says("#status", "Yellow thinks: strong")
+}
