@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 )
 
@@ -194,7 +195,12 @@ func valuesOf(v *kong.Value, prefix string) []string {
 		slices.Sort(all)
 		all = slices.Compact(all)
 	case v.Name == "agent" || v.Name == "opponent":
-		all = agent.Names()
+		if v.Tag.Get("complete") == "levels" {
+			for _, l := range play.Levels {
+				all = append(all, l.Name)
+			}
+		}
+		all = append(all, agent.Names()...)
 	case v.Tag.Type == "path" || v.Tag.Type == "existingfile" || v.Name == "file" || v.Name == "config":
 		return []string{anyFile}
 	}

@@ -147,6 +147,7 @@ func TestComplete(t *testing.T) {
 		"analyze --paralle":                    "",
 		"com":                                  "completion",
 		"positions --kinds ":                   "random plausible openings",
+		"play --agent s":                       "strong solver",
 		"kaggle serve --agent ":                "alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven",
 		"learn --opponent uct --opponent mc":   "mcts",
 		"model export default -o x.onnx --thr": "--threads",

@@ -41,12 +41,17 @@ type matchCmd struct {
 
 // Help lists the agents.
 func (*matchCmd) Help() string {
-	text := "Agents, with their defaults:\n"
-	for line := range strings.Lines(agent.Describe()) {
+	return "Agents, with their defaults:\n" + asList(agent.Describe()) +
+		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)."
+}
+
+// asList makes lines of a name and words about it the items of a list, which is wrapped.
+func asList(lines string) (list string) {
+	for line := range strings.Lines(lines) {
 		name, about, _ := strings.Cut(line, " ")
-		text += fmt.Sprintf("  - %s: %s", name, strings.TrimLeft(about, " ")) // a list, which is wrapped
+		list += fmt.Sprintf("  - %s: %s", name, strings.TrimLeft(about, " "))
 	}
-	return text + "\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)."
+	return list
 }
 
 // Run plays the games that are missing and shows how the match stands.

@@ -14,7 +14,7 @@ import (
 
 // playCmd is `evald play`.
 type playCmd struct {
-	Agent    []string `sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
+	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
@@ -26,7 +26,7 @@ type playCmd struct {
 
 // Help lists the levels and the agents.
 func (*playCmd) Help() string {
-	return "Levels, from the weakest on:\n\n" + indent(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
+	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
 }
 
 // defaultOpponent answers fast enough for people.

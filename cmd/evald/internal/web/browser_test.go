@@ -161,7 +161,12 @@ func (b *tab) until(expression string) {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, waiting)
 	defer stop()
-	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+	err := error(nil)
+	for again := true; again; { // a page that is replaced meanwhile takes the expression with it
+		err = chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond)))
+		again = err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "Cannot find context")
+	}
+	if err != nil {
 		b.fail(fmt.Errorf("until %s: %w", expression, err))
 	}
 }

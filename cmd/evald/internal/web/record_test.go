@@ -63,7 +63,7 @@ func TestPageEnd(t *testing.T) {
 	for moves, want := range map[string][3]string{
 		"7x6x4:1212121":  {"Red has won", "Red wins: the result", "*7. Red 1 Red wins"},
 		"7x6x4:71212121": {"Yellow has won", "Yellow wins: the result", "*8. Yellow 1 Yellow wins"},
-		"2x2x3:1212":     {"a draw", "a draw: the result", "*4. Yellow 2 draw"},
+		"2x1x2:12":       {"a draw", "a draw: the result", "*2. Yellow 2 draw"},
 	} {
 		b := open(t, handler(t, Config{}), "/#"+moves)
 		b.says("#wdl-text", want[0])

@@ -40,7 +40,7 @@ func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
 		batch.Pos[i], p = p, b.Play(p, a)
 	}
 	batch.Pos[len(moves)] = p
-	if err := eval.NewRuled(h.config.Evaluator).Evaluate(ctx, batch); err != nil {
+	if err := h.ruled.Evaluate(ctx, batch); err != nil {
 		return h.why(err)
 	}
 	values := make([]valued, len(batch.Pos))

@@ -210,7 +210,7 @@ func TestGame(t *testing.T) {
 	if s.Result != "won" || s.Side != 1 || s.Last != 14 || s.Played != "1" || !cmp.Equal(s.Winning, []int{14, 21, 28, 35}) || slices.Contains(s.Legal, true) {
 		t.Errorf("a won game is %+v", s)
 	}
-	if s = answered[gameState](t, ask(t, h, "/ui/game", `{"position":"2x1x3:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
+	if s = answered[gameState](t, ask(t, h, "/ui/game", `{"position":"2x1x2:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
 		t.Errorf("a drawn game is %+v", s)
 	}
 }
