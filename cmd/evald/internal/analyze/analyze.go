@@ -47,6 +47,9 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	})()
 	err := r.read(reading, in)
 	r.engine.done.Wait()
+	if err == nil {
+		err = ctx.Err() // also where all queries had been read by then
+	}
 	r.Queries -= r.engine.never + r.engine.lost
 	r.GivenUp = r.engine.lost
 	close(replies)
