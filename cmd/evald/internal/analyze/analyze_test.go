@@ -382,24 +382,26 @@ func TestInterruptLong(t *testing.T) {
 	}
 }
 
-// atEnd is an input without text that calls a function when it is read.
-type atEnd func()
-
-func (f atEnd) Read([]byte) (int, error) {
-	f()
-	return 0, io.EOF
-}
-
 // An interrupt is one also where all queries have been read.
 func TestInterruptedAtTheEnd(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	c := config(t, 2)
-	c.Parallel = 1
-	queries := strings.NewReader(`{"id":"endless","moves":"-","visits":1000000000}` + "\n" + `{"id":"waits","moves":"-"}` + "\n")
-	summary, err := Run(ctx, c, io.MultiReader(queries, atEnd(cancel)), io.Discard)
-	if !errors.Is(err, context.Canceled) || summary.Queries > 1 {
-		t.Errorf("error %v, %+v", err, summary)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := config(t, 1)
+		c.Evaluator, c.Parallel = deaf{}, 1
+		ctx, cancel := context.WithCancel(t.Context())
+		queries := `{"id":"endless","moves":"-","visits":1000000000}` + "\n" + `{"id":"waits","moves":"-"}` + "\n"
+		ended := make(chan error)
+		var summary Summary
+		go func() {
+			var err error
+			summary, err = Run(ctx, c, strings.NewReader(queries), io.Discard)
+			ended <- err
+		}()
+		synctest.Wait() // all is read, and the first search waits for its evaluator
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) || summary != (Summary{GivenUp: 1}) {
+			t.Errorf("error %v, %+v", err, summary)
+		}
+	})
 }
 
 // deaf is an evaluator that never answers.
