@@ -6,9 +6,12 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/models"
 )
 
 // shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
@@ -25,6 +28,7 @@ func shareAgents(notes io.Writer) agent.Shared {
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),
+		Ships:  models.ExactBook,
 		Solved: &agent.Solved{},
 	}
 }
@@ -45,4 +49,29 @@ func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 		}
 		return x, err
 	}
+}
+
+// exactBook is the flag of commands that look exact scores up.
+type exactBook struct {
+	Book string `without:"build-book" placeholder:"FILE|none" help:"Look positions up in this book of exact scores first (evald solve --build-book), or in none. Without it, in the one that ships."`
+}
+
+// books gives the book for each game, nil where there is none.
+func (f exactBook) books() (func(game.Rules) solver.Book, error) {
+	switch f.Book {
+	case "":
+		return models.ExactBook, nil
+	case "none":
+		return func(game.Rules) solver.Book { return nil }, nil
+	}
+	b, err := book.Load(f.Book)
+	if err != nil {
+		return nil, err
+	}
+	return func(r game.Rules) solver.Book {
+		if r == b.Rules() {
+			return b
+		}
+		return models.ExactBook(r)
+	}, nil
 }

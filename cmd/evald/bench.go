@@ -41,7 +41,7 @@ type benchEvalCmd struct {
 // Run measures and prints.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if want := map[string]string{"onnxruntime": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
-		return fmt.Errorf("--peer %s is for --backend %s", c.Peer, want)
+		return usage("--peer %s is for --backend %s", c.Peer, want)
 	}
 	if c.Backend == "gpu" {
 		return c.gpu(ctx, s)
@@ -76,7 +76,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	}
 	for _, n := range c.Batches {
 		if n < 1 || n > 1<<20 {
-			return fmt.Errorf("--batches: %d, want 1 to %d", n, 1<<20)
+			return usage("--batches: %d, want 1 to %d", n, 1<<20)
 		}
 	}
 	var networks []bench.Named
@@ -90,7 +90,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 		for _, text := range c.Networks {
 			config, err := net.ParseConfig(text)
 			if err != nil {
-				return fmt.Errorf("--networks: %w", err)
+				return usage("--networks: %w", err)
 			}
 			n, err := net.NewScrambled(config, 1)
 			if err != nil {

@@ -31,7 +31,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/runconfig"},
 	{"kernels/...", "kernels/..."},
-	{"models", ""},
+	{"models", "engine/game engine/solver engine/solver/book"},
 	{"nn/net", "engine/game engine/eval kernels/..."},
 	{"nn/train/...", "engine/game engine/eval engine/record engine/filelock engine/runconfig kernels/... nn/net nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,7 +48,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer out.Abort()
 	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
-		return errors.New("--format parquet is not for a terminal: name a file with -o FILE")
+		return usage("--format parquet is not for a terminal: name a file with -o FILE")
 	}
 
 	if c.Verbose {

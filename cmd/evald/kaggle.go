@@ -28,7 +28,7 @@ type kaggleAgent struct {
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
 	spec, err := agent.Parse(c.Agent)
 	if err != nil {
-		return nil, spec, err
+		return nil, spec, usage("--agent: %w", err)
 	}
 	players, err := kaggle.NewPlayers(spec, shareAgents(s.err), games)
 	return players, spec, err
@@ -40,6 +40,9 @@ type kaggleServeCmd struct {
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
 	AtOnce int    `aliases:"games" default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
 }
+
+// Validate looks at the numbers before anything is loaded.
+func (c *kaggleServeCmd) Validate() error { return within(limit{"at-once", c.AtOnce, 1, mostRows}) }
 
 // Run serves until it is interrupted.
 func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
@@ -83,7 +86,7 @@ type kagglePackCmd struct {
 func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	spec, err := agent.Parse(c.Agent)
 	if err != nil {
-		return err
+		return usage("--agent: %w", err)
 	}
 	if c.Binary == "" {
 		if c.Binary, err = os.Executable(); err != nil {

@@ -27,12 +27,12 @@ func TestKaggleWrongUse(t *testing.T) {
 	}{
 		{"kaggle", exitUsage, "expected one of"},
 		{"kaggle pack --fallback", exitUsage, "unknown flag --fallback"},
-		{"kaggle serve --agent robot", exitBadInput, `agent "robot": there are alphabeta-bitsquares, flat,`},
+		{"kaggle serve --agent robot", exitUsage, `agent "robot": there are alphabeta-bitsquares, flat,`},
 		{"kaggle serve --agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
 		{"kaggle serve --listen nowhere", exitBadInput, "--listen nowhere"},
-		{"kaggle serve --games 0", exitBadInput, "0 games at once: must be 1 or more"},
-		{"kaggle act --agent uct:time=5", exitBadInput, "want a duration such as 200ms"},
-		{"kaggle pack --agent robot", exitBadInput, `agent "robot"`},
+		{"kaggle serve --at-once 0", exitUsage, "--at-once 0: must be 1 to"},
+		{"kaggle act --agent uct:time=5", exitUsage, "want a duration such as 200ms"},
+		{"kaggle pack --agent robot", exitUsage, `agent "robot"`},
 		{"kaggle pack --binary sample.txt -o " + t.TempDir() + "/x", exitBadInput, "is not for linux/amd64"},
 		{"kaggle pack --agent mcts:model=nope -o /nowhere/x", exitBadInput, "/nowhere"},
 	} {

@@ -60,6 +60,9 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err := config.Validate(); err != nil {
+		return usageError{err}
+	}
 	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
 	run, err := learn.Open(c.Out, config, c.evaluators(s.err), threads, progress.text)
@@ -153,12 +156,12 @@ func (c *learnCmd) config() (learn.Config, error) {
 		rules := game.Connect4
 		if c.Rules != nil {
 			if rules, err = game.ParseRules(*c.Rules); err != nil {
-				return config, fmt.Errorf("--rules: %w", err)
+				return config, usage("--rules: %w", err)
 			}
 		}
 		b, err := game.NewBoard(rules)
 		if err != nil {
-			return config, fmt.Errorf("--rules: %w", err)
+			return config, usage("--rules: %w", err)
 		}
 		config = learn.DefaultConfig(b)
 	default:

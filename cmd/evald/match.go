@@ -132,7 +132,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 	}
 	for i, text := range c.Agents {
 		if specs[i], err = agent.Parse(text); err != nil {
-			return nil, "", err
+			return nil, "", usageError{err}
 		}
 		if _, err := agent.New(specs[i], shared); err != nil { // now rather than in the middle of a match
 			return nil, "", fmt.Errorf("agent %q: %w", text, err)
@@ -171,7 +171,7 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 			plies = *c.OpeningPlies
 		}
 		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
-			return "", fmt.Errorf("--opening-plies: %w", err)
+			return "", usage("--opening-plies: %w", err)
 		}
 		source, more = fmt.Sprintf("random of %d plies", plies), "; there are more of more --opening-plies"
 	}

@@ -193,7 +193,7 @@ func (c *modelImportCmd) entry(n *net.Network) (models.Entry, error) {
 	}
 	for _, rules := range e.Rules {
 		if _, err := game.ParseRules(rules); err != nil {
-			return e, fmt.Errorf("--rules: %w", err)
+			return e, usage("--rules: %w", err)
 		}
 	}
 	e.Trained = len(e.Rules) > 0

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/models"
 )
 
 // playCmd is `evald play`.
@@ -59,7 +59,7 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 	if err != nil {
 		return play.Config{}, err
 	}
-	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet}
+	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
 	shared := shareAgents(s.err)
 	evaluate := backend{Backend: "auto", Model: c.Evaluate}
 	if _, ok := heuristic.Named(c.Evaluate); ok {
@@ -79,7 +79,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 	rules, moves, flag := c.Rules, c.Position, "--rules"
 	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
 		if rules != "" && rules != prefix {
-			return nil, nil, fmt.Errorf("--rules %s, --position %s: two different games", c.Rules, c.Position)
+			return nil, nil, usage("--rules %s, --position %s: two different games", c.Rules, c.Position)
 		}
 		rules, moves, flag = prefix, rest, "--position"
 	}
@@ -87,16 +87,19 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 	if rules != "" {
 		var err error
 		if r, err = game.ParseRules(rules); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", flag, err)
+			return nil, nil, usage("%s: %w", flag, err)
 		}
 	}
 	board, err := game.NewBoard(r)
-	if err != nil || moves == "" {
-		return board, nil, err
+	if err != nil {
+		return nil, nil, usage("%s: %w", flag, err)
+	}
+	if moves == "" {
+		return board, nil, nil
 	}
 	_, start, err := board.ParseMoves(moves)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--position: %w", err)
+		return nil, nil, usage("--position: %w", err)
 	}
 	return board, start, nil
 }
@@ -108,11 +111,11 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 		names = []string{defaultOpponent}
 	}
 	if len(names) > 2 || len(names) == 2 && c.Side != "none" {
-		return players, fmt.Errorf("%d agents: one plays against you, two play with --side none", len(names))
+		return players, usage("%d agents: one plays against you, two play with --side none", len(names))
 	}
 	if c.Side == "both" {
 		if len(c.Agent) > 0 {
-			return players, errors.New("--side both is for two people: no --agent plays")
+			return players, usage("--side both is for two people: no --agent plays")
 		}
 		return [2]play.Player{{Name: "person"}, {Name: "person"}}, nil
 	}
@@ -133,7 +136,7 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) {
 	spec, err := agent.Parse(play.AgentOf(text))
 	if err != nil {
-		return play.Player{}, fmt.Errorf("--agent: %w", err)
+		return play.Player{}, usage("--agent: %w", err)
 	}
 	if spec.Seed == 0 {
 		spec.Seed = c.Seed

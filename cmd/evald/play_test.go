@@ -72,18 +72,18 @@ func TestPlayWrongUse(t *testing.T) {
 		says   string
 	}{
 		{"--side third", exitUsage, `--side must be one of`},
-		{"--agent robot", exitBadInput, `--agent: agent "robot": there are`},
-		{"--agent uct:sims=1,time=x", exitBadInput, `time is "x"`},
-		{"--agent random --agent random", exitBadInput, "2 agents: one plays against you"},
-		{"--agent random --side both", exitBadInput, "--side both is for two people"},
+		{"--agent robot", exitUsage, `--agent: agent "robot": there are`},
+		{"--agent uct:sims=1,time=x", exitUsage, `time is "x"`},
+		{"--agent random --agent random", exitUsage, "2 agents: one plays against you"},
+		{"--agent random --side both", exitUsage, "--side both is for two people"},
 		{"--agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
 		{"--evaluate nope", exitBadInput, "--evaluate: "},
-		{"--rules 7x6", exitBadInput, `--rules: rules "7x6"`},
-		{"--rules 20x20x4", exitBadInput, "at most 128"},
-		{"--position 7x6:1", exitBadInput, `--position: rules "7x6"`},
-		{"--position 448", exitBadInput, `--position: moves "448": move 3 is "8"`},
-		{"--position 12121212", exitBadInput, "move 8 comes after the game was won"},
-		{"--position 9x5x4:1 --rules 7x6x4", exitBadInput, "two different games"},
+		{"--rules 7x6", exitUsage, `--rules: rules "7x6"`},
+		{"--rules 20x20x4", exitUsage, "at most 128"},
+		{"--position 7x6:1", exitUsage, `--position: rules "7x6"`},
+		{"--position 448", exitUsage, `--position: moves "448": move 3 is "8"`},
+		{"--position 12121212", exitUsage, "move 8 comes after the game was won"},
+		{"--position 9x5x4:1 --rules 7x6x4", exitUsage, "two different games"},
 	} {
 		status, out, stderr := evald(t, "", append([]string{"play"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {

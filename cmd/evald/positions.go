@@ -20,17 +20,16 @@ import (
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/engine/solver/book"
 )
 
 // positionsCmd is `evald positions`.
 type positionsCmd struct {
+	exactBook
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
 	Count int      `default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
-	Book  string   `type:"existingfile" placeholder:"FILE" help:"Look positions up in a book of evald solve --build-book first: openings take the solver seconds each."`
 }
 
 // Validate looks at the numbers before anything is drawn.
@@ -42,17 +41,11 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	var known solver.Book
-	if c.Book != "" {
-		b, err := book.Load(c.Book)
-		if err != nil {
-			return err
-		}
-		if b.Rules() != board.Rules() {
-			return fmt.Errorf("--book %s is of %v, the positions are of %v", c.Book, b.Rules(), board.Rules())
-		}
-		known = b
+	books, err := c.books()
+	if err != nil {
+		return err
 	}
+	known := books(board.Rules())
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}

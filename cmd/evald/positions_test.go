@@ -205,7 +205,7 @@ func TestPositionsErrors(t *testing.T) {
 		{"random.txt is another set of positions", positionsIn(foreign, "--kinds", "plausible,random")},
 		{"openings.txt.partial is another set of positions", positionsIn(foreign, "--kinds", "openings")},
 		{"random.txt.partial: line 2: has 1 scores", positionsIn(torn)},
-		{"is of 4x4x4, the positions are of 5x4x4", positionsIn(t.TempDir(), "--book", book)},
+		{"no such file", positionsIn(t.TempDir(), "--book", book+".none")},
 		{"--count 0: must be 1 to", positionsIn(t.TempDir(), "--count", "0")},
 		{"--threads -1: must be 0 to", positionsIn(t.TempDir(), "--threads=-1")},
 		{"--rules", positionsIn(t.TempDir(), "--rules", "5x")},

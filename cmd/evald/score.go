@@ -161,7 +161,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 	for _, text := range c.Agent {
 		spec, err := agent.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("--agent: %w", err)
+			return nil, usage("--agent: %w", err)
 		}
 		a, err := agent.New(spec, shared)
 		if err != nil {
@@ -191,7 +191,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 		config.MaxNodes = 1 << 31 // as many as the visits take; fewer trees are searched at once then
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {
-			return nil, fmt.Errorf("--visits %d: %w", visits, err)
+			return nil, usage("--visits %d: %w", visits, err)
 		}
 		all = append(all, subject{fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits), search, false})
 	}

@@ -52,6 +52,7 @@ type serveCmd struct {
 	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
 	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
 
+	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
@@ -149,9 +150,13 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	}
 	networks := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := heuristic.Named(name); return ok })
 	models := func(name string) (eval.Evaluator, error) { return server.Evaluator(cmp.Or(name, names[0])) }
+	books, err := c.books()
+	if err != nil {
+		return fmt.Errorf("--book: %w", err)
+	}
 	page, err := web.New(web.Config{
 		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs,
-		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}},
+		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: books},
 	})
 	if err != nil {
 		return err
@@ -171,7 +176,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
-		"backend", c.Backend, "models", c.Model, "rules", c.Rules, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "models", c.Model, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
@@ -221,7 +226,7 @@ func (c *serveCmd) listen() (l service.Listeners, err error) {
 	if c.Pprof != "" {
 		host, _, err := net.SplitHostPort(c.Pprof)
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return l, fmt.Errorf("--pprof %s: must be an address of this machine's own, such as 127.0.0.1:6060", c.Pprof)
+			return l, usage("--pprof %s: must be an address of this machine's own, such as 127.0.0.1:6060", c.Pprof)
 		}
 	}
 	for _, port := range []struct {
@@ -270,7 +275,7 @@ func (c *serveCmd) served(notes io.Writer) (*served, error) {
 		}
 		name, _, _ := strings.Cut(choice.model, "@")
 		if _, twice := s.refs[name]; twice {
-			return nil, fmt.Errorf("--model: two models are called %s", name)
+			return nil, usage("--model: two models are called %s", name)
 		}
 		s.names = append(s.names, name)
 		s.refs[name] = ref

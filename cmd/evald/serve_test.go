@@ -181,7 +181,7 @@ func TestServeWrongUse(t *testing.T) {
 			continue
 		}
 		wrong := exitBadInput
-		if says == "--rules" || says == "uses no model" {
+		if says == "--rules" || says == "uses no model" || strings.HasPrefix(says, "--pprof") || strings.HasPrefix(says, "two models") {
 			wrong = exitUsage
 		}
 		records := logRecords(t, stderr)

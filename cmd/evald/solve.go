@@ -22,10 +22,10 @@ import (
 // solveCmd is `evald solve`.
 type solveCmd struct {
 	outFile
+	exactBook
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
 	TableMiB int    `name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
-	Book     string `without:"build-book" type:"existingfile" placeholder:"FILE" help:"Look positions up in a book first."`
 	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
@@ -59,12 +59,8 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer out.Abort()
 	r := &solveRun{solveCmd: c, ctx: ctx, finishing: finishing, out: bufio.NewWriter(out), progress: progress}
-	if c.Book != "" {
-		b, err := book.Load(c.Book)
-		if err != nil {
-			return err
-		}
-		r.book = b
+	if r.books, err = c.books(); err != nil {
+		return err
 	}
 	in, err := s.open(c.File, "positions")
 	if err != nil {
@@ -100,7 +96,7 @@ type solveRun struct {
 	*solveCmd
 	ctx       context.Context // once it has ended no more positions are begun
 	finishing context.Context // of the positions under way; ends soon after
-	book      *book.Book
+	books     func(game.Rules) solver.Book
 	out       *bufio.Writer
 	progress  *progress
 	count     func(done int) // says how many lines are done; nil where their number is not known
@@ -253,10 +249,7 @@ func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solve
 	if keep.last != nil && keep.last.Board().Rules() == board.Rules() {
 		return keep.last, nil
 	}
-	o := solver.Options{TableMiB: r.share(threads), Threads: threads}
-	if r.book != nil && r.book.Rules() == board.Rules() {
-		o.Book = r.book
-	}
+	o := solver.Options{TableMiB: r.share(threads), Threads: threads, Book: r.books(board.Rules())}
 	if threads == r.threads {
 		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
 	}

@@ -185,6 +185,33 @@ func TestSearch(t *testing.T) {
 }
 
 // More visits find better moves: both puzzles have one good move that the heuristic alone does not see.
+// The book that ships answers unless another one is named, or none.
+func TestShippedBook(t *testing.T) {
+	status, out, stderr := evald(t, "-\n", "solve", "--scores")
+	if status != exitOK || stderr != "" || !strings.Contains(out, `"score":1,"best":4,"scores":[-2,-1,0,1,0,-1,-2],"nodes":0`) || !strings.Contains(out, `"book":true`) {
+		t.Errorf("status %d, output %s, errors %q", status, out, stderr)
+	}
+	path := filepath.Join(t.TempDir(), "4x4")
+	if status, _, stderr := evald(t, "", "solve", "--build-book", path, "--plies", "2", "--rules", "4x4x4"); status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	for flag, want := range map[string]string{"": `"book":false`, "none": `"book":false`, path: `"book":true`} {
+		args := []string{"solve"}
+		if flag != "" {
+			args = append(args, "--book", flag)
+		}
+		if _, out, _ := evald(t, "4x4x4:12\n", args...); !strings.Contains(out, want) {
+			t.Errorf("--book %s: %s, want %s", flag, out, want)
+		}
+	}
+	if _, out, _ := evald(t, "44\n", "solve", "--book", path); !strings.Contains(out, `"book":true`) {
+		t.Errorf("beside a book of another game: %s", out)
+	}
+	if status, _, stderr := evald(t, "44\n", "solve", "--book", path+".none"); status != exitBadInput || !strings.Contains(stderr, "no such file") {
+		t.Errorf("no book: status %d, errors %q", status, stderr)
+	}
+}
+
 func TestScoreVisits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
 	_, out, _ := evald(t, "374545544145132542162\n35553353533456766466\n", "solve", "--scores", "--format", "text")

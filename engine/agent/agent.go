@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
 )
 
@@ -32,6 +33,7 @@ type Shared struct {
 	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
 	Searched func(*mcts.Tree)                          // hears of the tree of each move, for growing a book
 	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
+	Ships    func(game.Rules) solver.Book              // the book of exact scores of who names none; nil for none
 	Solved   *Solved                                   // what solvers have found, if they share that
 }
 

@@ -11,14 +11,13 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/engine/solver/book"
 )
 
 // exact plays the solver's best move, or at random one of those with the best score. With a time, half of it is the
 // solver's; where that is not enough, a tree search with bitsquares has the rest.
 type exact struct {
 	solver  *solver.Solver
-	book    *book.Book // nil without one
+	books   func(game.Rules) solver.Book
 	time    time.Duration
 	instead *searcher
 
@@ -36,20 +35,27 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 		e.random = source(s.Seed)
 	}
 	if s.Book == "" {
+		e.books = shared.Ships
 		return e, nil
 	}
 	if shared.Exact == nil {
 		return nil, fmt.Errorf("agent: no books of exact scores here, so no book %q", s.Book)
 	}
-	e.book, err = shared.Exact(s.Book)
+	own, err := shared.Exact(s.Book)
+	e.books = func(r game.Rules) solver.Book {
+		if own.Rules() != r {
+			return nil
+		}
+		return own
+	}
 	return e, err
 }
 
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
-		if e.book != nil && e.book.Rules() == b.Rules() {
-			o.Book = e.book
+		if e.books != nil {
+			o.Book = e.books(b.Rules())
 		}
 		s, err := solver.New(b, o)
 		if err != nil {

@@ -113,6 +113,18 @@ func TestSolverBook(t *testing.T) {
 	if loaded != 10 {
 		t.Errorf("the book was loaded %d times by 10 agents", loaded)
 	}
+	asked := map[game.Rules]int{}
+	ships := agent.Shared{Ships: func(r game.Rules) solver.Book {
+		asked[r]++
+		b, err := book.Load(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return b
+	}}
+	if diff := cmp.Diff(exactGame(t, b, 7, agent.Shared{}, agent.Spec{}), exactGame(t, b, 7, ships, agent.Spec{})); diff != "" || asked[b.Rules()] != 2 {
+		t.Errorf("with the book that ships, asked for %v, other moves are played (-without +with):\n%s", asked, diff)
+	}
 	a, err := agent.New(agent.Spec{Name: "solver", Book: path}, shared)
 	if err != nil {
 		t.Fatal(err)

@@ -306,3 +306,39 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A book that is read when it is asked says the same as one that is read at once, and is not read for more plies.
+func TestLazy(t *testing.T) {
+	board := boards[0]
+	path := filepath.Join(t.TempDir(), "book")
+	want, err := build(t, path, board, 4, newMinimax(board))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := book.NewLazy(file)
+	if err != nil || got.Rules() != board.Rules() || got.Plies() != 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	r := gametest.Rand(3)
+	for range 500 {
+		p := gametest.Position(r, board, r.IntN(7), false)
+		score, ok := got.Score(p)
+		if wanted, known := want.Score(p); score != wanted || ok != known {
+			t.Fatalf("%+v: score %d, %v; want %d, %v", p, score, ok, wanted, known)
+		}
+	}
+	damaged, err := book.NewLazy(file[:len(file)-1]) // its header is whole
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := damaged.Score(gametest.Position(r, board, 5, false)); ok {
+		t.Error("a book of four plies knows a position of five")
+	}
+	if _, err := book.NewLazy(file[:10]); err == nil || err.Error() != "book: is not a book of exact scores" {
+		t.Errorf("error %v", err)
+	}
+}

@@ -119,7 +119,8 @@ func (e Exact) clone() Exact {
 type Oracle struct {
 	Board    *game.Board
 	Threads  int
-	TableMiB int // 0 leaves it to the solver
+	TableMiB int         // 0 leaves it to the solver
+	Book     solver.Book // nil for none
 
 	mu     sync.Mutex // one position at a time
 	solver *solver.Solver
@@ -141,7 +142,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 		}
 	}
 	if o.solver == nil {
-		options := solver.Options{Threads: o.Threads, TableMiB: o.TableMiB, Progress: func(p solver.Progress) { o.report(p) }}
+		options := solver.Options{Threads: o.Threads, TableMiB: o.TableMiB, Book: o.Book, Progress: func(p solver.Progress) { o.report(p) }}
 		if o.solver, e.Err = solver.New(o.Board, options); e.Err != nil {
 			e.Finished = true
 			report(e)

@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Player sits at the board.
@@ -31,6 +32,7 @@ type Config struct {
 	Evaluator eval.Evaluator // of the search that evaluates moves
 	Search    string         // the evaluator's name
 	Evaluate  bool           // show the evaluation from the start
+	Book      solver.Book    // of exact scores; nil for none
 }
 
 func (c *Config) session() *Session {
@@ -83,7 +85,7 @@ func NewModel(ctx context.Context, c Config) *Model {
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
 		tasks: tasks{ctx: ctx}, cancel: cancel,
 		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator},
-		oracle:  Oracle{Board: c.Board, Threads: max(1, runtime.GOMAXPROCS(0)-1)},
+		oracle:  Oracle{Board: c.Board, Threads: max(1, runtime.GOMAXPROCS(0)-1), Book: c.Book},
 	}
 	return m
 }

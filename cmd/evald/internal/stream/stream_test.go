@@ -121,8 +121,13 @@ func TestWhatFollows(t *testing.T) {
 	}
 	const split = "numbers follow: write moves together (445); behind them may be the position's score, or one for each of 7 moves"
 	want := []answer{
-		{Position: "44"}, {Error: `line 2: moves "4": 2 ` + split}, {Position: "4"}, {Position: "44"},
-		{Error: `line 5: moves "44": 3 ` + split}, {Position: "44"}, {Position: "3x3x3free:5"},
+		{Position: "44"},
+		{Error: `line 2: moves "4": 2 ` + split},
+		{Position: "4"},
+		{Position: "44"},
+		{Error: `line 5: moves "44": 3 ` + split},
+		{Position: "44"},
+		{Position: "3x3x3free:5"},
 	}
 	got := decode(t, out.String())
 	if len(got) != len(want) {

@@ -105,6 +105,9 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.Solve {
 		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
+		if ships := h.config.Agents.Ships; ships != nil {
+			o.Book = ships(b.Rules())
+		}
 		news.work.Go(func() { o.Solve(ctx, p, known, news.solve) })
 	}
 	news.follow(b, s)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -132,6 +133,36 @@ func TestAnalysisKnown(t *testing.T) {
 		if diff := cmp.Diff(want, second.Scores); diff != "" || second.Solved != first.Legal || !second.Done {
 			t.Errorf("with move %d known: %+v (-want +got):\n%s", a+1, second, diff)
 		}
+	}
+}
+
+// bookOf is a book that knows one score for all positions.
+type bookOf int
+
+func (b bookOf) Score(game.Position) (int, bool) { return int(b), true }
+
+// What a book knows takes no time, also where the empty board would take the solver minutes.
+func TestAnalysisBook(t *testing.T) {
+	ships := func(r game.Rules) solver.Book {
+		if r != game.Connect4 {
+			return nil
+		}
+		return bookOf(-3)
+	}
+	h := handler(t, Config{Agents: agent.Shared{Ships: ships}})
+	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0,"solve":true}`).Body)
+	exact := all[len(all)-2]
+	for a, score := range exact.Scores {
+		if score == nil || *score != 3 {
+			t.Errorf("move %d: %+v", a+1, exact)
+		}
+	}
+	if len(exact.Scores) != 7 || !exact.Done {
+		t.Errorf("%+v", exact)
+	}
+	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"4x4x4:12211221","visits":0,"solve":true}`).Body)
+	if exact := all[len(all)-2]; !exact.Done {
+		t.Errorf("a game without a book: %+v", exact)
 	}
 }
 
