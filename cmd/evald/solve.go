@@ -29,7 +29,7 @@ type solveCmd struct {
 	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
-	Plies     int    `needs:"build-book" default:"8" help:"Stones up to which the book to build has positions."`
+	Plies     int    `needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
 	threads int // for one position together, for several one each
