@@ -304,3 +304,14 @@ func TestMainPy(t *testing.T) {
 		}
 	}
 }
+
+func TestVersions(t *testing.T) {
+	order := []string{"GLIBC_2.2.5", "GLIBC_2.3.2", "GLIBC_2.9", "GLIBC_2.14", "GLIBC_2.32", "GLIBC_2.34"}
+	for i, a := range order {
+		for j, b := range order {
+			if got := compareVersions(a, b); (got > 0) != (i > j) || (got < 0) != (i < j) {
+				t.Errorf("%s and %s compare as %d", a, b, got)
+			}
+		}
+	}
+}

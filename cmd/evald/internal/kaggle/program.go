@@ -1,12 +1,12 @@
 package kaggle
 
 import (
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -58,7 +58,15 @@ func checkProgram(path string) (linked string, err error) {
 	return strings.TrimSpace(strings.Join(libraries, ", ") + " " + newest), nil
 }
 
-// compareVersions orders names such as GLIBC_2.9 and GLIBC_2.34; a shorter number is a smaller one.
+// compareVersions orders names such as GLIBC_2.3.2, GLIBC_2.9 and GLIBC_2.34, number by number.
 func compareVersions(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	numbers := func(version string) (all []int) {
+		_, version, _ = strings.Cut(version, "_")
+		for field := range strings.SplitSeq(version, ".") {
+			n, _ := strconv.Atoi(field) // what is no number comes first
+			all = append(all, n)
+		}
+		return all
+	}
+	return slices.Compare(numbers(a), numbers(b))
 }
