@@ -62,7 +62,11 @@ func TestScoreAgents(t *testing.T) {
 		"nope":          {"--agent", "mcts:model=nope"},
 		"no such file":  {"--agent", "mcts:book=no.book"},
 	} {
-		if status, _, stderr := evald(t, exact, append([]string{"score", "-"}, args...)...); status != exitBadInput || !strings.Contains(stderr, want) {
+		wrong := exitBadInput
+		if strings.HasPrefix(want, "agent") {
+			wrong = exitUsage
+		}
+		if status, _, stderr := evald(t, exact, append([]string{"score", "-"}, args...)...); status != wrong || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
 		}
 	}

@@ -17,7 +17,7 @@ func games(seed uint64, n int) (all []record.Record) {
 	for number := range n {
 		var p game.Position
 		for over := false; !over; {
-			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Source: eval.CPU, Network: "default@6", Weight: 1, Game: int64(number)}
+			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Source: eval.CPU, Network: "default@7", Weight: 1, Game: int64(number)}
 			if over = rec.GameOver != record.NotOver; over {
 				rec.Z = [...]int8{record.OwnWin: 1, record.OtherWin: -1, record.Drawn: 0}[rec.GameOver]
 			} else {
