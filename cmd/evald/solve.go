@@ -340,7 +340,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 			return err
 		}
 		workers[i] = func(ctx context.Context, p game.Position) (int, error) {
-			r, err := one.Solve(ctx, p)
+			r, err := one.Score(ctx, p)
 			return r.Score, err
 		}
 	}

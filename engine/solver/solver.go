@@ -123,6 +123,14 @@ func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result { return s.solve(r, p) })
 }
 
+// Score is Solve without the best action, where finding it takes more than the score: Best may be -1.
+func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
+	return s.call(ctx, func(r *run) Result {
+		r.bare = true
+		return s.solve(r, p)
+	})
+}
+
 // WDL finds only who wins: Score is the sign of the exact score, and Best keeps it. It is cheaper than Solve.
 func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
@@ -144,6 +152,7 @@ func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, res
 			}
 			return s.solve(r, p)
 		}
+		r.bare = true
 		best := Result{Score: NoMove, Best: -1, Booked: true}
 		for a := range s.board.Actions() {
 			scores = append(scores, NoMove)

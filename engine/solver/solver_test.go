@@ -193,6 +193,33 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// Where a score is all that is asked for, the book's last positions cost no search either.
+func TestBookOfScores(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	p := nearEnd(3, b, 12)
+	book := mapBook{}
+	for a := range b.Actions() {
+		if b.CanPlay(p, a) {
+			book[b.Play(p, a)] = alphaBeta(b, b.Play(p, a), -50, 50)
+		}
+	}
+	s := mustNew(t, b, Options{TableMiB: 1, Book: book})
+	scores, r, err := s.Scores(t.Context(), p)
+	if err != nil || r.Nodes != 0 {
+		t.Errorf("%+v, %v: want no search", r, err)
+	}
+	for q, want := range book {
+		if r, err := s.Score(t.Context(), q); err != nil || r.Score != want || r.Nodes != 0 {
+			t.Errorf("%+v, %v; want %d without a search", r, err, want)
+		}
+	}
+	for a, score := range scores {
+		if b.CanPlay(p, a) && score != -book[b.Play(p, a)] {
+			t.Errorf("move %d has score %d, want %d", a, score, -book[b.Play(p, a)])
+		}
+	}
+}
+
 // TestCancel stops long searches from inside their progress, so that nothing waits for a clock.
 func TestCancel(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -12,6 +12,7 @@ type run struct {
 	solver *Solver
 	stop   atomic.Bool
 	wdl    bool // only the sign is asked for
+	bare   bool // no action is asked for
 
 	start, next  time.Time
 	before       uint64 // nodes of the prover when the call began
@@ -62,7 +63,7 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	if s.options.Book != nil {
 		if score, ok := s.options.Book.Score(p); ok {
 			score = min(max(score, r.lower), r.upper)
-			if a := s.bookAction(p, score, r.wdl); a >= 0 {
+			if a := s.bookAction(p, score, r.wdl); a >= 0 || r.bare {
 				return Result{Score: score, Best: a, Booked: true}
 			}
 			// The score is known but no action: a last window finds one, unless every action does.

@@ -159,7 +159,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 		}
 		e.Action, e.Progress = a, solver.Progress{}
 		report(e.clone())
-		r, err := o.solver.Solve(ctx, o.Board.Play(p, a))
+		r, err := o.solver.Score(ctx, o.Board.Play(p, a))
 		if ctx.Err() != nil {
 			return
 		}
