@@ -169,25 +169,7 @@ func TestRemoveKilled(t *testing.T) {
 	for i := range models {
 		add(t, s, "a", fmt.Sprint(i, strings.Repeat("x", 1<<20)))
 	}
-	child := exec.Command(os.Args[0], "-test.run=^TestRemoveForever$", "-test.v")
-	child.Env = append(os.Environ(), "MODELS_TEST_REMOVE="+dir)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for seen := 0; seen < 5 && lines.Scan(); {
-		if lines.Text() == "removing" {
-			seen++
-		}
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = child.Wait() // killed, as wanted, or done
+	killAfter(t, "TestRemoveForever", "MODELS_TEST_REMOVE="+dir, "removing", 5)
 	list, err := s.List()
 	if err != nil || len(list) > models-4 {
 		t.Errorf("%d models, %v", len(list), err)
@@ -364,31 +346,37 @@ func TestAddForever(t *testing.T) {
 	}
 }
 
+// killAfter runs one test in a process of its own, with a variable in its environment, and kills it when it has written so
+// many lines of a word. It returns how many there were.
+func killAfter(t *testing.T, test, variable, word string, count int) (seen int) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	child.Env = append(os.Environ(), variable)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); seen < count && lines.Scan(); {
+		if lines.Text() == word {
+			seen++
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // killed, as wanted, or done
+	return seen
+}
+
 // A process killed at any moment leaves every model whole or not there at all, and nothing in the way of the next.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	added := 0
 	for round := range 4 {
-		child := exec.Command(os.Args[0], "-test.run=^TestAddForever$", "-test.v")
-		child.Env = append(os.Environ(), "MODELS_TEST_ADD_FOREVER="+dir)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		for seen := 0; seen <= round && lines.Scan(); {
-			if lines.Text() == "added" {
-				seen++
-				added++
-			}
-		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = child.Wait() // killed, as wanted
+		added += killAfter(t, "TestAddForever", "MODELS_TEST_ADD_FOREVER="+dir, "added", round+1)
 	}
 	s := NewStore(dir)
 	list, err := s.List()

@@ -41,7 +41,7 @@ func (r *configReader) Resolve(c *kong.Context, parent *kong.Path, flag *kong.Fl
 	if r.err != nil {
 		return nil, nil // it is told by itself: kong would name the flag that happens to ask first
 	}
-	if slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok }) {
+	if inEnvironment(flag) {
 		return nil, nil // the environment is nearer than a file
 	}
 	section := r.values

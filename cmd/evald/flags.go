@@ -11,7 +11,7 @@ import (
 
 // globals are the flags of every command.
 type globals struct {
-	Config  configFile       `env:"EVALD_CONFIG" placeholder:"FILE" help:"Read flags from this YAML file, see evald help."`
+	Config  configFile       `placeholder:"FILE" help:"Read flags from this YAML file, see evald help."`
 	Threads int              `aliases:"concurrency" default:"0" help:"Processors to use; 0 is all."`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -82,6 +82,10 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 	if withValue {
 		return slices.Contains(strings.Split(values, "|"), fmt.Sprint(c.FlagValue(flag)))
 	}
-	inEnvironment := func(name string) bool { _, ok := os.LookupEnv(name); return ok }
-	return slices.ContainsFunc(flag.Envs, inEnvironment) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
+	return inEnvironment(flag) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
+}
+
+// inEnvironment reports whether the environment gives a flag.
+func inEnvironment(flag *kong.Flag) bool {
+	return slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok })
 }

@@ -153,15 +153,11 @@ func (c *learnCmd) config() (learn.Config, error) {
 		how := selfplay.DefaultConfig()
 		config.SelfPlay.Parallel, config.SelfPlay.Batch = how.Parallel, how.Batch
 	case errors.Is(err, fs.ErrNotExist):
-		rules := game.Connect4
-		if c.Rules != nil {
-			if rules, err = game.ParseRules(*c.Rules); err != nil {
-				return config, usage("--rules: %w", err)
-			}
-		}
-		b, err := game.NewBoard(rules)
+		rules := game.Connect4.String()
+		set(&rules, c.Rules)
+		b, err := boardOf(rules)
 		if err != nil {
-			return config, usage("--rules: %w", err)
+			return config, err
 		}
 		config = learn.DefaultConfig(b)
 	default:

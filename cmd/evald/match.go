@@ -117,13 +117,9 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 			return nil, "", usage("--sprt: %w", err)
 		}
 	}
-	rules, err := game.ParseRules(c.Rules)
-	if err != nil {
-		return nil, "", usage("--rules: %w", err)
-	}
 	m = &arena.Match{Seed: c.Seed, Concurrency: runtime.GOMAXPROCS(0)}
-	if m.Board, err = game.NewBoard(rules); err != nil {
-		return nil, "", usage("--rules: %w", err)
+	if m.Board, err = boardOf(c.Rules); err != nil {
+		return nil, "", err
 	}
 	specs := make([]agent.Spec, len(c.Agents))
 	shared, err := c.share(m.Board, notes)

@@ -56,6 +56,11 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	out, err := c.create(s.out) // what is wrong with it is said before the measuring
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
 	var reports []namedReport
 	for _, subject := range subjects {
 		r, done, err := subject.measure(ctx, s.err, positions)
@@ -74,17 +79,15 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	out, err := c.create(s.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	if c.JSON {
 		err = writeJSON(out, reports)
 	} else {
 		err = scoreTables(out, reports)
 	}
-	return errors.Join(err, out.Commit())
+	if err != nil {
+		return err
+	}
+	return out.Commit()
 }
 
 func scoreTables(w io.Writer, reports []namedReport) error {
@@ -251,6 +254,8 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
-	_, err = out.Write(b.Bytes())
-	return errors.Join(err, out.Commit())
+	if _, err := out.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return out.Commit()
 }

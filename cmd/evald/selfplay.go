@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -76,15 +75,15 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Games < 1 {
 		return usage("--games %d: must be 1 or more", c.Games)
 	}
-	rules, err := game.ParseRules(c.Rules)
+	board, err := boardOf(c.Rules)
 	if err != nil {
-		return usage("--rules: %w", err)
+		return err
 	}
 	e, err := c.choose(s.err)
 	if err != nil {
 		return err
 	}
-	model := e.modelOn(rules)
+	model := e.modelOn(board.Rules())
 	config := c.config(model)
 	if err := config.Validate(); err != nil {
 		return usageError{err}

@@ -210,22 +210,28 @@ func TestBenchServe(t *testing.T) {
 	}
 }
 
+// posted is what a server answers to a body of JSON.
+func posted(t *testing.T, url, body string) (status int, answer string) {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
 // A model that is removed from the store while it is served is served on: what is loaded stays.
 func TestServeRemoved(t *testing.T) {
 	ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine", "--rules", "7x6x4")
 	address, log, stop := startServe(t, "--model", "mine", "--backend", "cpu", "--repository", "--watch", "5ms")
 	post := func(call, body string) (status int, answer string) {
-		r, err := http.Post("http://"+address["http"]+"/v2/"+call, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(text)
+		return posted(t, "http://"+address["http"]+"/v2/"+call, body)
 	}
 	infer := func() string {
 		status, answer := post("models/mine/infer", `{"inputs": [{"name": "moves", "datatype": "BYTES", "shape": [1], "data": ["44554"]}]}`)
@@ -259,16 +265,8 @@ func TestServeReload(t *testing.T) {
 	}
 	address, log, stop := startServe(t, "--model", path, "--repository", "--watch", "5ms")
 	post := func(call string) string {
-		r, err := http.Post("http://"+address["http"]+"/v2/repository/models/"+call, "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(r.StatusCode, " ", string(text))
+		status, text := posted(t, "http://"+address["http"]+"/v2/repository/models/"+call, "")
+		return fmt.Sprint(status, " ", text)
 	}
 	for _, c := range [][2]string{
 		{"seeded-2x16/load", "200"},

@@ -321,12 +321,9 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, 
 // losses are a step's, in words.
 func losses(r train.Report) string {
 	var parts []string
-	for _, t := range []struct {
-		name string
-		term *train.Term
-	}{{"wdl", r.WDL}, {"policy", r.Policy}, {"gameover", r.GameOver}} {
-		if t.term != nil {
-			parts = append(parts, fmt.Sprintf("%s %.4f (%.2f%%)", t.name, t.term.Loss, 100*t.term.Accuracy()))
+	for _, c := range r.Heads().Curves() {
+		if c.Metric != nil {
+			parts = append(parts, fmt.Sprintf("%s %.4f (%.2f%%)", c.Name, c.Loss, 100*c.Accuracy))
 		}
 	}
 	return fmt.Sprintf("%.4f: %s", r.Total, strings.Join(parts, ", "))
@@ -341,9 +338,7 @@ func (c *trainCmd) results(ctx context.Context, s streams, n *net.Network, b *ga
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	measure := func(source train.Source, examples int64) (train.Losses, error) {
-		return train.Measure(ctx, n, b, source, int(examples), w, func(done int) {
-			progress.text(fmt.Sprintf("measuring: %d of %d positions", done, examples))
-		})
+		return train.Measure(ctx, n, b, source, int(examples), w, progress.counting("measuring", 0, int(examples)))
 	}
 	examples := int64(learnedSample)
 	if records != nil {
@@ -387,9 +382,7 @@ func (c *trainCmd) measure(ctx context.Context, s streams, n *net.Network, b *ga
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	other := ^c.Seed // its positions are others anyway: random numbers for measuring are not those for learning
-	seen, err := train.Measure(ctx, n, b, train.NaturalPositions(b, other), c.Test, train.Weights{GameOver: 1}, func(done int) {
-		progress.text(fmt.Sprintf("measuring: %d of %d positions", done, c.Test))
-	})
+	seen, err := train.Measure(ctx, n, b, train.NaturalPositions(b, other), c.Test, train.Weights{GameOver: 1}, progress.counting("measuring", 0, c.Test))
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,16 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 		return nil, fmt.Errorf("agent: no books of exact scores here, so no book %q", s.Book)
 	}
 	own, err := shared.Exact(s.Book)
+	if err != nil {
+		return nil, err
+	}
 	e.books = func(r game.Rules) solver.Book {
 		if own.Rules() != r {
 			return nil
 		}
 		return own
 	}
-	return e, err
+	return e, nil
 }
 
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {

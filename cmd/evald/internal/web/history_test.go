@@ -120,15 +120,7 @@ func TestPageBack(t *testing.T) {
 
 // Who goes back while the agent thinks does not wait for it; who goes forward finds the move without its reply.
 func TestPageBackThinking(t *testing.T) {
-	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
-	b := open(t, h, "/")
-	b.says("#status", "Red to move: you")
-	b.click("#evaluate")
-	b.click("#solve")
-	b.choose("agent", "other")
-	b.choose("agent-text", "uct-bitsquares:time=1m")
-	b.click(column(3))
-	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
+	h, b := thinking(t)
 	b.at("7x6x4:4")
 	b.back()
 	b.says("#status", "Red to move: you")

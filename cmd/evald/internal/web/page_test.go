@@ -239,8 +239,9 @@ func TestPageAgents(t *testing.T) {
 	b.tidy()
 }
 
-// Who takes a move back while the agent thinks does not wait for it, and neither does the server.
-func TestPageUndoThinking(t *testing.T) {
+// thinking is a page on which an agent has a minute for its reply to the first move, which was the middle.
+func thinking(t *testing.T) (*Handler, *tab) {
+	t.Helper()
 	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
 	b := open(t, h, "/")
 	b.says("#status", "Red to move: you")
@@ -250,6 +251,12 @@ func TestPageUndoThinking(t *testing.T) {
 	b.choose("agent-text", "uct-bitsquares:time=1m")
 	b.click(column(3))
 	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
+	return h, b
+}
+
+// Who takes a move back while the agent thinks does not wait for it, and neither does the server.
+func TestPageUndoThinking(t *testing.T) {
+	h, b := thinking(t)
 	b.click("#undo")
 	b.says("#status", "Red to move: you")
 	for len(h.slots.running) > 0 {
