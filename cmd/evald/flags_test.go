@@ -206,6 +206,9 @@ func TestManual(t *testing.T) {
 	}
 	troff, err := exec.LookPath("groff")
 	if err != nil {
+		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+			t.Fatal("EVALD_REQUIRE_DATA=1, but there is no groff: .ci/run installs it")
+		}
 		t.Skip("groff is not installed")
 	}
 	out, err := exec.Command(troff, "-man", "-Tutf8", "-wall", "-z", writeText(t, "evald.1", page)).CombinedOutput()
