@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -44,6 +45,7 @@ type serveCmd struct {
 
 	Visits     int           `default:"800" help:"Visits of a search whose request does not say."`
 	MaxVisits  int           `default:"100000" help:"Visits that a request may ask for."`
+	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests: bodies, searches, answers on their way; more are refused. Without it three quarters of what the container may have, or half of the machine's."`
 	Body       int           `default:"8388608" help:"Bytes of a request at most."`
 	Rows       int           `default:"4096" help:"Positions of a request at most."`
 	Requests   int           `default:"4096" help:"Requests under way at most."`
@@ -68,6 +70,9 @@ type serveCmd struct {
 
 // Validate looks at the numbers before anything is loaded.
 func (c *serveCmd) Validate() error {
+	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
+		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
+	}
 	return within(
 		limit{"max-batch", c.MaxBatch, 1, mostRows}, limit{"max-queue", c.MaxQueue, 1, 1 << 30}, limit{"cache", c.Cache, 0, 1 << 30},
 		limit{"max-visits", c.MaxVisits, 1, mostVisits}, limit{"visits", c.Visits, 1, c.MaxVisits},
@@ -93,6 +98,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
+	if c.Memory == 0 {
+		c.Memory = max(ownMemory(), leastMemory, memory(2*service.LeastMemory(c.Body)))
+	}
+	debug.SetMemoryLimit(int64(c.Memory))
 	config, err := c.config(log)
 	if err != nil {
 		return err
@@ -180,7 +189,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
-		"drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
+		"memory", c.Memory.String(), "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
 	}
 }
@@ -196,11 +205,12 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams, limits.Timeout = c.Body, c.Rows, c.Requests, c.Streams, c.Timeout
+	limits.Memory = int64(c.Memory) / 2
 	config := service.Config{
 		Version: version(), Rules: rules,
 		Models: served.names, Load: served.load, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
 		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue, InFlight: service.DefaultBatching.InFlight},
-		Search:   service.Search{Visits: c.Visits, MaxVisits: c.MaxVisits, MaxNodes: service.DefaultSearch.MaxNodes},
+		Search:   service.Search{Visits: c.Visits, MaxVisits: c.MaxVisits},
 		Cache:    c.Cache, Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
 	}
 	if c.TLSCert != "" || c.TLSKey != "" || c.TLSClientCA != "" {

@@ -7,6 +7,7 @@ package mcts
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -84,6 +85,12 @@ func NodesFor(b *game.Board, visits int) int {
 }
 
 const maxNodes = 1 << 31
+
+// TreeBytes is how many bytes a tree of so many visits takes at most, with the leaves that it has under way. Of the nodes that
+// it has room for it uses about half; slices that grow and the table of positions take the other half.
+func TreeBytes(b *game.Board, visits int) int {
+	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
+}
 
 func (c Config) validate(b *game.Board) error {
 	for _, f := range []struct {

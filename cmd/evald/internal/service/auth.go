@@ -161,7 +161,12 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := entryOf(r.Context())
-		e.model = r.PathValue("model")
+		e.model, e.group = r.PathValue("model"), g
+		if err := e.account.conn.admits(g); err != nil {
+			w.Header().Set("Connection", "close")
+			writeError(w, err)
+			return
+		}
 		token := bearer(r.Header.Get("Authorization"))
 		_, password, basic := r.BasicAuth()
 		if basic {

@@ -2,14 +2,15 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -21,6 +22,8 @@ type call struct {
 	parameters
 	input   tensor
 	outputs []string // the names asked for; none stands for all
+	paid    *hold    // its memory
+	copies  int      // how many times as much the answer takes in the form in which it is sent; 0 stands for 1
 	began   time.Time
 }
 
@@ -41,7 +44,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		}
 		board, err := s.boards.get(text)
 		if err != nil {
-			return invalid("parameter %q: %s", name, clip(err.Error()))
+			return invalid("parameter %q: %s", name, err.Error())
 		}
 		p.board = board
 		return nil
@@ -67,11 +70,11 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "timeout":
 		largest = int64(s.config.Limits.Timeout / time.Microsecond)
 	case "sequence_id", "sequence_start", "sequence_end":
-		return status.Errorf(codes.Unimplemented, "parameter %q: no model here keeps a state between requests", name)
+		return refuse(codes.Unimplemented, "parameter %q: no model here keeps a state between requests", name)
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; there are none
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority or timeout", clip(name))
+		return invalid("parameter %q: must be board, visits, priority or timeout", name)
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
 		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
@@ -90,21 +93,27 @@ func (s *Server) set(p *parameters, name string, value any) error {
 // boards keeps the boards that requests named, which take longer to prepare than most positions to evaluate.
 type boards struct {
 	mu    sync.Mutex
-	known map[string]*game.Board
+	known map[game.Rules]*game.Board
 }
 
-const keptBoards = 256
+const (
+	keptBoards   = 256
+	longestRules = 64 // bytes of the text of rules
+)
 
 func (b *boards) get(text string) (*game.Board, error) {
-	b.mu.Lock()
-	board := b.known[text]
-	b.mu.Unlock()
-	if board != nil {
-		return board, nil
+	if len(text) > longestRules {
+		return nil, fmt.Errorf("%q: has more than %d bytes", clipTo(text, longestRules), longestRules)
 	}
 	rules, err := game.ParseRules(text)
 	if err != nil {
 		return nil, err
+	}
+	b.mu.Lock()
+	board := b.known[rules]
+	b.mu.Unlock()
+	if board != nil {
+		return board, nil
 	}
 	if board, err = game.NewBoard(rules); err != nil {
 		return nil, err
@@ -112,9 +121,9 @@ func (b *boards) get(text string) (*game.Board, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known == nil || len(b.known) >= keptBoards {
-		b.known = map[string]*game.Board{}
+		b.known = map[game.Rules]*game.Board{}
 	}
-	b.known[text] = board
+	b.known[rules] = board
 	return board, nil
 }
 
@@ -151,7 +160,7 @@ func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // one request's bug must not end the others
 			s.config.Log.Error("a request ended in a panic", "model", c.model, "panic", p)
-			err = status.Errorf(codes.Internal, "model %s: the request ended in a fault, which is logged", c.model)
+			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", c.model)
 		}
 		t.total = time.Since(c.began)
 		m.stats.end(&t, a.rows, err)
@@ -184,6 +193,9 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 	entryOf(ctx).rows = n
 	outputs, err := m.wanted(c.outputs)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := c.paid.take(c.cost(n, outputs)); err != nil {
 		return answer{}, err
 	}
 	b := batches.Get().(*eval.Batch)
@@ -221,6 +233,17 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 	a.encode(outputs, b, f)
 	t.output = time.Since(start)
 	return a, nil
+}
+
+// cost is about how many bytes it takes to answer n rows on whatever board they are: a batch, and the outputs as values and
+// as they are sent.
+func (c *call) cost(n int, outputs []string) int {
+	size := int(unsafe.Sizeof(game.Position{})) + 64 // a row's answer and place in a batch
+	size += 4 * c.board.Actions()
+	for _, name := range outputs {
+		size += (1 + max(c.copies, 1)) * room(name, c.board, 1)
+	}
+	return n * size
 }
 
 // encode writes the outputs into memory of the answer's own.

@@ -63,8 +63,7 @@ type Batching struct {
 // Search is what a search may take.
 type Search struct {
 	Visits    int // of each position where the request does not say
-	MaxVisits int // that a request may ask for
-	MaxNodes  int // that all searches under way may take together, by mcts.NodesFor: they come to about half as many, 32 bytes each
+	MaxVisits int // that a request may ask for; how many positions it may have is bounded by the memory of requests
 }
 
 // Limits bound what one request can cost.
@@ -74,6 +73,7 @@ type Limits struct {
 	Requests    int           // under way at once, over both ports
 	Streams     int           // at once of one gRPC connection
 	Connections int           // to each port
+	Memory      int64         // bytes of all requests together: what was read of them, their searches and answers
 	Timeout     time.Duration // of a request that sets no shorter one
 	Receive     time.Duration // for a request to come whole
 }
@@ -81,12 +81,15 @@ type Limits struct {
 // Defaults for what is not given.
 var (
 	DefaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
-	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000, MaxNodes: 1 << 24}
+	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
 	DefaultLimits   = Limits{
-		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024,
+		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
 		Timeout: 30 * time.Second, Receive: 10 * time.Second,
 	}
 )
+
+// LeastMemory is what the memory of requests must be, if a request may have so many bytes.
+func LeastMemory(body int) int64 { return 8 * int64(body) }
 
 func (c *Config) validate() error {
 	if len(c.Models) == 0 {
@@ -103,12 +106,12 @@ func (c *Config) validate() error {
 		{"queue delay", int64(c.Batching.MaxDelay), 0, int64(time.Minute)},
 		{"visits", int64(c.Search.Visits), 1, int64(c.Search.MaxVisits)},
 		{"largest visits", int64(c.Search.MaxVisits), 1, 1 << 26},
-		{"search nodes", int64(c.Search.MaxNodes), 1, 1 << 32},
 		{"body bytes", int64(c.Limits.Body), 1 << 10, 1 << 30},
 		{"positions of a request", int64(c.Limits.Batch), 1, 1 << 20},
 		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
 		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
 		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
+		{"memory of requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"cache entries", int64(c.Cache), 0, 1 << 30},

@@ -13,8 +13,20 @@ import (
 
 // Errors are gRPC's statuses in both transports; REST translates their codes.
 
-func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, args...)
+// invalid is a client's mistake. Texts among the arguments are clipped.
+func invalid(format string, args ...any) error { return refuse(codes.InvalidArgument, format, args...) }
+
+// refuse is a status whose arguments are clipped where they are texts, since those may be a client's.
+func refuse(code codes.Code, format string, args ...any) error {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			args[i] = clip(a)
+		case error:
+			args[i] = clip(a.Error())
+		}
+	}
+	return status.Errorf(code, format, args...)
 }
 
 // wrong gives an evaluator's error its code.

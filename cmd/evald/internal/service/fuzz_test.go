@@ -168,7 +168,7 @@ func TestDamagedBodies(t *testing.T) {
 	}
 	restHolds(t, h, "stub", restSeed{bytes.Repeat([]byte("["), 1<<16), -1})
 	restHolds(t, h, "stub", restSeed{fmt.Appendf(nil, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":%s1%s}]}`, strings.Repeat("[", 5000), strings.Repeat("]", 5000)), -1})
-	if s.requests != 0 || s.searching.Load() != 0 {
-		t.Errorf("%d requests and %d nodes are left over", s.requests, s.searching.Load())
+	if s.requests != 0 || s.memory.inUse() != 0 {
+		t.Errorf("%d requests and %d bytes are left over", s.requests, s.memory.inUse())
 	}
 }

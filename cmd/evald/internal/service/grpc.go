@@ -8,16 +8,20 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	"google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/evald/evald/cmd/evald/kserve"
 )
+
+// idleTime is how long a connection of gRPC without a call is kept.
+const idleTime = 5 * time.Minute
 
 // grpcService answers the protocol's calls.
 type grpcService struct {
@@ -30,11 +34,13 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(s.config.Limits.Body),
 		grpc.MaxConcurrentStreams(uint32(s.config.Limits.Streams)),
 		grpc.ConnectionTimeout(s.config.Limits.Receive),
-		grpc.MaxHeaderListSize(64 << 10),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.MaxHeaderListSize(16 << 10),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: idleTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.admit),
-		grpc.UnknownServiceHandler(s.logStream(noCall)),
+		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
 	if s.config.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.config.TLS)))
@@ -43,34 +49,38 @@ func (s *Server) grpcServer() *grpc.Server {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
 	}
 	g := grpc.NewServer(options...)
-	logged := grpcLog{g, s}
-	kserve.RegisterGRPCInferenceServiceServer(logged, grpcService{Server: s})
-	healthpb.RegisterHealthServer(logged, s.health)
-	reflection.Register(logged)
+	counted := grpcCalls{g, s}
+	kserve.RegisterGRPCInferenceServiceServer(counted, grpcService{Server: s})
+	healthpb.RegisterHealthServer(counted, s.health)
+	reflection.Register(counted)
 	return g
 }
 
 // admit looks at a call before its message is read: is its token good, and until when must it be over? A stream has no
 // end of its own.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
-	e := grpcEntry(ctx, info)
-	var err error
-	if e.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header); err != nil {
+	e := s.grpcEntry(ctx, info)
+	err := e.account.conn.admits(e.group)
+	if err == nil {
+		e.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header)
+	}
+	if err != nil {
 		s.loggedGRPC(e, err)
 		return nil, err
 	}
 	ctx = e.context(ctx)
+	var limited context.Context
 	switch info.FullMethodName {
 	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName:
 		return ctx, nil
 	case healthpb.Health_Watch_FullMethodName, reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:
-		limited, cancel := context.WithCancel(ctx)
-		unhook := context.AfterFunc(s.over, cancel)
-		context.AfterFunc(ctx, func() { unhook(); cancel() })
-		return limited, nil
+		limited, e.cancel = context.WithCancel(ctx)
+		unhook := context.AfterFunc(s.over, e.cancel)
+		context.AfterFunc(ctx, func() { unhook(); e.cancel() })
+	default:
+		limited, e.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
+		context.AfterFunc(ctx, e.cancel) // ctx ends with the call
 	}
-	limited, cancel := context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
-	context.AfterFunc(ctx, cancel) // ctx ends with the call
 	return limited, nil
 }
 
@@ -129,6 +139,7 @@ func (s grpcService) RepositoryModelUnload(_ context.Context, r *kserve.Reposito
 
 func (s grpcService) ModelInfer(ctx context.Context, r *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
 	c, err := s.grpcCall(r)
+	c.paid = entryOf(ctx).paid
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +170,7 @@ func (s *Server) grpcCall(r *kserve.ModelInferRequest) (call, error) {
 		}
 	case 1:
 		if in.Contents != nil {
-			return c, invalid("input %q: both contents and raw_input_contents", clip(in.Name))
+			return c, invalid("input %q: both contents and raw_input_contents", in.Name)
 		}
 		c.input.raw = r.RawInputContents[0]
 	default:
@@ -169,7 +180,7 @@ func (s *Server) grpcCall(r *kserve.ModelInferRequest) (call, error) {
 		if len(o.Parameters) > 0 {
 			for name := range o.Parameters {
 				if name != "binary_data" {
-					return c, status.Errorf(codes.Unimplemented, "output %q: parameter %q", clip(o.Name), clip(name))
+					return c, refuse(codes.Unimplemented, "output %q: parameter %q", o.Name, name)
 				}
 			}
 		}

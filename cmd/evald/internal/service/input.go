@@ -29,10 +29,10 @@ var inputTypes = map[string]string{bitboardsInput: uint64Type, planesInput: floa
 func (t *tensor) rows(board *game.Board, most int) (int, error) {
 	datatype, ok := inputTypes[t.name]
 	if !ok {
-		return 0, invalid("input %q: must be bitboards, planes or moves", clip(t.name))
+		return 0, invalid("input %q: must be bitboards, planes or moves", t.name)
 	}
 	if t.datatype != datatype {
-		return 0, invalid("input %q: datatype %q, must be %s", t.name, clip(t.datatype), datatype)
+		return 0, invalid("input %q: datatype %q, must be %s", t.name, t.datatype, datatype)
 	}
 	if len(t.shape) == 0 {
 		return 0, invalid("input %q: shape [] has no row", t.name)
@@ -209,7 +209,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, err
 			pos[i], _, err = given.ParseMoves(text)
 		}
 		if err != nil {
-			return nil, invalid("input %q: row %d: %s", t.name, i, clip(err.Error()))
+			return nil, invalid("input %q: row %d: %s", t.name, i, err.Error())
 		}
 		if on.Rules() != board.Rules() {
 			if i > 0 {

@@ -48,6 +48,8 @@ var (
 	latencyMetric  = metric("evald_request_seconds", "Time of requests answered.")
 	refusedMetric  = metric("evald_refused_total", "Requests that found too many rows waiting.")
 	droppedMetric  = metric("evald_dropped_total", "Requests that ended before their batch was formed.")
+	memoryMetric   = prometheus.NewDesc("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", nil, nil)
+	mostMetric     = prometheus.NewDesc("evald_request_memory_limit_bytes", "Memory that requests may hold.", nil, nil)
 	readyMetric    = prometheus.NewDesc("evald_ready", "1 while the server is ready.", nil, nil)
 )
 
@@ -61,6 +63,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		ready = 1
 	}
 	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, ready)
+	out <- prometheus.MustNewConstMetric(memoryMetric, prometheus.GaugeValue, float64(c.server.memory.inUse()))
+	out <- prometheus.MustNewConstMetric(mostMetric, prometheus.GaugeValue, float64(c.server.memory.total))
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}

@@ -42,7 +42,7 @@ func (m *model) wanted(names []string) ([]string, error) {
 	}
 	for i, name := range names {
 		if !slices.Contains(all, name) {
-			return nil, invalid("output %q: must be one of %v for model %s", clip(name), all, m.name)
+			return nil, invalid("output %q: must be one of %v for model %s", name, all, m.name)
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, invalid("output %q: is asked for twice", name)
@@ -134,10 +134,10 @@ func (r *repository) find(name, version string) (*model, error) {
 	m := r.models[name]
 	r.mu.RUnlock()
 	if m == nil {
-		return nil, status.Errorf(codes.NotFound, "model %q is not served; there are %v", clip(name), r.names())
+		return nil, refuse(codes.NotFound, "model %q is not served; there are %v", name, r.names())
 	}
 	if have := m.current.Load().Version; version != "" && version != have {
-		return nil, status.Errorf(codes.NotFound, "model %q has version %s here, not %q", name, have, clip(version))
+		return nil, refuse(codes.NotFound, "model %q has version %s here, not %q", name, have, version)
 	}
 	return m, nil
 }
@@ -206,18 +206,18 @@ func (s *Server) notLoaded(name string, err error) error {
 	s.models.failed[name] = err.Error()
 	s.models.mu.Unlock()
 	s.config.Log.Warn("model could not be loaded", "model", clipTo(name, maxLogged), "error", err)
-	return invalid("model %q: %s", clip(name), clip(err.Error()))
+	return invalid("model %q: %s", name, err.Error())
 }
 
 // unload ends a model's service; requests under way are answered.
 func (s *Server) unload(name string) error {
 	if name == searchModel || name == s.config.Models[0] {
-		return invalid("model %q: is what \"search\" searches with, and stays", clip(name))
+		return invalid("model %q: is what \"search\" searches with, and stays", name)
 	}
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
 	if s.models.models[name] == nil {
-		return status.Errorf(codes.NotFound, "model %q is not served", clip(name))
+		return refuse(codes.NotFound, "model %q is not served", name)
 	}
 	delete(s.models.models, name)
 	delete(s.models.failed, name)

@@ -118,7 +118,7 @@ func TestRESTRefusals(t *testing.T) {
 		{"shape", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1000000000000,1000000000000],"data":["44"]}]}`, nil, 400, "shape"},
 		{"header length", inferPath, ok, map[string]string{jsonLength: "1000"}, 400, jsonLength},
 		{"header sign", inferPath, ok, map[string]string{jsonLength: "-1"}, 400, jsonLength},
-		{"trailing", inferPath, ok + "xx", map[string]string{jsonLength: strconv.Itoa(len(ok))}, 400, "2 bytes follow"},
+		{"trailing", inferPath, ok + "xx", map[string]string{jsonLength: strconv.Itoa(len(ok))}, 400, "bytes follow"},
 		{"parameter", inferPath, strings.Replace(ok, "{", `{"parameters":{"board":7},`, 1), nil, 400, "must be a string"},
 		{"encoding", inferPath, ok, map[string]string{"Content-Encoding": "br"}, 400, "gzip or deflate"},
 		{"not gzip", inferPath, ok, map[string]string{"Content-Encoding": "gzip"}, 400, "body"},

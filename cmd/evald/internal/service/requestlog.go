@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ type logEntry struct {
 	model, id string
 	rows      int // 0 where not known
 	token     int // its line in the file of tokens; 0 where there is none, or it is not known
+
+	group   group
+	account account // whom its memory is counted for
+	paid    *hold   // that memory
+	cancel  func()  // ends the call, if it is one of gRPC
 }
 
 type entryKey struct{}
@@ -134,11 +140,55 @@ func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
 // logHTTP logs the requests of a port.
 func (s *Server) logHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := &logEntry{protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now()}
+		e := &logEntry{protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), account: s.httpAccount(r)}
+		e.paid = s.memory.hold(e.account.from)
+		defer e.paid.end()
 		watched := &watched{ResponseWriter: w}
-		next.ServeHTTP(watched, r.WithContext(e.context(r.Context())))
-		s.logged(e, cmp.Or(watched.status, http.StatusOK), watched.refusal())
+		r = r.WithContext(e.context(r.Context()))
+		arriving := &arriving{ReadCloser: r.Body, conn: e.account.conn, end: func() {}}
+		defer func() { arriving.end() }()
+		if r.Body == http.NoBody {
+			arriving.whole()
+		} else {
+			r.Body = arriving
+		}
+		next.ServeHTTP(watched, r)
+		status := cmp.Or(watched.status, http.StatusOK)
+		if status < http.StatusBadRequest {
+			s.knows(e)
+		}
+		s.logged(e, status, watched.refusal())
 	})
+}
+
+// knows notes that the client of a request that is answered has shown who it is, by a token if tokens are asked for.
+func (s *Server) knows(e *logEntry) {
+	if e.group != healthCalls && (s.config.Tokens == nil || e.token > 0) {
+		e.account.conn.know()
+	}
+}
+
+// arriving is a body on its way. When it is here, its connection is at work.
+type arriving struct {
+	io.ReadCloser
+	conn *connection
+	end  func() // of the work
+	done bool
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		a.whole()
+	}
+	return n, err
+}
+
+func (a *arriving) whole() {
+	if !a.done {
+		a.done, a.end = true, a.conn.begin()
+	}
 }
 
 // watched is an answer whose status is noted, and its text where it refuses.
@@ -196,56 +246,18 @@ func (s *Server) loggedGRPC(e *logEntry, err error) {
 }
 
 // grpcEntry is the entry of a call that begins.
-func grpcEntry(ctx context.Context, info *tap.Info) *logEntry {
-	e := &logEntry{protocol: "gRPC", method: info.FullMethodName, began: time.Now()}
+func (s *Server) grpcEntry(ctx context.Context, info *tap.Info) *logEntry {
+	e := &logEntry{protocol: "gRPC", method: info.FullMethodName, began: time.Now(), group: grpcGroup(info.FullMethodName), account: account{budget: s.memory}}
 	if p, ok := peer.FromContext(ctx); ok {
-		e.remote = p.Addr.String()
+		e.remote, e.account = p.Addr.String(), s.grpcAccount(p)
 	}
 	return e
-}
-
-// grpcLog registers services whose calls are logged. Interceptors would not hear of messages that are too long, and a
-// stats.Handler makes each call a tenth dearer.
-type grpcLog struct {
-	*grpc.Server
-	log *Server
-}
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (g grpcLog) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	logged := *desc
-	logged.Methods, logged.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
-	for i := range logged.Methods {
-		next := logged.Methods[i].Handler
-		logged.Methods[i].Handler = func(srv any, ctx context.Context, read func(any) error, i grpc.UnaryServerInterceptor) (any, error) {
-			e := entryOf(ctx)
-			answer, err := next(srv, ctx, func(message any) error {
-				err := read(message)
-				e.asks(message)
-				return err
-			}, i)
-			g.log.loggedGRPC(e, err)
-			return answer, err
-		}
-	}
-	for i := range logged.Streams {
-		logged.Streams[i].Handler = g.log.logStream(logged.Streams[i].Handler)
-	}
-	g.Server.RegisterService(&logged, impl)
-}
-
-func (s *Server) logStream(next grpc.StreamHandler) grpc.StreamHandler {
-	return func(srv any, stream grpc.ServerStream) error {
-		err := next(srv, stream)
-		s.loggedGRPC(entryOf(stream.Context()), err)
-		return err
-	}
 }
 
 // noCall answers calls that no service has.
 func noCall(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
-	return status.Errorf(codes.Unimplemented, "%s is no call of the protocol", clip(method))
+	return refuse(codes.Unimplemented, "%s is no call of the protocol", method)
 }
 
 // asks notes what a message says of the request.

@@ -207,7 +207,7 @@ func TestRefusalLog(t *testing.T) {
 		{"REST, another's token", restAs("other", inferPath, ""), 403.0, "line 3", "does not open calls of group inference"},
 		{"REST, bad", restAs("s3cret", inferPath, `{"id":"`+long+`","parameters":{"`+long+`":1}}`), 400.0, "line 2", "must be board, visits"},
 		{"REST, too long", restAs("s3cret", inferPath, strings.Repeat(" ", 9<<20)), 413.0, "line 2", "longer than 8388608 bytes"},
-		{"REST, long path", restAs("s3cret", "/v2/models/"+long+"/infer", "{"), 400.0, "line 2", "body: unexpected end"},
+		{"REST, long path", restAs("s3cret", "/v2/models/"+long+"/infer", "{"), 400.0, "line 2", "body: unexpected EOF"},
 		{"REST, page", restAs("s3cret", "/", ""), 403.0, "line 2", "group page"},
 		{"REST, good", restAs("s3cret", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`), nil, nil, ""},
 		{"gRPC, no token", func() { _, _ = api.ModelInfer(t.Context(), ok) }, "Unauthenticated", nil, "need the header"},

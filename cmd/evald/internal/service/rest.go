@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,11 +21,12 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           s.logHTTP(h),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: s.config.Limits.Receive,
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
 		WriteTimeout:      2*s.config.Limits.Receive + s.config.Limits.Timeout,
 		IdleTimeout:       4 * s.config.Limits.Receive,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 }
@@ -99,11 +101,7 @@ func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
 	var ask struct {
 		Ready bool `json:"ready"`
 	}
-	body, err := s.readBody(w, r)
-	if err == nil && len(body) > 0 && json.Unmarshal(body, &ask) != nil {
-		err = invalid("body: must be an object such as {\"ready\":true}")
-	}
-	if err != nil {
+	if err := s.readSmall(w, r, &ask, `{"ready":true}`); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -123,14 +121,31 @@ func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
 	var ask struct {
 		Parameters map[string]any `json:"parameters"`
 	}
-	body, err := s.readBody(w, r)
-	if err == nil && len(body) > 0 && json.Unmarshal(body, &ask) != nil {
-		err = invalid("body: must be an object")
-	}
+	err := s.readSmall(w, r, &ask, "{}")
 	if err == nil {
 		err = s.repositoryLoad(r.PathValue("model"), len(ask.Parameters))
 	}
 	replyEmpty(w, err)
+}
+
+// smallBody is how long a request without tensors may be, in bytes.
+const smallBody = 64 << 10
+
+// readSmall reads a body that may be empty, or is an object such as the example.
+func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
+	in, err := s.openBody(w, r, entryOf(r.Context()).paid)
+	if err != nil {
+		return err
+	}
+	in.limit, in.kept = min(in.limit, smallBody), true
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return in.wrong(err)
+	}
+	if len(text) > 0 && json.Unmarshal(text, to) != nil {
+		return invalid("body: must be an object such as %s", example)
+	}
+	return in.close()
 }
 
 func reply(w http.ResponseWriter, m proto.Message, err error) {

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
 )
@@ -23,15 +20,14 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 	}
 	actions := b.Board.Actions()
 	nodes := mcts.NodesFor(b.Board, visits) // of a tree
-	if int64(nodes)*int64(len(b.Pos)) > int64(s.config.Search.MaxNodes) {
-		return nil, invalid("%d positions of %d visits take more than %d nodes: ask for fewer", len(b.Pos), visits, s.config.Search.MaxNodes)
+	bytes := len(b.Pos) * mcts.TreeBytes(b.Board, visits)
+	if most := s.memory.most(); int64(bytes) > most {
+		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
 	}
-	all := int64(nodes * len(b.Pos))
-	if s.searching.Add(all) > int64(s.config.Search.MaxNodes) {
-		s.searching.Add(-all)
-		return nil, status.Errorf(codes.ResourceExhausted, "searches under way leave no room for %d positions of %d visits", len(b.Pos), visits)
+	if err := c.paid.take(bytes); err != nil {
+		return nil, err
 	}
-	defer s.searching.Add(-all)
+	defer c.paid.give(bytes)
 
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, nodes

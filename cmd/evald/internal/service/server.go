@@ -7,11 +7,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -23,13 +21,15 @@ import (
 
 // Server is the service. Its models are ready once it was made; Serve lets clients in.
 type Server struct {
-	config    Config
-	board     *game.Board
-	boards    boards
-	cache     *eval.Cache // nil: none
-	models    repository
-	searcher  *model
-	searching atomic.Int64 // nodes that searches under way may take
+	config        Config
+	board         *game.Board
+	boards        boards
+	cache         *eval.Cache // nil: none
+	memory        *budget
+	reading       *slots // of messages of gRPC
+	readingHealth *slots
+	models        repository
+	searcher      *model
 
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
@@ -69,8 +69,10 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: board: %w", err)
 	}
-	s := &Server{config: c, board: board, health: health.NewServer(), ended: make(chan struct{})}
+	s := &Server{config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), ended: make(chan struct{})}
 	s.quiet.L = &s.mu
+	s.reading = newSlots(max(leastSlots, int(c.Limits.Memory/4)/s.messageCost()))
+	s.readingHealth = newSlots(leastSlots)
 	s.metrics = s.newMetrics()
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
@@ -115,12 +117,15 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 
 	failed := make(chan error, 4)
 	serving := 0
-	serve := func(name string, l net.Listener, serve func(net.Listener) error) {
+	var ports []*connections
+	serve := func(name string, l net.Listener, most int, serve func(net.Listener) error) {
 		if l == nil {
 			return
 		}
 		serving++
-		l = netutil.LimitListener(l, s.config.Limits.Connections)
+		of := newConnections(most)
+		ports = append(ports, of)
+		l = counted{l, of}
 		go func() {
 			err := serve(l)
 			if errors.Is(err, http.ErrServerClosed) {
@@ -132,16 +137,19 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 			failed <- err
 		}()
 	}
-	serve("gRPC", l.GRPC, g.Serve)
-	serve("HTTP", l.HTTP, func(l net.Listener) error {
+	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
+	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
 		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
 			return web.ServeTLS(l, "", "")
 		}
 		return web.Serve(l)
 	})
-	serve("metrics", l.Metrics, metrics.Serve)
-	serve("profiles", l.Profile, profile.Serve)
+	serve("metrics", l.Metrics, fewConnections, metrics.Serve)
+	serve("profiles", l.Profile, fewConnections, profile.Serve)
 
+	ending := make(chan struct{})
+	defer close(ending)
+	go s.closeStuck(ports, ending)
 	s.enterState(ready)
 	watching := s.startWatch(ctx)
 	var err error
@@ -157,6 +165,29 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	}
 	<-watching
 	return err
+}
+
+// fewConnections are those of ports for people and programs that look after the service.
+const fewConnections = 64
+
+// leastSlots is how many messages of gRPC may be read at once, however little memory there is.
+const leastSlots = 4
+
+// closeStuck ends connections of clients that do not read their answers, until ending is closed.
+func (s *Server) closeStuck(ports []*connections, ending <-chan struct{}) {
+	patience := s.writeTime()
+	tick := time.NewTicker(max(patience/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ending:
+			return
+		case now := <-tick.C:
+			for _, p := range ports {
+				p.closeStuck(now.Add(-patience))
+			}
+		}
+	}
 }
 
 // drain ends the service without dropping a request that was taken.

@@ -18,13 +18,13 @@ const streamDepth = 64
 // its error in its answer, and the stream goes on. When the server ends, those it has read are answered.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	ctx := stream.Context()
-	answers := make(chan chan *kserve.ModelStreamInferResponse, streamDepth)
-	requests := make(chan *kserve.ModelInferRequest)
+	answers := make(chan chan *streamRequest, streamDepth)
+	requests := make(chan *streamRequest)
 	var readErr error
 	go func() { // ends when the call does, since that ends Recv
 		defer close(requests)
 		for {
-			r, err := stream.Recv()
+			r, err := s.streamRequest(stream)
 			if err != nil {
 				readErr = err
 				return
@@ -52,12 +52,15 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 						}
 						return readErr
 					}
-					answer := make(chan *kserve.ModelStreamInferResponse, 1)
-					go func() { answer <- s.streamAnswer(stream, r) }()
+					answer := make(chan *streamRequest, 1)
+					go func() {
+						s.streamAnswer(stream, r)
+						answer <- r
+					}()
 					select {
 					case answers <- answer:
 					case <-ctx.Done():
-						<-answer
+						(<-answer).entry.paid.end()
 						return ctx.Err()
 					}
 				}
@@ -66,26 +69,51 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 	}()
 	var sendErr error
 	for answer := range answers {
-		a := <-answer
+		r := <-answer
 		if sendErr == nil {
-			sendErr = stream.Send(a)
+			sendErr = stream.Send(r.response)
 		}
+		r.entry.paid.end()
 	}
 	return errors.Join(sendErr, <-ended)
 }
 
-func (s grpcService) streamAnswer(stream grpc.ServerStream, r *kserve.ModelInferRequest) *kserve.ModelStreamInferResponse {
-	e := &logEntry{protocol: "gRPC stream", method: kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, began: time.Now()}
+// streamRequest is one request of a stream. What it holds ends when its answer is with the connection.
+type streamRequest struct {
+	entry    *logEntry
+	request  *kserve.ModelInferRequest
+	err      error // why it could not be read
+	response *kserve.ModelStreamInferResponse
+}
+
+// streamRequest reads the next one. An error is the stream's.
+func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, error) {
+	var f frame
+	if err := stream.RecvMsg(&f); err != nil {
+		return nil, err
+	}
+	defer f.free()
 	all := entryOf(stream.Context())
-	e.remote, e.token = all.remote, all.token
-	e.asks(r)
-	response, err := s.ModelInfer(e.context(stream.Context()), r)
-	s.loggedGRPC(e, err)
+	e := &logEntry{protocol: "gRPC stream", method: kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, began: time.Now()}
+	e.remote, e.token, e.group, e.account = all.remote, all.token, all.group, all.account
+	e.paid = s.memory.hold(e.account.from)
+	r := &streamRequest{entry: e, request: new(kserve.ModelInferRequest)}
+	r.err = s.decode(&f, r.request, e.paid)
+	e.asks(r.request)
+	return r, nil
+}
+
+func (s grpcService) streamAnswer(stream grpc.ServerStream, r *streamRequest) {
+	response, err := (*kserve.ModelInferResponse)(nil), r.err
+	if err == nil {
+		response, err = s.ModelInfer(r.entry.context(stream.Context()), r.request)
+	}
+	s.loggedGRPC(r.entry, err)
+	r.response = &kserve.ModelStreamInferResponse{InferResponse: response}
 	if err != nil {
-		return &kserve.ModelStreamInferResponse{
+		r.response = &kserve.ModelStreamInferResponse{
 			ErrorMessage:  status.Convert(err).Message(),
-			InferResponse: &kserve.ModelInferResponse{ModelName: r.ModelName, Id: r.Id},
+			InferResponse: &kserve.ModelInferResponse{ModelName: r.request.ModelName, Id: r.request.Id},
 		}
 	}
-	return &kserve.ModelStreamInferResponse{InferResponse: response}
 }

@@ -1,0 +1,252 @@
+package service
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// connections are those of one port. When there are as many as there may be, a new one takes the place of the one that has
+// done nothing for the longest time, first among those that nobody knows: whoever opens many loses them again, and whoever
+// is being answered keeps theirs. An address may have half, and those that nobody knows are at most half.
+type connections struct {
+	most int
+
+	mu      sync.Mutex
+	all     map[*connection]bool
+	by      map[string]int // address -> connections
+	unknown int
+	spare   int
+}
+
+// spareConnections are more than there may be; calls of health are answered on them, and others hear why not.
+const spareConnections = 32
+
+// connection is one of a port. Its methods may be called of nil, which is one that is not counted.
+type connection struct {
+	net.Conn
+	of   *connections
+	from string
+
+	// Guarded by of.mu.
+	quiet   time.Time // since when it has done nothing
+	working int       // requests that came whole and are not answered
+	known   bool      // it had a token, or where none is needed, was answered something
+	spare   bool
+	unsent  int       // answers that the client has not read
+	stuck   time.Time // when the client last read one, while there are any
+}
+
+func newConnections(most int) *connections {
+	return &connections{most: most, all: map[*connection]bool{}, by: map[string]int{}}
+}
+
+// counted is a listener whose connections are counted.
+type counted struct {
+	net.Listener
+	*connections
+}
+
+// Accept implements net.Listener.
+func (l counted) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if in := l.enter(c, time.Now()); in != nil {
+			return in, nil
+		}
+		c.Close()
+	}
+}
+
+// enter counts a connection, after another has made way if need be; nil if there is no room at all.
+func (l *connections) enter(conn net.Conn, now time.Time) *connection {
+	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
+	l.mu.Lock()
+	var gone *connection
+	unknown := func(o *connection) bool { return !o.known && !o.spare }
+	switch {
+	case l.by[c.from] >= max(1, l.most/2):
+		if gone = l.oldest(func(o *connection) bool { return unknown(o) && o.from == c.from }); gone == nil {
+			gone = l.oldest(func(o *connection) bool { return !o.spare && o.from == c.from })
+		}
+		c.spare = gone == nil
+	case l.unknown >= max(1, l.most/2):
+		gone = l.oldest(unknown)
+		c.spare = gone == nil
+	case len(l.all)-l.spare >= l.most:
+		if gone = l.oldest(unknown); gone == nil {
+			gone = l.oldest(func(o *connection) bool { return !o.spare })
+		}
+		c.spare = gone == nil
+	}
+	if c.spare && l.spare >= spareConnections {
+		if gone = l.oldest(func(o *connection) bool { return o.spare }); gone == nil {
+			l.mu.Unlock()
+			return nil
+		}
+	}
+	if gone != nil {
+		l.forget(gone)
+	}
+	l.all[c] = true
+	l.by[c.from]++
+	l.unknown++
+	if c.spare {
+		l.spare++
+	}
+	l.mu.Unlock()
+	if gone != nil {
+		gone.Conn.Close()
+	}
+	return c
+}
+
+// oldest is the connection that has been quiet for the longest time of those that are not at work; mu is held.
+func (l *connections) oldest(of func(*connection) bool) (found *connection) {
+	for c := range l.all {
+		if c.working == 0 && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
+			found = c
+		}
+	}
+	return found
+}
+
+// forget counts a connection no more; mu is held.
+func (l *connections) forget(c *connection) {
+	if !l.all[c] {
+		return
+	}
+	delete(l.all, c)
+	if l.by[c.from]--; l.by[c.from] == 0 {
+		delete(l.by, c.from)
+	}
+	if !c.known {
+		l.unknown--
+	}
+	if c.spare {
+		l.spare--
+	}
+}
+
+// closeStuck ends connections whose clients have left an answer unread since before then.
+func (l *connections) closeStuck(then time.Time) {
+	var stuck []*connection
+	l.mu.Lock()
+	for c := range l.all {
+		if c.unsent > 0 && c.stuck.Before(then) {
+			stuck = append(stuck, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range stuck {
+		c.Close()
+	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	c.of.forget(c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// RemoteAddr implements net.Conn; whoever has the address has the connection too.
+func (c *connection) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
+
+type remote struct {
+	net.Addr
+	conn *connection
+}
+
+// connectionOf is the connection of an address, or nil.
+func connectionOf(a net.Addr) *connection {
+	if r, ok := a.(remote); ok {
+		return r.conn
+	}
+	return nil
+}
+
+type connectionKey struct{}
+
+// withConnection is http.Server's ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
+}
+
+// httpAccount is whom a request of HTTP is counted for.
+func (s *Server) httpAccount(r *http.Request) account {
+	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	return s.account(conn, r.RemoteAddr)
+}
+
+// grpcAccount is whom a call of gRPC is counted for.
+func (s *Server) grpcAccount(p *peer.Peer) account {
+	return s.account(connectionOf(p.Addr), p.Addr.String())
+}
+
+func (s *Server) account(conn *connection, remote string) account {
+	if conn != nil {
+		return account{s.memory, conn.from, conn}
+	}
+	return account{s.memory, addressOf(remote), nil}
+}
+
+// update changes a connection's counts.
+func (c *connection) update(f func()) {
+	if c != nil {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		f()
+	}
+}
+
+// begin is called when a request has come whole, and its result when it was answered.
+func (c *connection) begin() (end func()) {
+	c.update(func() { c.working++ })
+	return func() { c.update(func() { c.working--; c.quiet = time.Now() }) }
+}
+
+// know is called when the client has shown who it is.
+func (c *connection) know() {
+	c.update(func() {
+		if !c.known && c.of.all[c] {
+			c.known = true
+			c.of.unknown--
+		}
+	})
+}
+
+// isKnown reports whether know was called.
+func (c *connection) isKnown() (known bool) {
+	c.update(func() { known = c.known })
+	return known
+}
+
+// sends is called when an answer is to be written, and sent when it was.
+func (c *connection) sends() {
+	c.update(func() {
+		if c.unsent++; c.unsent == 1 {
+			c.stuck = time.Now()
+		}
+	})
+}
+
+func (c *connection) sent() { c.update(func() { c.unsent--; c.stuck = time.Now() }) }
+
+// admits refuses all but health on connections that are too many.
+func (c *connection) admits(g group) (err error) {
+	if c != nil && c.spare && g != healthCalls {
+		return status.Error(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package service
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+)
+
+// addressed is a connection from an address that notes that it was closed.
+type addressed struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (a *addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 1} }
+func (a *addressed) Close() error         { a.closed = true; return nil }
+
+// Whatever comes, there are no more connections than there may be, nobody loses one at work, no known one makes way for the
+// unknown while unknown ones are idle, and the counts are those of the connections.
+func TestConnections(t *testing.T) {
+	const most = 40
+	r := rand.New(rand.NewPCG(3, 4))
+	l := newConnections(most)
+	var open []*connection
+	var ends []func()
+	now := time.Now()
+	refused, evicted := 0, 0
+	for i := range 20_000 {
+		now = now.Add(time.Second)
+		for k := len(open) - 1; k >= 0; k-- {
+			if !l.all[open[k]] {
+				if open[k].working > 0 {
+					t.Fatal("a connection at work was closed")
+				}
+				if !open[k].Conn.(*addressed).closed {
+					t.Fatal("a connection that is not counted is open")
+				}
+				evicted++
+				open, ends = append(open[:k], open[k+1:]...), append(ends[:k], ends[k+1:]...)
+			}
+		}
+		switch k := r.IntN(8); {
+		case k < 4 || len(open) == 0:
+			c := l.enter(&addressed{from: fmt.Sprintf("10.0.0.%d", r.IntN(4))}, now)
+			if c == nil {
+				refused++
+				continue
+			}
+			open, ends = append(open, c), append(ends, nil)
+		case k < 6:
+			c := r.IntN(len(open))
+			if i%3 == 0 {
+				open[c].know()
+			}
+			if ends[c] == nil {
+				ends[c] = open[c].begin()
+			}
+		case k == 6:
+			c := r.IntN(len(open))
+			if i%8 == 0 && ends[c] != nil {
+				ends[c]()
+				ends[c] = nil
+			}
+		case k == 7 && i%5 == 0:
+			c := r.IntN(len(open))
+			if ends[c] == nil {
+				open[c].Close()
+				open, ends = append(open[:c], open[c+1:]...), append(ends[:c], ends[c+1:]...)
+			}
+		}
+		by, unknown, spare := map[string]int{}, 0, 0
+		for c := range l.all {
+			by[c.from]++
+			if !c.known {
+				unknown++
+			}
+			if c.spare {
+				spare++
+			}
+		}
+		if len(l.all)-spare > most || spare > spareConnections || unknown != l.unknown || spare != l.spare {
+			t.Fatalf("%d connections, %d spare (%d counted), %d unknown (%d counted)", len(l.all), spare, l.spare, unknown, l.unknown)
+		}
+		for from, n := range by {
+			if n != l.by[from] || n > most/2+spareConnections {
+				t.Fatalf("%s has %d connections, %d are counted", from, n, l.by[from])
+			}
+		}
+	}
+	if refused == 0 || evicted == 0 {
+		t.Errorf("%d refused, %d made way: want some of each", refused, evicted)
+	}
+}
+
+// Who opens many connections and does nothing loses them again; whoever was answered stays.
+func TestConnectionsMakeWay(t *testing.T) {
+	l := newConnections(8)
+	now := time.Now()
+	client := l.enter(&addressed{from: "10.0.0.1"}, now)
+	client.know()
+	for i := range 100 {
+		now = now.Add(time.Second)
+		if l.enter(&addressed{from: fmt.Sprintf("10.0.%d.%d", i%2, i%3)}, now) == nil {
+			t.Fatal("an idle one does not make way")
+		}
+	}
+	if !l.all[client] {
+		t.Error("a known connection made way for idle ones")
+	}
+	if newcomer := l.enter(&addressed{from: "10.0.0.1"}, now); newcomer == nil || newcomer.spare {
+		t.Errorf("a new client: %+v, want a connection that is not spare", newcomer)
+	}
+}
+
+// A connection whose client leaves answers unread is closed, one that reads slowly is not.
+func TestStuckConnection(t *testing.T) {
+	l := newConnections(8)
+	stuck, slow := l.enter(&addressed{from: "10.0.0.1"}, time.Now()), l.enter(&addressed{from: "10.0.0.2"}, time.Now())
+	for range 3 {
+		stuck.sends()
+		slow.sends()
+	}
+	slow.sent()
+	slow.stuck = slow.stuck.Add(time.Minute)
+	l.closeStuck(time.Now().Add(time.Second))
+	if l.all[stuck] || !l.all[slow] {
+		t.Errorf("the stuck one is open: %v, the slow one %v", l.all[stuck], l.all[slow])
+	}
+}

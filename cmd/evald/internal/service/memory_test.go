@@ -1,0 +1,75 @@
+package service
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Whatever is taken and given back, the sums are those of the holds, no address has more than its share, and large requests
+// leave a quarter to small ones.
+func TestBudget(t *testing.T) {
+	const total = 64 << 20
+	b := newBudget(total)
+	r := rand.New(rand.NewPCG(1, 2))
+	var holds []*hold
+	for _, from := range []string{"a", "b", "c"} {
+		for range 20 {
+			holds = append(holds, b.hold(from))
+		}
+	}
+	refused := 0
+	for range 20_000 {
+		h := holds[r.IntN(len(holds))]
+		switch r.IntN(4) {
+		case 0:
+			h.end()
+		case 1:
+			h.give(int(h.bytes / 2))
+		default:
+			n := 1 + r.IntN(1<<uint(r.IntN(24)))
+			used, large := b.inUse(), h.bytes+int64(n) > smallRequest
+			err := h.take(n)
+			if err != nil {
+				refused++
+				if status.Code(err) != codes.ResourceExhausted || b.inUse() != used {
+					t.Fatalf("%v, and %d bytes in use instead of %d", err, b.inUse(), used)
+				}
+			} else if large && (b.inUse() > total/4*3 || b.by[h.from] > total/2) {
+				t.Fatalf("a large request has too much: %d bytes in use, %v", b.inUse(), b.by)
+			}
+		}
+		sum, by := int64(0), map[string]int64{}
+		for _, h := range holds {
+			sum += h.bytes
+			by[h.from] += h.bytes
+		}
+		if sum != b.inUse() || sum > total {
+			t.Fatalf("%d bytes in use, the holds have %d", b.inUse(), sum)
+		}
+		for from, n := range by {
+			if n > total/4*3 || n != b.by[from] {
+				t.Fatalf("%s has %d bytes, %d are counted", from, n, b.by[from])
+			}
+		}
+	}
+	for _, h := range holds {
+		h.end()
+	}
+	if b.inUse() != 0 || len(b.by) != 0 || refused == 0 {
+		t.Errorf("at the end %d bytes of %v; %d were refused", b.inUse(), b.by, refused)
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.1.2.3:99": "10.1.2.3", "[::ffff:10.1.2.3]:99": "10.1.2.3", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::",
+		"[fe80::1%eth0]:7": "fe80::", "bufconn": "bufconn", "@": "@", "name:80": "name",
+	} {
+		if got := addressOf(remote); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/alecthomas/units"
+)
+
+// memory is a number of bytes, as people write them: 512MiB, 2GiB, 500MB.
+type memory uint64
+
+// leastMemory is what the service can do with: the program and its network take a quarter of it.
+const leastMemory = 128 << 20
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *memory) UnmarshalText(text []byte) error {
+	n, err := units.ParseStrictBytes(string(text))
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is no size, such as 512MiB or 2GiB", text)
+	}
+	*m = memory(n)
+	return nil
+}
+
+// String is the size in MiB.
+func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
+
+// ownMemory is what a program may take that shares its machine: three quarters of its container's memory, or where that has
+// no bound, half of the machine's.
+func ownMemory() memory {
+	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
+		return memory(n / 4 * 3)
+	}
+	if n, err := memlimit.FromSystem(); err == nil {
+		return memory(n / 2)
+	}
+	return 1 << 30
+}

@@ -1,0 +1,43 @@
+package mcts_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// What TreeBytes says is what trees hold, neither less nor many times as much.
+func TestTreeBytes(t *testing.T) {
+	for _, rules := range []string{"7x6x4", "12x9x5", "3x3x3free"} {
+		r, err := game.ParseRules(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := game.MustBoard(r)
+		for visits, count := range map[int]int{1: 2000, 50: 400, 800: 100, 20_000: 8} {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			c := mcts.DefaultConfig()
+			c.Visits, c.MaxNodes = visits, mcts.NodesFor(b, visits)
+			trees := make([]*mcts.Tree, count)
+			for i := range trees {
+				trees[i] = tree(t, b, c, game.Position{})
+			}
+			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), trees, mcts.Limits{Visits: visits, Batch: 64}); err != nil {
+				t.Fatal(err)
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			each, said := int(after.HeapAlloc-before.HeapAlloc)/count, mcts.TreeBytes(b, visits)
+			t.Logf("%s, %d visits: %d bytes a tree, %d said", rules, visits, each, said)
+			if each > said || rules == "7x6x4" && each < said/6 {
+				t.Errorf("%s, %d visits: a tree holds %d bytes, TreeBytes says %d", rules, visits, each, said)
+			}
+			runtime.KeepAlive(trees)
+		}
+	}
+}
