@@ -53,7 +53,13 @@ func startServe(t *testing.T, args ...string) (address map[string]string, log *s
 	go func() { status <- run(ctx, args, streams{strings.NewReader(""), io.Discard, log}) }()
 	stop = sync.OnceValue(func() int { cancel(); return <-status })
 	t.Cleanup(func() { stop() })
-	address = map[string]string{}
+	return addresses(t, log), log, stop
+}
+
+// addresses are the ports that a service's log names when it has started.
+func addresses(t *testing.T, log *syncBuffer) map[string]string {
+	t.Helper()
+	address := map[string]string{}
 	for end := time.Now().Add(20 * time.Second); len(address) < 3; time.Sleep(5 * time.Millisecond) {
 		for _, m := range regexp.MustCompile(`"?\b(http|grpc|metrics)"?[=:]"?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(log.String(), -1) {
 			address[m[1]] = m[2]
@@ -62,7 +68,7 @@ func startServe(t *testing.T, args ...string) (address map[string]string, log *s
 			t.Fatalf("the service does not start:\n%s", log)
 		}
 	}
-	return address, log, stop
+	return address
 }
 
 // NVIDIA's client gets the same answers over gRPC and HTTP, from every kind of input.

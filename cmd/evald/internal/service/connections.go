@@ -14,9 +14,11 @@ import (
 
 // connections are those of one port. When there are as many as there may be, a new one takes the place of the one that has
 // done nothing for the longest time, first among those that nobody knows: whoever opens many loses them again, and whoever
-// is being answered keeps theirs. An address may have half, and those that nobody knows are at most half.
+// is being answered keeps theirs. Each has a moment to say what it wants. Those that nobody knows are at most half, and of
+// one address a quarter; an address may have half.
 type connections struct {
-	most int
+	most   int
+	memory *budget // where answers that nobody reads are counted
 
 	mu      sync.Mutex
 	all     map[*connection]bool
@@ -27,6 +29,9 @@ type connections struct {
 
 // spareConnections are more than there may be; calls of health are answered on them, and others hear why not.
 const spareConnections = 32
+
+// firstMoment is how long a connection is left in peace.
+const firstMoment = time.Second
 
 // connection is one of a port. Its methods may be called of nil, which is one that is not counted.
 type connection struct {
@@ -39,12 +44,13 @@ type connection struct {
 	working int       // requests that came whole and are not answered
 	known   bool      // it had a token, or where none is needed, was answered something
 	spare   bool
-	unsent  int       // answers that the client has not read
+	unsent  int       // bytes of answers that the client has not read
 	stuck   time.Time // when the client last read one, while there are any
+	closed  bool
 }
 
-func newConnections(most int) *connections {
-	return &connections{most: most, all: map[*connection]bool{}, by: map[string]int{}}
+func newConnections(most int, memory *budget) *connections {
+	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}}
 }
 
 // counted is a listener whose connections are counted.
@@ -71,25 +77,10 @@ func (l counted) Accept() (net.Conn, error) {
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
 	l.mu.Lock()
-	var gone *connection
-	unknown := func(o *connection) bool { return !o.known && !o.spare }
-	switch {
-	case l.by[c.from] >= max(1, l.most/2):
-		if gone = l.oldest(func(o *connection) bool { return unknown(o) && o.from == c.from }); gone == nil {
-			gone = l.oldest(func(o *connection) bool { return !o.spare && o.from == c.from })
-		}
-		c.spare = gone == nil
-	case l.unknown >= max(1, l.most/2):
-		gone = l.oldest(unknown)
-		c.spare = gone == nil
-	case len(l.all)-l.spare >= l.most:
-		if gone = l.oldest(unknown); gone == nil {
-			gone = l.oldest(func(o *connection) bool { return !o.spare })
-		}
-		c.spare = gone == nil
-	}
+	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
+	c.spare = full && gone == nil
 	if c.spare && l.spare >= spareConnections {
-		if gone = l.oldest(func(o *connection) bool { return o.spare }); gone == nil {
+		if gone = l.oldest(func(o *connection) bool { return o.spare && o.quiet.Before(now.Add(-firstMoment)) }); gone == nil {
 			l.mu.Unlock()
 			return nil
 		}
@@ -105,9 +96,42 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	}
 	l.mu.Unlock()
 	if gone != nil {
-		gone.Conn.Close()
+		gone.Close()
 	}
 	return c
+}
+
+// makesWay says whether a connection from an address is one too many, and which of those before then makes way for it, if
+// one does; mu is held.
+func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
+	share := max(1, l.most/4)
+	same := func(c *connection) bool { return c.from == from }
+	unknown := func(c *connection) bool { return !c.known }
+	strangers := 0
+	for c := range l.all {
+		if same(c) && unknown(c) {
+			strangers++
+		}
+	}
+	var candidates []func(*connection) bool
+	switch {
+	case l.by[from] >= 2*share:
+		candidates = []func(*connection) bool{func(c *connection) bool { return same(c) && unknown(c) }, same}
+	case strangers >= share:
+		candidates = []func(*connection) bool{func(c *connection) bool { return same(c) && unknown(c) }}
+	case l.unknown >= 2*share:
+		candidates = []func(*connection) bool{unknown}
+	case len(l.all)-l.spare >= l.most:
+		candidates = []func(*connection) bool{unknown, func(*connection) bool { return true }}
+	default:
+		return nil, false
+	}
+	for _, of := range candidates {
+		if gone = l.oldest(func(c *connection) bool { return of(c) && !c.spare && c.quiet.Before(then) }); gone != nil {
+			break
+		}
+	}
+	return gone, true
 }
 
 // oldest is the connection that has been quiet for the longest time of those that are not at work; mu is held.
@@ -156,7 +180,10 @@ func (l *connections) closeStuck(then time.Time) {
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	c.of.forget(c)
+	unsent := c.unsent
+	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
+	c.of.memory.force(c.from, -unsent) // nobody says what became of them
 	return c.Conn.Close()
 }
 
@@ -232,16 +259,27 @@ func (c *connection) isKnown() (known bool) {
 	return known
 }
 
-// sends is called when an answer is to be written, and sent when it was.
-func (c *connection) sends() {
-	c.update(func() {
-		if c.unsent++; c.unsent == 1 {
-			c.stuck = time.Now()
-		}
-	})
+// sends is called when an answer of n bytes is to be written, and sent when it was. They report whether it counts: a
+// connection that was closed has no answers on their way.
+func (c *connection) sends(n int) (counts bool) {
+	return c.unread(n, func() bool { return c.unsent == n })
 }
 
-func (c *connection) sent() { c.update(func() { c.unsent--; c.stuck = time.Now() }) }
+func (c *connection) sent(n int) (counts bool) { return c.unread(-n, func() bool { return true }) }
+
+func (c *connection) unread(n int, moved func() bool) (counts bool) {
+	if c == nil {
+		return true
+	}
+	c.update(func() {
+		if counts = !c.closed; counts {
+			if c.unsent += n; moved() {
+				c.stuck = time.Now()
+			}
+		}
+	})
+	return counts
+}
 
 // admits refuses all but health on connections that are too many.
 func (c *connection) admits(g group) (err error) {

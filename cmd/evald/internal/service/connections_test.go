@@ -23,13 +23,13 @@ func (a *addressed) Close() error         { a.closed = true; return nil }
 func TestConnections(t *testing.T) {
 	const most = 40
 	r := rand.New(rand.NewPCG(3, 4))
-	l := newConnections(most)
+	l := newConnections(most, newBudget(1<<20))
 	var open []*connection
 	var ends []func()
 	now := time.Now()
 	refused, evicted := 0, 0
 	for i := range 20_000 {
-		now = now.Add(time.Second)
+		now = now.Add(firstMoment / 2)
 		for k := len(open) - 1; k >= 0; k-- {
 			if !l.all[open[k]] {
 				if open[k].working > 0 {
@@ -97,12 +97,12 @@ func TestConnections(t *testing.T) {
 
 // Who opens many connections and does nothing loses them again; whoever was answered stays.
 func TestConnectionsMakeWay(t *testing.T) {
-	l := newConnections(8)
+	l := newConnections(8, newBudget(1<<20))
 	now := time.Now()
 	client := l.enter(&addressed{from: "10.0.0.1"}, now)
 	client.know()
 	for i := range 100 {
-		now = now.Add(time.Second)
+		now = now.Add(2 * firstMoment)
 		if l.enter(&addressed{from: fmt.Sprintf("10.0.%d.%d", i%2, i%3)}, now) == nil {
 			t.Fatal("an idle one does not make way")
 		}
@@ -110,23 +110,39 @@ func TestConnectionsMakeWay(t *testing.T) {
 	if !l.all[client] {
 		t.Error("a known connection made way for idle ones")
 	}
-	if newcomer := l.enter(&addressed{from: "10.0.0.1"}, now); newcomer == nil || newcomer.spare {
+	if newcomer := l.enter(&addressed{from: "10.0.0.1"}, now.Add(2*firstMoment)); newcomer == nil || newcomer.spare {
 		t.Errorf("a new client: %+v, want a connection that is not spare", newcomer)
 	}
 }
 
 // A connection whose client leaves answers unread is closed, one that reads slowly is not.
 func TestStuckConnection(t *testing.T) {
-	l := newConnections(8)
+	l := newConnections(8, newBudget(1<<20))
 	stuck, slow := l.enter(&addressed{from: "10.0.0.1"}, time.Now()), l.enter(&addressed{from: "10.0.0.2"}, time.Now())
 	for range 3 {
-		stuck.sends()
-		slow.sends()
+		stuck.sends(100)
+		slow.sends(100)
 	}
-	slow.sent()
+	slow.sent(100)
 	slow.stuck = slow.stuck.Add(time.Minute)
 	l.closeStuck(time.Now().Add(time.Second))
 	if l.all[stuck] || !l.all[slow] {
 		t.Errorf("the stuck one is open: %v, the slow one %v", l.all[stuck], l.all[slow])
+	}
+	// Answers on a connection that was closed are counted no more, whoever is told of them, and when.
+	b := newBudget(1 << 20)
+	c := newConnections(8, b).enter(&addressed{from: "10.0.0.1"}, time.Now())
+	a := &account{b, c.from, c}
+	a.sends(100)
+	a.sends(200)
+	a.sent(100)
+	if b.inUse() != 200 {
+		t.Errorf("%d bytes are on their way, want 200", b.inUse())
+	}
+	c.Close()
+	a.sent(200)
+	a.sends(300)
+	if b.inUse() != 0 {
+		t.Errorf("after the connection %d bytes are on their way", b.inUse())
 	}
 }

@@ -20,6 +20,7 @@ type budget struct {
 
 	mu   sync.Mutex
 	used int64
+	high int64            // the most that was used since cooled said so
 	by   map[string]int64 // address -> what it has of it
 }
 
@@ -90,6 +91,7 @@ func (b *budget) force(from string, n int) {
 // add counts n bytes; mu is held.
 func (b *budget) add(from string, n int64) {
 	b.used += n
+	b.high = max(b.high, b.used)
 	if b.by[from] += n; b.by[from] == 0 {
 		delete(b.by, from)
 	}
@@ -103,6 +105,17 @@ func (b *budget) inUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
+}
+
+// cooled reports, once after each time that an eighth or more was in use, that hardly any of it is now.
+func (b *budget) cooled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.high < b.total/8 || b.used > b.total/64 {
+		return false
+	}
+	b.high = b.used
+	return true
 }
 
 // grow is b with room for n more bytes, which the hold has before they are there.

@@ -61,6 +61,9 @@ func TestBudget(t *testing.T) {
 	if b.inUse() != 0 || len(b.by) != 0 || refused == 0 {
 		t.Errorf("at the end %d bytes of %v; %d were refused", b.inUse(), b.by, refused)
 	}
+	if !b.cooled() || b.cooled() {
+		t.Error("a rush that is over is not told of once")
+	}
 }
 
 func TestAddressOf(t *testing.T) {

@@ -49,6 +49,20 @@ type account struct {
 	conn   *connection // nil where it is not known
 }
 
+// sends is called when an answer of n bytes is to be written.
+func (a *account) sends(n int) {
+	if a.conn.sends(n) {
+		a.budget.force(a.from, n)
+	}
+}
+
+// sent is called when it was.
+func (a *account) sent(n int) {
+	if a.conn.sent(n) {
+		a.budget.force(a.from, -n)
+	}
+}
+
 // codec is protobuf, but for what is counted.
 type codec struct{ encoding.CodecV2 }
 
@@ -80,8 +94,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	*b = text
 	w := &written{out.to, cap(text) + answerCost}
-	w.to.budget.force(w.to.from, w.bytes)
-	w.to.conn.sends()
+	w.to.sends(w.bytes)
 	return mem.BufferSlice{mem.NewBuffer(b, w)}, nil
 }
 
@@ -99,8 +112,7 @@ func (w *written) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
 
 // Put implements mem.BufferPool.
 func (w *written) Put(b *[]byte) {
-	w.to.budget.force(w.to.from, -w.bytes)
-	w.to.conn.sent()
+	w.to.sent(w.bytes)
 	mem.DefaultBufferPool().Put(b)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 			return
 		}
 		serving++
-		of := newConnections(most)
+		of := newConnections(most, s.memory)
 		ports = append(ports, of)
 		l = counted{l, of}
 		go func() {
@@ -149,7 +150,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 
 	ending := make(chan struct{})
 	defer close(ending)
-	go s.closeStuck(ports, ending)
+	go s.tidy(ports, ending)
 	s.enterState(ready)
 	watching := s.startWatch(ctx)
 	var err error
@@ -173,8 +174,9 @@ const fewConnections = 64
 // leastSlots is how many messages of gRPC may be read at once, however little memory there is.
 const leastSlots = 4
 
-// closeStuck ends connections of clients that do not read their answers, until ending is closed.
-func (s *Server) closeStuck(ports []*connections, ending <-chan struct{}) {
+// tidy ends connections of clients that do not read their answers, and gives memory back to the machine when a rush is over,
+// until ending is closed.
+func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 	patience := s.writeTime()
 	tick := time.NewTicker(max(patience/8, time.Millisecond))
 	defer tick.Stop()
@@ -185,6 +187,9 @@ func (s *Server) closeStuck(ports []*connections, ending <-chan struct{}) {
 		case now := <-tick.C:
 			for _, p := range ports {
 				p.closeStuck(now.Add(-patience))
+			}
+			if s.memory.cooled() {
+				debug.FreeOSMemory()
 			}
 		}
 	}

@@ -32,6 +32,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 			select {
 			case requests <- r:
 			case <-ctx.Done():
+				r.entry.paid.end()
 				readErr = ctx.Err()
 				return
 			}

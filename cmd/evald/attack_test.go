@@ -1,0 +1,638 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/game"
+)
+
+// Attacks on the service: each is a client that asks for as much as it can without giving much. While it does, the
+// program's memory stays within --memory and a fifth, other clients are answered, and afterwards everything is as before.
+// EVALD_SOAK=1m makes each as long as that and says how fast the others were; without it an attack takes a second.
+
+// attack is a client from an address of its own.
+type attack struct {
+	http, grpc string
+	dialer     net.Dialer
+	web        *http.Client
+	seen       atomic.Int64 // what it got done
+}
+
+func newAttack(address map[string]string) *attack {
+	a := &attack{http: address["http"], grpc: address["grpc"]}
+	if runtime.GOOS == "linux" { // where all of 127.0.0.0/8 is this machine
+		a.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
+	}
+	a.web = &http.Client{Transport: &http.Transport{DialContext: a.dialer.DialContext, MaxIdleConnsPerHost: 64}}
+	return a
+}
+
+// repeat calls f in n goroutines until ctx ends.
+func (a *attack) repeat(ctx context.Context, n int, f func(ctx context.Context) error) {
+	var wait sync.WaitGroup
+	for range n {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				if f(ctx) == nil {
+					a.seen.Add(1)
+				}
+				select { // an attacker who does nothing else than attack would take the processors of this machine
+				case <-ctx.Done():
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// post sends a body and reads the answer to its end.
+func (a *attack) post(ctx context.Context, path, encoding string, body io.Reader) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+a.http+path, body)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if encoding != "" {
+		r.Header.Set("Content-Encoding", encoding)
+	}
+	reply, err := a.web.Do(r)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	_, err = io.Copy(io.Discard, reply.Body)
+	return err
+}
+
+func (a *attack) dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(64<<20), grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return a.dialer.DialContext(ctx, "tcp", to) }))
+	return grpc.NewClient("passthrough:///"+a.grpc, options...)
+}
+
+// calls are n goroutines that each ask again and again over one connection.
+func (a *attack) calls(ctx context.Context, n int, f func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error) {
+	conn, err := a.dial()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	api := kserve.NewGRPCInferenceServiceClient(conn)
+	a.repeat(ctx, n, func(ctx context.Context) error { return f(ctx, api) })
+}
+
+// open holds n connections that are sent something again and again, or nothing.
+func (a *attack) open(ctx context.Context, n int, address string, first, again []byte) {
+	a.repeat(ctx, n, func(ctx context.Context) error {
+		conn, err := a.dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		defer stop()
+		if _, err := conn.Write(first); err != nil {
+			return err
+		}
+		a.seen.Add(1)
+		for ctx.Err() == nil {
+			if again == nil { // until the other side ends it
+				_, err := io.Copy(io.Discard, conn)
+				return err
+			}
+			if _, err := conn.Write(again); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+}
+
+const inferURL = "/v2/models/bitsquares/infer"
+
+func zipped(text []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(text)
+	w.Close()
+	return b.Bytes()
+}
+
+// filled is as many of a text as 8 MiB hold, between two others.
+func filled(before, text, after string) []byte {
+	return []byte(before + strings.Repeat(text, (8<<20-len(before)-len(after))/len(text)) + after)
+}
+
+func emptyInputs(n int) *kserve.ModelInferRequest {
+	r := &kserve.ModelInferRequest{ModelName: "bitsquares", Inputs: make([]*kserve.ModelInferRequest_InferInputTensor, n)}
+	for i := range r.Inputs {
+		r.Inputs[i] = &kserve.ModelInferRequest_InferInputTensor{}
+	}
+	return r
+}
+
+// positions asks a model for n empty boards.
+func positionsRequest(model string, n int) *kserve.ModelInferRequest {
+	board := game.MustBoard(game.Connect4)
+	return &kserve.ModelInferRequest{
+		ModelName:        model,
+		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(n), 2}}},
+		RawInputContents: [][]byte{client.Bitboards(board, make([]game.Position, n))},
+	}
+}
+
+// wire is what a client of HTTP/2 sends, by hand, since libraries send messages whole and read answers.
+type wire struct {
+	bytes.Buffer
+	framer *http2.Framer
+}
+
+// newWire begins a connection that lets the server send so many bytes on each stream.
+func newWire(window uint32) *wire {
+	w := new(wire)
+	w.WriteString(http2.ClientPreface)
+	w.framer = http2.NewFramer(&w.Buffer, nil)
+	_ = w.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
+	return w
+}
+
+// call begins a call with a part of its message.
+func (w *wire) call(id uint32, authority string, message []byte, whole bool) {
+	var b bytes.Buffer
+	h := hpack.NewEncoder(&b)
+	h.SetMaxDynamicTableSizeLimit(0)
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", kserve.GRPCInferenceService_ModelInfer_FullMethodName},
+		{":authority", authority}, {"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		_ = h.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b.Bytes(), EndHeaders: true})
+	w.data(id, message, whole)
+}
+
+func (w *wire) data(id uint32, b []byte, last bool) { _ = w.framer.WriteData(id, last, b) }
+
+// take cuts off the last n bytes, or all.
+func (w *wire) take(n int) []byte {
+	if n < 0 {
+		n = w.Len()
+	}
+	out := slices.Clone(w.Bytes()[w.Len()-n:])
+	w.Truncate(w.Len() - n)
+	return out
+}
+
+// attacks by name.
+var attacks = map[string]func(ctx context.Context, a *attack){
+	"zipped empty inputs, REST": func(ctx context.Context, a *attack) {
+		body := zipped(filled(`{"inputs":[{}`, `,{}`, `]}`))
+		a.repeat(ctx, 8, func(ctx context.Context) error { return a.post(ctx, inferURL, "gzip", bytes.NewReader(body)) })
+	},
+	"empty inputs, REST": func(ctx context.Context, a *attack) {
+		body := filled(`{"inputs":[{}`, `,{}`, `]}`)
+		a.repeat(ctx, 8, func(ctx context.Context) error { return a.post(ctx, inferURL, "", bytes.NewReader(body)) })
+	},
+	"a parameter of lists, REST": func(ctx context.Context, a *attack) {
+		body := filled(`{"parameters":{"a":[[]`, `,[]`, `]},"inputs":[]}`)
+		a.repeat(ctx, 4, func(ctx context.Context) error { return a.post(ctx, inferURL, "", bytes.NewReader(body)) })
+	},
+	"values before their shape, REST": func(ctx context.Context, a *attack) {
+		body := filled(`{"inputs":[{"data":[0`, `,0`, `],"name":"bitboards","datatype":"UINT64","shape":[4000000,1]}]}`)
+		a.repeat(ctx, 8, func(ctx context.Context) error { return a.post(ctx, inferURL, "", bytes.NewReader(body)) })
+	},
+	"bodies that never end, REST": func(ctx context.Context, a *attack) {
+		body := filled(`{"inputs":[{"data":[0`, `,0`, ``)
+		a.repeat(ctx, 300, func(ctx context.Context) error {
+			never, end := io.Pipe()
+			defer end.Close()
+			stop := context.AfterFunc(ctx, func() { end.Close() })
+			defer stop()
+			go func() {
+				for rest := body[:7<<20]; len(rest) > 0 && ctx.Err() == nil; rest = rest[16<<10:] {
+					if _, err := end.Write(rest[:16<<10]); err != nil {
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}()
+			return a.post(ctx, inferURL, "", never)
+		})
+	},
+	"zipped empty inputs, gRPC": func(ctx context.Context, a *attack) {
+		ask := emptyInputs(3_900_000)
+		a.calls(ctx, 4, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			_, err := api.ModelInfer(ctx, ask, grpc.UseCompressor("gzip"))
+			return err
+		})
+	},
+	"messages that never end, gRPC": func(ctx context.Context, a *attack) {
+		w := newWire(65535)
+		head := make([]byte, 5+8<<10)
+		binary.BigEndian.PutUint32(head[1:], 8<<20-100)
+		w.call(1, a.grpc, head, false)
+		w.data(1, make([]byte, 1<<10), false)
+		again := w.take(9 + 1<<10)
+		a.open(ctx, 300, a.grpc, w.take(-1), again)
+	},
+	"searches of one visit": func(ctx context.Context, a *attack) {
+		ask := positionsRequest("search", 4096)
+		ask.Parameters = map[string]*kserve.InferParameter{"visits": {ParameterChoice: &kserve.InferParameter_Int64Param{Int64Param: 1}}}
+		a.calls(ctx, 64, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			_, err := api.ModelInfer(ctx, ask)
+			return err
+		})
+	},
+	"streams that nobody reads": func(ctx context.Context, a *attack) {
+		ask := positionsRequest("bitsquares", 4096)
+		a.calls(ctx, 32, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			stream, err := api.ModelStreamInfer(ctx)
+			if err != nil {
+				return err
+			}
+			for range 200 {
+				if err := stream.Send(ask); err != nil {
+					return err
+				}
+				a.seen.Add(1)
+			}
+			<-ctx.Done()
+			return nil
+		})
+	},
+	"answers without a window": func(ctx context.Context, a *attack) {
+		text, err := proto.Marshal(positionsRequest("bitsquares", 8))
+		if err != nil {
+			return
+		}
+		w := newWire(0)
+		message := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(text))), text...)
+		for id := uint32(1); id < 400; id += 2 {
+			w.call(id, a.grpc, message, true)
+		}
+		a.open(ctx, 20, a.grpc, w.take(-1), nil)
+	},
+	"long names to load": func(ctx context.Context, a *attack) {
+		name := strings.Repeat("x", 7<<20)
+		a.calls(ctx, 4, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			_, err := api.RepositoryModelLoad(ctx, &kserve.RepositoryModelLoadRequest{ModelName: name + strconv.Itoa(int(a.seen.Add(1)))})
+			return err
+		})
+	},
+	"long boards": func(ctx context.Context, a *attack) {
+		zeros := strings.Repeat("0", 7<<20)
+		a.calls(ctx, 4, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			ask := positionsRequest("bitsquares", 1)
+			ask.Parameters = map[string]*kserve.InferParameter{"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: zeros[a.seen.Add(1):] + "7x6x4"}}}
+			_, err := api.ModelInfer(ctx, ask)
+			return err
+		})
+	},
+	"idle connections, gRPC": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.grpc, nil, nil) },
+	"idle connections, REST": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.http, nil, nil) },
+	"slow headers, REST": func(ctx context.Context, a *attack) {
+		a.open(ctx, 1100, a.http, []byte("POST "+inferURL+" HTTP/1.1\r\nHost: x\r\n"), []byte("A: b\r\n"))
+	},
+}
+
+// victim is a service in a process of its own.
+type victim struct {
+	t       *testing.T
+	process *os.Process
+	address map[string]string
+}
+
+// TestVictim is the process: it serves with the arguments of the environment until it is interrupted.
+func TestVictim(t *testing.T) {
+	args := os.Getenv("EVALD_TEST_SERVE")
+	if args == "" {
+		t.Skip("is the service that other tests attack")
+	}
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	run(ctx, strings.Fields(args), streams{strings.NewReader(""), io.Discard, os.Stderr})
+}
+
+func newVictim(t *testing.T, args string) *victim {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("memory is read from /proc")
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestVictim$")
+	child.Env = append(os.Environ(), "EVALD_TEST_SERVE=serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --metrics 127.0.0.1:0 "+args)
+	log := new(syncBuffer)
+	child.Stderr = log
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{t, child.Process, nil}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	t.Cleanup(func() {
+		_ = child.Process.Signal(os.Interrupt)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the service ended with %v:\n%s", err, log)
+			}
+		case <-time.After(60 * time.Second):
+			_ = child.Process.Kill()
+			t.Error("the service does not end")
+		}
+		if n := len(log.String()); n > 1<<20 {
+			t.Errorf("the log has %d bytes", n)
+		}
+	})
+	v.address = addresses(t, log)
+	return v
+}
+
+// peak is the most memory that the process has had resident since clear, in MiB.
+func (v *victim) peak() int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.process.Pid))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return n >> 10
+}
+
+func (v *victim) clear() {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", v.process.Pid), []byte("5"), 0); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// gauge is a number of the service's metrics.
+func (v *victim) gauge(name string) int {
+	reply, err := http.Get("http://" + v.address["metrics"] + "/metrics")
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(text)
+	if m == nil {
+		v.t.Fatalf("no metric %s", name)
+	}
+	x, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return int(x)
+}
+
+// visit is what became of a visitor's requests.
+type visit struct {
+	sent, answered int
+	took           []time.Duration
+	last           error
+}
+
+func (v visit) p99() time.Duration {
+	if len(v.took) == 0 {
+		return 0
+	}
+	slices.Sort(v.took)
+	return v.took[len(v.took)*99/100]
+}
+
+// visitor asks for a few positions a hundred times a second, over both transports and for health in turns, until d is over.
+func (v *victim) visitor(d time.Duration) visit {
+	conn, err := grpc.NewClient("passthrough:///"+v.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer conn.Close()
+	api := kserve.NewGRPCInferenceServiceClient(conn)
+	ask := positionsRequest("bitsquares", 4)
+	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	defer web.CloseIdleConnections()
+	const body = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":["4","44","445","4455"]}]}`
+	one := func(i int) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		path, reader := inferURL, io.Reader(strings.NewReader(body))
+		method := http.MethodPost
+		switch i % 5 {
+		case 0, 1:
+			_, err := api.ModelInfer(ctx, ask)
+			return err
+		case 4:
+			path, reader, method = "/v2/health/ready", nil, http.MethodGet
+		}
+		r, err := http.NewRequestWithContext(ctx, method, "http://"+v.address["http"]+path, reader)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		reply, err := web.Do(r)
+		if err != nil {
+			return err
+		}
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		if err == nil && reply.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", reply.Status, text)
+		}
+		return err
+	}
+	var out visit
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for begin := time.Now(); time.Since(begin) < d; time.Sleep(10 * time.Millisecond) {
+		i := out.sent
+		out.sent++
+		wait.Go(func() {
+			start := time.Now()
+			err := one(i)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				out.last = err
+				return
+			}
+			out.answered++
+			out.took = append(out.took, time.Since(start))
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+const attackedMemory = 256 // MiB
+
+func attackTime(t *testing.T) (d time.Duration, long bool) {
+	text := os.Getenv("EVALD_SOAK")
+	if text == "" {
+		return time.Second, false
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("EVALD_SOAK: %v", err)
+	}
+	return d, true
+}
+
+// atRest waits until the service holds no more than it did.
+func (v *victim) atRest(goroutines, files int) {
+	v.t.Helper()
+	end := time.Now().Add(90 * time.Second)
+	for {
+		g, f, m := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.gauge("evald_request_memory_bytes")
+		if g <= goroutines+2 && f <= files+1 && m == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			v.t.Errorf("at rest: %d goroutines, %d files and %d bytes of requests; %d and %d before", g, f, m, goroutines, files)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Each attack by itself.
+func TestAttacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a second for each attack")
+	}
+	d, long := attackTime(t)
+	v := newVictim(t, fmt.Sprintf("--backend bitsquares --repository --memory %dMiB", attackedMemory))
+	calm := v.visitor(d)
+	goroutines, files := v.gauge("go_goroutines"), v.gauge("process_open_fds")
+	t.Logf("without an attack: %d of %d answered, p99 %v; %d MiB, %d goroutines, %d files", calm.answered, calm.sent, calm.p99(), v.peak(), goroutines, files)
+	for _, name := range slices.Sorted(maps.Keys(attacks)) {
+		t.Run(name, func(t *testing.T) {
+			v.t = t
+			v.atRest(goroutines, files)
+			v.clear()
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			a := newAttack(v.address)
+			done := make(chan struct{})
+			go func() {
+				attacks[name](ctx, a)
+				close(done)
+			}()
+			got := v.visitor(d)
+			<-done
+			a.web.CloseIdleConnections()
+			peak := v.peak()
+			t.Logf("%d of %d answered, p99 %v (calm %v); peak %d MiB; the attacker got %d done; last error %v", got.answered, got.sent, got.p99(), calm.p99(), peak, a.seen.Load(), got.last)
+			if peak > attackedMemory*6/5 {
+				t.Errorf("%d MiB resident with --memory %dMiB", peak, attackedMemory)
+			}
+			if got.answered*10 < got.sent*9 {
+				t.Errorf("%d of %d requests of others were answered: %v", got.answered, got.sent, got.last)
+			}
+			if long && got.p99() > 3*calm.p99() {
+				t.Errorf("p99 %v, without the attack %v", got.p99(), calm.p99())
+			}
+		})
+	}
+	v.t = t
+	v.atRest(goroutines, files)
+}
+
+// All attacks at once, while the file of the network that is served is damaged, cut off and mended again and again.
+func TestAttacksTogether(t *testing.T) {
+	d, long := attackTime(t)
+	if !long {
+		t.Skip("takes EVALD_SOAK=10m")
+	}
+	whole, err := os.ReadFile("../../models/seeded-2x16.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "bitsquares.safetensors") // the attacks know that name
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := newVictim(t, fmt.Sprintf("--backend cpu --model %s --watch 100ms --repository --memory %dMiB", path, attackedMemory))
+	calm := v.visitor(10 * time.Second)
+	goroutines, files, before := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.gauge("process_resident_memory_bytes")>>20
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, attack := range attacks {
+		wait.Go(func() {
+			a := newAttack(v.address)
+			attack(ctx, a)
+			a.web.CloseIdleConnections()
+		})
+	}
+	wait.Go(func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := 0; ctx.Err() == nil; i++ {
+			damaged := slices.Clone(whole)
+			switch i % 3 {
+			case 0:
+				damaged = damaged[:r.IntN(len(damaged))]
+			case 1:
+				for range 1 + r.IntN(100) {
+					damaged[r.IntN(len(damaged))] ^= byte(1 + r.IntN(255))
+				}
+			}
+			_ = os.WriteFile(path, damaged, 0o600)
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+	got := v.visitor(d)
+	wait.Wait()
+	peak := v.peak()
+	v.atRest(goroutines, files)
+	after := v.gauge("process_resident_memory_bytes") >> 20
+	for end := time.Now().Add(30 * time.Second); after > before*6/5 && time.Now().Before(end); after = v.gauge("process_resident_memory_bytes") >> 20 {
+		time.Sleep(time.Second)
+	}
+	t.Logf("calm: %d of %d answered, p99 %v; attacked: %d of %d, p99 %v, last error %v; peak %d MiB, %d MiB before, %d MiB after", calm.answered, calm.sent, calm.p99(), got.answered, got.sent, got.p99(), got.last, peak, before, after)
+	if peak > attackedMemory*6/5 {
+		t.Errorf("%d MiB resident with --memory %dMiB", peak, attackedMemory)
+	}
+	if after > before*6/5 {
+		t.Errorf("%d MiB resident at rest, %d before", after, before)
+	}
+}
