@@ -61,7 +61,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer out.Abort()
 	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.AtOnce, Batch: c.Batch, Queue: c.Queue,
+		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
 	}, in, out)
 	if wasInterrupted(ctx, err) {
 		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, c.unwritten())

@@ -23,6 +23,7 @@ type Config struct {
 	Search    mcts.Config             // Visits is that of queries that give none, MaxNodes the most of any tree
 	Parallel  int                     // positions searched at once, from 1; fewer where their trees would have more than MaxNodes
 	Batch     int                     // leaves evaluated together, from 1
+	Leaves    int                     // of each position under way at once, mcts.Limits.Leaves
 	Queue     int                     // queries that wait, from 1; where there are as many, no more are read
 }
 
@@ -70,7 +71,7 @@ func (w *waiting) Pop() any {
 }
 
 // engine searches what it accepts, many positions at once. Those of a game are searched together, so that their leaves
-// fill the evaluator's batches, with one leaf of each under way: no answer depends on the company.
+// fill the evaluator's batches.
 type engine struct {
 	config Config
 	begin  context.Context // once it has ended no more searches begin; see close
