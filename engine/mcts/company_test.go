@@ -58,6 +58,9 @@ func TestAloneAsBesideAnother(t *testing.T) {
 	}
 }
 
+// companyVisits are enough for several waves of each tree, and for transpositions and proofs in some.
+const companyVisits = 24
+
 // What a tree finds does not depend on the others, the order in which they came, the batches, or the number of cores, and
 // looks in between change nothing.
 func TestCompany(t *testing.T) {
@@ -78,12 +81,12 @@ func TestCompany(t *testing.T) {
 			if i == 0 && name != "puct" { // the volume is one search's, a sample is all of theirs
 				continue
 			}
-			c.Visits = 40
+			c.Visits = companyVisits
 			for _, leaves := range []int{1, 5} {
 				want := make([]found, len(positions))
 				for k, p := range positions {
 					tr := tree(t, b, c, p)
-					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 40, Batch: 1, Leaves: leaves}); err != nil {
+					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: companyVisits, Batch: 1, Leaves: leaves}); err != nil {
 						t.Fatal(err)
 					}
 					want[k] = find(tr)
@@ -122,19 +125,19 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 		type progress struct{ at, look int }
 		at := map[*mcts.Tree]*progress{}
 		for _, tr := range trees {
-			at[tr] = &progress{look: 1 + random.IntN(40)}
+			at[tr] = &progress{look: 1 + random.IntN(companyVisits)}
 		}
 		slices.Reverse(trees)
 		err := mcts.Drive(t.Context(), evaluator(t, eval.Bitsquares), trees, 1+random.IntN(2*n), leaves, func(tr *mcts.Tree) mcts.Goal {
 			now := at[tr]
-			if tr.Visits() >= 40 || tr.Result() != game.Ongoing {
+			if tr.Visits() >= companyVisits || tr.Result() != game.Ongoing {
 				all[turn[tr][now.at]] = find(tr)
 				if now.at++; now.at == len(turn[tr]) {
 					return mcts.Goal{}
 				}
 				tr.Reset(positions[turn[tr][now.at]])
 			}
-			return mcts.Goal{Visits: 40, Look: tr.Visits() + now.look}
+			return mcts.Goal{Visits: companyVisits, Look: tr.Visits() + now.look}
 		})
 		if err != nil {
 			t.Fatal(err)
