@@ -60,6 +60,20 @@ func TestCompany(t *testing.T) {
 	}
 }
 
+// A tree of many visits has room for them all, in whatever command: forced lines and all.
+func TestRoom(t *testing.T) {
+	const visits = 16_000
+	flags := []string{"--backend", "bitsquares", "--visits", strconv.Itoa(visits)}
+	positions := []string{"9x9x5free:55"}
+	search := searchSome(t, positions, []int{0}, append([]string{"search"}, flags...))
+	analysis := analyzeSome(t, positions, []int{0}, append([]string{"analyze"}, flags...), gametest.Rand(1))
+	for i := range positions {
+		if search[i] != analysis[i] {
+			t.Errorf("%s: evald search\n%s, evald analyze\n%s", positions[i], search[i], analysis[i])
+		}
+	}
+}
+
 // someLines are moves to random positions, most of 7x6x4 and the rest of other boards, whose games are not over.
 func someLines(random *rand.Rand, n int) (lines []string) {
 	boards := gametest.Boards()

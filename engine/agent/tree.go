@@ -43,7 +43,7 @@ const (
 )
 
 // TimedLeaves is how many leaves a search within a time has under way at once, where nobody says otherwise.
-const TimedLeaves = 16
+const TimedLeaves = 32
 
 // reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }

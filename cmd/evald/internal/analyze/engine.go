@@ -123,9 +123,16 @@ func (e *engine) accept(q Query) bool {
 	return true
 }
 
+// timedNodes is how many nodes the tree of a search may have that its time is likely to end: its visits say little then.
+const timedNodes = 1 << 20
+
 // room is how many nodes a search's tree may have.
 func (c *Config) room(s *search) int {
-	return min(c.Search.MaxNodes, mcts.NodesFor(s.State.Board, s.Visits))
+	most := c.Search.MaxNodes
+	if s.Limit > 0 {
+		most = min(most, timedNodes)
+	}
+	return min(most, mcts.NodesFor(s.State.Board, s.Visits))
 }
 
 // next is the search that may begin now, or nil. mu is held.
