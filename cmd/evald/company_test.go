@@ -37,8 +37,10 @@ func TestCompany(t *testing.T) {
 				for order := random.Perm(len(positions)); len(order) > 0; {
 					some := order[:1+random.IntN(len(order))]
 					order = order[len(some):]
-					flags := []string{command, "--backend", c.backend, "--visits", strconv.Itoa(c.visits), "--leaves", strconv.Itoa(leaves),
-						"--batch", strconv.Itoa(1 + random.IntN(100)), "--threads", strconv.Itoa(1 + random.IntN(4))}
+					flags := []string{
+						command, "--backend", c.backend, "--visits", strconv.Itoa(c.visits), "--leaves", strconv.Itoa(leaves),
+						"--batch", strconv.Itoa(1 + random.IntN(100)), "--threads", strconv.Itoa(1 + random.IntN(4)),
+					}
 					var got []string
 					if command == "search" {
 						got = searchSome(t, positions, some, flags)

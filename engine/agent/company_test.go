@@ -84,8 +84,13 @@ func TestCompany(t *testing.T) {
 		agent             string
 		positions, rounds int
 	}{
-		{"mcts:visits=12", 1000, 20}, {"mcts:visits=60,leaves=7", 100, 4}, {"uct-bitsquares:sims=60", 100, 4}, {"uct-oddeven:sims=60,leaves=3", 100, 4},
-		{"uct:sims=60,seed=3", 100, 4}, {"mcts:model=stub,visits=60", 100, 4}, {"mcts:visits=60,time=1h", 100, 4},
+		{"mcts:visits=12", 1000, 20},
+		{"mcts:visits=60,leaves=7", 100, 4},
+		{"uct-bitsquares:sims=60", 100, 4},
+		{"uct-oddeven:sims=60,leaves=3", 100, 4},
+		{"uct:sims=60,seed=3", 100, 4},
+		{"mcts:model=stub,visits=60", 100, 4},
+		{"mcts:visits=60,time=1h", 100, 4},
 	} {
 		if testing.Short() {
 			c.positions, c.rounds = c.positions/5, c.rounds/4
