@@ -66,15 +66,16 @@ const companyVisits = 24
 func TestCompany(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	random := gametest.Rand(3)
-	n, rounds := 1000, 20
-	if testing.Short() {
-		n, rounds = 100, 4
-	}
 	all := gametest.Boards()
 	boards := []*game.Board{all[0], all[0], all[1], all[3], all[7], all[9]}
+	n, rounds := 1000, 20
+	if testing.Short() {
+		n, rounds = 40, 3
+		boards = boards[:4]
+	}
 	for i, b := range boards {
 		if i > 0 {
-			n, rounds = 60, 4
+			n, rounds = min(n, 40), min(rounds, 3)
 		}
 		positions := gametest.Open(random, b, n)
 		for name, c := range searches {
