@@ -33,6 +33,9 @@ func (*analyzeCmd) Help() string {
 all of them; they are answered with what they have. Answers are those of evald search, with the id, the seconds and
 "ended", which says why: visits, seconds, proved, game over, terminated. Reports have no "ended".
 
+A tree has room for all visits of its query, up to 16 million nodes, which are a million visits of 7x6 or more; where the
+query has seconds, for a million nodes. What comes after counts, and makes the tree no larger.
+
 An interrupt drops the queries that wait and terminates the others a second later.`
 }
 
@@ -60,8 +63,10 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer out.Abort()
+	search := c.config()
+	search.MaxNodes = analyze.MaxNodes
 	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e, Model: e.modelOn, Search: c.config(), Parallel: c.AtOnce, Batch: c.Batch, Queue: c.Queue,
+		Evaluator: e, Model: e.modelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
 	}, in, out)
 	if wasInterrupted(ctx, err) {
 		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, c.unwritten())

@@ -27,6 +27,7 @@ type scoreCmd struct {
 	Visits    []int    `without:"agent" default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool     `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string   `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	Leaves    int      `needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
 	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool     `help:"Write JSON for machines instead of a table."`
 	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
@@ -39,7 +40,7 @@ func (c *scoreCmd) Validate() error {
 			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
 		}
 	}
-	return nil
+	return within(limit{"leaves", c.Leaves, 1, mcts.MaxLeaves})
 }
 
 // Run measures likeliest moves and values, or an agent's moves, against exact scores.
@@ -192,11 +193,15 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 		flags := searching{Visits: visits, Selection: c.Selection}
 		config := flags.config()
 		config.MaxNodes = 1 << 31 // as many as the visits take; fewer trees are searched at once then
-		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256})
+		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)
 		}
-		all = append(all, subject{fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits), search, false})
+		name := fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
+		if c.Leaves > 1 {
+			name += fmt.Sprintf(", %d leaves", c.Leaves)
+		}
+		all = append(all, subject{name, search, false})
 	}
 	return all, nil
 }

@@ -18,13 +18,14 @@ import (
 type searching struct {
 	Visits    int    `default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
-	Batch     int    `default:"256" help:"Leaves that are evaluated together."`
+	Batch     int    `default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
+	Leaves    int    `default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
 	Seed      uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
 }
 
 // Validate looks at the numbers before anything is read.
 func (f searching) Validate() error {
-	return within(limit{"visits", f.Visits, 1, mostVisits}, limit{"batch", f.Batch, 1, mostRows})
+	return within(limit{"visits", f.Visits, 1, mostVisits}, limit{"batch", f.Batch, 1, mostRows}, limit{"leaves", f.Leaves, 1, mcts.MaxLeaves})
 }
 
 func (f searching) config() mcts.Config {
@@ -52,7 +53,11 @@ func (*searchCmd) Help() string {
 	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
 two batches of positions, as far as their trees take no more than %d nodes in all, 32 bytes each. A visit takes a node
 for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One position always is,
-however long its search. An answer does not depend on the positions beside it.`, analyze.MaxNodes)
+however long its search.
+
+An answer is the same to the bit alone or beside any others, with any --batch and --threads. --leaves changes it: so many
+leaves of a tree are chosen one after the other, each as if those before it had lost, and evaluated together, which
+makes the search of a single position faster.`, analyze.MaxNodes)
 }
 
 // Run searches each line's position.
@@ -221,7 +226,7 @@ func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, er
 }
 
 // search searches lines of one game; todo are their indices in r.lines. Each tree takes the next line when it is done with
-// one, and has one leaf under way, so that no answer depends on the company.
+// one.
 func (r *searchRun) search(board *game.Board, todo []int) error {
 	trees, err := r.treesFor(board, len(todo))
 	if err != nil {
@@ -233,7 +238,7 @@ func (r *searchRun) search(board *game.Board, todo []int) error {
 	for _, t := range trees {
 		g.turns[t] = &turn{}
 	}
-	err = mcts.Drive(finishing, r.evaluator, trees, min(r.Batch, (len(trees)+1)/2), g.next)
+	err = mcts.Drive(finishing, r.evaluator, trees, min(r.Batch, r.Leaves*((len(trees)+1)/2)), r.Leaves, g.next)
 	if g.failed != nil {
 		return g.failed
 	}
@@ -261,8 +266,8 @@ type turn struct {
 // visitsPerLook is how many visits a tree makes between two looks at it.
 const visitsPerLook = 64
 
-// next is how many visits a tree is to have; see mcts.Drive.
-func (g *gameSearch) next(t *mcts.Tree) int {
+// next is what a tree is to have; see mcts.Drive.
+func (g *gameSearch) next(t *mcts.Tree) (goal mcts.Goal) {
 	at := g.turns[t]
 	var answer []byte
 	if at.line != nil && (t.Visits() >= g.Visits || t.Result() != game.Ongoing) {
@@ -285,9 +290,9 @@ func (g *gameSearch) next(t *mcts.Tree) int {
 	}
 	switch {
 	case g.failed != nil || g.finishing.Err() != nil:
-		return 0
+		return goal
 	case at.line == nil && (len(g.todo) == 0 || g.ctx.Err() != nil):
-		return 0
+		return goal
 	case at.line == nil:
 		at.line, at.visits = &g.lines[g.todo[0]], 0
 		at.line.begun = true
@@ -296,7 +301,7 @@ func (g *gameSearch) next(t *mcts.Tree) int {
 		t.Reset(at.line.state.Position)
 		g.show()
 	}
-	return min(at.visits+visitsPerLook, g.Visits)
+	return mcts.Goal{Visits: g.Visits, Look: at.visits + visitsPerLook}
 }
 
 // show says how far the search is, also while the first positions take long.

@@ -41,6 +41,7 @@ type Shared struct {
 type Spec struct {
 	Name   string
 	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
+	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 where there are Visits, else TimedLeaves
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
 	Model  string        // mcts and policy; "" leaves it to Shared.Models
@@ -69,13 +70,13 @@ var kinds = map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
 	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
-	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "book", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "power", "book", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
-	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
-	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "book", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
+	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "leaves", "book", "seed"}, uctOn(eval.Rollout), "UCT, a random game at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "leaves", "power", "book", "seed"}, uctOn(eval.Bitsquares), "UCT, bitsquares at each leaf"},
+	"uct-gameovers":        {Spec{Time: defaultTime}, []string{"sims", "time", "leaves", "book", "seed"}, uctOn(eval.Gameovers), "UCT, gameovers at each leaf"},
+	"uct-oddeven":          {Spec{Time: defaultTime}, []string{"sims", "time", "leaves", "book", "seed"}, uctOn(eval.OddEven), "UCT, odd-even at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
-	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, or bitsquares on boards that it does not know"},
+	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, or bitsquares on boards that it does not know"},
 	"solver":               {Spec{}, []string{"time", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, uct-bitsquares with the rest"},
 }
 
@@ -171,6 +172,10 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
 		}
+	case "leaves":
+		if s.Leaves, err = strconv.Atoi(value); err != nil || s.Leaves < 1 || s.Leaves > mcts.MaxLeaves {
+			return fmt.Errorf("want a whole number from 1 to %d", mcts.MaxLeaves)
+		}
 	default:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > maxCount {
@@ -198,6 +203,10 @@ func (s Spec) String() string {
 		case "seed":
 			if s.Seed > 0 {
 				value = strconv.FormatUint(s.Seed, 10)
+			}
+		case "leaves":
+			if s.Leaves > 0 {
+				value = strconv.Itoa(s.Leaves)
 			}
 		case "model":
 			value = s.Model

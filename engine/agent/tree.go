@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +22,15 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && time.Now().After(deadline)
 }
 
-// searcher plays by tree search. It keeps its tree between the moves of a game.
+// searcher plays by tree search. Within a time it keeps its tree between the moves of a game; by visits it begins anew, so
+// that its move follows from the position alone.
 type searcher struct {
 	name      string
 	evaluator eval.Evaluator
 	config    mcts.Config
 	visits    int // 0: as many as time allows
 	time      time.Duration
-	batch     int
+	leaves    int
 	tree      *mcts.Tree
 	book      *opening.Book // nil without one
 	searched  func(*mcts.Tree)
@@ -40,8 +42,8 @@ const (
 	nodesPerSecond = 5e6
 )
 
-// Leaves that one tree has under way at once.
-const treeBatch = 16
+// TimedLeaves is how many leaves a search within a time has under way at once, where nobody says otherwise.
+const TimedLeaves = 32
 
 // reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
@@ -84,11 +86,12 @@ func newMCTS(s Spec, shared Shared) (Agent, error) {
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23 // 256 MiB
-	c.Reserve = s.Visits * nodesPerVisit
+	c.Reserve = min(s.Visits*nodesPerVisit, c.MaxNodes)
+	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
 	if s.Visits == 0 {
-		c.Reserve = int(s.Time.Seconds() * nodesPerSecond)
+		a.config.Reserve = int(s.Time.Seconds() * nodesPerSecond)
+		a.leaves = cmp.Or(s.Leaves, TimedLeaves)
 	}
-	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch, searched: shared.Searched}
 	if s.Book == "" {
 		return a, nil
 	}
@@ -114,7 +117,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
 		return b.Action(legal.First()), nil
 	}
-	limits := mcts.Limits{Visits: s.visits, Batch: s.batch, Decide: true}
+	limits := mcts.Limits{Visits: s.visits, Batch: 1, Leaves: s.leaves, Decide: true}
 	if s.visits == 0 {
 		limits.Visits = math.MaxInt32
 	}
@@ -135,13 +138,15 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 // root makes p the tree's root: two moves on from the last one, or anew.
 func (s *searcher) root(b *game.Board, p game.Position) error {
 	if s.tree == nil || s.tree.Board().Rules() != b.Rules() {
-		t, err := mcts.New(b, s.config)
+		c := s.config
+		c.MaxNodes = max(c.MaxNodes, mcts.NodesFor(b, s.visits))
+		t, err := mcts.New(b, c)
 		if err != nil {
 			return err
 		}
 		s.tree = t
 		t.Reset(p)
-	} else if !s.advance(b, p) {
+	} else if s.visits > 0 || !s.advance(b, p) {
 		s.tree.Reset(p)
 	}
 	// A book of another game knows nothing of this one.

@@ -498,21 +498,25 @@ func TestBatcherManyGames(t *testing.T) {
 func TestFallback(t *testing.T) {
 	lost := errors.New("device lost")
 	first := &evaltest.Stub{Source: eval.GPU, Before: func(context.Context, *eval.Batch) error { return lost }}
+	all := positions(1, 5)
 	second := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
-		b.Policy[len(b.Policy)-1] = float32(math.Inf(1))
+		for i, p := range b.Pos {
+			if p == all[3] {
+				b.PolicyRow(i)[6] = float32(math.Inf(1))
+			}
+		}
 	}}
 	third := &evaltest.Stub{Source: eval.Bitsquares}
 	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: first}, eval.Stage{Name: "cpu", Evaluator: second}, eval.Stage{Name: "bitsquares", Evaluator: third})
-	b := batch(positions(1, 5)...)
+	b := batch(all...)
 	if err := f.Evaluate(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range b.Source {
-		if s != eval.Bitsquares {
-			t.Errorf("row %d answered by %v, want bitsquares", i, s)
-		}
+	// The row whose answer is not finite is another's; the rows beside it are not.
+	if want := []eval.Source{eval.CPU, eval.CPU, eval.CPU, eval.Bitsquares, eval.CPU}; !slices.Equal(b.Source, want) {
+		t.Errorf("answered by %v, want %v", b.Source, want)
 	}
-	want := []eval.StageStats{{"gpu", 0, 1}, {"cpu", 0, 1}, {"bitsquares", 5, 0}}
+	want := []eval.StageStats{{"gpu", 0, 1}, {"cpu", 4, 1}, {"bitsquares", 1, 0}}
 	if got := f.Stats(); !slices.Equal(got, want) {
 		t.Errorf("counts %v, want %v", got, want)
 	}
@@ -522,7 +526,7 @@ func TestFallback(t *testing.T) {
 	if !errors.Is(err, lost) || !errors.Is(err, eval.ErrNotFinite) {
 		t.Errorf("error %v, want those of all stages", err)
 	}
-	for _, name := range []string{"gpu: device lost", "cpu: answer is not finite: row 4", "bitsquares: device lost"} {
+	for _, name := range []string{"gpu: device lost", fmt.Sprintf("cpu: answer is not finite: position %+v", all[3]), "bitsquares: device lost"} {
 		if !strings.Contains(fmt.Sprint(err), name) {
 			t.Errorf("error %q does not say %q", err, name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -13,8 +14,9 @@ type Stage struct {
 	Evaluator
 }
 
-// Fallback asks its stages in order until one answers the batch. An answer that is not finite counts as a failure.
-// Source tells for each row who answered.
+// Fallback asks its stages in order until one answers the batch. An answer that is not finite counts as a failure, of its
+// row alone: where an error is ErrNotFinite the stage is asked about the rows apart, so that who answers one does not
+// depend on the others. Source tells for each row who answered.
 type Fallback struct {
 	stages []Stage
 	counts []stageCounts
@@ -51,8 +53,13 @@ func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	var errs []error
-	for i, stage := range f.stages {
+	return f.from(ctx, b, 0, nil)
+}
+
+// from asks from stage first on; errs are those of the stages before it.
+func (f *Fallback) from(ctx context.Context, b *Batch, first int, errs []error) error {
+	for i, stage := range f.stages[first:] {
+		i += first
 		err := stage.Evaluate(ctx, b)
 		if err == nil {
 			err = finiteAnswer(b)
@@ -64,8 +71,15 @@ func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
 		if ctx.Err() != nil {
 			return err
 		}
+		if n := len(b.Pos); n > 1 && errors.Is(err, ErrNotFinite) {
+			left, right := b.Slice(0, n/2), b.Slice(n/2, n)
+			if err := f.from(ctx, &left, i, errs); err != nil {
+				return err
+			}
+			return f.from(ctx, &right, i, errs)
+		}
 		f.counts[i].failed.Add(1)
-		errs = append(errs, fmt.Errorf("%s: %w", stage.Name, err))
+		errs = append(slices.Clip(errs), fmt.Errorf("%s: %w", stage.Name, err))
 	}
 	return errors.Join(errs...)
 }
@@ -75,7 +89,7 @@ var ErrNotFinite = errors.New("answer is not finite")
 
 func finiteAnswer(b *Batch) error {
 	if row, ok := b.Finite(); !ok {
-		return fmt.Errorf("%w: row %d, position %+v", ErrNotFinite, row, b.Pos[row])
+		return fmt.Errorf("%w: position %+v", ErrNotFinite, b.Pos[row])
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, err
 	if limits.Visits < 2 || limits.Batch < 1 {
 		return nil, fmt.Errorf("mcts: %d visits in batches of %d: a policy needs 2 visits or more, a batch 1 row", limits.Visits, limits.Batch)
 	}
+	if err := limits.validate(); err != nil {
+		return nil, err
+	}
 	return &Evaluator{next: next, config: c, limits: limits}, nil
 }
 
@@ -75,8 +78,7 @@ func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
 		t.Reset(p)
 		trees, rows = append(trees, t), append(rows, i)
 	}
-	// One leaf at a time, also of a single tree: an answer must not depend on the batch.
-	if err := searchMany(ctx, e.next, trees, e.limits); err != nil {
+	if err := Search(ctx, e.next, trees, e.limits); err != nil {
 		return err
 	}
 	for k, i := range rows {

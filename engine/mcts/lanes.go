@@ -1,6 +1,7 @@
 package mcts
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
@@ -13,14 +14,20 @@ const lanes = 8
 
 // lane is a tree being descended.
 type lane struct {
-	tree *Tree
-	leaf *Leaf
-	turn int // how many it has had
+	tree   *Tree
+	leaf   *Leaf
+	turn   int // how many this visit has had
+	leaves int // that were chosen before it in the wave
+	free   int // visits that wanted no evaluation
 }
 
-// visitAll makes visits in each tree of w.taken until one wants an evaluation, which becomes a row, or the tree is
-// finished. There must be room for all.
-func (s *search) visitAll(w *wave) {
+// freeVisits is how many visits that want no evaluation are made between two looks at the clock: a tree can have endless
+// ones, such as those of a draw that is proved and beats all else.
+const freeVisits = 256
+
+// visitAll makes visits in each tree of w.taken until limits.Leaves of them want an evaluation, which become rows, or no
+// more can be made, or the tree is finished. There must be room for all.
+func (s *search) visitAll(ctx context.Context, w *wave) {
 	var all [lanes]lane
 	waiting := w.taken
 	busy := 0
@@ -38,7 +45,10 @@ func (s *search) visitAll(w *wave) {
 	}
 	for busy > 0 {
 		for k := range all {
-			if l := &all[k]; l.tree != nil && !s.takeTurn(w, l) {
+			if l := &all[k]; l.tree != nil && !s.takeTurn(ctx, w, l) {
+				if l.leaf != nil {
+					w.free = append(w.free, l.leaf)
+				}
 				busy--
 				begin(l)
 			}
@@ -48,7 +58,7 @@ func (s *search) visitAll(w *wave) {
 
 // takeTurn brings a lane one step further and reports whether its tree needs another. What the next one reads is on its
 // way from memory then.
-func (s *search) takeTurn(w *wave, l *lane) (more bool) {
+func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 	t := l.tree
 	l.turn++
 	switch {
@@ -59,8 +69,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 		}
 		return true
 	case l.turn == 2:
-		if !s.renew(t) {
-			w.free = append(w.free, l.leaf)
+		if !s.goesOn(ctx, l) {
 			return false
 		}
 		t.begin(l.leaf)
@@ -73,12 +82,33 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 		}
 		return true
 	}
-	if wants, _ := t.arrive(l.leaf); wants {
+	wants, free := t.arrive(l.leaf)
+	switch {
+	case wants:
 		w.add(t, l.leaf)
+		l.leaf = nil
+		if l.leaves++; l.leaves == s.limits.Leaves {
+			return false
+		}
+		l.leaf = w.spare()
+	case !free:
+		return false // every line leads to a leaf of this wave
+	default:
+		l.free++
+	}
+	l.turn = 1
+	return true
+}
+
+// goesOn reports whether a lane's tree makes another visit in this wave.
+func (s *search) goesOn(ctx context.Context, l *lane) bool {
+	if l.free%freeVisits == freeVisits-1 && s.over(ctx) {
 		return false
 	}
-	l.turn = 1 // the visit was free: another
-	return true
+	if l.leaves > 0 {
+		return !l.tree.finished()
+	}
+	return s.renew(l.tree) && (s.clock == nil || l.free%freeVisits > 0 || !s.clock.decided(l.tree, s.limits.Visits))
 }
 
 // prefetch loads the tree itself.

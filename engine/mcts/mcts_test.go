@@ -181,19 +181,19 @@ func TestDrive(t *testing.T) {
 			index[all[i]] = i
 		}
 		stub := &evaltest.Stub{Source: eval.CPU}
-		err := mcts.Drive(t.Context(), stub, all, batch, func(tr *mcts.Tree) int {
+		err := mcts.Drive(t.Context(), stub, all, batch, 1, func(tr *mcts.Tree) mcts.Goal {
 			i := index[tr]
 			// Some moves are thought about for longer than others.
 			if want := 20 + 30*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
-				return want
+				return mcts.Goal{Visits: want}
 			}
 			best := tr.Best()
 			moves[i] = append(moves[i], best)
 			if b.Result(b.Play(tr.Root(), best)) != game.Ongoing {
-				return 0
+				return mcts.Goal{}
 			}
 			tr.Reset(b.Play(tr.Root(), best))
-			return 20 + 30*(len(moves[i])%3)
+			return mcts.Goal{Visits: 20 + 30*(len(moves[i])%3)}
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestDrive(t *testing.T) {
 	// An error of the evaluator is the error, whatever the others were told.
 	broken := errors.New("device lost")
 	stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
-	err := mcts.Drive(t.Context(), stub, trees(t, b, config(mcts.PUCT), games), 2, func(tr *mcts.Tree) int { return 10 })
+	err := mcts.Drive(t.Context(), stub, trees(t, b, config(mcts.PUCT), games), 2, 1, func(tr *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: 10} })
 	if !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v alone", err, broken)
 	}
@@ -231,7 +231,7 @@ func TestVirtualLoss(t *testing.T) {
 		b, p := position(t, "334")
 		tr := tree(t, b, c, p)
 		stub := evaluator(t, eval.Bitsquares)
-		if err := mcts.Search(t.Context(), stub, []*mcts.Tree{tr}, mcts.Limits{Visits: 3000, Batch: 32}); err != nil {
+		if err := mcts.Search(t.Context(), stub, []*mcts.Tree{tr}, mcts.Limits{Visits: 3000, Leaves: 32, Batch: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if best := tr.Best() + 1; best != 2 && best != 5 {
@@ -251,7 +251,7 @@ func TestDecide(t *testing.T) {
 	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
 		for i := range 60 {
 			p := gametest.Position(gametest.Rand(uint64(i)), b, i%36, true)
-			limits := mcts.Limits{Visits: visits, Batch: 4}
+			limits := mcts.Limits{Visits: visits, Batch: 1, Leaves: 4}
 			whole, decided := tree(t, b, config(s), p), tree(t, b, config(s), p)
 			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{whole}, limits); err != nil {
 				t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,46 +16,68 @@ import (
 // Limits end a search: each tree gets Visits visits in all, and no visit begins once ctx has ended.
 type Limits struct {
 	Visits int // of a tree's root, those it had before included; from 1
-	Batch  int // rows of a batch at most, from 1; of a single tree at most maxPending/2
+	Batch  int // rows of a batch at most, from 1; or Leaves, where these are more
+
+	// Leaves is how many leaves each tree has under way at once, 1 to MaxLeaves; 0 is 1. They are chosen one after the
+	// other, and each counts as a loss until all are answered (virtual loss), in the order in which they were chosen. More of
+	// them fill the batches of few trees, which is faster, and know less of each other: another search with other answers.
+	Leaves int
 
 	// Decide ends the search of a single tree once no other move can become the one with the most visits, in the visits
 	// that are left, or in those that the time until ctx's deadline allows at the rate so far.
 	Decide bool
 }
 
+// MaxLeaves is how many leaves a tree can have under way.
+const MaxLeaves = 1 << 12
+
+func (l Limits) validate() error {
+	if l.Visits < 1 || l.Batch < 1 {
+		return fmt.Errorf("mcts: %d visits in batches of %d: must be 1 or more", l.Visits, l.Batch)
+	}
+	if l.Leaves < 0 || l.Leaves > MaxLeaves {
+		return fmt.Errorf("mcts: %d leaves under way: must be 1 to %d", l.Leaves, MaxLeaves)
+	}
+	return nil
+}
+
 // Search drives trees of one board through an evaluator until each has its visits, or its root is proved, or ctx ends.
-// With many trees each has one leaf under way, so that its visits are the same whatever the batch; a single tree has up
-// to Limits.Batch under way at once, which count as losses until they are answered (virtual loss).
+//
+// A tree chooses its Limits.Leaves, fewer where every line leads to one of them, and rests until all are answered. So its
+// visits follow from its root, configuration and limits alone: not from the other trees, the batches, or the cores.
 //
 // Two batches take turns: while the one is evaluated the other is filled; with trees enough, each core has two. Where
 // ctx ends, the trees keep what they have and the error wraps ctx.Err(). An evaluator's error ends the search too.
 func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
-	if limits.Visits < 1 || limits.Batch < 1 {
-		return fmt.Errorf("mcts: %d visits in batches of %d: must be 1 or more", limits.Visits, limits.Batch)
+	if err := limits.validate(); err != nil {
+		return err
 	}
-	if len(trees) == 1 && limits.Batch > maxPending/2 {
-		return fmt.Errorf("mcts: batches of %d leaves of one tree: at most %d", limits.Batch, maxPending/2)
-	}
-	return (&search{evaluator: e, limits: limits, single: len(trees) == 1}).start(ctx, trees)
+	return newSearch(e, limits).start(ctx, trees)
 }
 
-// Drive searches like Search, with one leaf under way a tree, but each tree for itself and again and again: next says
-// how many visits a tree's root shall have in all, at first and each time it has them or is proved, and may move its
-// root on in between; 0 ends with the tree. So batches stay full while some trees go on. next is called concurrently,
-// with one tree at a time.
-func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch int, next func(*Tree) int) error {
-	if batch < 1 {
-		return fmt.Errorf("mcts: batches of %d: must be 1 or more", batch)
-	}
-	return (&search{evaluator: e, limits: Limits{Batch: batch}, next: next}).start(ctx, trees)
+// Goal is what a tree is to have next.
+type Goal struct {
+	Visits int // of its root in all
+	Look   int // how many it has when it is asked for another goal, while no leaf is under way; 0: Visits
 }
 
-// maxPending is how many leaves a tree can have under way.
-const maxPending = math.MaxUint16
+// Drive searches like Search, but each tree for itself and again and again: next says what a tree is to have, at first
+// and each time it has that or is proved, and may move its root on in between; 0 visits end with the tree. So batches stay
+// full while some trees go on. next is called concurrently, with one tree at a time.
+func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
+	limits := Limits{Visits: 1, Batch: batch, Leaves: leaves}
+	if err := limits.validate(); err != nil {
+		return err
+	}
+	s := newSearch(e, limits)
+	s.next = next
+	return s.start(ctx, trees)
+}
 
-// searchMany is Search with one leaf under way a tree, even of a single one.
-func searchMany(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
-	return (&search{evaluator: e, limits: limits}).start(ctx, trees)
+func newSearch(e eval.Evaluator, limits Limits) *search {
+	limits.Leaves = max(1, limits.Leaves)
+	limits.Batch = max(limits.Batch, limits.Leaves)
+	return &search{evaluator: e, limits: limits}
 }
 
 func (s *search) start(ctx context.Context, trees []*Tree) error {
@@ -73,26 +94,30 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 	if s.next != nil {
 		each = 2 * s.limits.Batch
 	}
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)/each))
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)*s.limits.Leaves/each))
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.deadline, _ = ctx.Deadline()
 	for _, t := range trees {
-		if t.goal = s.limits.Visits; s.next != nil {
+		if t.goal = (Goal{Visits: s.limits.Visits}); s.next != nil {
 			t.goal = s.next(t)
 		}
-		if s.single || s.renew(t) {
+		if s.renew(t) {
 			s.todo = append(s.todo, t)
 		}
 	}
-	if s.limits.Decide && s.single {
+	run := s.run
+	if len(s.todo) == 1 {
+		run = s.runAlone
+	}
+	if s.limits.Decide && len(trees) == 1 {
 		s.clock = newClock(s.deadline, trees[0])
 	}
 	failed := make([]error, workers)
 	var wait sync.WaitGroup
 	for k := range workers {
 		wait.Go(func() {
-			if failed[k] = s.run(inner, trees[0].board); failed[k] != nil {
+			if failed[k] = run(inner, trees[0].board); failed[k] != nil {
 				cancel() // the others need not go on
 			}
 		})
@@ -122,13 +147,12 @@ func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s
 type search struct {
 	evaluator eval.Evaluator
 	limits    Limits
-	single    bool
-	next      func(*Tree) int // of Drive; nil where a tree is done once it has its visits
-	deadline  time.Time       // zero where there is none
-	clock     *clock          // nil where the search goes on to its limits whatever it finds
+	next      func(*Tree) Goal // of Drive; nil where a tree is done once it has its visits
+	deadline  time.Time        // zero where there is none
+	clock     *clock           // nil where the search goes on to its limits whatever it finds
 
 	mu   sync.Mutex
-	todo []*Tree // first come, first served; a tree with a leaf under way is not here, but a single tree stays
+	todo []*Tree // first come, first served; a tree with leaves under way is not here
 }
 
 // take moves up to n trees from todo to the end of trees.
@@ -141,11 +165,8 @@ func (s *search) take(trees []*Tree, n int) []*Tree {
 	return trees
 }
 
-// put gives trees back to todo, those that are done with excepted.
+// put gives trees without leaves under way back to todo, those that are done with excepted.
 func (s *search) put(trees []*Tree) {
-	if s.single {
-		return
-	}
 	trees = slices.DeleteFunc(trees, func(t *Tree) bool { return !s.renew(t) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,16 +176,16 @@ func (s *search) put(trees []*Tree) {
 // renew reports whether the tree, which has no leaf under way, needs more visits, after asking next where it has those
 // it was to have.
 func (s *search) renew(t *Tree) bool {
-	for t.goal > 0 && t.finished() {
+	for t.goal.Visits > 0 && (t.finished() || t.goal.Look > 0 && t.Visits() >= t.goal.Look) {
 		if s.next == nil {
 			return false
 		}
 		before := t.root
-		if t.goal = s.next(t); t.root == before && t.finished() {
-			return false // next wants what the tree has, or more of what is proved
+		if t.goal = s.next(t); t.root == before {
+			return t.goal.Visits > 0 && !t.finished() // next may want what the tree has, or more of what is proved
 		}
 	}
-	return t.goal > 0
+	return t.goal.Visits > 0
 }
 
 // wave is a batch under way.
@@ -174,31 +195,49 @@ type wave struct {
 	trees  []*Tree    // of each row
 	leaves []*Leaf    // of each row
 	free   []*Leaf    // the others
-	taken  []*Tree    // being visited
+	taken  []*Tree    // being visited, or landed
 	start  chan struct{}
 	done   chan error
 }
 
-// newWave starts the goroutine that evaluates a wave each time it is told to; it ends when start is closed.
-func (s *search) newWave(ctx context.Context) *wave {
+// newWave is a wave with nothing in it.
+func (s *search) newWave() *wave {
 	w := &wave{start: make(chan struct{}), done: make(chan error, 1)}
 	room := make([]Leaf, s.limits.Batch+lanes)
 	for i := range room {
 		w.free = append(w.free, &room[i])
 	}
-	go func() {
-		for range w.start {
-			w.done <- s.evaluator.Evaluate(ctx, &w.batch)
-		}
-	}()
 	return w
+}
+
+// fly evaluates a wave each time it is told to, until start is closed.
+func (s *search) fly(ctx context.Context, w *wave) {
+	for range w.start {
+		w.done <- s.evaluator.Evaluate(ctx, &w.batch)
+	}
+}
+
+// runAlone is the worker of a single tree, where nothing can be done while a wave is evaluated.
+func (s *search) runAlone(ctx context.Context, board *game.Board) error {
+	for w := s.newWave(); !s.over(ctx); {
+		s.fill(ctx, w, board)
+		if len(w.trees) == 0 {
+			break
+		}
+		if err := s.land(w, s.evaluator.Evaluate(ctx, &w.batch)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run is one worker.
 func (s *search) run(ctx context.Context, board *game.Board) error {
-	waves := [2]*wave{s.newWave(ctx), s.newWave(ctx)}
-	defer close(waves[0].start)
-	defer close(waves[1].start)
+	waves := [2]*wave{s.newWave(), s.newWave()}
+	for _, w := range waves {
+		go s.fly(ctx, w)
+		defer close(w.start)
+	}
 	var failed error
 	// Waves fly and land in turn; flying is how many are under way.
 	for turn, flying := 0, 0; ; {
@@ -217,7 +256,8 @@ func (s *search) run(ctx context.Context, board *game.Board) error {
 		if flying == 0 {
 			return failed
 		}
-		failed = errors.Join(failed, s.land(waves[(turn-flying)&1]))
+		w := waves[(turn-flying)&1]
+		failed = errors.Join(failed, s.land(w, <-w.done))
 		flying--
 	}
 }
@@ -227,15 +267,11 @@ func (s *search) fill(ctx context.Context, w *wave, board *game.Board) {
 	w.free = append(w.free, w.leaves...)
 	w.trees, w.leaves = w.trees[:0], w.leaves[:0]
 	w.memory.Reset(board, s.limits.Batch)
-	if s.single {
-		s.visitOne(ctx, w)
-	} else {
-		for free := s.limits.Batch; free > 0; free = s.limits.Batch - len(w.trees) {
-			if w.taken = s.take(w.taken[:0], free); len(w.taken) == 0 {
-				break
-			}
-			s.visitAll(w)
+	for room := s.limits.Batch; room >= s.limits.Leaves; room = s.limits.Batch - len(w.trees) {
+		if w.taken = s.take(w.taken[:0], room/s.limits.Leaves); len(w.taken) == 0 {
+			break
 		}
+		s.visitAll(ctx, w)
 	}
 	w.batch = w.memory.Slice(0, len(w.trees))
 }
@@ -254,39 +290,15 @@ func (w *wave) add(t *Tree, leaf *Leaf) {
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
 }
 
-// freeVisits is how many visits that want no evaluation are made between two looks at the clock.
-const freeVisits = 256
-
-// visitOne makes visits in a single tree until the batch is full, or nothing is left to visit, or the search is over: a
-// tree can have endless visits that want no evaluation, such as those of a draw that is proved and beats all else.
-func (s *search) visitOne(ctx context.Context, w *wave) {
-	t := s.todo[0]
-	for visits := 0; len(w.trees) < s.limits.Batch && !t.finished(); visits++ {
-		if visits%freeVisits == 0 && (s.over(ctx) || s.clock != nil && s.clock.decided(t, s.limits.Visits)) {
-			return
-		}
-		leaf := w.spare()
-		wants, free := t.Descend(leaf)
-		if wants {
-			w.add(t, leaf)
-			continue
-		}
-		w.free = append(w.free, leaf)
-		if !free {
-			return
-		}
-	}
-}
-
 // finished reports whether the tree needs no more visits than it has or has under way.
 func (t *Tree) finished() bool {
 	n := &t.nodes[rootNode]
-	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal
+	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal.Visits
 }
 
-// land waits for a wave and hands out its answers.
-func (s *search) land(w *wave) error {
-	err := <-w.done
+// land hands out a wave's answers, or takes its leaves back where there are none.
+func (s *search) land(w *wave, err error) error {
+	landed := w.taken[:0]
 	for i, t := range w.trees {
 		if err != nil {
 			t.Abandon(w.leaves[i])
@@ -300,9 +312,11 @@ func (s *search) land(w *wave) error {
 		}
 		t.sources |= 1 << w.batch.Source[i]
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i), w.batch.Source[i])
+		if t.nodes[rootNode].pending == 0 { // its last
+			landed = append(landed, t)
+		}
 	}
-	if err == nil {
-		s.put(w.trees)
-	}
+	s.put(landed)
+	w.taken = landed[:0]
 	return err
 }

@@ -62,7 +62,7 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
-	goal   int // how many visits the search under way is to give its root
+	goal   Goal // of the search under way
 
 	shares    bool      // whether the nodes of one position share its moves
 	positions positions // with moves, where they do

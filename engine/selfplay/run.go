@@ -70,7 +70,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 		}
 		r.seats[trees[i]] = &seat{policy: make([]float32, board.Actions())}
 	}
-	err = mcts.Drive(inner, e, trees, c.Batch, r.advance)
+	err = mcts.Drive(inner, e, trees, c.Batch, 1, r.advance)
 	if r.failed != nil && ctx.Err() == nil {
 		return r.failed
 	}
@@ -107,26 +107,26 @@ type seat struct {
 
 // advance is what mcts.Drive asks when a tree has its visits: it makes the move, begins a game where there is none, and
 // says how many visits the next move is to have.
-func (r *run) advance(t *mcts.Tree) int {
+func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
 	if s.Game != nil && r.move(s, t) {
 		if !r.finish(s.Game) {
-			return 0
+			return goal
 		}
 		s.Game = nil
 	}
 	if s.Game == nil && !r.begin(s) {
-		return 0
+		return goal
 	}
 	// The random source is asked as often whatever comes of it.
 	s.full = s.random.Float64() < r.FullShare
 	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
 		panic(err) // Validate has looked at all of it
 	}
-	if s.full {
-		return r.Visits
+	if goal.Visits = r.FastVisits; s.full {
+		goal.Visits = r.Visits
 	}
-	return r.FastVisits
+	return goal
 }
 
 // begin gives a seat the next game, with its opening played, if there is one.

@@ -200,6 +200,7 @@ func TestLearns(t *testing.T) {
 	}
 	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}))
 	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
+	c.GateVisits = 16 // few, so that games are between networks: on this board more of them see nearly all
 	dir := t.TempDir()
 	if err := learnTiny(t, t.Context(), dir, c, 5, func(string) {}); err != nil {
 		t.Fatal(err)

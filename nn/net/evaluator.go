@@ -117,14 +117,14 @@ type Answerer struct {
 }
 
 // Answer fills row i of a batch from the logits of its position, wdl [3], gameover [4] and cells [H,W], with Source
-// eval.CPU. Where one of them is not finite the error says which, and the row stays as it is.
+// eval.CPU. Where one of them is not finite the error, an eval.ErrNotFinite, says which, and the row stays as it is.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string
 		values []float32
 	}{{"win-draw-loss", wdl}, {"gameover", gameover}, {"cell", cells}} {
 		if at, ok := finite(out.values); !ok {
-			return fmt.Errorf("%s logit %d is %v", out.name, at, out.values[at])
+			return &notFinite{out.name, at, out.values[at]}
 		}
 	}
 	if n := b.Board.Actions(); len(a.logits) != n {
@@ -136,3 +136,14 @@ func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) 
 	b.Source[i] = eval.CPU
 	return nil
 }
+
+// notFinite is an eval.ErrNotFinite.
+type notFinite struct {
+	logits string
+	at     int
+	value  float32
+}
+
+func (e *notFinite) Error() string { return fmt.Sprintf("%s logit %d is %v", e.logits, e.at, e.value) }
+
+func (e *notFinite) Is(target error) bool { return target == eval.ErrNotFinite }

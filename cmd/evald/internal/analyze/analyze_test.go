@@ -123,7 +123,7 @@ func company(t *testing.T, c Config) {
 		}
 		tree.Reset(p)
 		goal := visits
-		if err := mcts.Drive(t.Context(), c.Evaluator, []*mcts.Tree{tree}, 1, func(*mcts.Tree) int { n := goal; goal = 0; return n }); err != nil {
+		if err := mcts.Drive(t.Context(), c.Evaluator, []*mcts.Tree{tree}, 1, 1, func(*mcts.Tree) mcts.Goal { n := goal; goal = 0; return mcts.Goal{Visits: n} }); err != nil {
 			t.Fatal(err)
 		}
 		want[id] = Describe(text, "bitsquares", game.State{Board: b, Position: p, Mark: p.Mover()}, tree)

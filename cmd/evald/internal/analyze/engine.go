@@ -23,6 +23,7 @@ type Config struct {
 	Search    mcts.Config             // Visits is that of queries that give none, MaxNodes the most of any tree
 	Parallel  int                     // positions searched at once, from 1; fewer where their trees would have more than MaxNodes
 	Batch     int                     // leaves evaluated together, from 1
+	Leaves    int                     // of each position under way at once, mcts.Limits.Leaves
 	Queue     int                     // queries that wait, from 1; where there are as many, no more are read
 }
 
@@ -70,7 +71,7 @@ func (w *waiting) Pop() any {
 }
 
 // engine searches what it accepts, many positions at once. Those of a game are searched together, so that their leaves
-// fill the evaluator's batches, with one leaf of each under way: no answer depends on the company.
+// fill the evaluator's batches.
 type engine struct {
 	config Config
 	begin  context.Context // once it has ended no more searches begin; see close
@@ -122,9 +123,16 @@ func (e *engine) accept(q Query) bool {
 	return true
 }
 
+// timedNodes is how many nodes the tree of a search may have that its time is likely to end: its visits say little then.
+const timedNodes = 1 << 20
+
 // room is how many nodes a search's tree may have.
 func (c *Config) room(s *search) int {
-	return min(c.Search.MaxNodes, mcts.NodesFor(s.State.Board, s.Visits))
+	most := c.Search.MaxNodes
+	if s.Limit > 0 {
+		most = min(most, timedNodes)
+	}
+	return min(most, mcts.NodesFor(s.State.Board, s.Visits))
 }
 
 // next is the search that may begin now, or nil. mu is held.

@@ -34,8 +34,9 @@ func (g *group) run() {
 		if len(trees) == 0 {
 			return
 		}
-		batch := min(g.engine.config.Batch, g.engine.config.Parallel)
-		if err := mcts.Drive(g.engine.ctx, g.engine.config.Evaluator, trees, batch, g.next); err != nil {
+		c := &g.engine.config
+		batch := min(c.Batch, max(1, c.Leaves)*c.Parallel)
+		if err := mcts.Drive(g.engine.ctx, c.Evaluator, trees, batch, c.Leaves, g.next); err != nil {
 			g.failed(err)
 		}
 	}
@@ -112,8 +113,8 @@ func (g *group) release(at *slot) {
 	g.engine.dispatch()
 }
 
-// next is how many visits a tree is to have in all; see mcts.Drive.
-func (g *group) next(t *mcts.Tree) int {
+// next is what a tree is to have; see mcts.Drive.
+func (g *group) next(t *mcts.Tree) (goal mcts.Goal) {
 	at := g.slots[t]
 	for at.search != nil {
 		s := at.search
@@ -124,15 +125,15 @@ func (g *group) next(t *mcts.Tree) int {
 				s.report = time.Now().Add(s.Every)
 			}
 			if g.fresh.Load() {
-				return 0 // others come along
+				return goal // others come along
 			}
-			return t.Visits() + 1
+			return mcts.Goal{Visits: s.Visits, Look: t.Visits() + 1}
 		}
 		at.search = nil
 		g.engine.answer(s, g.describe(s, t, why))
 		g.another(at)
 	}
-	return 0
+	return goal
 }
 
 // another lets a slot whose search has ended search the next position, if that is of this game and its tree as large as

@@ -30,7 +30,6 @@ const (
 	searchVisits = 1 << 22
 	searchNodes  = 1 << 21 // 64 MiB
 	searchEvery  = time.Second / 5
-	searchBatch  = 16
 	firstVisits  = 32
 )
 
@@ -38,6 +37,7 @@ const (
 type Analyst struct {
 	Board     *game.Board
 	Evaluator eval.Evaluator
+	Leaves    int // under way at once, as mcts.Limits.Leaves: more are faster, and another search
 
 	mu   sync.Mutex // one position at a time
 	tree *mcts.Tree
@@ -59,23 +59,28 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 		s.tree = t
 	}
 	s.tree.Reset(p)
-	for step := firstVisits; ; {
-		start := time.Now()
-		to := min(s.tree.Visits()+step, visits)
-		err := mcts.Search(ctx, s.Evaluator, []*mcts.Tree{s.tree}, mcts.Limits{Visits: to, Batch: searchBatch})
+	step, start := firstVisits, time.Now()
+	err := mcts.Drive(ctx, s.Evaluator, []*mcts.Tree{s.tree}, 1, s.Leaves, func(t *mcts.Tree) (goal mcts.Goal) {
 		if ctx.Err() != nil {
-			return
+			return goal
 		}
+		if t.Visits() > 0 || t.Result() != game.Ongoing {
+			r := describe(t)
+			r.Finished = r.Result != game.Ongoing || r.Visits >= visits || t.Nodes() > searchNodes-s.Board.Actions()
+			report(r)
+			if r.Finished {
+				return goal
+			}
+			// The next step takes about searchEvery; an evaluator may be thousands of times slower than another.
+			ratio := float64(searchEvery) / float64(time.Since(start)+1)
+			step, start = max(firstVisits, int(float64(step)*min(ratio, 4))), time.Now()
+		}
+		return mcts.Goal{Visits: visits, Look: t.Visits() + step}
+	})
+	if err != nil && ctx.Err() == nil {
 		r := describe(s.tree)
-		r.Err = err
-		r.Finished = err != nil || r.Result != game.Ongoing || s.tree.Visits() >= visits || s.tree.Nodes() > searchNodes-s.Board.Actions()
+		r.Finished, r.Err = true, err
 		report(r)
-		if r.Finished {
-			return
-		}
-		// The next step takes about searchEvery; an evaluator may be thousands of times slower than another.
-		ratio := float64(searchEvery) / float64(time.Since(start)+1)
-		step = max(firstVisits, int(float64(step)*min(ratio, 4)))
 	}
 }
 

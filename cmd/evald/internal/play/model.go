@@ -84,7 +84,7 @@ func NewModel(ctx context.Context, c Config) *Model {
 		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
 		tasks: tasks{ctx: ctx}, cancel: cancel,
-		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator},
+		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator, Leaves: agent.TimedLeaves},
 		oracle:  Oracle{Board: c.Board, Threads: max(1, runtime.GOMAXPROCS(0)-1), Book: c.Book},
 	}
 	return m

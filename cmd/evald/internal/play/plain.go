@@ -49,7 +49,7 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 	defer cancel()
 	p := &plain{
 		Config: c, Lines: l, session: c.session(), out: bufio.NewWriter(out),
-		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator}, oracle: Oracle{Board: c.Board, Threads: 1, Book: c.Book},
+		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator, Leaves: 1}, oracle: Oracle{Board: c.Board, Threads: 1, Book: c.Book},
 	}
 	p.print("%v: X %s, O %s; \"help\" lists the commands\n", c.Board.Rules(), c.Players[0].Name, c.Players[1].Name)
 	p.changed()

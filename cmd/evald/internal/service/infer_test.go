@@ -206,7 +206,7 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := expected(t, search, connect4, pos)
-	for _, from := range []int{0, 3} { // with company and alone
+	for _, from := range []int{0, 3, 6} { // with company and, beside a finished game, alone
 		ask := bitboardRequest(connect4, pos[from:]...)
 		ask.ModelName = "search"
 		setParameter(ask, "visits", 60)

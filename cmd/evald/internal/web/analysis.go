@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
@@ -100,7 +101,10 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 
 	news := news{more: make(chan struct{}, 1)}
 	if visits > 0 {
-		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator}
+		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1}
+		if q.Visits == nil { // its time ends it
+			a.Leaves = agent.TimedLeaves
+		}
 		news.work.Go(func() { a.Search(ctx, p, visits, news.report) })
 	}
 	if q.Solve {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -343,4 +345,42 @@ func TestEvaluatorFails(t *testing.T) {
 	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer in time") {
 		t.Errorf("status %d: %s", r.StatusCode, text)
 	}
+}
+
+// An analysis that says how many visits finds what any search of so many does, whatever is analysed beside it and however often
+// it tells how far it is. (One that is ended by its time takes as many leaves at once as an agent in a hurry.)
+func TestAnalysisCompany(t *testing.T) {
+	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
+	b := game.MustBoard(game.Connect4)
+	var wait sync.WaitGroup
+	for _, moves := range []string{"-", "334", "44", "44444", "1", "334", "5", "3"} {
+		p, _, err := b.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := mcts.New(b, mcts.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.Reset(p)
+		if err := mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 3000, Batch: 1}); err != nil {
+			t.Fatal(err)
+		}
+		want := make([]moveSeen, b.Actions())
+		for _, m := range tree.Moves(nil) {
+			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}
+		}
+		wait.Go(func() {
+			var last line
+			for _, l := range readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":3000}`).Body) {
+				if l.Type == "search" {
+					last = l
+				}
+			}
+			if diff := cmp.Diff(want, last.Moves); diff != "" || last.Best != tree.Best() || last.Visits != tree.Visits() {
+				t.Errorf("%s: %d visits, best %d, want %d, %d (-search +analysis):\n%s", moves, last.Visits, last.Best, tree.Visits(), tree.Best(), diff)
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/cmd/evald/internal/analyze"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// What a search answers follows from its position and its own flags: not from the other positions, their order, how they
+// are dealt to commands, batches and processors, nor from which command it is.
+func TestCompany(t *testing.T) {
+	for _, c := range []struct {
+		backend                   string
+		positions, rounds, visits int
+	}{{"bitsquares", 1000, 20, 12}, {"cpu", 48, 4, 24}} {
+		t.Run(c.backend, func(t *testing.T) {
+			if testing.Short() {
+				c.positions, c.rounds = c.positions/8, c.rounds/4
+			}
+			random := gametest.Rand(1)
+			positions := someLines(random, c.positions)
+			want := map[int][]string{} // by leaves
+			for _, leaves := range []int{1, 5} {
+				want[leaves] = alone(t, c.backend, positions, c.visits, leaves)
+			}
+			for round := range c.rounds {
+				leaves, command := []int{1, 5}[round%2], []string{"search", "analyze"}[round/2%2]
+				for order := random.Perm(len(positions)); len(order) > 0; {
+					some := order[:1+random.IntN(len(order))]
+					order = order[len(some):]
+					flags := []string{
+						command, "--backend", c.backend, "--visits", strconv.Itoa(c.visits), "--leaves", strconv.Itoa(leaves),
+						"--batch", strconv.Itoa(1 + random.IntN(100)), "--threads", strconv.Itoa(1 + random.IntN(4)),
+					}
+					var got []string
+					if command == "search" {
+						got = searchSome(t, positions, some, flags)
+					} else {
+						got = analyzeSome(t, positions, some, append(flags, "--at-once", strconv.Itoa(1+random.IntN(100))), random)
+					}
+					for i, k := range some {
+						if got[i] != want[leaves][k] {
+							t.Fatalf("%v, %d positions: %s in company\n%s, alone\n%s", flags, len(some), positions[k], got[i], want[leaves][k])
+						}
+					}
+				}
+			}
+			_, one, _ := evald(t, positions[0], "search", "--backend", c.backend, "--visits", strconv.Itoa(c.visits))
+			if got := answerOf(t, one); got != want[1][0] {
+				t.Errorf("%s without flags\n%s, want\n%s", positions[0], got, want[1][0])
+			}
+		})
+	}
+}
+
+// A tree of many visits has room for them all, in whatever command: forced lines and all.
+func TestRoom(t *testing.T) {
+	const visits = 16_000
+	flags := []string{"--backend", "bitsquares", "--visits", strconv.Itoa(visits)}
+	positions := []string{"9x9x5free:55"}
+	search := searchSome(t, positions, []int{0}, append([]string{"search"}, flags...))
+	analysis := analyzeSome(t, positions, []int{0}, append([]string{"analyze"}, flags...), gametest.Rand(1))
+	for i := range positions {
+		if search[i] != analysis[i] {
+			t.Errorf("%s: evald search\n%s, evald analyze\n%s", positions[i], search[i], analysis[i])
+		}
+	}
+}
+
+// someLines are moves to random positions, most of 7x6x4 and the rest of other boards, whose games are not over.
+func someLines(random *rand.Rand, n int) (lines []string) {
+	boards := gametest.Boards()
+	for len(lines) < n {
+		b := boards[0]
+		if len(lines)%4 == 3 {
+			b = boards[random.IntN(len(boards))]
+		}
+		var moves []int
+		var p game.Position
+		for range random.IntN(b.Cells() * 3 / 4) {
+			next := b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First())
+			if b.Result(b.Play(p, next)) != game.Ongoing {
+				break
+			}
+			p, moves = b.Play(p, next), append(moves, next)
+		}
+		lines = append(lines, game.FormatNotation(b.Rules(), moves))
+	}
+	return lines
+}
+
+// alone are the answers that a tree by itself gives, as JSON.
+func alone(t *testing.T, from string, positions []string, visits, leaves int) (answers []string) {
+	t.Helper()
+	e, err := backend{Backend: from}.choose(io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range positions {
+		state, err := new(game.Parser).Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := mcts.New(state.Board, mcts.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.Reset(state.Position)
+		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := json.Marshal(analyze.Describe(text, e.modelOn(state.Board.Rules()), state, tree))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, string(answer))
+	}
+	return answers
+}
+
+// answerOf is what a line of output says of the position alone.
+func answerOf(t *testing.T, line string) string {
+	t.Helper()
+	var a analyze.Answer
+	if err := json.Unmarshal([]byte(line), &a); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// searchSome are the answers of evald search to some positions, in the order of some.
+func searchSome(t *testing.T, positions []string, some []int, flags []string) (answers []string) {
+	t.Helper()
+	var in strings.Builder
+	for _, k := range some {
+		fmt.Fprintln(&in, positions[k])
+	}
+	status, out, stderr := evald(t, in.String(), flags...)
+	for line := range strings.Lines(out) {
+		answers = append(answers, answerOf(t, line))
+	}
+	if status != exitOK || len(answers) != len(some) {
+		t.Fatalf("%v: status %d, %d answers to %d positions, errors %q", flags, status, len(answers), len(some), stderr)
+	}
+	return answers
+}
+
+// analyzeSome are those of evald analyze, asked with random priorities.
+func analyzeSome(t *testing.T, positions []string, some []int, flags []string, random *rand.Rand) []string {
+	t.Helper()
+	var in strings.Builder
+	for i, k := range some {
+		fmt.Fprintf(&in, "{\"id\":\"%d\",\"moves\":%q,\"priority\":%d}\n", i, positions[k], random.IntN(3))
+	}
+	status, out, stderr := evald(t, in.String(), flags...)
+	if status != exitOK {
+		t.Fatalf("%v: status %d, errors %q", flags, status, stderr)
+	}
+	answers := make([]string, len(some))
+	for line := range strings.Lines(out) {
+		var reply struct{ ID string }
+		if err := json.Unmarshal([]byte(line), &reply); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		i, err := strconv.Atoi(reply.ID)
+		if err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		answers[i] = answerOf(t, line)
+	}
+	return answers
+}

@@ -1,0 +1,178 @@
+package agent_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// thought is a move and what the search behind it found.
+type thought struct {
+	Move   int
+	Value  float64
+	Moves  []mcts.Move
+	Policy []float32
+	Line   []int
+}
+
+// thinker is an agent whose thoughts can be read.
+type thinker struct {
+	agent.Agent
+	last *mcts.Tree
+}
+
+func newThinker(t testing.TB, text string) *thinker {
+	t.Helper()
+	spec, err := agent.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := new(thinker)
+	k.Agent, err = agent.New(spec, agent.Shared{Models: stubModels, Searched: func(t *mcts.Tree) { k.last = t }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *thinker) think(t testing.TB, b *game.Board, p game.Position) (x thought) {
+	k.last = nil
+	var err error
+	if x.Move, err = k.Move(t.Context(), b, p); err != nil {
+		t.Error(err)
+	}
+	if k.last != nil { // there was a choice
+		x.Value, x.Moves, x.Line = k.last.Value(), k.last.Moves(nil), k.last.Line(nil)
+		x.Policy = make([]float32, b.Actions())
+		k.last.Policy(x.Policy, 1)
+	}
+	return x
+}
+
+// games are the positions of random games, one after the other.
+func games(random *rand.Rand, b *game.Board, n int) (all []game.Position) {
+	for {
+		for p := (game.Position{}); b.Result(p) == game.Ongoing; {
+			if all = append(all, p); len(all) == n {
+				return all
+			}
+			p = b.Play(p, b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First()))
+		}
+	}
+}
+
+// An agent that counts visits answers a position as a new one does: whatever it was asked before, in a game or not, how
+// many others think beside it, and on how many cores.
+func TestCompany(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	random := gametest.Rand(4)
+	b := game.MustBoard(game.Connect4)
+	for _, c := range []struct {
+		agent             string
+		positions, rounds int
+	}{
+		{"mcts:visits=12", 1000, 20},
+		{"mcts:visits=60,leaves=7", 100, 4},
+		{"uct-bitsquares:sims=60", 100, 4},
+		{"uct-oddeven:sims=60,leaves=3", 100, 4},
+		{"uct:sims=60,seed=3", 100, 4},
+		{"mcts:model=stub,visits=60", 100, 4},
+		{"mcts:visits=60,time=1h", 100, 4},
+	} {
+		if testing.Short() {
+			c.positions, c.rounds = c.positions/5, c.rounds/4
+		}
+		positions := games(random, b, c.positions)
+		want := make([]thought, len(positions))
+		for i, p := range positions {
+			want[i] = newThinker(t, c.agent).think(t, b, p)
+		}
+		for range c.rounds {
+			runtime.GOMAXPROCS(1 + random.IntN(8))
+			order := random.Perm(len(positions))
+			if random.IntN(2) == 0 { // as the games went
+				for i := range order {
+					order[i] = i
+				}
+			}
+			var wait sync.WaitGroup
+			for agents := 1 + random.IntN(8); agents > 0; agents-- {
+				some := order[:len(order)/agents]
+				order = order[len(some):]
+				one := newThinker(t, c.agent)
+				wait.Go(func() {
+					for _, k := range some {
+						if got := one.think(t, b, positions[k]); !reflect.DeepEqual(got, want[k]) {
+							t.Errorf("%s, %+v (-a new agent +one in company):\n%s", c.agent, positions[k], cmp.Diff(want[k], got))
+							return
+						}
+					}
+				})
+			}
+			wait.Wait()
+		}
+	}
+}
+
+// The leaves that a search has under way: 1 where visits are the limit, more within a time; leaves= says otherwise.
+func TestLeaves(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	p, _, err := b.ParseMoves("44")
+	if err != nil {
+		t.Fatal(err)
+	}
+	think := func(text string) thought { return newThinker(t, text).think(t, b, p) }
+	for _, same := range [][2]string{
+		{"mcts:visits=300", "mcts:visits=300,leaves=1"}, {"mcts:visits=300,time=1h", "mcts:visits=300,leaves=1"}, {"uct-bitsquares:sims=300", "uct-bitsquares:sims=300,leaves=1"},
+	} {
+		if diff := cmp.Diff(think(same[0]), think(same[1])); diff != "" {
+			t.Errorf("-%s +%s:\n%s", same[0], same[1], diff)
+		}
+	}
+	if cmp.Equal(think("mcts:visits=300"), think("mcts:visits=300,leaves=32")) {
+		t.Error("32 leaves find to the bit what 1 finds: are there so many?")
+	}
+	for text, want := range map[string]string{
+		"mcts:leaves=0": `leaves is "0", want a whole number from 1 to 4096`, "uct:leaves=x": "want a whole number", "policy:leaves=2": `policy has no "leaves"`,
+		"mcts:leaves=4097": "want a whole number from 1 to 4096",
+	} {
+		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", text, err, want)
+		}
+	}
+	if s, err := agent.Parse("mcts:leaves=8,time=1s"); err != nil || s.String() != "mcts:time=1s,leaves=8" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// Within a time a search has TimedLeaves under way, unless the agent says otherwise.
+func TestTimedLeaves(t *testing.T) {
+	for text, want := range map[string]int{"mcts:time=100ms": agent.TimedLeaves, "mcts:time=100ms,leaves=40": 40, "mcts:visits=300": 1, "mcts:visits=300,time=1h": 1} {
+		spec, err := agent.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := &evaltest.Stub{Source: eval.CPU}
+		a, err := agent.New(spec, agent.Shared{Models: func(string) (eval.Evaluator, error) { return network, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		move(t, a, game.MustBoard(game.Connect4), game.Position{})
+		if most := slices.Max(network.Sizes()); most != want {
+			t.Errorf("%s: batches of up to %d leaves, want %d", text, most, want)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package mcts_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// found is all that a tree says.
+type found struct {
+	Moves  []mcts.Move
+	Value  float64
+	WDL    [3]float32
+	Policy []float32
+	Line   []int
+	Best   int
+	Visits int
+	Nodes  int
+}
+
+func find(t *mcts.Tree) found {
+	f := found{Moves: t.Moves(nil), Value: t.Value(), Policy: make([]float32, t.Board().Actions()), Line: t.Line(nil), Best: t.Best(), Visits: t.Visits(), Nodes: t.Nodes()}
+	t.Policy(f.Policy, 1)
+	t.WDL(f.WDL[:])
+	return f
+}
+
+// A position in the least company there is: a search of two trees used to keep to one leaf a tree, and one of a single tree
+// did not.
+func TestAloneAsBesideAnother(t *testing.T) {
+	b, p := position(t, "334")
+	_, other := position(t, "4")
+	for name, c := range searches {
+		for _, leaves := range []int{0, 1, 7} {
+			for _, batch := range []int{1, 16, 256} {
+				alone, first, second := tree(t, b, c, p), tree(t, b, c, p), tree(t, b, c, other)
+				limits := mcts.Limits{Visits: 300, Batch: batch, Leaves: leaves}
+				for _, some := range [][]*mcts.Tree{{alone}, {first, second}} {
+					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), some, limits); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(find(alone), find(first)); diff != "" {
+					t.Errorf("%s, %d leaves, batches of %d (-alone +beside another):\n%s", name, leaves, batch, diff)
+				}
+			}
+		}
+	}
+}
+
+// companyVisits are enough for several waves of each tree, and for transpositions and proofs in some.
+const companyVisits = 24
+
+// What a tree finds does not depend on the others, the order in which they came, the batches, or the number of cores, and
+// looks in between change nothing.
+func TestCompany(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	random := gametest.Rand(3)
+	all := gametest.Boards()
+	boards := []*game.Board{all[0], all[0], all[1], all[3], all[7], all[9]}
+	n, rounds := 1000, 20
+	if testing.Short() {
+		n, rounds = 40, 3
+		boards = boards[:4]
+	}
+	for i, b := range boards {
+		if i > 0 {
+			n, rounds = min(n, 40), min(rounds, 3)
+		}
+		positions := gametest.Open(random, b, n)
+		for name, c := range searches {
+			if i == 0 && name != "puct" { // the volume is one search's, a sample is all of theirs
+				continue
+			}
+			c.Visits = companyVisits
+			for _, leaves := range []int{1, 5} {
+				want := make([]found, len(positions))
+				for k, p := range positions {
+					tr := tree(t, b, c, p)
+					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: companyVisits, Batch: 1, Leaves: leaves}); err != nil {
+						t.Fatal(err)
+					}
+					want[k] = find(tr)
+				}
+				for round := range rounds {
+					company := companies(t, b, c, positions, leaves, random)
+					for k := range positions {
+						if !reflect.DeepEqual(want[k], company[k]) {
+							t.Fatalf("%v, %s, %d leaves, round %d, position %+v (-alone +in company):\n%s", b.Rules(), name, leaves, round, positions[k], cmp.Diff(want[k], company[k]))
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// companies searches positions in random companies, by random trees of fewer than they are.
+func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Position, leaves int, random *rand.Rand) []found {
+	t.Helper()
+	runtime.GOMAXPROCS(1 + random.IntN(8))
+	all := make([]found, len(positions))
+	for order := random.Perm(len(positions)); len(order) > 0; {
+		n := 1 + random.IntN(min(len(order), 300))
+		some := order[:n]
+		order = order[n:]
+		trees := make([]*mcts.Tree, 1+random.IntN(n))
+		turn := map[*mcts.Tree][]int{} // the positions of each tree, one after the other
+		for i, k := range some {
+			j := i % len(trees)
+			if trees[j] == nil {
+				trees[j] = tree(t, b, c, positions[k])
+			}
+			turn[trees[j]] = append(turn[trees[j]], k)
+		}
+		type progress struct{ at, look int }
+		at := map[*mcts.Tree]*progress{}
+		for _, tr := range trees {
+			at[tr] = &progress{look: 1 + random.IntN(companyVisits)}
+		}
+		slices.Reverse(trees)
+		err := mcts.Drive(t.Context(), evaluator(t, eval.Bitsquares), trees, 1+random.IntN(2*n), leaves, func(tr *mcts.Tree) mcts.Goal {
+			now := at[tr]
+			if tr.Visits() >= companyVisits || tr.Result() != game.Ongoing {
+				all[turn[tr][now.at]] = find(tr)
+				if now.at++; now.at == len(turn[tr]) {
+					return mcts.Goal{}
+				}
+				tr.Reset(positions[turn[tr][now.at]])
+			}
+			return mcts.Goal{Visits: companyVisits, Look: tr.Visits() + now.look}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// Leaves under way are as many as asked for, from the second wave on, and the batch is as large as one tree's.
+func TestLeaves(t *testing.T) {
+	b, p := position(t, "44")
+	for _, leaves := range []int{1, 8, 64} {
+		sizes := &sizing{Evaluator: evaluator(t, eval.Bitsquares)}
+		tr := tree(t, b, config(mcts.PUCT), p)
+		if err := mcts.Search(t.Context(), sizes, []*mcts.Tree{tr}, mcts.Limits{Visits: 1000, Batch: 1, Leaves: leaves}); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Max(sizes.rows) != leaves || len(sizes.rows) > 1000/leaves+20 || tr.Visits() != 1000 {
+			t.Errorf("%d leaves: %d visits, batches of %v", leaves, tr.Visits(), sizes.rows)
+		}
+	}
+	for _, bad := range []mcts.Limits{{Visits: 1, Batch: 1, Leaves: -1}, {Visits: 1, Batch: 1, Leaves: mcts.MaxLeaves + 1}, {Visits: 0, Batch: 1}, {Visits: 1}} {
+		if err := mcts.Search(t.Context(), nil, []*mcts.Tree{tree(t, b, config(mcts.PUCT), p)}, bad); err == nil {
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+}
+
+// sizing notes the rows of each batch.
+type sizing struct {
+	eval.Evaluator
+	rows []int
+}
+
+func (s *sizing) Evaluate(ctx context.Context, b *eval.Batch) error {
+	s.rows = append(s.rows, len(b.Pos))
+	return s.Evaluator.Evaluate(ctx, b)
+}
