@@ -3,7 +3,9 @@ package filelock
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Lock locks an open file or folder, without waiting; where another process has it, the error is held. The kernel gives
@@ -21,7 +23,7 @@ func Open(path string, held error) (*os.File, error) {
 		if err := Lock(f, held); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		if Names(path, f) {
+		if names(path, f) {
 			return f, nil
 		}
 		if err := f.Close(); err != nil {
@@ -30,8 +32,20 @@ func Open(path string, held error) (*os.File, error) {
 	}
 }
 
-// Names reports whether a path is still that of an open file.
-func Names(path string, f *os.File) bool {
+// Folder keeps other processes that ask for it from a folder, by a file that is in it until unlock is called.
+func Folder(dir string, held error) (unlock func() error, err error) {
+	f, err := Open(filepath.Join(dir, "lock"), held)
+	if errors.Is(err, held) {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return errors.Join(os.Remove(f.Name()), f.Close()) }, nil
+}
+
+// names reports whether a path is still that of an open file.
+func names(path string, f *os.File) bool {
 	there, err := os.Stat(path)
 	if err != nil {
 		return false
