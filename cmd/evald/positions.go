@@ -129,8 +129,10 @@ func (p *positionSet) lines(path string) ([]byte, error) {
 		first, _, _ := strings.Cut(string(text), "\n")
 		return nil, fmt.Errorf("%s is another set of positions (%q, and not %q): remove it, or name another folder with -o", path, first, strings.TrimSpace(p.head))
 	}
-	if err := score.CheckSeal(text); err != nil {
-		return nil, fmt.Errorf("%s %w: remove it, and it is made again", path, err)
+	if path == p.path {
+		if err := score.CheckSeal(text); err != nil {
+			return nil, fmt.Errorf("%s %w: remove it, and it is made again", path, err)
+		}
 	}
 	return text[:bytes.LastIndexByte(text, '\n')+1], nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/sumjson"
 )
 
 // positionsIn are the flags of small sets in a folder.
@@ -120,16 +121,23 @@ func TestPositionsResumed(t *testing.T) {
 		}
 	}
 	// Scores in a journal are taken as they are: a wrong one shows that they are not solved again.
-	dir := t.TempDir()
 	line, _, _ := strings.Cut(set[len(head):], "\n")
 	moves, _, _ := strings.Cut(line, " ")
 	marked := moves + " 1 1 1 1 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+marked), 0o644); err != nil {
+	summed, err := sumjson.Marshal(solvedPosition{moves, []int{1, 1, 1, 1, 1}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	evald(t, "", positionsIn(dir, few...)...)
-	if got := readSets(t, dir)["plausible.txt"]; !strings.HasPrefix(got, head+marked) {
-		t.Errorf("%q was solved again: %.300q", marked, got)
+	for _, journal := range []string{marked, string(summed) + "\n"} { // an older evald's, and today's
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+journal), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		evald(t, "", positionsIn(dir, few...)...)
+		got := readSets(t, dir)["plausible.txt"]
+		if gotHead, lines, _ := strings.Cut(got, "\n"); !strings.HasPrefix(lines, marked) || len(gotHead)+1 != len(head) {
+			t.Errorf("%q was solved again: %.300q", journal, got)
+		}
 	}
 }
 
