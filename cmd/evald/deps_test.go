@@ -20,6 +20,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/internal/prefetch", ""},
 	{"engine/filelock", ""},
 	{"engine/wholefile", "engine/filelock"},
+	{"engine/filetest", ""},
 	{"engine/sumjson", ""},
 	{"engine/parquetsum", ""},
 	{"engine/runconfig", "engine/sumjson engine/wholefile"},

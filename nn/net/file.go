@@ -28,7 +28,7 @@ const (
 const maxFile = lengthSize + maxHeader + 4*maxParameters
 
 // Parse reads a network from the bytes of a safetensors file, which it does not retain. The file must hold exactly the
-// tensors of the configuration in its metadata, in F32 or BF16; the error names the tensor or field that is wrong.
+// tensors of the configuration in its metadata, in F32 or BF16, and fit its checksum where it has one; the error names the tensor or field that is wrong.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	return n, wrap(err, "parse network")
@@ -141,7 +141,7 @@ func ReadFile(path string) (*Network, error) {
 	return n, wrap(err, "%s", path)
 }
 
-// Marshal is the network as the bytes of a safetensors file, all F32; the same network always gives the same bytes.
+// Marshal is the network as the bytes of a safetensors file, all F32, with its checksum; the same network always gives the same bytes.
 // The error says which weight is not finite, or which key of Metadata is reserved.
 func (n *Network) Marshal() ([]byte, error) {
 	for _, key := range reserved {
