@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/evald/evald/engine/filelock"
 )
 
 // Store is a folder with the networks of a user:
@@ -23,7 +24,8 @@ import (
 //
 // Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails where
 // the version exists, so that any number of processes may add and read at once, and one that is killed leaves nothing
-// but a temporary folder. There is no file that all of them would have to change, and nothing is changed once written.
+// but a temporary folder, which the next one removes: it has a lock as long as it is in use. There is no file that all of
+// them would have to change, and nothing is changed once written.
 // What is removed is renamed away first, so that it is there whole or not at all.
 type Store struct{ dir string }
 
@@ -37,8 +39,7 @@ const (
 	maxName     = 64
 	maxVersion  = 1 << 30
 
-	temporary = ".new-"        // begins the names of folders that are being written or removed
-	abandoned = 24 * time.Hour // after which nobody does that any more
+	temporary = ".new-" // begins the names of folders that are being written or removed
 )
 
 // manifest.json of one version.
@@ -167,6 +168,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if len(file) > maxModel {
 		return Entry{}, false, fmt.Errorf("model %q has %d bytes, may have %d", e.Name, len(file), maxModel)
 	}
+	s.removeAbandoned(e.Name)
 	e.File, e.SHA256, e.Rules = modelFile, checksum(file), append([]string{}, e.Rules...)
 	newest, ok, err := s.Find(e.Name)
 	if err == nil && ok && newest.SHA256 == e.SHA256 && newest.Note == e.Note && slices.Equal(newest.Rules, e.Rules) {
@@ -178,12 +180,11 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
-	removeAbandoned(parent)
-	folder, err := os.MkdirTemp(parent, temporary)
+	folder, done, err := makeTemporary(parent)
 	if err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
-	defer os.RemoveAll(folder) // nothing is there any more where all went well
+	defer done() // nothing is there any more where all went well
 	if err := errors.Join(os.Chmod(folder, 0o755), writeSynced(filepath.Join(folder, modelFile), file)); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
@@ -233,6 +234,7 @@ func (s Store) Remove(ref string) (Removed, error) {
 	if err != nil {
 		return Removed{}, err
 	}
+	s.removeAbandoned(name)
 	versions, err := s.versions(name)
 	if err != nil {
 		return Removed{}, err
@@ -250,12 +252,11 @@ func (s Store) Remove(ref string) (Removed, error) {
 		r.Refs = append(r.Refs, Entry{Name: name, Version: v}.Ref())
 		r.Bytes += s.size(name, v)
 	}
-	removeAbandoned(parent)
-	gone, err := os.MkdirTemp(parent, temporary)
+	gone, done, err := makeTemporary(parent)
 	if err != nil {
 		return Removed{}, s.cannotWrite(err)
 	}
-	defer os.RemoveAll(gone) // what is left of it is abandoned
+	defer done()
 	if err := os.Rename(folder, filepath.Join(gone, "removed")); err != nil {
 		return Removed{}, s.cannotWrite(err)
 	}
@@ -359,12 +360,47 @@ func parseManifest(text []byte) (Entry, error) {
 	return m.Entry, checkName(m.Name)
 }
 
-// removeAbandoned removes what killed processes have left.
-func removeAbandoned(parent string) {
-	left, _ := filepath.Glob(filepath.Join(parent, temporary+"*"))
-	for _, folder := range left {
-		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > abandoned {
-			_ = os.RemoveAll(folder) // it only takes room
+var errInUse = errors.New("another process is at it")
+
+// makeTemporary makes a folder of ours, locked until done, which removes what was not renamed.
+func makeTemporary(parent string) (folder string, done func(), err error) {
+	for {
+		if folder, err = os.MkdirTemp(parent, temporary); err != nil {
+			return "", nil, err
+		}
+		switch lock, err := lockFolder(folder); {
+		case err == nil:
+			return folder, func() { _ = errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // a system without locks of folders, where nobody removes it
+			return folder, func() { _ = os.RemoveAll(folder) }, nil
+		} // somebody has taken it for abandoned in its first moment
+	}
+}
+
+// lockFolder locks a folder that is still there.
+func lockFolder(folder string) (*os.File, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Lock(f, errInUse); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := os.Stat(folder); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// removeAbandoned removes what killed processes have left, in the store and under a name. Where it cannot, it is only room
+// that is lost.
+func (s Store) removeAbandoned(name string) {
+	for _, parent := range []string{s.dir, filepath.Join(s.dir, name)} {
+		left, _ := filepath.Glob(filepath.Join(parent, temporary+"*"))
+		for _, folder := range left {
+			if lock, err := lockFolder(folder); err == nil {
+				_ = errors.Join(os.RemoveAll(folder), lock.Close())
+			}
 		}
 	}
 }

@@ -390,24 +390,39 @@ func TestKilled(t *testing.T) {
 	}
 	add(t, s, "a", "after all that")
 
-	// What was left under a temporary name goes after a day.
-	left := filepath.Join(dir, "a", temporary+"left")
-	young := filepath.Join(dir, "a", temporary+"young")
-	for _, folder := range []string{left, young} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
+	// What was left under a temporary name goes at once, whatever comes of the next import, and what is in use does not.
+	for _, parent := range []string{dir, filepath.Join(dir, "a")} {
+		if err := os.MkdirAll(filepath.Join(parent, temporary+"left", "removed"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chtimes(left, time.Time{}, time.Now().Add(-25*time.Hour)); err != nil {
+	used, done, err := makeTemporary(filepath.Join(dir, "a"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	add(t, s, "a", "a day later")
-	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what an import a day ago left is there still: %v", err)
+	if _, added, err := s.Add(Entry{Name: "a", Note: "n"}, []byte("after all that")); err != nil || added {
+		t.Errorf("added %v, %v", added, err)
 	}
-	if _, err := os.Stat(young); err != nil {
-		t.Errorf("what may be in use was removed: %v", err)
+	if left := leftIn(t, dir); !slices.Equal(left, []string{used}) {
+		t.Errorf("temporary folders are %v, want %s alone", left, used)
 	}
+	done()
+	if left := leftIn(t, dir); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// leftIn are the temporary folders of a store.
+func leftIn(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{temporary + "*", filepath.Join("*", temporary+"*")} {
+		some, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+	}
+	return all
 }
 
 func TestDefaultDir(t *testing.T) {

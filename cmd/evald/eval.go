@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/term"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // evalCmd is `evald eval`.
@@ -119,14 +119,14 @@ func (f outFile) unwritten() string {
 // output is a file that appears under its name only when it is committed, or standard output.
 type output struct {
 	io.Writer
-	file *renameio.PendingFile // nil for standard output
+	file *wholefile.File // nil for standard output
 }
 
 func create(name string, stdout io.Writer) (*output, error) {
 	if name == "" {
 		return &output{Writer: stdout}, nil
 	}
-	f, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
+	f, err := wholefile.Create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +138,13 @@ func (o *output) Commit() error {
 	if o.file == nil {
 		return nil
 	}
-	return o.file.CloseAtomicallyReplace()
+	return o.file.Commit()
 }
 
-// Abort removes what was not committed; errors of a file that goes away anyway do not matter.
+// Abort removes what was not committed.
 func (o *output) Abort() {
 	if o.file != nil {
-		_ = o.file.Cleanup()
+		o.file.Abort()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
 )
@@ -147,8 +148,8 @@ func (c *learnCmd) config() (learn.Config, error) {
 	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
 	switch {
 	case err == nil:
-		if err := json.Unmarshal(text, &config); err != nil {
-			return config, fmt.Errorf("%s: %w", filepath.Join(c.Out, "config.json"), err)
+		if err := sumjson.Unmarshal(text, &config); err != nil {
+			return config, fmt.Errorf("%s: %w: correct it and leave crc32 out, or name another folder", filepath.Join(c.Out, "config.json"), err)
 		}
 		how := selfplay.DefaultConfig()
 		config.SelfPlay.Parallel, config.SelfPlay.Batch = how.Parallel, how.Batch

@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/filetest"
 )
 
 // asProgram makes the test binary the program itself, for tests that kill it.
@@ -56,6 +60,45 @@ func TestLearn(t *testing.T) {
 		}
 	}
 }
+
+// A run of which a byte is wrong is refused with the file's name, or goes on as it would have: its last generation is to be
+// completed once more, so that all that a run reads is read.
+func TestLearnDamaged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	args := strings.Fields("learn --rules 4x4x3 --network 1x4 --seed 2 --first-games 20 --games 12 --batch 32 --visits 6 --fast-visits 4 " +
+		"--gate-visits 4 --gate-games 20 --opponent random --opponent-games 4 --positions 8 --generations 2 -o " + dir)
+	if status, _, stderr := evald(t, "", args...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	if err := os.Remove(filepath.Join(dir, "001", "generation.json")); err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func(dir string) (string, error) {
+		if status, _, stderr := evald(t, "", "learn", "-o", dir, "--generations", "2"); status != exitOK {
+			return "", errors.New(stderr)
+		}
+		var result []byte
+		for _, name := range []string{"000/generation.json", "001/generation.json", "001/train/network.safetensors", "networks/000.safetensors", "best.safetensors"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return "", err
+			}
+			result = append(result, name...)
+			result = append(result, withoutTimes.ReplaceAll(text, nil)...)
+		}
+		return string(result), nil
+	}
+	read := func(name string) bool {
+		return !strings.Contains(name, "events.out") && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".safetensors") && filepath.Base(name) != "checkpoint"
+	}
+	filetest.Damage(t, dir, 1999, read, goesOn)
+	filetest.Damage(t, dir, 16001, func(name string) bool {
+		return strings.HasSuffix(name, ".safetensors") || filepath.Base(name) == "checkpoint"
+	}, goesOn)
+}
+
+// withoutTimes takes out how long things took, and the checksum that follows from it.
+var withoutTimes = regexp.MustCompile(`"seconds": \{[^}]*\}|"(positions_per_second|crc32)": ("\w*"|[0-9.e+-]+)`)
 
 // Killed at any moment, again and again, a run comes to the same networks.
 func TestLearnKilled(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // matchCmd is `evald match`.
@@ -36,7 +37,8 @@ type matchCmd struct {
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
 
-	book *opening.Book // of --grow-book
+	book  *opening.Book   // of --grow-book
+	grown *wholefile.File // it, as it will be; no other match grows it meanwhile
 }
 
 // Help lists the agents.
@@ -58,6 +60,13 @@ func asList(lines string) (list string) {
 
 // Run plays the games that are missing and shows how the match stands.
 func (c *matchCmd) Run(ctx context.Context, s streams) error {
+	if c.GrowBook != "" {
+		var err error
+		if c.grown, err = wholefile.Create(c.GrowBook); err != nil {
+			return fmt.Errorf("--grow-book: %w", err)
+		}
+		defer func() { c.grown.Abort() }()
+	}
 	m, source, err := c.match(ctx, s.err)
 	if err != nil {
 		return err
@@ -354,5 +363,15 @@ func (r *matchRun) saveBook() error {
 	}
 	r.saved = time.Now()
 	r.book.Prune(r.GrowVisits)
-	return writeWhole(r.GrowBook, r.book.Write)
+	if err := r.book.Write(r.grown); err != nil {
+		return err
+	}
+	if err := r.grown.Commit(); err != nil {
+		return err
+	}
+	next, err := wholefile.Create(r.GrowBook)
+	if err == nil {
+		r.grown = next
+	}
+	return err
 }

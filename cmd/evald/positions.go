@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // positionsCmd is `evald positions`.
@@ -47,6 +47,18 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	}
 	known := books(board.Rules())
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	unlock, err := filelock.Folder(c.Out, errSetInUse)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.makeAll(ctx, s, board, known), unlock())
+}
+
+// makeAll makes the files that are missing in a folder that nobody else writes.
+func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
+	if err := wholefile.Sweep(c.Out); err != nil {
 		return err
 	}
 	// What is in the way is said before hours of work.
@@ -88,7 +100,7 @@ type positionSet struct {
 	count int
 	seed  uint64
 	path  string
-	head  string // its first line
+	head  string // its first line, in the file with the checksum behind it
 	kept  int    // positions with their scores on disk
 }
 
@@ -96,12 +108,12 @@ func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
 	from, to := k.Plies(b)
 	return &positionSet{
 		board: b, kind: k, count: c.Count, seed: c.Seed, path: filepath.Join(c.Out, string(k)+".txt"),
-		head: fmt.Sprintf("# %v, %s play, %d to %d plies; evald positions --rules %v --kinds %s --seed %d --count %d\n", b.Rules(), k, from, to, b.Rules(), k, c.Seed, c.Count),
+		head: fmt.Sprintf("# %v, %s play, %d to %d plies; evald positions --rules %v --kinds %s --seed %d --count %d", b.Rules(), k, from, to, b.Rules(), k, c.Seed, c.Count),
 	}
 }
 
-// partial is the journal of a set that is being made: its first line, then positions as they were solved. A kill can tear
-// the last line only.
+// partial is the journal of a set that is being made: its first line, then positions as they were solved, as JSON with
+// checksums (an older evald's are as in the file). A kill can tear the last line only.
 func (p *positionSet) partial() string { return p.path + ".partial" }
 
 // lines reads what is whole of a file of this set; nothing where there is none. A file of another set is an error.
@@ -113,9 +125,14 @@ func (p *positionSet) lines(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(text, []byte(p.head)) && !strings.HasPrefix(p.head, string(text)) {
+	if behind, ok := bytes.CutPrefix(text, []byte(p.head)); !strings.HasPrefix(p.head, string(text)) && (!ok || behind[0] != '\n' && behind[0] != ';') {
 		first, _, _ := strings.Cut(string(text), "\n")
 		return nil, fmt.Errorf("%s is another set of positions (%q, and not %q): remove it, or name another folder with -o", path, first, strings.TrimSpace(p.head))
+	}
+	if path == p.path {
+		if err := score.CheckSeal(text); err != nil {
+			return nil, fmt.Errorf("%s %w: remove it, and it is made again", path, err)
+		}
 	}
 	return text[:bytes.LastIndexByte(text, '\n')+1], nil
 }
@@ -142,11 +159,11 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 	if err != nil {
 		return "", err
 	}
-	text = []byte(p.head)
+	var lines []byte
 	for i, moves := range games {
-		text = score.AppendLine(text, game.FormatNotation(p.board.Rules(), moves), scores[i])
+		lines = score.AppendLine(lines, game.FormatNotation(p.board.Rules(), moves), scores[i])
 	}
-	if err := renameio.WriteFile(p.path, text, 0o644); err != nil {
+	if err := wholefile.Write(p.path, score.Seal(p.head, lines)); err != nil {
 		return "", err
 	}
 	said := fmt.Sprintf("%d positions of %d to %d plies, in %v", len(games), from, to, time.Since(start).Round(time.Millisecond))
@@ -185,7 +202,11 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	_, err = score.Solve(ctx, p.board, positions, score.SolveOptions{Threads: threads, Book: known, Solved: func(i int, one score.Position) error {
 		i = todo[i]
 		scores[i] = one.Scores
-		if _, err := journal.Write(score.AppendLine(nil, game.FormatNotation(p.board.Rules(), games[i]), one.Scores)); err != nil {
+		line, err := sumjson.Marshal(solvedPosition{game.FormatNotation(p.board.Rules(), games[i]), one.Scores})
+		if err != nil {
+			return err
+		}
+		if _, err := journal.Write(append(line, '\n')); err != nil {
 			return err
 		}
 		p.kept++
@@ -195,7 +216,13 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	return scores, err
 }
 
-var errSetInUse = errors.New("another program is making this set: wait for it, or name another folder with -o")
+var errSetInUse = errors.New("another program is making positions in this folder: wait for it, or name another one with -o")
+
+// solvedPosition is a line of the journal, with one score for each action.
+type solvedPosition struct {
+	Position string `json:"position"`
+	Scores   []int  `json:"scores"`
+}
 
 // openJournal opens the journal behind what it has, and reads the scores there. Close it.
 func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, err error) {
@@ -207,16 +234,20 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 			journal.Close()
 		}
 	}()
-	if err := filelock.Lock(journal, errSetInUse); err != nil {
-		return nil, nil, err
-	}
 	text, err := p.lines(p.partial())
 	if err != nil {
 		return nil, nil, err
 	}
-	positions, err := score.Read(bytes.NewReader(text))
+	var opened []byte
+	for n, line := range sumjson.Lines(text) {
+		if line, err = sumjson.Open(line); err != nil {
+			return nil, nil, fmt.Errorf("%s: line %d %w: remove that line, and its position is solved again", p.partial(), n, err)
+		}
+		opened = append(append(opened, line...), '\n')
+	}
+	positions, err := score.Read(bytes.NewReader(opened))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: remove it, and its positions are solved again", p.partial(), err)
+		return nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
 	}
 	solved = map[game.Position][]int{}
 	for _, one := range positions {
@@ -229,7 +260,7 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 		return nil, nil, err
 	}
 	if len(text) == 0 {
-		_, err = journal.WriteString(p.head)
+		_, err = journal.WriteString(p.head + "\n")
 	}
 	return journal, solved, err
 }

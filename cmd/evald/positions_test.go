@@ -14,8 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/filetest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/sumjson"
 )
 
 // positionsIn are the flags of small sets in a folder.
@@ -120,16 +123,23 @@ func TestPositionsResumed(t *testing.T) {
 		}
 	}
 	// Scores in a journal are taken as they are: a wrong one shows that they are not solved again.
-	dir := t.TempDir()
 	line, _, _ := strings.Cut(set[len(head):], "\n")
 	moves, _, _ := strings.Cut(line, " ")
 	marked := moves + " 1 1 1 1 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+marked), 0o644); err != nil {
+	summed, err := sumjson.Marshal(solvedPosition{moves, []int{1, 1, 1, 1, 1}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	evald(t, "", positionsIn(dir, few...)...)
-	if got := readSets(t, dir)["plausible.txt"]; !strings.HasPrefix(got, head+marked) {
-		t.Errorf("%q was solved again: %.300q", marked, got)
+	for _, journal := range []string{marked, string(summed) + "\n"} { // an older evald's, and today's
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+journal), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		evald(t, "", positionsIn(dir, few...)...)
+		got := readSets(t, dir)["plausible.txt"]
+		if gotHead, lines, _ := strings.Cut(got, "\n"); !strings.HasPrefix(lines, marked) || len(gotHead)+1 != len(head) {
+			t.Errorf("%q was solved again: %.300q", journal, got)
+		}
 	}
 }
 
@@ -316,4 +326,64 @@ func solvedAtOnce(t *testing.T, line string) bool {
 	}
 	stones := len(strings.TrimPrefix(words[0], "5x4x4:"))
 	return best > 0 && best == (20+1-stones)/2
+}
+
+// A set of which a byte is wrong, complete or half done, is refused with the file's name, or comes to the same lines.
+func TestPositionsDamaged(t *testing.T) {
+	whole, half := t.TempDir(), t.TempDir()
+	few := []string{"--rules", "4x4x4", "--count", "12", "--kinds", "random"}
+	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	head, lines, _ := strings.Cut(readSets(t, whole)["random.txt"], "\n")
+	head, _, _ = strings.Cut(head, "; crc32")
+	journal := head + "\n"
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		p := solvedPosition{Position: words[0]}
+		for _, word := range words[1:] {
+			var s int
+			if err := json.Unmarshal([]byte(word), &s); err != nil {
+				t.Fatal(err)
+			}
+			p.Scores = append(p.Scores, s)
+		}
+		text, err := sumjson.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if journal += string(text) + "\n"; strings.Count(journal, "\n") == 8 {
+			break
+		}
+	}
+	if err := os.WriteFile(filepath.Join(half, "random.txt.partial"), []byte(journal), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{whole, half} {
+		filetest.Damage(t, dir, 5, nil, func(dir string) (string, error) {
+			if status, _, stderr := evald(t, "", positionsIn(dir, few...)...); status != exitOK {
+				return "", errors.New(stderr)
+			}
+			_, lines, _ := strings.Cut(readSets(t, dir)["random.txt"], "\n")
+			return lines, nil
+		})
+	}
+}
+
+// A second program in the same folder is refused at once.
+func TestPositionsInUse(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := filelock.Folder(dir, errSetInUse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitBadInput || !strings.Contains(stderr, dir+": another program is making positions in this folder") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitOK || len(readSets(t, dir)) != 3 {
+		t.Errorf("status %d, errors %q, files %v", status, stderr, readSets(t, dir))
+	}
 }

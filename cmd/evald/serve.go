@@ -227,6 +227,9 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 		if config.Tokens, err = service.ReadTokens(f); err != nil {
 			return service.Config{}, fmt.Errorf("--tokens %s: %w", c.Tokens, err)
 		}
+		if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+			log.Warn(fmt.Sprintf("--tokens %s: EVERYBODY on this machine can read the tokens: chmod 600 %[1]s", c.Tokens))
+		}
 	}
 	return config, nil
 }

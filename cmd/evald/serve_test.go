@@ -322,3 +322,21 @@ func TestServeReload(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, log)
 	}
 }
+
+// Tokens that everybody on the machine can read are said, with the way out.
+func TestServeTokensReadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte("inference s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o604: true, 0o644: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, log, stop := startServe(t, "--backend", "uniform", "--tokens", path)
+		stop()
+		if got := strings.Count(log.String(), "EVERYBODY on this machine can read the tokens: chmod 600 "+path); (got == 1) != warned || got > 1 {
+			t.Errorf("mode %v: said %d times:\n%s", mode, got, log)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
@@ -135,7 +136,8 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	return c.results(ctx, s, run.Network(), board, config.Weights, source, records)
 }
 
-// checkFolder looks whether the run can write its folder, and whether that is another command's, before anything is read.
+// checkFolder looks whether the run can write its folder, and whether that is another command's or another run has it, before
+// anything is read.
 func (c *trainCmd) checkFolder() error {
 	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
 		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
@@ -143,11 +145,14 @@ func (c *trainCmd) checkFolder() error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return fmt.Errorf("-o: %w: name another folder", err)
 	}
-	probe, err := os.CreateTemp(c.Out, ".probe-")
+	unlock, err := filelock.Folder(c.Out, train.ErrInUse)
+	if errors.Is(err, train.ErrInUse) {
+		return fmt.Errorf("-o %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("-o: %w: name another folder", err)
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return unlock()
 }
 
 // source is what the run learns from; records is nil for --task gameover.

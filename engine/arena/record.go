@@ -1,8 +1,6 @@
 package arena
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,11 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/parquetsum"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // Settings are what all games of a record have in common. Games of other settings are other games.
@@ -29,9 +29,10 @@ type Settings struct {
 }
 
 // Record is the file of a match. While the match runs finished games are appended to a journal beside it, FILE.part:
-// a line of JSON with the settings, then one for each game. Each is written at once with its newline, so that only
-// the last can be torn when the program is killed. Close writes them all to FILE as Parquet, with the settings as
-// metadata under "evald.match", and removes the journal. The games of a record are those of FILE and of its journal.
+// a line of JSON with the settings, then one for each game, each with its checksum (sumjson). Each is written at once with
+// its newline, so that only the last can be torn when the program is killed. Close writes them all to FILE as Parquet, with
+// the settings as metadata under "evald.match" and its checksum (parquetsum), and removes the journal. The games of a record
+// are those of FILE and of its journal.
 type Record struct {
 	path     string
 	settings Settings
@@ -109,7 +110,7 @@ func (r *Record) Close() error {
 func (r *Record) part() string { return r.path + ".part" }
 
 func (r *Record) writeLine(v any) error {
-	line, err := json.Marshal(v)
+	line, err := sumjson.Marshal(v)
 	if err != nil {
 		return err
 	}
@@ -132,6 +133,9 @@ func (r *Record) readParquet() error {
 	}
 	if !info.Mode().IsRegular() {
 		return errors.New(foreignRecord)
+	}
+	if err := parquetsum.Check(f, info.Size()); err != nil {
+		return fmt.Errorf("%w: remove it, and its games are played again", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size())
 	if err != nil {
@@ -157,31 +161,36 @@ func (r *Record) writeParquet() error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	w := parquet.NewGenericWriter[Game](&b, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("evald", "", ""),
-		parquet.KeyValueMetadata(settingsKey, string(settings)))
+	f, err := wholefile.Create(r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	w := parquet.NewGenericWriter[Game](f, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("evald", "", ""),
+		parquet.KeyValueMetadata(settingsKey, string(settings)), parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros))
 	_, err = w.Write(r.games)
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	return renameio.WriteFile(r.path, b.Bytes(), 0o644)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := parquetsum.Seal(f, info.Size()); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // openJournal opens the journal or begins it, for this process alone.
 func (r *Record) openJournal() error {
-	f, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := filelock.Open(r.part(), errInUse)
 	if err != nil {
 		return err
-	}
-	if err := filelock.Lock(f, errInUse); err != nil {
-		return errors.Join(err, f.Close())
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return errors.Join(err, f.Close())
-	}
-	if there, err := os.Stat(r.part()); err != nil || !os.SameFile(info, there) {
-		return errors.Join(errInUse, f.Close()) // whoever held it has finished just now and removed it
 	}
 	r.journal, r.fresh = f, info.Size() == 0
 	return nil
@@ -192,34 +201,31 @@ var errInUse = errors.New("another match is writing this file: name another one,
 // readJournal reads the whole lines. A first line that is empty or torn is that of a program killed before its first
 // game.
 func (r *Record) readJournal() error {
-	in := bufio.NewReader(r.journal)
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			if number == 1 && !bytes.HasPrefix([]byte(`{"rules":`), line[:min(len(line), 9)]) {
-				return errors.New(foreignJournal)
-			}
-			break
-		}
-		if err != nil {
-			return err
-		}
+	text, err := io.ReadAll(r.journal)
+	if err != nil {
+		return err
+	}
+	const begins = `{"rules":`
+	if head := text[:min(len(text), len(begins))]; string(head) != begins[:len(head)] {
+		return errors.New(foreignJournal)
+	}
+	for number, line := range sumjson.Lines(text) {
 		if number == 1 {
 			var there Settings
-			if err := json.Unmarshal(line, &there); err != nil || len(there.Players) == 0 {
-				return errors.New(foreignJournal)
+			if err := sumjson.Unmarshal(line, &there); err != nil {
+				return fmt.Errorf("line 1, which says what match it is: %w: remove the file, and its games are played again", err)
 			}
 			if err := r.same(there); err != nil {
 				return err
 			}
 		} else {
 			var g Game
-			if err := json.Unmarshal(line, &g); err != nil {
-				return fmt.Errorf("line %d: %w; remove that line, and its game is played again", number, err)
+			if err := sumjson.Unmarshal(line, &g); err != nil {
+				return fmt.Errorf("line %d: %w: remove that line, and its game is played again", number, err)
 			}
 			r.games = append(r.games, g)
 		}
-		r.end += int64(len(line))
+		r.end += int64(len(line)) + 1
 	}
 	return nil
 }

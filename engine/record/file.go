@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/renameio/v2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/parquetsum"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // row is a Record in its file. The package documentation has the columns, which are those of fields in their order.
@@ -68,7 +69,7 @@ const (
 // temporary one beside it. A Writer holds some MiB, however many records there are. It is not safe for concurrent use.
 type Writer struct {
 	path    string
-	file    *renameio.PendingFile
+	file    *wholefile.File
 	parquet *parquet.GenericWriter[row]
 	boards  boards
 	rows    []row
@@ -78,14 +79,15 @@ type Writer struct {
 
 // Create begins a file. Close replaces one that has the name already.
 func Create(path string) (*Writer, error) {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	file, err := wholefile.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("records %s: %w", path, err)
 	}
 	return &Writer{
 		path: path, file: file, rows: make([]row, 0, chunk),
 		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(&zstd.Codec{}),
-			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""), parquet.KeyValueMetadata(versionKey, version)),
+			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
+			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros)),
 	}, nil
 }
 
@@ -129,20 +131,30 @@ func (w *Writer) Close() error {
 	if w.failed == nil {
 		_ = w.flush() // which is remembered
 	}
-	if err := errors.Join(w.failed, w.parquet.Close()); err != nil {
+	if err := errors.Join(w.failed, w.parquet.Close(), w.seal()); err != nil {
 		w.Abort()
 		return cmp.Or(w.failed, fmt.Errorf("records %s: %w", w.path, err))
 	}
-	if err := w.file.CloseAtomicallyReplace(); err != nil {
+	if err := w.file.Commit(); err != nil {
 		return fmt.Errorf("records %s: %w", w.path, err)
 	}
 	return nil
 }
 
-// Abort drops the file and all records in it. After Close it does nothing.
-func (w *Writer) Abort() {
-	_ = w.file.Cleanup() // what is dropped cannot fail in a way that matters
+// seal puts the checksum of the file into it.
+func (w *Writer) seal() error {
+	if w.failed != nil {
+		return nil
+	}
+	info, err := w.file.Stat()
+	if err != nil {
+		return err
+	}
+	return parquetsum.Seal(w.file, info.Size())
 }
+
+// Abort drops the file and all records in it. After Close it does nothing.
+func (w *Writer) Abort() { w.file.Abort() }
 
 // set takes the values of a row, of which each says its column of the file; fields are the numbers of those columns.
 // Strings that are as they were are kept.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/evald/evald/engine/parquetsum"
 )
 
 // Reader reads the records of several files in their order, as one stream whose rows are numbered from 0. Its memory
@@ -31,11 +33,12 @@ type Reader struct {
 	err    error         // a failure of the file; only SeekRow goes on after it
 }
 
-// Open looks at all files and counts their rows. The error says which one is no file of records.
+// Open looks at all files, compares their checksums and counts their rows. The error says which one is no file of records,
+// or is damaged.
 func Open(paths ...string) (*Reader, error) {
 	r := &Reader{paths: paths, oldest: 2}
 	for _, path := range paths {
-		f, err := openShard(path)
+		f, err := openWhole(path)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", path, err)
 		}
@@ -224,6 +227,26 @@ type shard struct {
 	groups []parquet.RowGroup
 	rows   int64
 	fields []int // the number in a row of each column
+}
+
+// openWhole is openShard of a file whose every byte has been read and fits its checksum, if it has one.
+func openWhole(path string) (*shard, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEnvelope(f, info.Size()); err != nil {
+		return nil, err
+	}
+	if err := parquetsum.Check(f, info.Size()); err != nil {
+		return nil, err
+	}
+	return openShard(path)
 }
 
 // openShard opens a file and checks that its footer is that of records.

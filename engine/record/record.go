@@ -25,7 +25,8 @@
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move where own_lo >> (7*c + r) & 1. Actions are columns from
 // the left; without gravity they are cells, row by row from the top left, so that visits[move - 1] is the visits of the
-// move. Files are compressed with zstd, and their metadata has evald.records = 2, the version of all this. Version 1 has
+// move. Files are compressed with zstd, and their metadata has evald.records = 2, the version of all this, and evald.crc32,
+// the file's checksum (parquetsum), which files of other programs need not have. Version 1 has
 // neither game nor move; its records are read as of no game and without a move.
 package record
 

@@ -12,26 +12,31 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 )
 
-// Keep writes a configuration, a struct, to a file of JSON; where there is one, it must be the same. A field that the
-// file lacks, as where an older program wrote it, counts as zero.
+// Keep writes a configuration, a struct, to a file of JSON with its checksum; where there is one, it must be the same. A
+// field that the file lacks, as where an older program wrote it, counts as zero.
 func Keep[C any](path string, c C) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if text, err = json.MarshalIndent(c, "", "  "); err != nil {
+		if text, err = sumjson.MarshalIndent(c); err != nil {
 			return err
 		}
-		return renameio.WriteFile(path, append(text, '\n'), 0o644)
+		return wholefile.Write(path, text)
 	}
 	if err != nil {
 		return err
 	}
 	var old C
-	decode := json.NewDecoder(bytes.NewReader(text))
-	decode.DisallowUnknownFields()
-	if err := decode.Decode(&old); err != nil {
+	content, err := sumjson.Open(text)
+	if err == nil {
+		decode := json.NewDecoder(bytes.NewReader(content))
+		decode.DisallowUnknownFields()
+		err = decode.Decode(&old)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w: it is damaged or another version's, name another folder", path, err)
 	}
 	if err := Same(old, c); err != nil {

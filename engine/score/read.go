@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"strconv"
 	"strings"
@@ -28,6 +29,28 @@ func Read(r io.Reader) (positions []Position, err error) {
 		}
 		positions = append(positions, p)
 	}
+}
+
+// Seal is a file of lines behind a first one, which is a comment without a newline and gets the checksum of all behind it,
+// a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
+func Seal(head string, lines []byte) []byte {
+	behind := append([]byte{'\n'}, lines...)
+	return append(fmt.Appendf(nil, "%s%s%08x", head, beforeSum, crc32.ChecksumIEEE(behind)), behind...)
+}
+
+const beforeSum = "; crc32 "
+
+// CheckSeal compares the checksum of a file that Seal has made; one of an older evald, which has none, is as it is.
+func CheckSeal(text []byte) error {
+	_, behind, ok := bytes.Cut(text, []byte(beforeSum))
+	if !ok {
+		return nil
+	}
+	want := behind[:min(8, len(behind))]
+	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(behind[len(want):])); got != string(want) {
+		return fmt.Errorf("is damaged: the checksum of its lines is %s, and it says %.8q", got, want)
+	}
+	return nil
 }
 
 // Reader reads positions with exact scores, one a line: `moves s1 s2 ..`, one score for each action and -1000 for one

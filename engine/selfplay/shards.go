@@ -3,7 +3,6 @@ package selfplay
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,12 +12,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // Progress of a run.
@@ -37,16 +37,31 @@ const ConfigFile = "selfplay.json"
 
 const waitingFile = "waiting.jsonl"
 
+var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
+
 // Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
 // 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
-// that are over but in no such file yet are in waiting.jsonl, so that a kill loses only those under way. A directory
-// that has games already is gone on with; one of another configuration is an error. report, unless nil, hears of each
-// finished game.
+// that are over but in no such file yet are in waiting.jsonl, each with its checksum, so that a kill loses only those under
+// way. A directory that has games already is gone on with, after all of it was compared with its checksums; one of another
+// configuration is an error. report, unless nil, hears of each finished game.
 func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := filelock.Folder(dir, errInUse)
+	if err != nil {
+		return err
+	}
+	err = runLocked(ctx, e, c, dir, n, report)
+	return errors.Join(err, unlock())
+}
+
+// runLocked is Run in a directory that nobody else writes.
+func runLocked(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
+	if err := wholefile.Sweep(dir); err != nil {
 		return err
 	}
 	if err := runconfig.Keep(filepath.Join(dir, ConfigFile), c); err != nil {
@@ -85,7 +100,7 @@ type shards struct {
 	next    int     // first + len(games)
 	end     int     // of the run
 	waiting map[int]*Game
-	journal *os.File // lines of JSON, the games that are in no file
+	journal *os.File // lines of JSON with checksums, the games that are in no file
 	rows    int64
 }
 
@@ -108,10 +123,8 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 		}
 		s.first, s.next = last+1, last+1
 	}
-	if s.next < end {
-		if err := checkVersion(files); err != nil {
-			return nil, err
-		}
+	if err := checkFiles(files, s.next < end); err != nil {
+		return nil, err
 	}
 	if s.waiting, err = readJournal(filepath.Join(dir, waitingFile), s.next, end); err != nil {
 		return nil, err
@@ -122,14 +135,15 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 	return s, s.openJournal()
 }
 
-// checkVersion refuses files of an older program's records: the files of a folder have the same columns.
-func checkVersion(files []string) error {
+// checkFiles refuses damaged files, and where games are missing those of an older program's records: the files of a folder
+// have the same columns.
+func checkFiles(files []string, missing bool) error {
 	for _, file := range files {
 		r, err := record.Open(file)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
 		}
-		if r.Oldest() < 2 {
+		if missing && r.Oldest() < 2 {
 			return fmt.Errorf("%s is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one (the same seed plays the same games)", file)
 		}
 	}
@@ -146,43 +160,39 @@ func readJournal(path string, first, end int) (map[int]*Game, error) {
 	if err != nil {
 		return nil, err
 	}
-	for n := 1; ; n++ {
-		line, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole {
-			return games, nil
-		}
-		text = rest
+	for n, line := range sumjson.Lines(text) {
 		g := &Game{}
-		if err := json.Unmarshal(line, g); err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w: remove the file, and its games are played again", path, n, err)
+		if err := sumjson.Unmarshal(line, g); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w: remove that line, and its game is played again", path, n, err)
 		}
 		if g.Number >= first && g.Number < end {
 			games[g.Number] = g
 		}
 	}
+	return games, nil
 }
 
 // openJournal begins the journal anew, with the games that are in no file yet.
 func (s *shards) openJournal() error {
 	path := filepath.Join(s.dir, waitingFile)
-	var text bytes.Buffer
-	encode := json.NewEncoder(&text)
-	for _, g := range s.games {
-		if err := encode.Encode(g); err != nil {
-			return err
-		}
-	}
+	games := slices.Clone(s.games)
 	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
-		if err := encode.Encode(s.waiting[number]); err != nil {
+		games = append(games, s.waiting[number])
+	}
+	var text bytes.Buffer
+	for _, g := range games {
+		line, err := sumjson.Marshal(g)
+		if err != nil {
 			return err
 		}
+		text.Write(append(line, '\n'))
 	}
 	if s.journal != nil {
 		if err := s.journal.Close(); err != nil {
 			return err
 		}
 	}
-	err := renameio.WriteFile(path, text.Bytes(), 0o644)
+	err := wholefile.Write(path, text.Bytes())
 	if err == nil {
 		s.journal, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	}
@@ -191,7 +201,7 @@ func (s *shards) openJournal() error {
 
 // add keeps a finished game: at once in the journal, and later in the file that it belongs to.
 func (s *shards) add(g *Game) error {
-	line, err := json.Marshal(g)
+	line, err := sumjson.Marshal(g)
 	if err != nil {
 		return err
 	}

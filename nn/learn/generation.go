@@ -2,7 +2,6 @@ package learn
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
@@ -88,11 +87,11 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 			return g, err
 		}
 	}
-	text, err := json.MarshalIndent(g, "", "  ")
+	text, err := sumjson.MarshalIndent(g)
 	if err != nil {
 		return g, err
 	}
-	return g, renameio.WriteFile(r.folder(n, "generation.json"), append(text, '\n'), 0o644)
+	return g, wholefile.Write(r.folder(n, "generation.json"), text)
 }
 
 // stopwatch gives the seconds since it was asked last.
@@ -206,11 +205,16 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := train.ReadMetrics(r.folder(g.Number, "train", train.MetricsFile))
-	if err == nil && len(metrics) > 0 {
-		g.Metrics = &metrics[len(metrics)-1]
+	path := r.folder(g.Number, "train", train.MetricsFile)
+	metrics, err := train.ReadMetrics(path)
+	if err != nil {
+		return err
 	}
-	return err
+	if len(metrics) == 0 || metrics[len(metrics)-1].Step != g.Steps {
+		return fmt.Errorf("%s: its last line is missing, that of step %d: remove the folder, and the network is trained again", path, g.Steps)
+	}
+	g.Metrics = &metrics[len(metrics)-1]
+	return nil
 }
 
 // measure scores the network and lets it play, and decides whether it is promoted.

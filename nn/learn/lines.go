@@ -7,8 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
@@ -21,7 +20,7 @@ func (r *Run) writeLines() error {
 			return err
 		}
 	}
-	return renameio.WriteFile(r.path("generations.jsonl"), text.Bytes(), 0o644)
+	return wholefile.Write(r.path("generations.jsonl"), text.Bytes())
 }
 
 // events is the run for TensorBoard.

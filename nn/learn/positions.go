@@ -10,11 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // solvable is how many empty cells leave a position that the solver needs no more than some hundredths of a second for.
@@ -42,10 +41,13 @@ func (r *Run) openPositions(ctx context.Context) error {
 			if text, err = r.solvedPositions(ctx, kind); err != nil {
 				return fmt.Errorf("positions: %w", err)
 			}
-			err = renameio.WriteFile(path, text, 0o644)
+			err = wholefile.Write(path, text)
 		}
 		if err != nil {
 			return err
+		}
+		if err := score.CheckSeal(text); err != nil {
+			return fmt.Errorf("%s %w: remove it, and it is made again", path, err)
 		}
 		positions, err := score.Read(bytes.NewReader(text))
 		if err != nil {
@@ -81,11 +83,12 @@ func (r *Run) solvedPositions(ctx context.Context, kind sample.Kind) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Appendf(nil, "# %v, %s play, seed %d: those of %d positions that leave %d empty cells or fewer\n", r.board.Rules(), kind, r.Config.Seed, r.Config.Positions, solvable)
+	var lines []byte
 	for i, p := range solved {
-		text = score.AppendLine(text, game.FormatNotation(r.board.Rules(), games[i]), p.Scores)
+		lines = score.AppendLine(lines, game.FormatNotation(r.board.Rules(), games[i]), p.Scores)
 	}
-	return text, nil
+	head := fmt.Sprintf("# %v, %s play, seed %d: those of %d positions that leave %d empty cells or fewer", r.board.Rules(), kind, r.Config.Seed, r.Config.Positions, solvable)
+	return score.Seal(head, lines), nil
 }
 
 // solve finds exact scores on the run's threads.

@@ -2,20 +2,19 @@ package learn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/runconfig"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -33,7 +32,7 @@ type Run struct {
 	threads    int
 
 	board       *game.Board
-	lock        *os.File
+	unlock      func() error // of the folder
 	positions   []score.Position
 	generations []Generation
 }
@@ -55,10 +54,10 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	if err := os.MkdirAll(filepath.Join(dir, "networks"), 0o755); err != nil {
 		return nil, err
 	}
-	if r.lock, err = os.OpenFile(r.path("lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if r.unlock, err = filelock.Folder(dir, errInUse); err != nil {
 		return nil, err
 	}
-	if err = filelock.Lock(r.lock, errInUse); err == nil {
+	if err = r.sweep(); err == nil {
 		err = runconfig.Keep(r.path("config.json"), c)
 	}
 	if err == nil {
@@ -70,8 +69,18 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	return r, nil
 }
 
+// sweep removes what a kill has left of files under way, but for those of self-play and training, which do that.
+func (r *Run) sweep() error {
+	for _, dir := range []string{r.Dir, r.path("networks"), r.path("positions")} {
+		if err := wholefile.Sweep(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close lets others have the folder.
-func (r *Run) Close() error { return r.lock.Close() }
+func (r *Run) Close() error { return r.unlock() }
 
 func (r *Run) path(names ...string) string {
 	return filepath.Join(append([]string{r.Dir}, names...)...)
@@ -97,7 +106,7 @@ func (r *Run) readGenerations() error {
 			return err
 		}
 		var g Generation
-		if err := json.Unmarshal(text, &g); err != nil {
+		if err := sumjson.Unmarshal(text, &g); err != nil {
 			return fmt.Errorf("%s: %w: remove it, and the generation is measured again", r.folder(n, "generation.json"), err)
 		}
 		if g.Number != n {
@@ -165,8 +174,8 @@ func (r *Run) promote(generation int) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(r.path("networks", name(generation)+".safetensors"), text, 0o644); err != nil {
+	if err := wholefile.Write(r.path("networks", name(generation)+".safetensors"), text); err != nil {
 		return err
 	}
-	return renameio.WriteFile(r.path("best.safetensors"), text, 0o644)
+	return wholefile.Write(r.path("best.safetensors"), text)
 }

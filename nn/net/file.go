@@ -2,6 +2,8 @@ package net
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,14 +11,16 @@ import (
 	"os"
 	"slices"
 
-	"github.com/google/renameio/v2"
 	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // Keys of a network in the file's metadata. Everything else there is free text.
 const (
 	formatKey = "evald.format" // version of the architecture and its tensor names
 	configKey = "evald.config" // Config as JSON
+	sumKey    = "evald.sha256" // of the file as Marshal writes it, but without this; other programs need not write it
 	format    = "1"
 )
 
@@ -24,7 +28,7 @@ const (
 const maxFile = lengthSize + maxHeader + 4*maxParameters
 
 // Parse reads a network from the bytes of a safetensors file, which it does not retain. The file must hold exactly the
-// tensors of the configuration in its metadata, in F32 or BF16; the error names the tensor or field that is wrong.
+// tensors of the configuration in its metadata, in F32 or BF16, and fit its checksum where it has one; the error names the tensor or field that is wrong.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	return n, wrap(err, "parse network")
@@ -68,10 +72,35 @@ func parse(file []byte) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(metadata, formatKey)
-	delete(metadata, configKey)
+	sum, summed := metadata[sumKey]
+	for _, key := range reserved {
+		delete(metadata, key)
+	}
 	n.Metadata = metadata
+	if !summed {
+		return n, nil
+	}
+	if got := checksum(n.plain()); got != sum {
+		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %.80q; a program that changes a network must leave that out", got, sumKey, sum)
+	}
 	return n, nil
+}
+
+var reserved = []string{formatKey, configKey, sumKey}
+
+// plain is the file without its checksum.
+func (n *Network) plain() []byte { return joinFile(n.fileMetadata(), n.weights) }
+
+// fileMetadata is what the file has but for its checksum.
+func (n *Network) fileMetadata() map[string]string {
+	metadata := map[string]string{formatKey: format, configKey: string(marshal(n.config))}
+	maps.Copy(metadata, n.Metadata)
+	return metadata
+}
+
+func checksum(file []byte) string {
+	sum := sha256.Sum256(file)
+	return hex.EncodeToString(sum[:])
 }
 
 // parseConfigJSON reads the configuration of a file. A field that is not known here belongs to an architecture that is
@@ -112,24 +141,21 @@ func ReadFile(path string) (*Network, error) {
 	return n, wrap(err, "%s", path)
 }
 
-// Marshal is the network as the bytes of a safetensors file, all F32; the same network always gives the same bytes.
+// Marshal is the network as the bytes of a safetensors file, all F32, with its checksum; the same network always gives the same bytes.
 // The error says which weight is not finite, or which key of Metadata is reserved.
 func (n *Network) Marshal() ([]byte, error) {
-	metadata := maps.Clone(n.Metadata)
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
-	for _, key := range []string{formatKey, configKey} {
-		if _, taken := metadata[key]; taken {
+	for _, key := range reserved {
+		if _, taken := n.Metadata[key]; taken {
 			return nil, fmt.Errorf("write network: metadata %s is reserved", key)
 		}
 	}
-	metadata[formatKey], metadata[configKey] = format, string(marshal(n.config))
 	for _, s := range n.config.Specs() {
 		if err := s.check(n.weights[s.Name]); err != nil { // a training run may have diverged
 			return nil, fmt.Errorf("write network: tensor %q %w", s.Name, err)
 		}
 	}
+	metadata := n.fileMetadata()
+	metadata[sumKey] = checksum(n.plain())
 	return joinFile(metadata, n.weights), nil
 }
 
@@ -140,5 +166,5 @@ func (n *Network) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return wrap(renameio.WriteFile(path, file, 0o644), "write network %s", path)
+	return wrap(wholefile.Write(path, file), "write network %s", path)
 }

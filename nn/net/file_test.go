@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/models"
 )
 
 // tiny is the smallest configuration: every tensor's header can be typed out.
@@ -388,4 +390,56 @@ func FuzzRead(f *testing.F) {
 		}
 		sameNetwork(t, again, n)
 	})
+}
+
+// Whatever byte of a file becomes another, what is read is what was written, or it is an error.
+func TestDamagedFile(t *testing.T) {
+	n := mustNew(t, Config{1, 2, 1, 2}, 7)
+	n.Metadata["evald.rules"] = "7x6x4"
+	file := mustMarshal(t, n)
+	refused := 0
+	for at := range file {
+		for _, by := range []byte{1, 2, 0x20, 0x80, 0xff} {
+			damaged := bytes.Clone(file)
+			damaged[at] ^= by
+			got, err := Parse(damaged)
+			if err != nil {
+				refused++
+				continue
+			}
+			maps.DeleteFunc(got.Metadata, func(_, text string) bool { return text == checksum(n.plain()) }) // by another name
+			if !bytes.Equal(got.plain(), n.plain()) {
+				t.Errorf("byte %d (%q) as %q: another network is read", at, file[at], damaged[at])
+			}
+		}
+	}
+	if refused < 4*len(file) {
+		t.Errorf("%d of %d were refused", refused, 5*len(file))
+	}
+}
+
+// A checksum is written always, stands for what the file holds however another program lays it out, and is not asked for.
+func TestChecksum(t *testing.T) {
+	for _, e := range models.List() {
+		file, _, err := models.Open(e.Ref())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Parse(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(mustMarshal(t, n), file) {
+			t.Errorf("%s is not as it would be written", e.Ref())
+		}
+		if _, err := Parse(n.plain()); err != nil {
+			t.Errorf("%s without its checksum: %v", e.Ref(), err)
+		}
+		n.Weight("stem.bias").Float32s()[0]++
+		changed := n.fileMetadata()
+		changed[sumKey] = checksum(file)
+		if _, err := Parse(joinFile(changed, n.weights)); err == nil || !strings.Contains(err.Error(), "the file is damaged") {
+			t.Errorf("%s with another weight: %v", e.Ref(), err)
+		}
+	}
 }

@@ -56,4 +56,5 @@ def load(path):
 
 
 def save(net, metadata, path):
-    save_file(net.state_dict(), path, metadata | {"evald.format": "1", "evald.config": json.dumps(net.config)})
+    kept = {key: text for key, text in metadata.items() if key != "evald.sha256"}  # which is that of the network before
+    save_file(net.state_dict(), path, kept | {"evald.format": "1", "evald.config": json.dumps(net.config)})

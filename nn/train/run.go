@@ -1,10 +1,8 @@
 package train
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -26,10 +24,10 @@ const (
 	CheckpointFile = "checkpoint"
 	NetworkFile    = "network.safetensors"
 	MetricsFile    = "metrics.jsonl"
-	lockFile       = "lock"
 )
 
-var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
+// ErrInUse is the error of a folder that another process has.
+var ErrInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
 
 // Run is a run in a folder: what can go on is there, and so is what it has learned. Close it.
 type Run struct {
@@ -38,7 +36,7 @@ type Run struct {
 
 	dir     string
 	threads int
-	lock    *os.File
+	unlock  func() error // of the folder
 	metrics *os.File
 	events  *os.File
 	board   *tensorboard.Writer
@@ -61,11 +59,11 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if r.lock, err = os.OpenFile(r.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if r.unlock, err = filelock.Folder(dir, ErrInUse); err != nil {
 		return nil, err
 	}
-	if err := filelock.Lock(r.lock, errInUse); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	if err := wholefile.Sweep(dir); err != nil {
+		return nil, err
 	}
 	if err := r.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -99,15 +97,16 @@ func (r *Run) openMetrics() error {
 		return err
 	}
 	var kept bytes.Buffer
-	encode := json.NewEncoder(&kept)
 	for _, m := range old {
 		if m.Step <= r.Done() {
-			if err := encode.Encode(m); err != nil {
+			line, err := sumjson.Marshal(m)
+			if err != nil {
 				return err
 			}
+			kept.Write(append(line, '\n'))
 		}
 	}
-	if err := renameio.WriteFile(path, kept.Bytes(), 0o644); err != nil {
+	if err := wholefile.Write(path, kept.Bytes()); err != nil {
 		return err
 	}
 	if r.metrics, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
@@ -155,7 +154,7 @@ func (r *Run) Save() error {
 	if err := r.Network().WriteFile(r.path(NetworkFile)); err != nil {
 		return err
 	}
-	return renameio.WriteFile(r.path(CheckpointFile), r.Checkpoint(), 0o644)
+	return wholefile.Write(r.path(CheckpointFile), r.Checkpoint())
 }
 
 // note counts a step in, and writes the metrics when it is time.
@@ -173,7 +172,7 @@ func (r *Run) note(report Report) (err error) {
 			return err
 		}
 	}
-	line, err := json.Marshal(m)
+	line, err := sumjson.Marshal(m)
 	if err != nil {
 		return err
 	}
@@ -221,31 +220,29 @@ func (r *Run) Close() (err error) {
 	if r.judge != nil {
 		r.judge.close()
 	}
-	for _, f := range []*os.File{r.metrics, r.events, r.lock} {
+	for _, f := range []*os.File{r.metrics, r.events} {
 		if f != nil {
 			err = errors.Join(err, f.Close())
 		}
+	}
+	if r.unlock != nil {
+		err = errors.Join(err, r.unlock())
 	}
 	return err
 }
 
 // ReadMetrics reads a run's metrics, in the order of steps. A last line that a kill has torn is left out.
 func ReadMetrics(path string) (all []Metrics, err error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for n, line := range sumjson.Lines(text) {
 		var m Metrics
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			if !lines.Scan() {
-				break
-			}
-			return nil, fmt.Errorf("%s: line %d: %w", path, len(all)+1, err)
+		if err := sumjson.Unmarshal(line, &m); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w: remove that line, which only curves are drawn from", path, n, err)
 		}
 		all = append(all, m)
 	}
-	return all, lines.Err()
+	return all, nil
 }

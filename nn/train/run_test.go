@@ -75,7 +75,7 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, errInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, ErrInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	if err := r.Close(); err != nil {

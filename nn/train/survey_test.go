@@ -252,7 +252,7 @@ func TestSurveyRefuses(t *testing.T) {
 	if err := os.WriteFile(second, file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRecords(b, RecordOptions{}, first, second); err == nil || !strings.Contains(err.Error(), "records "+second+": row ") {
+	if _, err := OpenRecords(b, RecordOptions{}, first, second); err == nil || !strings.HasPrefix(err.Error(), "records "+second+": the file is damaged: its checksum is ") {
 		t.Errorf("a damaged file: error %v", err)
 	}
 	for _, share := range []float64{-0.1, 1, math.NaN()} {

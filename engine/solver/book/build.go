@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
 	"sync"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // Solve finds the exact score of a position for the side to move.
@@ -50,8 +51,8 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
 	}
-	if err := renameio.WriteFile(path, b.marshal(), 0o644); err != nil {
-		return nil, fmt.Errorf("book %s: %w", path, err)
+	if err := wholefile.Write(path, b.marshal()); err != nil {
+		return nil, fmt.Errorf("book: %w", err)
 	}
 	return b, os.Remove(part.file.Name())
 }
@@ -87,11 +88,13 @@ type part struct {
 	frames int // complete ones
 }
 
+var errInUse = errors.New("another program is building this book: wait for it to end, or name another file")
+
 // openPart continues the file or begins it anew where it is of another book.
 func openPart(path string, head []byte, positions int) (*part, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := filelock.Open(path, errInUse)
 	if err != nil {
-		return nil, fmt.Errorf("book: %w", err)
+		return nil, fmt.Errorf("book %s: %w", path, err)
 	}
 	p := &part{file: f, scores: make([]int8, positions)}
 	end, err := p.resume(head)

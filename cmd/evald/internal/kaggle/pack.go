@@ -18,10 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/wholefile"
 )
 
 // Submission is what Pack puts into an archive.
@@ -70,11 +69,11 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	if s.Book != "" {
 		p.Agent.Book = bookFile
 	}
-	file, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
+	file, err := wholefile.Create(name)
 	if err != nil {
 		return Packed{}, err
 	}
-	defer func() { _ = file.Cleanup() }() // of what was not committed
+	defer file.Abort()
 	if err := s.write(file, p.Agent); err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", name, err)
 	}
@@ -89,7 +88,7 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 		return Packed{}, fmt.Errorf("pack %s: the first move of a game: %w", name, err)
 	}
 	p.Time = time.Since(begin)
-	return p, file.CloseAtomicallyReplace()
+	return p, file.Commit()
 }
 
 // write writes the archive. Nothing of the files but their bytes goes into it: no times, no owners.
@@ -141,10 +140,13 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// tryArchive unpacks an archive and lets its program play the first move.
+// tryArchive unpacks an archive, whose temporary name nobody else has, beside it and lets its program play the first move.
 func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
-	dir, err := os.MkdirTemp("", "evald-pack-")
+	dir, err := filepath.Abs(name + ".unpacked")
 	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil { // a killed one has left its own
 		return err
 	}
 	defer os.RemoveAll(dir)

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/nn/train"
+)
+
+// A file that another program is writing is refused at once by every command that writes one, and stays that program's.
+func TestFileInUse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out.onnx")
+	in := filepath.Join(dir, "in.txt")
+	if err := os.WriteFile(in, []byte("5x4x4:1 0 0 0 0 0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other, err := wholefile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"eval --backend bitsquares -o", "search --backend bitsquares --visits 5 -o", "solve -o", "analyze --backend bitsquares -o", "score " + in + " --backend bitsquares -o",
+		"score " + in + " --backend bitsquares --plot", "kaggle pack -o", "model export seeded-2x16 -o", "match random random --games 2 --grow-book",
+		"match random random --games 2 --plot",
+	} {
+		status, _, stderr := evald(t, "", append(strings.Fields(args), path)...)
+		if want := path + ": another program is writing this file: name another one, or wait for it to end\n"; status != exitBadInput || !strings.HasSuffix(stderr, want) {
+			t.Errorf("evald %s: status %d, errors %q, want %q", args, status, stderr, want)
+		}
+	}
+	if _, err := other.WriteString("mine"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
+		t.Errorf("the other program's file is %q, %v", text, err)
+	}
+}
+
+// So is a folder that another run has, before anything is read for it.
+func TestFolderInUse(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := filelock.Folder(dir, train.ErrInUse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
+	none := filepath.Join(t.TempDir(), "none.parquet")
+	if err := os.WriteFile(none, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"train " + none + " -o", "selfplay --backend bitsquares -o", "learn --rules 4x4x3 -o", "positions -o"} {
+		status, _, stderr := evald(t, "", append(strings.Fields(args), dir)...)
+		if status != exitBadInput || !strings.Contains(stderr, dir+": another ") {
+			t.Errorf("evald %s: status %d, errors %q", args, status, stderr)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 { // learn makes one for its networks first
+		t.Errorf("files %v, %v", files, err)
+	}
+}

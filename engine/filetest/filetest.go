@@ -1,0 +1,87 @@
+// Package filetest is for tests: it damages the files of a run and looks what comes of it.
+package filetest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Stride in the environment is that of Damage in place of its callers': 1 for every byte.
+const Stride = "EVALD_TEST_DAMAGE_STRIDE"
+
+// flips are what bytes are changed by, in turns.
+var flips = []byte{0x01, 0x20, 0x80, 0xff, 0x02, 0x10}
+
+// Damage changes the files of a folder, one byte at a time, in copies of the folder, and lets try go on with each. That must
+// be an error that names the file, or give what it gives of the undamaged folder. One byte in stride of these files, nil for
+// all, is changed; in short tests one in ten times as many.
+func Damage(t *testing.T, dir string, stride int, these func(name string) bool, try func(dir string) (string, error)) {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv(Stride)); err == nil {
+		stride = n
+	} else if testing.Short() {
+		stride *= 10
+	}
+	work := filepath.Join(t.TempDir(), "run")
+	fresh := func() {
+		if err := os.RemoveAll(work); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh()
+	want, err := try(work)
+	if err != nil {
+		t.Fatalf("undamaged: %v", err)
+	}
+	all, refused, bytes := 0, 0, 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if these != nil && !these(name) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		bytes += len(text)
+		for at := 0; at < len(text); at += stride {
+			fresh()
+			was := text[at]
+			text[at] ^= flips[all%len(flips)]
+			if err := os.WriteFile(filepath.Join(work, name), text, 0o644); err != nil {
+				return err
+			}
+			got, err := try(work)
+			switch all++; {
+			case err != nil && !strings.Contains(err.Error(), filepath.Base(name)):
+				t.Errorf("%s with %q in place of %q at %d: the error does not name it: %v", name, text[at], was, at, err)
+			case err != nil:
+				refused++
+			case got != want:
+				t.Errorf("%s with %q in place of %q at %d: silently different", name, text[at], was, at)
+			}
+			text[at] = was
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d bytes damaged: %d refused, %d without consequence, none silently different unless said above", all, bytes, refused, all-refused)
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}

@@ -1,0 +1,91 @@
+package parquetsum_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/evald/evald/engine/parquetsum"
+)
+
+type row struct {
+	N    int
+	Text string
+}
+
+func sealed(t *testing.T, rows []row, more ...parquet.WriterOption) []byte {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "x.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := parquet.NewGenericWriter[row](f, append(more, parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros))...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parquetsum.Seal(f, info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func check(text []byte) error { return parquetsum.Check(bytes.NewReader(text), int64(len(text))) }
+
+// A wrong byte is noticed wherever it is, but in the name of the checksum, where it changes nothing else.
+func TestDamaged(t *testing.T) {
+	text := sealed(t, []row{{1, "one"}, {2, "two"}}, parquet.KeyValueMetadata("evald.other", strings.Repeat("x", 5000)))
+	if err := check(text); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := parquet.Read[row](bytes.NewReader(text), int64(len(text))); err != nil || !slices.Equal(got, []row{{1, "one"}, {2, "two"}}) {
+		t.Errorf("reads as %v, %v", got, err)
+	}
+	name := bytes.LastIndex(text, []byte(parquetsum.Key))
+	for at := range text {
+		for _, by := range []byte{1, 0x20, 0x80, 0xff} {
+			damaged := bytes.Clone(text)
+			damaged[at] ^= by
+			err := check(damaged)
+			if inName := at >= name && at < name+len(parquetsum.Key)+2; inName != (err == nil) {
+				t.Errorf("byte %d of %d: %v", at, len(text), err)
+			}
+		}
+	}
+	if err := check(text[:len(text)-1]); err == nil {
+		t.Error("the last byte is not missed")
+	}
+}
+
+// A file without a checksum is left to others, whatever it is.
+func TestNone(t *testing.T) {
+	for _, text := range []string{"", "PAR1", "PAR1 " + parquetsum.Key, parquetsum.Key + "\x18\x08123"} {
+		if err := check([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := parquetsum.Seal(f, 0); err == nil {
+		t.Error("a file without a place for it was sealed")
+	}
+}

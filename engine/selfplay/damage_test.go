@@ -1,0 +1,62 @@
+package selfplay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// A run of which a byte is wrong, in a finished file or among the games that wait, is refused or ends as it would have.
+func TestDamaged(t *testing.T) {
+	c, dir := config(), t.TempDir()
+	c.Rules, c.Visits, c.FastVisits = "4x4x3", 6, 3
+	const games = 12
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 4, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := selfplay.Run(ctx, bitsquares(t), c, dir, games, func(p selfplay.Progress) {
+		if p.Played == 5 {
+			cancel()
+		}
+	})
+	if got := names(files(t, dir)); !errors.Is(err, context.Canceled) || len(got) != 3 {
+		t.Fatalf("%v, files %v", err, got)
+	}
+	filetest.Damage(t, dir, 7, nil, func(dir string) (string, error) {
+		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
+			return "", err
+		}
+		var records []string
+		for _, name := range names(files(t, dir)) {
+			if strings.HasSuffix(name, ".parquet") {
+				records = append(records, fmt.Sprint(name, readAll(t, filepath.Join(dir, name))))
+			}
+		}
+		return strings.Join(records, "\n"), nil
+	})
+}
+
+// Two runs do not write the same folder; what a killed one has left under a temporary name goes.
+func TestInUse(t *testing.T) {
+	c, dir := config(), t.TempDir()
+	err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 5, func(p selfplay.Progress) {
+		err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 5, nil)
+		if want := dir + ": another run is writing this folder"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("a second run: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(got) != 2 {
+		t.Errorf("files %v, %v", got, err)
+	}
+}

@@ -1,0 +1,89 @@
+package book_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver/book"
+)
+
+// A build goes on from a journal of which a byte is wrong to the same book; a book of which one is wrong is refused.
+func TestDamaged(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
+	known := map[game.Position]int{}
+	dir, stop := t.TempDir(), errors.New("stop")
+	path := filepath.Join(dir, "x.book")
+	left := 150
+	m := &minimax{board: b, seen: known, fail: func() error {
+		if left--; left < 0 {
+			return stop
+		}
+		return nil
+	}}
+	if _, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	part, err := os.ReadFile(path + ".part")
+	if err != nil || len(part) < 150 {
+		t.Fatalf("%d bytes of journal, %v", len(part), err)
+	}
+	all := &minimax{board: b, seen: known}
+	build := func(dir string) (string, error) {
+		path := filepath.Join(dir, "x.book")
+		if _, err := book.Load(path); err == nil || !os.IsNotExist(errors.Unwrap(err)) {
+			return "", err // where there is a book, that is read
+		}
+		_, err := book.Build(t.Context(), path, b, 5, []book.Solve{all.solve}, nil)
+		if err != nil {
+			return "", err
+		}
+		text, err := os.ReadFile(path)
+		return string(text), err
+	}
+	finished := t.TempDir()
+	want, err := build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(finished, "x.book"), []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	filetest.Damage(t, finished, 1, nil, func(dir string) (string, error) {
+		_, err := book.Load(filepath.Join(dir, "x.book"))
+		return "", err
+	})
+	for at := range part {
+		damaged := t.TempDir()
+		text := append([]byte(nil), part...)
+		text[at] ^= 0x11
+		if err := os.WriteFile(filepath.Join(damaged, "x.book.part"), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := build(damaged); err != nil || got != want {
+			t.Fatalf("byte %d of the journal: another book, %v", at, err)
+		}
+	}
+}
+
+// Two builds of one book do not get into each other's way: the second is refused at once.
+func TestInUse(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
+	path := filepath.Join(t.TempDir(), "x.book")
+	m := &minimax{board: b, seen: map[game.Position]int{}}
+	solve := func(ctx context.Context, p game.Position) (int, error) {
+		_, err := book.Build(ctx, path, b, 2, []book.Solve{m.solve}, nil)
+		if err == nil || !strings.Contains(err.Error(), "another program is building this book") || !strings.Contains(err.Error(), path) {
+			t.Errorf("a second build: %v", err)
+		}
+		return m.solve(ctx, p)
+	}
+	if _, err := book.Build(t.Context(), path, b, 2, []book.Solve{solve}, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,73 @@
+// Package sumjson is JSON that says whether it is damaged: the last field of each object is a checksum of all before it,
+//
+//	{"game":7,"points":0.5,"crc32":"5a698146"}
+//
+// the CRC-32 (IEEE) of {"game":7,"points":0.5 here. Other programs read such objects as they read any. An object without
+// the field is that of an older evald; it is read as it is.
+package sumjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"regexp"
+)
+
+// Marshal is a struct of one field or more as a line, without a newline.
+func Marshal(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(text[:len(text)-1], `,"crc32":"%08x"}`, crc32.ChecksumIEEE(text[:len(text)-1])), nil
+}
+
+// MarshalIndent is a struct of one field or more as a file for people.
+func MarshalIndent(v any) ([]byte, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	text = text[:len(text)-2]
+	return fmt.Appendf(text, ",\n  \"crc32\": \"%08x\"\n}\n", crc32.ChecksumIEEE(text)), nil
+}
+
+var field = regexp.MustCompile(`,\s*"crc32":\s*"([0-9a-f]{8})"\s*\}\s*$`)
+
+// Open is the JSON without the checksum, after that was compared.
+func Open(text []byte) ([]byte, error) {
+	at := field.FindSubmatchIndex(text)
+	if at == nil {
+		return text, nil
+	}
+	content, want := text[:at[0]], string(text[at[2]:at[3]])
+	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(content)); got != want {
+		return nil, fmt.Errorf("is damaged: its checksum is %s, and it says %s", got, want)
+	}
+	return append(bytes.Clone(content), '}'), nil
+}
+
+// Unmarshal reads what Marshal and MarshalIndent write, as json.Unmarshal does.
+func Unmarshal(text []byte, v any) error {
+	content, err := Open(text)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, v)
+}
+
+// Lines are the whole lines of a file with their numbers from 1, without their newlines. What is behind the last newline is
+// what a kill has torn, and is left out.
+func Lines(text []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		for n := 1; ; n++ {
+			line, rest, whole := bytes.Cut(text, []byte{'\n'})
+			if !whole || !yield(n, line) {
+				return
+			}
+			text = rest
+		}
+	}
+}

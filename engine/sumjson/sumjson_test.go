@@ -1,0 +1,92 @@
+package sumjson_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/sumjson"
+)
+
+type game struct {
+	Number int       `json:"game"`
+	Points float64   `json:"points"`
+	Moves  string    `json:"moves"`
+	Values []float64 `json:"values"`
+	Old    int       `json:"old,omitempty"`
+}
+
+var one = game{Number: 7, Points: 0.5, Moves: `44"crc32":"00000000"}`, Values: []float64{0.1, -2e300}}
+
+// The example of the package documentation.
+func TestFormat(t *testing.T) {
+	text, err := sumjson.Marshal(struct {
+		Game   int     `json:"game"`
+		Points float64 `json:"points"`
+	}{7, 0.5})
+	if want := `{"game":7,"points":0.5,"crc32":"5a698146"}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v; want %s", text, err, want)
+	}
+}
+
+// Whatever byte becomes whatever other, what is read is what was written, or it is an error.
+func TestDamaged(t *testing.T) {
+	for name, marshal := range map[string]func(any) ([]byte, error){"line": sumjson.Marshal, "file": sumjson.MarshalIndent} {
+		text, err := marshal(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain map[string]any // as others read it
+		if err := json.Unmarshal(text, &plain); err != nil || len(plain) != 5 {
+			t.Fatalf("%s: %v, %v", text, plain, err)
+		}
+		refused := 0
+		for at := range text {
+			for by := 1; by < 256; by++ {
+				damaged := slices.Clone(text)
+				damaged[at] ^= byte(by)
+				var got game
+				err := sumjson.Unmarshal(damaged, &got)
+				if err != nil {
+					refused++
+				} else if diff := cmp.Diff(one, got); diff != "" {
+					t.Fatalf("%s with %#x in place of %#x at %d is read as another:\n%s", name, damaged[at], text[at], at, diff)
+				}
+			}
+		}
+		var got game
+		if err := sumjson.Unmarshal(text, &got); err != nil || refused < 200*len(text) {
+			t.Errorf("%s: %v, %d refused", name, err, refused)
+		}
+	}
+}
+
+// What an older program wrote is read as it is.
+func TestOld(t *testing.T) {
+	var got game
+	if err := sumjson.Unmarshal([]byte(`{"game": 7}`), &got); err != nil || got.Number != 7 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for text, want := range map[string]string{`{"game": 7} {}`: "after top-level value", `{"game": 7`: "unexpected end"} {
+		if err := sumjson.Unmarshal([]byte(text), &got); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	for text, want := range map[string][]string{"": nil, "a": nil, "a\n": {"a"}, "a\n\nb\ntorn": {"a", "", "b"}} {
+		var got []string
+		for n, line := range sumjson.Lines([]byte(text)) {
+			if got = append(got, string(line)); n != len(got) {
+				t.Errorf("line %d has number %d", len(got), n)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package wholefile_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/evald/evald/engine/wholefile"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// The old file is there until the new one is whole; a second writer is refused meanwhile; nothing else is left.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	w, err := wholefile.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString("new"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path); got != "old" {
+		t.Errorf("%q before it is whole", got)
+	}
+	if _, err := wholefile.Create(path); !errors.Is(err, wholefile.ErrInUse) || !strings.Contains(err.Error(), path) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if err := wholefile.Sweep(dir); err != nil || len(names(t, dir)) != 2 {
+		t.Errorf("sweeping beside a writer: %v, %v", names(t, dir), err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o640 || read(t, path) != "new" || len(names(t, dir)) != 1 {
+		t.Errorf("%v %v %v in %v", info.Mode(), err, read(t, path), names(t, dir))
+	}
+	if w, err = wholefile.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	if read(t, path) != "new" || len(names(t, dir)) != 1 {
+		t.Errorf("after Abort: %q in %v", read(t, path), names(t, dir))
+	}
+}
+
+// What cannot be written is said by the name that was given, and stays as it is.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	trap, victim, pipe := filepath.Join(dir, "trap"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o644), os.WriteFile(victim, []byte("mine"), 0o644), os.Symlink(victim, filepath.Join(dir, ".trap.evald-new"))); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir:                             "is not a regular file",
+		pipe:                            "is not a regular file",
+		filepath.Join(dir, "none", "x"): "no such file",
+		trap:                            ".trap.evald-new is in the way: remove it",
+		filepath.Join(victim, "x"):      "not a directory",
+		filepath.Join(dir, "nul\x00"):   "invalid argument",
+		strings.Repeat("x", 300):        "file name too long",
+	} {
+		err := wholefile.Write(path, []byte("x"))
+		var named *fs.PathError
+		if !errors.As(err, &named) || named.Path != path || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %v, want %q", path, err, want)
+		}
+	}
+	if got := read(t, victim); got != "mine" {
+		t.Errorf("the file behind a link is %q", got)
+	}
+}
+
+const writing = "WHOLEFILE_TEST_WRITE" // the file that another process is to write
+
+// What a killed writer has left is no more in the way, and goes: by the next writer of the name, or by Sweep.
+func TestKilled(t *testing.T) {
+	if path := os.Getenv(writing); path != "" {
+		w, err := wholefile.Create(path)
+		if err == nil {
+			_, err = w.WriteString("half of a long text")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout.WriteString("writing\n")
+		select {}
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	for _, next := range []string{"write", "sweep"} {
+		child := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		child.Env = append(os.Environ(), writing+"="+path)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
+			t.Errorf("the other process says %q, %v", line, err)
+		}
+		if err := wholefile.Write(path, nil); !errors.Is(err, wholefile.ErrInUse) {
+			t.Errorf("beside another process: %v", err)
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Wait() // killed, as wanted
+		if got := names(t, dir); got[0] != ".out.evald-new" {
+			t.Fatalf("left by the kill: %v", got)
+		}
+		if next == "write" {
+			err = wholefile.Write(path, []byte("short"))
+		} else {
+			err = wholefile.Sweep(dir)
+		}
+		if got := names(t, dir); err != nil || len(got) != 1 || read(t, path) != "short" {
+			t.Errorf("%s: %v, %v", next, got, err)
+		}
+	}
+}
+
+// Whatever many writers do at once, the file is always one that one of them wrote whole.
+func TestManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	if err := wholefile.Write(path, bytes.Repeat([]byte{'x'}, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for range 100 {
+				err := wholefile.Write(path, bytes.Repeat([]byte{'a' + byte(i)}, 1000+i))
+				if err != nil && !errors.Is(err, wholefile.ErrInUse) {
+					t.Error(err)
+				}
+				if err := wholefile.Sweep(dir); err != nil {
+					t.Error(err)
+				}
+				if got := read(t, path); got != strings.Repeat(got[:1], len(got)) || got[0] != 'x' && len(got) != 1000+int(got[0]-'a') {
+					t.Errorf("%d bytes that begin with %q", len(got), got[:1])
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("left: %v", got)
+	}
+}

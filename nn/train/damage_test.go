@@ -1,0 +1,74 @@
+package train
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/filetest"
+)
+
+// A run of which a byte is wrong is refused, or goes on as it would have.
+func TestRunDamaged(t *testing.T) {
+	c := testConfig()
+	c.Steps, c.Warmup = 6, 1
+	source, dir := testSource(c), t.TempDir()
+	run := func(dir string, steps int) (metrics []Metrics, err error) {
+		r, err := OpenRun(dir, c, nil, source, 1)
+		if err != nil {
+			return nil, err
+		}
+		for r.Done() < steps && err == nil {
+			var report Report
+			if report, err = r.Step(); err == nil {
+				err = r.note(report)
+			}
+		}
+		if err == nil {
+			err = r.Save()
+		}
+		if closed := r.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, err
+		}
+		return ReadMetrics(filepath.Join(dir, MetricsFile))
+	}
+	began, err := run(dir, 4)
+	if err != nil || len(began) != 4 {
+		t.Fatalf("%d lines of metrics, %v", len(began), err)
+	}
+	goesOn := func(dir string) (string, error) {
+		metrics, err := run(dir, c.Steps)
+		if err != nil {
+			return "", err
+		}
+		for i, m := range metrics { // the last one before the damage may be gone, where its newline is
+			if m.Step <= len(began) && (m.Step != i+1 || m.Loss != began[i].Loss || m.PerSecond != began[i].PerSecond || *m.WDL != *began[i].WDL) {
+				return "other metrics", nil
+			}
+		}
+		text, err := os.ReadFile(filepath.Join(dir, NetworkFile))
+		return string(text), err
+	}
+	filetest.Damage(t, dir, 29, func(name string) bool { return name == MetricsFile || name == ConfigFile }, goesOn)
+	filetest.Damage(t, dir, 211, func(name string) bool { return name == CheckpointFile || name == NetworkFile }, goesOn)
+}
+
+// Two runs do not write the same folder; what a killed one has left under a temporary name goes.
+func TestRunSweeps(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "."+CheckpointFile+".evald-new")
+	if err := os.WriteFile(left, []byte("torn"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := openRun(t, dir, testSource(testConfig()))
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("what was left: %v", err)
+	}
+	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+}
