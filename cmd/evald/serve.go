@@ -45,7 +45,7 @@ type serveCmd struct {
 
 	Visits     int           `default:"800" help:"Visits of a search whose request does not say."`
 	MaxVisits  int           `default:"100000" help:"Visits that a request may ask for."`
-	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests: bodies, searches, answers on their way; more are refused. Without it three quarters of what the container may have, or half of the machine's."`
+	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests, bodies, searches and answers on their way, a quarter for the page's searches; more are refused. Without it three quarters of what the container may have, or half of the machine's."`
 	Body       int           `default:"8388608" help:"Bytes of a request at most."`
 	Rows       int           `default:"4096" help:"Positions of a request at most."`
 	Requests   int           `default:"4096" help:"Requests under way at most."`
@@ -164,7 +164,7 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 		return fmt.Errorf("--book: %w", err)
 	}
 	page, err := web.New(web.Config{
-		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs,
+		Evaluator: e, Model: names[0], Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
 		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: books},
 	})
 	if err != nil {

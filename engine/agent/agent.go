@@ -35,6 +35,7 @@ type Shared struct {
 	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
 	Ships    func(game.Rules) solver.Book              // the book of exact scores of who names none; nil for none
 	Solved   *Solved                                   // what solvers have found, if they share that
+	Memory   int64                                     // bytes of an agent's tree or table; 0 is as many as it likes, up to 512 MiB
 }
 
 // Spec is an agent in text: a name, and what differs from its defaults.

@@ -23,6 +23,7 @@ type exact struct {
 
 	random *rand.Rand // nil: the first of the best moves that is found
 	solved *Solved
+	memory int64 // of the solver's table, in bytes; 0 is as the solver likes
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
@@ -30,7 +31,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exact{time: s.Time, instead: instead.(*searcher), solved: shared.Solved}
+	e := &exact{time: s.Time, instead: instead.(*searcher), solved: shared.Solved, memory: shared.Memory}
 	if s.Random {
 		e.random = source(s.Seed)
 	}
@@ -57,6 +58,9 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
+		if e.memory > 0 && b.Cells() > 42 { // smaller ones have a small table
+			o.TableMiB = int(min(256, max(16, e.memory>>20)))
+		}
 		if e.books != nil {
 			o.Book = e.books(b.Rules())
 		}

@@ -86,6 +86,9 @@ func newMCTS(s Spec, shared Shared) (Agent, error) {
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23 // 256 MiB
+	if shared.Memory > 0 { // half of it for slices that grow
+		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
+	}
 	c.Reserve = min(s.Visits*nodesPerVisit, c.MaxNodes)
 	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
 	if s.Visits == 0 {

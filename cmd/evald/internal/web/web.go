@@ -46,7 +46,8 @@ type Config struct {
 type Limits struct {
 	Visits   int           // of a search or an agent's move; default 1 million
 	Time     time.Duration // of an analysis or an agent's move; default 10 s
-	Searches int           // analyses and moves at once; default twice the processors. Each may take 300 MB
+	Searches int           // analyses and moves at once; default twice the processors, as far as there is memory
+	Memory   int64         // bytes of all of them; default 300 MiB each
 	Waiting  int           // more of them that wait a little; default 32. Others are refused with 503
 }
 
@@ -56,14 +57,32 @@ func (l Limits) orDefaults() Limits {
 			*x = value
 		}
 	}
-	set(&l.Visits, 1_000_000)
-	set(&l.Searches, 2*runtime.GOMAXPROCS(0))
+	if l.Searches == 0 {
+		l.Searches = 2 * runtime.GOMAXPROCS(0)
+		if l.Memory > 0 {
+			l.Searches = int(max(1, min(int64(l.Searches), l.Memory/leastThought)))
+		}
+	}
+	if l.Memory == 0 {
+		l.Memory = int64(l.Searches) * mostThought
+	}
+	set(&l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
 	set(&l.Waiting, 32)
 	if l.Time == 0 {
 		l.Time = 10 * time.Second
 	}
 	return l
 }
+
+// What one analysis or move may take, in bytes, and a visit of its tree.
+const (
+	leastThought = 96 << 20
+	mostThought  = 300 << 20
+	visitBytes   = 300
+)
+
+// thought is what one of them may take.
+func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
 
 // Handler serves the page. Close it when the server shuts down.
 type Handler struct {
@@ -90,6 +109,7 @@ func New(c Config) (*Handler, error) {
 	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
+	c.Agents.Memory = c.Limits.thought()
 	h := &Handler{config: c, ruled: eval.NewRuled(c.Evaluator), slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
 	var err error
 	if h.files, err = load(); err != nil {
