@@ -85,7 +85,7 @@ func newMCTS(s Spec, shared Shared) (Agent, error) {
 }
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
-	c.MaxNodes = 1 << 23 // 256 MiB
+	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it for slices that grow
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
