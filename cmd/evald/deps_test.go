@@ -12,7 +12,8 @@ const module = "github.com/evald/evald/"
 // stands for all below it. Packages for tests only (gametest, evaltest) may be imported by tests, which are not
 // looked at.
 var layers = []struct{ pkg, may string }{
-	{"engine/game", ""},
+	{"engine/short", ""},
+	{"engine/game", "engine/short"},
 	{"engine/game/gametest", "engine/game"},
 	{"engine/eval", "engine/game"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
@@ -26,13 +27,13 @@ var layers = []struct{ pkg, may string }{
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
-	{"engine/record", "engine/game engine/eval engine/score"},
-	{"engine/agent", "engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
+	{"engine/record", "engine/short engine/game engine/eval engine/score"},
+	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/runconfig"},
 	{"kernels/...", "kernels/..."},
-	{"models", "engine/game engine/solver engine/solver/book"},
-	{"nn/net", "engine/game engine/eval kernels/..."},
+	{"models", "engine/short engine/game engine/solver engine/solver/book"},
+	{"nn/net", "engine/short engine/game engine/eval kernels/..."},
 	{"nn/train/...", "engine/game engine/eval engine/record engine/filelock engine/runconfig kernels/... nn/net nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},

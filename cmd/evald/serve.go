@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/origin"
 	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/engine/agent"
@@ -57,10 +58,12 @@ type serveCmd struct {
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
-	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
-	TLSKey      string `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA string `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
-	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
+	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, such as https://notebook.example.org, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
+	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
+	Tokens      string   `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
@@ -182,6 +185,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
 		"drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
+		"allow_origin", c.AllowOrigin, "host", c.Host,
 	}
 }
 
@@ -207,6 +211,9 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 		if config.TLS, err = service.LoadTLS(c.TLSCert, c.TLSKey, c.TLSClientCA); err != nil {
 			return service.Config{}, fmt.Errorf("--tls-cert: %w", err)
 		}
+	}
+	if config.Origins, err = origin.New(c.AllowOrigin, c.Host); err != nil {
+		return service.Config{}, usage("--allow-origin, --host: %w", err)
 	}
 	if c.Tokens != "" {
 		f, err := os.Open(c.Tokens)
@@ -292,7 +299,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	} else if isHeuristic {
 		from = backend{Backend: name}
 	} else if _, ok, err := findModel(name); err != nil || !ok {
-		return service.Loaded{}, errors.Join(err, fmt.Errorf("there is no model of that name: %v", loadable()))
+		return service.Loaded{}, cmp.Or(err, errNoModel)
 	}
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
@@ -320,6 +327,8 @@ func (s *served) load(name string) (service.Loaded, error) {
 	return l, nil
 }
 
+var errNoModel = errors.New("there is no model of that name")
+
 // onGPUs is what a generation of a model evaluates with. When the last request that uses it is answered, and the garbage
 // collector has seen that, the GPUs give its memory back.
 type onGPUs struct{ eval.Evaluator }
@@ -327,7 +336,8 @@ type onGPUs struct{ eval.Evaluator }
 // changed tells one state of a model's file from another.
 func (s *served) changed(name string) (any, error) {
 	ref := s.refs[name]
-	if ref == "" {
+	given := ref != ""
+	if !given {
 		ref = name
 	}
 	if _, ok := heuristic.Named(name); ok {
@@ -340,6 +350,9 @@ func (s *served) changed(name string) (any, error) {
 		if e, ok, err := store.Find(ref); err == nil && ok {
 			return e.Ref(), nil
 		}
+	}
+	if !given { // a client's: never a path
+		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)
 	if err != nil {

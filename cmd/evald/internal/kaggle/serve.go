@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/origin"
 )
 
 // Bounds of a request's body; Kaggle's have about a kilobyte and come at once.
@@ -51,6 +53,10 @@ type errorReply struct {
 }
 
 func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status int, err error) {
+	var site *origin.Policy // no other site's page
+	if status, err := site.Check(r); err != nil {
+		return 0, status, err
+	}
 	if r.URL.Path != "/" {
 		return 0, http.StatusNotFound, fmt.Errorf("path %q: the agent is at /", r.URL.Path)
 	}

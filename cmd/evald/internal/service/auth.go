@@ -157,7 +157,7 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 }
 
 // guard lets requests of REST through to next. Besides a bearer token it takes one as the password of any user, which
-// is how a browser can ask for it.
+// is how a browser can ask for it; it then adds that by itself to whatever asks, so that an origin.Policy must stand before.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := entryOf(r.Context())
@@ -169,9 +169,7 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		}
 		var err error
 		e.token, err = t.allow(g, token)
-		if err == nil && basic {
-			err = sameOrigin(r)
-		} else if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
 			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
@@ -186,16 +184,6 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-var crossOrigin = http.NewCrossOriginProtection()
-
-// sameOrigin refuses what another site asks for in a visitor's browser, which adds the password by itself.
-func sameOrigin(r *http.Request) error {
-	if err := crossOrigin.Check(r); err != nil {
-		return status.Error(codes.PermissionDenied, err.Error())
-	}
-	return nil
 }
 
 // LoadTLS is a certificate with its key, and where clients must show one too, the file of those who sign it.

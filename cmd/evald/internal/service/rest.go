@@ -18,7 +18,7 @@ import (
 
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.logHTTP(h),
+		Handler:           s.logHTTP(s.config.Origins.Guard(h)),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: s.config.Limits.Receive,
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,

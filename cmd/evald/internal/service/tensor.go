@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/short"
 )
 
 // Datatypes, as the protocol calls them, with the bytes of one value; BYTES has its length before each.
@@ -105,12 +105,4 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 }
 
 // clip shortens a text that came from outside, for an error.
-func clip(s string) string { return clipTo(s, 202) }
-
-// clipTo shortens a text to so many bytes.
-func clipTo(s string, most int) string {
-	if len(s) > most {
-		s = s[:most-2] + ".."
-	}
-	return strings.ToValidUTF8(s, "?")
-}
+func clip(s string) string { return short.Text(s) }

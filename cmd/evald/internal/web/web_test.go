@@ -169,7 +169,6 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, change := range map[string]func(*http.Request){
 		"415": func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
-		"403": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/ui/game", strings.NewReader(`{"position":"4"}`))
 		r.Header.Set("Content-Type", "application/json")
