@@ -13,7 +13,8 @@ const module = "github.com/evald/evald/"
 // looked at.
 var layers = []struct{ pkg, may string }{
 	{"engine/short", ""},
-	{"engine/game", "engine/short"},
+	{"engine/strictjson", "engine/short"},
+	{"engine/game", "engine/short engine/strictjson"},
 	{"engine/game/gametest", "engine/game"},
 	{"engine/eval", "engine/game"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
@@ -22,7 +23,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/filelock", ""},
 	{"engine/runconfig", ""},
 	{"engine/solver", "engine/game engine/eval engine/internal/prefetch"},
-	{"engine/score", "engine/game engine/eval engine/solver"},
+	{"engine/score", "engine/short engine/strictjson engine/game engine/eval engine/solver"},
 	{"engine/solver/book", "engine/game"},
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
@@ -33,7 +34,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/runconfig"},
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/solver engine/solver/book"},
-	{"nn/net", "engine/short engine/game engine/eval kernels/..."},
+	{"nn/net", "engine/short engine/strictjson engine/game engine/eval kernels/..."},
 	{"nn/train/...", "engine/game engine/eval engine/record engine/filelock engine/runconfig kernels/... nn/net nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxLine bounds a line of a score file.
@@ -104,6 +105,9 @@ func fields(text string) (moves string, scores []int, err error) {
 			Scores   []*int `json:"scores"`
 		}
 		if err := json.Unmarshal([]byte(text), &solved); err != nil {
+			return "", nil, fmt.Errorf("json: %w", err)
+		}
+		if err := strictjson.Check([]byte(text)); err != nil {
 			return "", nil, fmt.Errorf("json: %w", err)
 		}
 		if solved.Scores == nil {

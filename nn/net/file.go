@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // Keys of a network in the file's metadata. Everything else there is free text.
@@ -85,6 +87,9 @@ func parseConfigJSON(text string) (Config, error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return Config{}, fmt.Errorf("metadata %s: more than one value", configKey)
+	}
+	if err := strictjson.Check([]byte(text)); err != nil {
+		return Config{}, fmt.Errorf("metadata %s: %w", configKey, err)
 	}
 	return c, wrap(c.Validate(), "metadata %s", configKey)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // Query is one line of input: a position to search, or an action.
@@ -199,6 +200,9 @@ func decode(text []byte, to any) error {
 	err := json.Unmarshal(text, to)
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("this one is of type %s", bad.Value)
+	}
+	if err == nil {
+		err = strictjson.CheckExact(text)
 	}
 	return err
 }

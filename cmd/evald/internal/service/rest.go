@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/evald/evald/engine/strictjson"
 )
 
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
@@ -103,6 +105,9 @@ func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(body) > 0 && json.Unmarshal(body, &ask) != nil {
 		err = invalid("body: must be an object such as {\"ready\":true}")
 	}
+	if err == nil {
+		err = strict(body)
+	}
 	if err != nil {
 		writeError(w, err)
 		return
@@ -128,9 +133,20 @@ func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
 		err = invalid("body: must be an object")
 	}
 	if err == nil {
+		err = strict(body)
+	}
+	if err == nil {
 		err = s.repositoryLoad(r.PathValue("model"), len(ask.Parameters))
 	}
 	replyEmpty(w, err)
+}
+
+// strict refuses a body that other readers would understand differently.
+func strict(body []byte) error {
+	if err := strictjson.Check(body); err != nil {
+		return invalid("body: %v", err)
+	}
+	return nil
 }
 
 func reply(w http.ResponseWriter, m proto.Message, err error) {

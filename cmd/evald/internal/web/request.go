@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxBody bounds what a request says, in bytes.
@@ -87,10 +88,11 @@ func decode(body []byte, to any) error {
 		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, wrong.Value, wrong.Type)
 	}
 	if err == nil {
-		if _, err = d.Token(); errors.Is(err, io.EOF) {
+		if _, err = d.Token(); !errors.Is(err, io.EOF) {
+			err = errors.New("something follows the object")
+		} else if err = strictjson.Check(body); err == nil {
 			return nil
 		}
-		err = errors.New("something follows the object")
 	}
 	return bad("", "the request is no JSON object as expected: %v", err)
 }
