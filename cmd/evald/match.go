@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/short"
 )
 
 // matchCmd is `evald match`.
@@ -131,7 +132,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 			return nil, "", usageError{err}
 		}
 		if _, err := agent.New(specs[i], shared); err != nil { // now rather than in the middle of a match
-			return nil, "", fmt.Errorf("agent %q: %w", text, err)
+			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
 		}
 	}
 	m.Players = arena.Players(specs, shared)

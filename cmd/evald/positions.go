@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -115,7 +116,7 @@ func (p *positionSet) lines(path string) ([]byte, error) {
 	}
 	if !bytes.HasPrefix(text, []byte(p.head)) && !strings.HasPrefix(p.head, string(text)) {
 		first, _, _ := strings.Cut(string(text), "\n")
-		return nil, fmt.Errorf("%s is another set of positions (%q, and not %q): remove it, or name another folder with -o", path, first, strings.TrimSpace(p.head))
+		return nil, fmt.Errorf("%s is another set of positions (%s, and not %q): remove it, or name another folder with -o", path, short.Quote(first), strings.TrimSpace(p.head))
 	}
 	return text[:bytes.LastIndexByte(text, '\n')+1], nil
 }

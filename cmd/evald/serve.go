@@ -23,6 +23,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/gpu"
 )
@@ -89,7 +90,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		return errInterrupted
 	}
 	if err != nil {
-		log.Error("the service ends", "error", err)
+		log.Error("the service ends", "error", short.To(err.Error(), mostSaid))
 		return errors.Join(errLogged, err)
 	}
 	return nil

@@ -29,12 +29,7 @@ func TestLoadTellsNothing(t *testing.T) {
 		there, there + "/x", dir, "/etc/shadow", "/etc/passwd", "/dev/zero", "serve.go", "../../models/default.safetensors", "missing", "missing@1",
 	}
 	address, log, _ := startServe(t, "--backend", "uniform", "--repository")
-	conn, err := grpc.NewClient(address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	api := kserve.NewGRPCInferenceServiceClient(conn)
+	api := kserve.NewGRPCInferenceServiceClient(dialed(t, address["grpc"]))
 	said := map[string]bool{}
 	for _, name := range names {
 		code, text := posted(t, "http://"+address["http"]+"/v2/repository/models/"+url.PathEscape(name)+"/load", "")
@@ -99,4 +94,15 @@ func TestServeOtherSites(t *testing.T) {
 			t.Errorf("%s %s: status %d, %s", flag, value, status, stderr)
 		}
 	}
+}
+
+// dialed is a connection to a gRPC port.
+func dialed(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/short"
 )
 
 // over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
@@ -93,7 +94,7 @@ func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searc
 		return a, nil
 	}
 	if shared.Books == nil {
-		return nil, fmt.Errorf("agent: no opening books here, so no book %q", s.Book)
+		return nil, fmt.Errorf("agent: no opening books here, so no book %s", short.Quote(s.Book))
 	}
 	var err error
 	a.book, err = shared.Books(s.Book)

@@ -45,7 +45,7 @@ func New(origins, hosts []string) (*Policy, error) {
 		p.origins = append(p.origins, strings.ToLower(o))
 	}
 	for _, h := range hosts {
-		if h == "" || hostName(h) != strings.ToLower(h) || strings.ContainsAny(h, "/* ") {
+		if h == "" || len(h) > 253 || hostName(h) != strings.ToLower(h) || strings.ContainsAny(h, "/* ") {
 			return nil, fmt.Errorf("host %s: must be a name such as evald.example.org, without a port", short.Quote(h))
 		}
 		p.hosts = append(p.hosts, strings.ToLower(h))

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // group is calls that a token opens together.
@@ -70,7 +72,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 			names = nil
 			for name := range strings.SplitSeq(fields[0], ",") {
 				if !slices.Contains(groups, group(name)) {
-					return nil, fmt.Errorf("tokens: line %d: group %q, must be all or of %v", n, name, groups)
+					return nil, fmt.Errorf("tokens: line %d: group %s, must be all or of %v", n, short.Quote(name), groups)
 				}
 				names = append(names, group(name))
 			}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	if name == "board" {
 		text, ok := value.(string)
 		if !ok {
-			return invalid("parameter %q: %v, must be a string such as \"9x5x4\"", name, value)
+			return invalid("parameter %q: %s, must be a string such as \"9x5x4\"", name, clip(fmt.Sprint(value)))
 		}
 		board, err := s.boards.get(text)
 		if err != nil {
@@ -74,7 +75,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return invalid("parameter %q: must be board, visits, priority or timeout", clip(name))
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
-		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
+		return invalid("parameter %q: %s, must be a whole number from 0 to %d", name, clip(fmt.Sprint(value)), largest)
 	}
 	switch name {
 	case "visits":

@@ -3,18 +3,23 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
 )
 
 // Errors are gRPC's statuses in both transports; REST translates their codes.
 
+// mostSaid bounds what is said of a request, in bytes: a status travels in a trailer, which clients bound.
+const mostSaid = 1 << 10
+
 func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, args...)
+	return status.Error(codes.InvalidArgument, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
 // wrong gives an evaluator's error its code.
@@ -33,7 +38,7 @@ func wrong(err error) error {
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
 	}
-	return status.Error(code, err.Error())
+	return status.Error(code, short.To(err.Error(), mostSaid))
 }
 
 // httpStatus is the REST status of a code.

@@ -162,7 +162,7 @@ func (s *Server) restCall(body []byte, length string) (*restCall, error) {
 		if name == "binary_data_output" {
 			var ok bool
 			if c.binary, ok = value.(bool); !ok {
-				return nil, invalid("parameter %q: %v, must be true or false", name, value)
+				return nil, invalid("parameter %q: %s, must be true or false", name, clip(fmt.Sprint(value)))
 			}
 			continue
 		}
@@ -175,7 +175,7 @@ func (s *Server) restCall(body []byte, length string) (*restCall, error) {
 		for name, value := range o.Parameters {
 			var ok bool
 			if isBinary, ok = value.(bool); !ok || name != "binary_data" {
-				return nil, invalid("output %q: parameter %q: %v, must be binary_data with true or false", clip(o.Name), clip(name), value)
+				return nil, invalid("output %q: parameter %q: %s, must be binary_data with true or false", clip(o.Name), clip(name), clip(fmt.Sprint(value)))
 			}
 		}
 		c.outputs = append(c.outputs, o.Name)
@@ -190,7 +190,7 @@ func (s *Server) restCall(body []byte, length string) (*restCall, error) {
 	for name, value := range in.Parameters {
 		n, ok := value.(float64)
 		if size = int(n); name != "binary_data_size" || !ok || float64(size) != n || size < 0 {
-			return nil, invalid("input %q: parameter %q: %v, must be binary_data_size with a number of bytes", clip(in.Name), clip(name), value)
+			return nil, invalid("input %q: parameter %q: %s, must be binary_data_size with a number of bytes", clip(in.Name), clip(name), clip(fmt.Sprint(value)))
 		}
 	}
 	if size < 0 {
@@ -224,7 +224,7 @@ func (t *tensor) fromJSON(data json.RawMessage) error {
 			break
 		}
 		if err != nil {
-			return invalid("input %q: data: %v", t.name, err)
+			return invalid("input %q: data: %v", clip(t.name), err)
 		}
 		if _, ok := token.(json.Delim); ok {
 			continue
@@ -235,7 +235,7 @@ func (t *tensor) fromJSON(data json.RawMessage) error {
 		count++
 	}
 	if count != n {
-		return invalid("input %q: data has %d values, shape %v wants %d", clip(t.name), count, t.shape, n)
+		return invalid("input %q: data has %d values, shape %s wants %d", clip(t.name), count, shapeText(t.shape), n)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/strictjson"
 )
 
@@ -85,7 +86,7 @@ func decode(body []byte, to any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, wrong.Value, wrong.Type)
+		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, short.Text(wrong.Value), wrong.Type)
 	}
 	if err == nil {
 		if _, err = d.Token(); !errors.Is(err, io.EOF) {
@@ -94,7 +95,7 @@ func decode(body []byte, to any) error {
 			return nil
 		}
 	}
-	return bad("", "the request is no JSON object as expected: %v", err)
+	return bad("", "the request is no JSON object as expected: %s", short.Text(err.Error()))
 }
 
 // parsePosition reads moves, behind the rules unless those are Connect4's: 9x5x4:4455.
