@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		err = config.err
 	}
 	if err == nil {
-		err = within(limit{"threads", c.Threads, 0, mostThreads})
+		err = refuseAbsurd(command)
 	}
 	if err == nil {
 		err = refuseUseless(command)

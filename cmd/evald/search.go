@@ -16,15 +16,10 @@ import (
 
 // searching are the flags of commands that search.
 type searching struct {
-	Visits    int    `default:"800" help:"Visits of each position's root."`
+	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
-	Batch     int    `default:"256" help:"Leaves that are evaluated together."`
+	Batch     int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together."`
 	Seed      uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
-}
-
-// Validate looks at the numbers before anything is read.
-func (f searching) Validate() error {
-	return within(limit{"visits", f.Visits, 1, mostVisits}, limit{"batch", f.Batch, 1, mostRows})
 }
 
 func (f searching) config() mcts.Config {

@@ -39,30 +39,30 @@ type serveCmd struct {
 	Metrics string `default:"127.0.0.1:8002" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics. (${default})"`
 	Pprof   string `placeholder:"HOST:PORT" help:"Where profiles are; an address of this machine's own, such as 127.0.0.1:6060."`
 
-	MaxBatch int           `default:"256" help:"Rows of a batch that requests are merged into."`
-	MaxDelay time.Duration `default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
-	MaxQueue int           `default:"16384" help:"Rows that wait at most; requests beyond are refused."`
-	Cache    int           `default:"0" help:"Answers of networks to keep; 0 is none."`
+	MaxBatch int           `range:"1 to 1048576" default:"256" help:"Rows of a batch that requests are merged into."`
+	MaxDelay time.Duration `range:"0s to 1m" default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
+	MaxQueue int           `range:"1 to 1073741824" default:"16384" help:"Rows that wait at most; requests beyond are refused."`
+	Cache    int           `range:"0 to 1073741824" default:"0" help:"Answers of networks to keep; 0 is none."`
 
-	Visits     int           `default:"800" help:"Visits of a search whose request does not say."`
-	MaxVisits  int           `default:"100000" help:"Visits that a request may ask for."`
-	Body       int           `default:"8388608" help:"Bytes of a request at most."`
-	Rows       int           `default:"4096" help:"Positions of a request at most."`
-	Requests   int           `default:"4096" help:"Requests under way at most."`
-	Streams    int           `default:"1024" help:"Requests under way of one gRPC connection at most."`
-	Timeout    time.Duration `default:"30s" help:"Time of a request that sets no shorter one."`
-	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
-	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
+	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request does not say."`
+	MaxVisits  int           `range:"1 to 67108864" default:"100000" help:"Visits that a request may ask for."`
+	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Bytes of a request at most."`
+	Rows       int           `range:"1 to 1048576" default:"4096" help:"Positions of a request at most."`
+	Requests   int           `range:"1 to 1048576" default:"4096" help:"Requests under way at most."`
+	Streams    int           `range:"1 to 1048576" default:"1024" help:"Requests under way of one gRPC connection at most."`
+	Timeout    time.Duration `range:"1ms to 24h" default:"30s" help:"Time of a request that sets no shorter one."`
+	DrainDelay time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
+	DrainTime  time.Duration `range:"0s to 24h" default:"30s" help:"How long those under way may take after that."`
 
 	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
-	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
+	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
 	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
 	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
-	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, such as https://notebook.example.org, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
 	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
 	Tokens      string   `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
@@ -70,14 +70,12 @@ type serveCmd struct {
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
-// Validate looks at the numbers before anything is loaded.
+// Validate looks at what numbers are beside others before anything is loaded.
 func (c *serveCmd) Validate() error {
-	return within(
-		limit{"max-batch", c.MaxBatch, 1, mostRows}, limit{"max-queue", c.MaxQueue, 1, 1 << 30}, limit{"cache", c.Cache, 0, 1 << 30},
-		limit{"max-visits", c.MaxVisits, 1, mostVisits}, limit{"visits", c.Visits, 1, c.MaxVisits},
-		limit{"body", c.Body, 1 << 10, 1 << 30}, limit{"rows", c.Rows, 1, mostRows},
-		limit{"requests", c.Requests, 1, mostRows}, limit{"streams", c.Streams, 1, mostRows},
-	)
+	if c.Visits > c.MaxVisits {
+		return fmt.Errorf("--visits %d: must be at most --max-visits %d", c.Visits, c.MaxVisits)
+	}
+	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
 // Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.

@@ -139,9 +139,10 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount bounds what one move may ask for, maxPower what a line of stones may weigh.
+// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh.
 const (
 	maxCount = 1 << 30
+	maxTime  = 7 * 24 * time.Hour
 	maxPower = 8
 )
 
@@ -151,6 +152,9 @@ func (s *Spec) set(key, value string) (err error) {
 		s.Time, err = time.ParseDuration(value)
 		if err != nil || s.Time <= 0 {
 			return errors.New("want a duration such as 200ms")
+		}
+		if s.Time > maxTime {
+			return fmt.Errorf("want at most %v", maxTime)
 		}
 	case "seed":
 		if s.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {

@@ -85,10 +85,11 @@ func newMCTS(s Spec, shared Shared) (Agent, error) {
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23 // 256 MiB
-	c.Reserve = s.Visits * nodesPerVisit
+	c.Reserve = min(s.Visits, c.MaxNodes) * nodesPerVisit
 	if s.Visits == 0 {
-		c.Reserve = int(s.Time.Seconds() * nodesPerSecond)
+		c.Reserve = int(min(s.Time.Seconds(), float64(c.MaxNodes)) * nodesPerSecond)
 	}
+	c.Reserve = min(c.Reserve, c.MaxNodes)
 	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, batch: treeBatch, searched: shared.Searched}
 	if s.Book == "" {
 		return a, nil
