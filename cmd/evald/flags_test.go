@@ -307,8 +307,12 @@ func TestMemoryFlags(t *testing.T) {
 	}
 	mib := strconv.FormatUint(have>>20+1, 10)
 	entries := strconv.FormatUint(min(1<<30, have/uint64(eval.CacheEntry)+1), 10)
-	for _, args := range [][]string{{"solve", "--table-mib", mib}, {"bench", "solve", "--table-mib", mib}, {"serve", "--backend", "uniform", "--cache", entries},
-		{"selfplay", "--backend", "uniform", "-o", filepath.Join(t.TempDir(), "run"), "--games", "1048576", "--visits", "1000000", "--at-once", "1048576"}} {
+	for _, args := range [][]string{
+		{"solve", "--table-mib", mib},
+		{"bench", "solve", "--table-mib", mib},
+		{"serve", "--backend", "uniform", "--cache", entries},
+		{"selfplay", "--backend", "uniform", "-o", filepath.Join(t.TempDir(), "run"), "--games", "1048576", "--visits", "1000000", "--at-once", "1048576"},
+	} {
 		if args[len(args)-1] == "1073741824" {
 			continue // which this machine has room for
 		}
