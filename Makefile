@@ -4,15 +4,19 @@ TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
 RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 FUZZ  ?= 10s
 
+# The C code checks its stack and its copies, and the program lies at another address each time it starts (PIE, RELRO).
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+
 # GPU support (kernels/cuda/driver): in place of the CUDA driver's library the program is linked with a loader of our own. Its
 # folder is named after its sources, because go does not look into libraries when it decides what is up to date.
 ifeq ($(shell $(GO) env GOOS GOARCH CGO_ENABLED | paste -sd-),linux-amd64-1)
 GPUSRC := $(sort $(wildcard kernels/cuda/driver/include/* kernels/cuda/driver/loader/*))
 GPUDIR := bin/gpu-$(shell cat $(GPUSRC) | sha256sum | cut -c1-12)
 GPULIB := $(GPUDIR)/libcuda.a
-GPUCC  := $(shell $(GO) env CC) -O2 -fPIC -Wall -Wextra -Ikernels/cuda/driver/include
-GPUENV := CGO_CFLAGS="-O2 -g '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -g '-L$(CURDIR)/$(GPUDIR)'"
+GPUCC  := $(shell $(GO) env CC) -O2 -fPIC $(HARDEN) -Wall -Wextra -Ikernels/cuda/driver/include
+GPUENV := CGO_CFLAGS="-O2 -g $(HARDEN) '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -g -Wl,-z,relro,-z,now '-L$(CURDIR)/$(GPUDIR)'"
 GPUTAG := -tags gpu
+PIE    := -buildmode=pie
 endif
 
 .DEFAULT_GOAL := help
@@ -21,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
-	$(GPUENV) $(GO) build $(GPUTAG) -o bin/evald ./cmd/evald
+	$(GPUENV) $(GO) build $(GPUTAG) $(PIE) -o bin/evald ./cmd/evald
 
 ifdef GPULIB
 $(GPULIB): $(GPUSRC)
@@ -38,7 +42,7 @@ test: build ## run all tests, the concurrent packages also under the race detect
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
-	$(GO) test ./...
+	EVALD_PROGRAM=$(CURDIR)/bin/evald $(GO) test ./...
 	$(GO) test -race -short $(RACE)
 ifdef GPULIB
 	$(GPUENV) $(GO) test -race $(GPUTAG) ./kernels/cuda/...
@@ -95,10 +99,21 @@ ifdef GPULIB
 endif
 	$(GO) mod tidy -diff
 
-vuln: ## look for known vulnerabilities (needs vuln.go.dev)
-	$(TOOL) govulncheck ./...
+vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
+	@if curl --silent --fail --max-time 20 --output /dev/null https://vuln.go.dev/index/db.json; then $(TOOL) govulncheck ./...; \
+	else echo 'make vuln: vuln.go.dev cannot be reached: nothing was looked for'; fi
+
+pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
+	cd .ci && "$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+		--output-file requirements.txt requirements.in && \
+	sed -i '1i # Made by `make pin` from requirements.in, for Python 3.11: pip install --require-hashes -r requirements.txt' requirements.txt
+	@file=cmd/evald/deploy/Dockerfile; for image in $$(sed -nE 's/^FROM ([^ @]+).*/\1/p' $$file); do \
+		digest=$$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' $$image) || exit 1; \
+		sed -i "s|^FROM $$image[^ ]*|FROM $$image@$$digest|" $$file; \
+	done
 
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto lint vuln clean
+.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto lint vuln pin clean

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/evald/evald/engine/short"
 )
 
 //go:embed manifest.json *.safetensors
@@ -89,7 +91,7 @@ func Find(ref string) (Entry, bool) {
 func Open(ref string) ([]byte, Entry, error) {
 	e, ok := Find(ref)
 	if !ok {
-		return nil, Entry{}, fmt.Errorf("model %q is unknown; there are: %s", ref, strings.Join(Names(), ", "))
+		return nil, Entry{}, fmt.Errorf("model %s is unknown; there are: %s", short.Quote(ref), strings.Join(Names(), ", "))
 	}
 	file, err := files.ReadFile(e.File)
 	if err != nil {

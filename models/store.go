@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/short"
 )
 
 // Store is a folder with the networks of a user:
@@ -78,7 +79,7 @@ func ParseRef(ref string) (name string, version int, err error) {
 	if versioned {
 		version, err = strconv.Atoi(text)
 		if err != nil || strconv.Itoa(version) != text || version < 1 || version > maxVersion {
-			return "", 0, fmt.Errorf("model %q: version %q is not a number from 1", ref, text)
+			return "", 0, fmt.Errorf("model %s: version %s is not a number from 1", short.Quote(ref), short.Quote(text))
 		}
 	}
 	return name, version, nil
@@ -245,7 +246,7 @@ func (s Store) Remove(ref string) (Removed, error) {
 		versions = slices.DeleteFunc(versions, func(v int) bool { return v != version })
 	}
 	if len(versions) == 0 {
-		return Removed{}, fmt.Errorf("model %q is not in the store %s, which has: %s", ref, s.dir, s.names())
+		return Removed{}, fmt.Errorf("model %s is not in the store %s, which has: %s", short.Quote(ref), s.dir, s.names())
 	}
 	var r Removed
 	for _, v := range versions {
@@ -343,7 +344,7 @@ func parseManifest(text []byte) (Entry, error) {
 		}
 		_ = json.Unmarshal(text, &format)
 		if format.Format <= manifestFormat {
-			return Entry{}, fmt.Errorf("%s: %w", manifestFile, err)
+			return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
 		}
 		m.Format = format.Format
 	}
@@ -353,9 +354,9 @@ func parseManifest(text []byte) (Entry, error) {
 	case m.Format < 1:
 		return Entry{}, fmt.Errorf("%s: format is %d, want %d", manifestFile, m.Format, manifestFormat)
 	case m.File != modelFile:
-		return Entry{}, fmt.Errorf("%s: file is %q, want %q", manifestFile, m.File, modelFile)
+		return Entry{}, fmt.Errorf("%s: file is %s, want %q", manifestFile, short.Quote(m.File), modelFile)
 	case len(m.SHA256) != 64:
-		return Entry{}, fmt.Errorf("%s: sha256 is %q, want 64 hexadecimal digits", manifestFile, m.SHA256)
+		return Entry{}, fmt.Errorf("%s: sha256 is %s, want 64 hexadecimal digits", manifestFile, short.Quote(m.SHA256))
 	}
 	return m.Entry, checkName(m.Name)
 }

@@ -12,8 +12,8 @@ type analyzeCmd struct {
 	backend
 	searching
 	outFile
-	AtOnce int    `aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
-	Queue  int    `default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
+	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
+	Queue  int    `range:"1 to 1073741824" default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
 	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
 
@@ -37,14 +37,6 @@ A tree has room for all visits of its query, up to 16 million nodes, which are a
 query has seconds, for a million nodes. What comes after counts, and makes the tree no larger.
 
 An interrupt drops the queries that wait and terminates the others a second later.`
-}
-
-// Validate looks at the numbers before anything is read.
-func (c *analyzeCmd) Validate() error {
-	if err := c.searching.Validate(); err != nil {
-		return err
-	}
-	return within(limit{"at-once", c.AtOnce, 1, mostRows}, limit{"queue", c.Queue, 1, 1 << 30})
 }
 
 // Run answers queries until the end of the input.

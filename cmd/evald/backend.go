@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
@@ -67,7 +68,7 @@ func (f backend) choose(notes io.Writer) (choice, error) { return f.chooseFor(no
 func (f backend) chooseFor(notes, events io.Writer) (choice, error) {
 	if source, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
-			return choice{}, usage("--backend %s uses no model, but --model is %q", f.Backend, f.Model)
+			return choice{}, usage("--backend %s uses no model, but --model is %s", f.Backend, short.Quote(f.Model))
 		}
 		if f.Mirror {
 			return choice{}, usage("--backend %s uses no network whose answers --mirror could improve", f.Backend)

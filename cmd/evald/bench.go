@@ -32,9 +32,9 @@ type benchEvalCmd struct {
 	Backend  string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside PyTorch with --peer pytorch."`
 	Model    string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
 	Networks []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
-	Batches  []int         `needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
+	Batches  []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
 	Peer     string        `enum:",onnxruntime,pytorch" default:"" placeholder:"onnxruntime|pytorch" help:"Measure networks alone, beside this program: on the CPU onnxruntime on the same number of threads, without --model with a network of 6 blocks of 64 channels; on the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy, or torch, safetensors and numpy."`
-	Round    time.Duration `default:"200ms" help:"Time of one round; a figure is the median of five."`
+	Round    time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON     bool          `help:"Write JSON for machines instead of a table."`
 }
 
@@ -146,7 +146,7 @@ func writeFigures(w io.Writer, figures []bench.Figure, asJSON bool) error {
 
 // benchSearchCmd is `evald bench search`.
 type benchSearchCmd struct {
-	Round time.Duration `default:"500ms" help:"Time of one round; a figure is the median of five."`
+	Round time.Duration `range:"1ms to 1h" default:"500ms" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
@@ -166,7 +166,7 @@ func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
 type benchSelfplayCmd struct {
 	backend
 	selfplayFlags
-	Round time.Duration `default:"4s" help:"Time of one round; a figure is the median of five."`
+	Round time.Duration `range:"1ms to 1h" default:"4s" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
@@ -212,7 +212,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 // benchServeCmd is `evald bench serve`.
 type benchServeCmd struct {
 	Model string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
-	Round time.Duration `default:"1s" help:"Time of one round; a figure is the median of five."`
+	Round time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
@@ -251,10 +251,13 @@ func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
 // benchSolveCmd is `evald bench solve`.
 type benchSolveCmd struct {
 	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
-	First    int      `help:"Only so many positions of each file; 0 is all."`
-	TableMiB int      `name:"table-mib" default:"0" help:"Memory of the transposition table in MiB; 0 is 16 for boards of up to 42 cells, 256 for larger ones."`
+	First    int      `range:"0 to 1073741824" help:"Only so many positions of each file; 0 is all."`
+	TableMiB int      `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition table in MiB; 0 is 16 for boards of up to 42 cells, 256 for larger ones."`
 	JSON     bool     `help:"Write JSON for machines instead of a table."`
 }
+
+// Validate looks at the memory before anything is read.
+func (c *benchSolveCmd) Validate() error { return fitsMemory("table-mib", c.TableMiB, 1<<20) }
 
 // Run solves each set with one thread, no book, and an empty table for each position.
 func (c *benchSolveCmd) Run(ctx context.Context, s streams) error {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // configFile is the path of a YAML file with values for flags that neither the command line nor the environment gives:
@@ -80,7 +82,7 @@ func (r *configReader) load(c *kong.Context) error {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&r.values); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: %w", path, err)
+		return fmt.Errorf("--config %s: %s", path, short.To(err.Error(), 4*short.Most)) // it may be several lines
 	}
 	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
@@ -91,7 +93,7 @@ func (r *configReader) load(c *kong.Context) error {
 // checkSection refuses what no command knows, and makes single values text, as from a command line.
 func checkSection(node *kong.Node, at []string, section map[string]any) error {
 	for name, value := range section {
-		place := strings.Join(append(slices.Clip(at), name), ".")
+		place := short.Text(strings.Join(append(slices.Clip(at), name), "."))
 		child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
 		inner, isSection := value.(map[string]any)
 		switch {
@@ -138,5 +140,5 @@ func asText(value any) (any, error) {
 	case string, bool, int, uint64, float64:
 		return fmt.Sprint(v), nil
 	}
-	return nil, fmt.Errorf("%v is no text, number, true, false or list of these", value)
+	return nil, fmt.Errorf("%s is no text, number, true, false or list of these", short.Text(fmt.Sprint(value)))
 }

@@ -20,13 +20,8 @@ type evalCmd struct {
 	outFile
 	File    string `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
 	Format  string `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
-	Batch   int    `default:"1024" help:"Positions in a batch."`
+	Batch   int    `range:"1 to 1048576" default:"1024" help:"Positions in a batch."`
 	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
-}
-
-// Validate looks at the numbers before anything is read.
-func (c *evalCmd) Validate() error {
-	return within(limit{"batch", c.Batch, 1, mostRows})
 }
 
 // Run evaluates a stream of positions.

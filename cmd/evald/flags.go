@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -12,7 +15,7 @@ import (
 // globals are the flags of every command.
 type globals struct {
 	Config  configFile       `placeholder:"FILE" help:"Read flags from this YAML file, see evald help."`
-	Threads int              `aliases:"concurrency" default:"0" help:"Processors to use; 0 is all."`
+	Threads int              `range:"0 to 4096" aliases:"concurrency" default:"0" help:"Processors to use; 0 is all."`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -88,4 +91,65 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 // inEnvironment reports whether the environment gives a flag.
 func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok })
+}
+
+// refuseAbsurd refuses numbers that are out of the range that the struct tag of their flag gives: range:"1 to 4096". Every
+// number but a seed has one.
+func refuseAbsurd(c *kong.Context) error {
+	for _, f := range c.Flags() {
+		text := f.Tag.Get("range")
+		if text == "" {
+			continue
+		}
+		v := f.Target
+		for v.Kind() == reflect.Pointer && !v.IsNil() {
+			v = v.Elem()
+		}
+		values := []reflect.Value{v}
+		switch v.Kind() {
+		case reflect.Pointer: // not given
+			continue
+		case reflect.Slice:
+			values = nil
+			for i := range v.Len() {
+				values = append(values, v.Index(i))
+			}
+		}
+		for _, v := range values {
+			if !inRange(v, text) {
+				return usage("--%s %v: must be %s", f.Name, v, text)
+			}
+		}
+	}
+	return nil
+}
+
+// inRange reports whether a number lies in a range such as "1 to 4096", "0.5 to 1" or "0s to 24h".
+func inRange(v reflect.Value, text string) bool {
+	low, high, _ := strings.Cut(text, " to ")
+	parse := func(bound string) float64 {
+		if d, err := time.ParseDuration(bound); err == nil && v.Type() == reflect.TypeFor[time.Duration]() {
+			return float64(d)
+		}
+		x, err := strconv.ParseFloat(bound, 64)
+		if err != nil {
+			panic(err) // the struct tag is wrong
+		}
+		return x
+	}
+	x := 0.
+	if v.CanInt() {
+		x = float64(v.Int()) // no bound is so large that it would matter
+	} else {
+		x = v.Float()
+	}
+	return x >= parse(low) && x <= parse(high)
+}
+
+// fitsMemory refuses a flag that asks for so many things of so many bytes as this machine has not.
+func fitsMemory(flag string, n, bytes int) error {
+	if have := machineMemory(); have > 0 && n > 0 && uint64(n) > have/uint64(bytes) {
+		return usage("--%s %d: takes %d MiB or more, and this machine has %d: must be at most %d", flag, n, uint64(n)*uint64(bytes)>>20, have>>20, have/uint64(bytes))
+	}
+	return nil
 }

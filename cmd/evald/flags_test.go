@@ -5,9 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/evald/evald/engine/eval"
 )
 
 func writeText(t *testing.T, name, text string) string {
@@ -236,5 +242,83 @@ func TestVersion(t *testing.T) {
 	var b built
 	if err := json.Unmarshal([]byte(out), &b); err != nil || status != exitOK || !slices.Contains(b.Paths, "go") || !strings.HasPrefix(b.Models[0], "default@") {
 		t.Errorf("status %d, %+v (%v)", status, b, err)
+	}
+}
+
+// Every number of every command has bounds, and what lies beyond is wrong use that names the flag and them.
+func TestAbsurdFlags(t *testing.T) {
+	absurd := map[reflect.Kind][]string{
+		reflect.Int:     {"2147483648", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e99"},
+		reflect.Float64: {"1e300", "-1e300", "NaN", "Inf"},
+		reflect.Int64:   {"2562047h", "-2562047h", "1e99h"}, // time
+	}
+	tried := 0
+	commands(t, func(path []string, node *kong.Node) {
+		if slices.Contains(path, "complete") {
+			return
+		}
+		args := slices.Clone(path)
+		for _, p := range node.Positional {
+			if p.Name == "agent" {
+				args = append(args, "random", "random")
+			} else if p.Enum != "" {
+				args = append(args, p.EnumSlice()[0])
+			} else {
+				args = append(args, "flags_test.go") // a file that is there, as some ask for
+			}
+		}
+		flags := slices.Concat(node.AllFlags(true)...)
+		for _, f := range flags {
+			if f.Required {
+				args = append(args, "--"+f.Name+"=x")
+			}
+		}
+		for _, f := range flags {
+			kind := f.Target.Type()
+			for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+				kind = kind.Elem()
+			}
+			if k := kind.Kind(); k >= reflect.Int && k <= reflect.Float64 && absurd[k] == nil && f.Name != "seed" {
+				t.Errorf("%v --%s is of type %v, which nothing is tried with", path, f.Name, kind)
+			}
+			for _, value := range absurd[kind.Kind()] {
+				if value == "2147483648" && f.Name == "grow-visits" {
+					continue // as many visits can be counted
+				}
+				tried++
+				status, out, stderr := evald(t, "", slices.Concat(args, []string{"--" + f.Name + "=" + value})...)
+				says := slices.ContainsFunc([]string{"must be", "expected", "want an even number", "more than"}, func(s string) bool { return strings.Contains(stderr, s) })
+				if status != exitUsage || out != "" || !strings.Contains(stderr, "--"+f.Name) || !says {
+					t.Errorf("%v --%s=%s: status %d, %s", path, f.Name, value, status, stderr)
+				}
+			}
+		}
+	})
+	if tried < 300 {
+		t.Errorf("%d values were tried: are there no flags?", tried)
+	}
+}
+
+// Tables are not larger than the memory.
+func TestMemoryFlags(t *testing.T) {
+	have := machineMemory()
+	if have == 0 {
+		t.Skip("this machine's memory is not known")
+	}
+	mib := strconv.FormatUint(have>>20+1, 10)
+	entries := strconv.FormatUint(min(1<<30, have/uint64(eval.CacheEntry)+1), 10)
+	for _, args := range [][]string{
+		{"solve", "--table-mib", mib},
+		{"bench", "solve", "--table-mib", mib},
+		{"serve", "--backend", "uniform", "--cache", entries},
+		{"selfplay", "--backend", "uniform", "-o", filepath.Join(t.TempDir(), "run"), "--games", "1048576", "--visits", "1000000", "--at-once", "1048576"},
+	} {
+		if args[len(args)-1] == "1073741824" {
+			continue // which this machine has room for
+		}
+		status, out, stderr := evald(t, "", args...)
+		if status != exitUsage || out != "" || !strings.Contains(stderr, args[len(args)-2]+" "+args[len(args)-1]+": takes") || !strings.Contains(stderr, "must be at most") {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
 	}
 }

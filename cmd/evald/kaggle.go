@@ -38,11 +38,8 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	AtOnce int    `aliases:"games" default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
+	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB."`
 }
-
-// Validate looks at the numbers before anything is loaded.
-func (c *kaggleServeCmd) Validate() error { return within(limit{"at-once", c.AtOnce, 1, mostRows}) }
 
 // Run serves until it is interrupted.
 func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {

@@ -24,32 +24,32 @@ import (
 // learnCmd is `evald learn`. What is not given is what the run's folder has, or the default for its board.
 type learnCmd struct {
 	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped, also without its other flags."`
-	Generations int    `default:"10" help:"Go on until there are so many."`
+	Generations int    `range:"0 to 1000000" default:"10" help:"Go on until there are so many."`
 
 	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
 
-	FirstGames  *int     `placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
-	FirstFactor *int     `placeholder:"N" help:"Its searches have so many times the visits."`
-	Games       *int     `placeholder:"N" help:"Games of each later generation, played by the best network."`
-	Visits      *int     `placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
-	FastVisits  *int     `placeholder:"N" help:"Visits of the other searches."`
-	FullShare   *float64 `placeholder:"X" help:"Share of the moves that are searched fully."`
+	FirstGames  *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
+	FirstFactor *int     `range:"1 to 10000" placeholder:"N" help:"Its searches have so many times the visits."`
+	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network."`
+	Visits      *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
+	FastVisits  *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of the other searches."`
+	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that are searched fully."`
 	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
 	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
 
-	Window *int     `placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
-	Passes *float64 `placeholder:"X" help:"How often each new position is seen in training."`
-	Batch  *int     `placeholder:"N" help:"Positions a training step."`
-	LR     *float64 `placeholder:"X" help:"Learning rate at the start of generation 1; generation g begins with it divided by the root of g, and falls to 0."`
-	QShare *float64 `placeholder:"X" help:"Share of the search's value in the target of win, draw and loss; the rest is the game's outcome."`
+	Window *int     `range:"1 to 1000000000" placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
+	Passes *float64 `range:"0.001 to 1000" placeholder:"X" help:"How often each new position is seen in training."`
+	Batch  *int     `range:"1 to 65536" placeholder:"N" help:"Positions a training step."`
+	LR     *float64 `range:"1e-09 to 10" placeholder:"X" help:"Learning rate at the start of generation 1; generation g begins with it divided by the root of g, and falls to 0."`
+	QShare *float64 `range:"0 to 1" placeholder:"X" help:"Share of the search's value in the target of win, draw and loss; the rest is the game's outcome."`
 
-	GateVisits    *int     `placeholder:"N" help:"Visits a move in the matches."`
-	GateGames     *int     `placeholder:"N" help:"Games of the match with the best network, at most."`
+	GateVisits    *int     `range:"1 to 1000000" placeholder:"N" help:"Visits a move in the matches."`
+	GateGames     *int     `range:"2 to 1000000" placeholder:"N" help:"Games of the match with the best network, at most."`
 	Opponent      []string `sep:"none" placeholder:"AGENT" help:"Fixed opponents; the first has rating 0."`
-	OpponentGames *int     `placeholder:"N" help:"Games with each of them."`
-	Positions     *int     `placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
+	OpponentGames *int     `range:"4 to 1000000" placeholder:"N" help:"Games with each of them."`
+	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
 	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`

@@ -53,7 +53,7 @@ func TestLearn(t *testing.T) {
 		"config.json: the run has seed": {"learn", "-o", dir, "--seed", "3"},
 		"--rules":                       {"learn", "-o", t.TempDir(), "--rules", "7x"},
 		"opponent: agent":               {"learn", "-o", t.TempDir(), "--opponent", "nobody"},
-		"games is 0":                    {"learn", "-o", t.TempDir(), "--games", "0"},
+		"--games 0: must be 1 to":       {"learn", "-o", t.TempDir(), "--games", "0"},
 	} {
 		if status, _, stderr := evald(t, "", args...); status == exitOK || status == exitUsage == strings.HasPrefix(want, "config.json") || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)

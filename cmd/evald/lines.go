@@ -44,29 +44,6 @@ func wasInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
-// limit is a flag with the values that it may have.
-type limit struct {
-	flag            string
-	value, min, max int
-}
-
-// The most that flags may ask for.
-const (
-	mostVisits  = 1 << 26
-	mostRows    = 1 << 20
-	mostThreads = 1 << 12
-)
-
-// within refuses the first flag that is out of its range.
-func within(limits ...limit) error {
-	for _, l := range limits {
-		if l.value < l.min || l.value > l.max {
-			return fmt.Errorf("--%s %d: must be %d to %d", l.flag, l.value, l.min, l.max)
-		}
-	}
-	return nil
-}
-
 // countLines is how many lines of a file hold a position, and 0 where it cannot be read twice.
 func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	f, ok := in.(*os.File)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 )
@@ -56,7 +57,7 @@ func openModel(nameOrPath string) (model, *net.Network, error) {
 		case err != nil && fileErr != nil: // a store that cannot be read does not keep anybody from reading a file
 			return model{}, nil, err
 		case errors.Is(fileErr, fs.ErrNotExist):
-			return model{}, nil, fmt.Errorf("model %q is neither a file nor a shipped model (%s)%s", nameOrPath, strings.Join(models.Names(), ", "), inStore())
+			return model{}, nil, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
 		case fileErr != nil:
 			return model{}, nil, fmt.Errorf("read network: %w", fileErr)
 		}
@@ -70,7 +71,7 @@ func openModel(nameOrPath string) (model, *net.Network, error) {
 	if config := n.Config().String(); m.Config == "" {
 		m.Config = config
 	} else if m.Config != config {
-		return model{}, nil, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", m.Ref(), m.Config, config)
+		return model{}, nil, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", m.Ref(), short.Text(m.Config), config)
 	}
 	return m, n, nil
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // cli is the command line. Its names are stable: scripts rely on them.
@@ -58,6 +60,10 @@ const (
 	exitInterrupted = 130
 )
 
+// mostSaid bounds the last sentence of a command, in bytes. That on a wrong command line, whose parser repeats whatever it is
+// given, has a quarter.
+const mostSaid = 4 << 10
+
 // errBadLines ends a command that answered all it could.
 var errBadLines = errors.New("some lines were refused")
 
@@ -87,13 +93,13 @@ func run(ctx context.Context, args []string, s streams) int {
 		err = config.err
 	}
 	if err == nil {
-		err = within(limit{"threads", c.Threads, 0, mostThreads})
+		err = refuseAbsurd(command)
 	}
 	if err == nil {
 		err = refuseUseless(command)
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "evald: %v (see evald --help)\n", err)
+		fmt.Fprintf(s.err, "evald: %s (see evald --help)\n", short.To(err.Error(), mostSaid/4))
 		return exitUsage
 	}
 	if c.Threads > 0 {
@@ -111,7 +117,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, errBadLines):
 		return exitBadInput
 	case !errors.Is(err, errLogged):
-		fmt.Fprintf(s.err, "evald: %v\n", err)
+		fmt.Fprintf(s.err, "evald: %s\n", short.To(err.Error(), mostSaid))
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -27,14 +28,32 @@ func (m *memory) UnmarshalText(text []byte) error {
 // String is the size in MiB.
 func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
 
+// containerMemory is what the program's control group may have, in bytes, as a container's bound is; 0 for no bound.
+func containerMemory() uint64 {
+	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
+		return n
+	}
+	return 0
+}
+
+// machineMemory is how many bytes of memory there are for this program; 0 where that is not known.
+func machineMemory() uint64 {
+	all, err := memlimit.FromSystem()
+	if err != nil {
+		return 0
+	}
+	if n := containerMemory(); n > 0 {
+		all = min(all, n)
+	}
+	return all
+}
+
 // ownMemory is what a program may take that shares its machine: three quarters of its container's memory, or where that has
 // no bound, half of the machine's.
 func ownMemory() memory {
-	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
+	all := machineMemory()
+	if n := containerMemory(); n > 0 && n <= all {
 		return memory(n / 4 * 3)
 	}
-	if n, err := memlimit.FromSystem(); err == nil {
-		return memory(n / 2)
-	}
-	return 1 << 30
+	return memory(cmp.Or(all/2, 1<<30))
 }

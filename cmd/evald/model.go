@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/onnx"
@@ -305,7 +306,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 		}
 		if err != nil {
 			failed = true
-			fmt.Fprintf(s.out, "FAILED  %s: %v\n", ref, err)
+			fmt.Fprintf(s.out, "FAILED  %s: %s\n", short.Text(ref), short.To(err.Error(), mostSaid))
 			continue
 		}
 		fmt.Fprintf(s.out, "ok      %s  sha256 %s\n", ref, m.SHA256)

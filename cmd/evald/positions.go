@@ -17,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/engine/wholefile"
@@ -27,13 +28,10 @@ type positionsCmd struct {
 	exactBook
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
-	Count int      `default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
+	Count int      `range:"1 to 1000000" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
 }
-
-// Validate looks at the numbers before anything is drawn.
-func (c *positionsCmd) Validate() error { return within(limit{"count", c.Count, 1, 1e6}) }
 
 // Run makes the files that are missing.
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
@@ -127,7 +125,7 @@ func (p *positionSet) lines(path string) ([]byte, error) {
 	}
 	if behind, ok := bytes.CutPrefix(text, []byte(p.head)); !strings.HasPrefix(p.head, string(text)) && (!ok || behind[0] != '\n' && behind[0] != ';') {
 		first, _, _ := strings.Cut(string(text), "\n")
-		return nil, fmt.Errorf("%s is another set of positions (%q, and not %q): remove it, or name another folder with -o", path, first, strings.TrimSpace(p.head))
+		return nil, fmt.Errorf("%s is another set of positions (%s, and not %q): remove it, or name another folder with -o", path, short.Quote(first), strings.TrimSpace(p.head))
 	}
 	if path == p.path {
 		if err := score.CheckSeal(text); err != nil {

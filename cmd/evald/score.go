@@ -24,14 +24,17 @@ type scoreCmd struct {
 	backend
 	outFile
 	Files     []string `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
-	Visits    []int    `without:"agent" default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
+	Visits    []int    `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool     `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string   `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
-	Leaves    int      `needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
+	Leaves    int      `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
 	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool     `help:"Write JSON for machines instead of a table."`
 	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
+
+// mostVisits is the most that --visits may ask for.
+const mostVisits = 1 << 26
 
 // Validate looks at the numbers before anything is read.
 func (c *scoreCmd) Validate() error {
@@ -40,7 +43,7 @@ func (c *scoreCmd) Validate() error {
 			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
 		}
 	}
-	return within(limit{"leaves", c.Leaves, 1, mcts.MaxLeaves})
+	return nil
 }
 
 // Run measures likeliest moves and values, or an agent's moves, against exact scores.

@@ -16,16 +16,11 @@ import (
 
 // searching are the flags of commands that search.
 type searching struct {
-	Visits    int    `default:"800" help:"Visits of each position's root."`
+	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
-	Batch     int    `default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
-	Leaves    int    `default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
+	Batch     int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
+	Leaves    int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
 	Seed      uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
-}
-
-// Validate looks at the numbers before anything is read.
-func (f searching) Validate() error {
-	return within(limit{"visits", f.Visits, 1, mostVisits}, limit{"batch", f.Batch, 1, mostRows}, limit{"leaves", f.Leaves, 1, mcts.MaxLeaves})
 }
 
 func (f searching) config() mcts.Config {

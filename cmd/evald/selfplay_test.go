@@ -19,8 +19,8 @@ func TestSelfplay(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"visits 20, and now it is 21": append(args, "8", "--visits", "21"),
-		"must be 1 or more":           append(args, "0"),
-		"visits is 1, want 2":         {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
+		"--games 0: must be 1 to":     append(args, "0"),
+		"--visits 1: must be 2 to":    {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
 	} {
 		if status, _, stderr := evald(t, "", args...); status != map[bool]int{true: exitUsage, false: exitBadInput}[want != "visits 20, and now it is 21"] || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
@@ -45,7 +45,7 @@ func TestBenchSelfplay(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, `"name": "self-play by uniform"`) || !strings.Contains(out, `"name": "games of 8 or 4 visits a move by uniform"`) || stderr != "" {
 		t.Errorf("status %d, output %s, errors %q", status, out, stderr)
 	}
-	if status, _, stderr := evald(t, "", append(small, "--full-share", "2")...); status != exitBadInput || !strings.Contains(stderr, "full share is 2") {
+	if status, _, stderr := evald(t, "", append(small, "--full-share", "2")...); status != exitUsage || !strings.Contains(stderr, "--full-share 2: must be 0 to 1") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 }

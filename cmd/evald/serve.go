@@ -17,12 +17,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/origin"
 	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/gpu"
 )
@@ -38,47 +40,47 @@ type serveCmd struct {
 	Metrics string `default:"127.0.0.1:8002" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics. (${default})"`
 	Pprof   string `placeholder:"HOST:PORT" help:"Where profiles are; an address of this machine's own, such as 127.0.0.1:6060."`
 
-	MaxBatch int           `default:"256" help:"Rows of a batch that requests are merged into."`
-	MaxDelay time.Duration `default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
-	MaxQueue int           `default:"16384" help:"Rows that wait at most; requests beyond are refused."`
-	Cache    int           `default:"0" help:"Answers of networks to keep; 0 is none."`
+	MaxBatch int           `range:"1 to 1048576" default:"256" help:"Rows of a batch that requests are merged into."`
+	MaxDelay time.Duration `range:"0s to 1m" default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
+	MaxQueue int           `range:"1 to 1073741824" default:"16384" help:"Rows that wait at most; requests beyond are refused."`
+	Cache    int           `range:"0 to 1073741824" default:"0" help:"Answers of networks to keep; 0 is none."`
 
-	Visits     int           `default:"800" help:"Visits of a search whose request does not say."`
-	MaxVisits  int           `default:"100000" help:"Visits that a request may ask for."`
+	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request does not say."`
+	MaxVisits  int           `range:"1 to 67108864" default:"100000" help:"Visits that a request may ask for."`
 	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests, bodies, searches and answers on their way, a quarter for the page's searches; more are refused. Without it three quarters of what the container may have, or half of the machine's."`
-	Body       int           `default:"8388608" help:"Bytes of a request at most."`
-	Rows       int           `default:"4096" help:"Positions of a request at most."`
-	Requests   int           `default:"4096" help:"Requests under way at most."`
-	Streams    int           `default:"1024" help:"Requests under way of one gRPC connection at most."`
-	Timeout    time.Duration `default:"30s" help:"Time of a request that sets no shorter one."`
-	DrainDelay time.Duration `default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
-	DrainTime  time.Duration `default:"30s" help:"How long those under way may take after that."`
+	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Bytes of a request at most."`
+	Rows       int           `range:"1 to 1048576" default:"4096" help:"Positions of a request at most."`
+	Requests   int           `range:"1 to 1048576" default:"4096" help:"Requests under way at most."`
+	Streams    int           `range:"1 to 1048576" default:"1024" help:"Requests under way of one gRPC connection at most."`
+	Timeout    time.Duration `range:"1ms to 24h" default:"30s" help:"Time of a request that sets no shorter one."`
+	DrainDelay time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
+	DrainTime  time.Duration `range:"0s to 24h" default:"30s" help:"How long those under way may take after that."`
 
 	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
-	Watch      time.Duration `default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
+	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
 
-	TLSCert     string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
-	TLSKey      string `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA string `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
-	Tokens      string `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
+	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
+	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
+	Tokens      string   `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
-// Validate looks at the numbers before anything is loaded.
+// Validate looks at what numbers are beside others before anything is loaded.
 func (c *serveCmd) Validate() error {
 	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
 	}
-	return within(
-		limit{"max-batch", c.MaxBatch, 1, mostRows}, limit{"max-queue", c.MaxQueue, 1, 1 << 30}, limit{"cache", c.Cache, 0, 1 << 30},
-		limit{"max-visits", c.MaxVisits, 1, mostVisits}, limit{"visits", c.Visits, 1, c.MaxVisits},
-		limit{"body", c.Body, 1 << 10, 1 << 30}, limit{"rows", c.Rows, 1, mostRows},
-		limit{"requests", c.Requests, 1, mostRows}, limit{"streams", c.Streams, 1, mostRows},
-	)
+	if c.Visits > c.MaxVisits {
+		return fmt.Errorf("--visits %d: must be at most --max-visits %d", c.Visits, c.MaxVisits)
+	}
+	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
 // Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.
@@ -91,7 +93,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		return errInterrupted
 	}
 	if err != nil {
-		log.Error("the service ends", "error", err)
+		log.Error("the service ends", "error", short.To(err.Error(), mostSaid))
 		return errors.Join(errLogged, err)
 	}
 	return nil
@@ -191,6 +193,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
 		"memory", c.Memory.String(), "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
+		"allow_origin", c.AllowOrigin, "host", c.Host,
 	}
 }
 
@@ -217,6 +220,9 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 		if config.TLS, err = service.LoadTLS(c.TLSCert, c.TLSKey, c.TLSClientCA); err != nil {
 			return service.Config{}, fmt.Errorf("--tls-cert: %w", err)
 		}
+	}
+	if config.Origins, err = origin.New(c.AllowOrigin, c.Host); err != nil {
+		return service.Config{}, usage("--allow-origin, --host: %w", err)
 	}
 	if c.Tokens != "" {
 		f, err := os.Open(c.Tokens)
@@ -305,7 +311,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	} else if isHeuristic {
 		from = backend{Backend: name}
 	} else if _, ok, err := findModel(name); err != nil || !ok {
-		return service.Loaded{}, errors.Join(err, fmt.Errorf("there is no model of that name: %v", loadable()))
+		return service.Loaded{}, cmp.Or(err, errNoModel)
 	}
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
@@ -333,6 +339,8 @@ func (s *served) load(name string) (service.Loaded, error) {
 	return l, nil
 }
 
+var errNoModel = errors.New("there is no model of that name")
+
 // onGPUs is what a generation of a model evaluates with. When the last request that uses it is answered, and the garbage
 // collector has seen that, the GPUs give its memory back.
 type onGPUs struct{ eval.Evaluator }
@@ -340,7 +348,8 @@ type onGPUs struct{ eval.Evaluator }
 // changed tells one state of a model's file from another.
 func (s *served) changed(name string) (any, error) {
 	ref := s.refs[name]
-	if ref == "" {
+	given := ref != ""
+	if !given {
 		ref = name
 	}
 	if _, ok := heuristic.Named(name); ok {
@@ -353,6 +362,9 @@ func (s *served) changed(name string) (any, error) {
 		if e, ok, err := store.Find(ref); err == nil && ok {
 			return e.Ref(), nil
 		}
+	}
+	if !given { // a client's: never a path
+		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)
 	if err != nil {

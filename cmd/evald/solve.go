@@ -25,11 +25,11 @@ type solveCmd struct {
 	exactBook
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
-	TableMiB int    `name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
+	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
 	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
-	Plies     int    `needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
+	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
 	threads int // for one position together, for several one each
@@ -40,7 +40,7 @@ func (c *solveCmd) Validate() error {
 	if c.BuildBook != "" && (c.File != "" || c.Out != "") {
 		return errors.New("--build-book names the file to write, and reads none: leave the positions and -o out")
 	}
-	return within(limit{"table-mib", c.TableMiB, 0, 1 << 20})
+	return fitsMemory("table-mib", c.TableMiB, 1<<20)
 }
 
 // Run solves each line, or builds a book.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,23 +31,23 @@ type trainCmd struct {
 	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
 	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
 	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Batch   int    `default:"1024" help:"Positions a step."`
-	Steps   *int   `help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
+	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions a step."`
+	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
 
-	LR        float64 `default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
+	LR        float64 `range:"0 to 10" default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
 	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
-	Warmup    int     `default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
+	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
 	Optimizer string  `enum:"muon,adamw,sgd" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
-	EMA       float64 `name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
-	Clip      float64 `default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
-	L2        float64 `name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
+	EMA       float64 `range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
+	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
+	L2        float64 `range:"0 to 1" name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
 	Seed      uint64  `help:"Of the fresh weights, the order of records, mirror images and random positions."`
 
-	QShare     float64       `without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
+	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
-	HeldOut    float64       `without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as in files of an older evald and with exact scores, rows are one game as long as a move leads from each to the next."`
-	Test       int           `needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
-	Save       time.Duration `default:"1m" help:"Save the run every so often: what a kill may lose."`
+	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as in files of an older evald and with exact scores, rows are one game as long as a move leads from each to the next."`
+	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
+	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Save the run every so often: what a kill may lose."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
 
@@ -56,21 +55,6 @@ type trainCmd struct {
 func (c *trainCmd) Validate() error {
 	if c.Out == "" {
 		return nil // the parser says so
-	}
-	ints := []limit{{"batch", c.Batch, 1, 1 << 16}, {"warmup", c.Warmup, -1, 1 << 30}, {"test", c.Test, 0, 1 << 30}}
-	if c.Steps != nil {
-		ints = append(ints, limit{"steps", *c.Steps, 1, 1 << 30})
-	}
-	if err := within(ints...); err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		flag            string
-		value, min, max float64
-	}{{"lr", c.LR, 0, 10}, {"ema", c.EMA, 0, 0.999999}, {"clip", c.Clip, 0, math.MaxFloat32}, {"l2", c.L2, 0, 1}, {"q-share", c.QShare, 0, 1}, {"validate", c.HeldOut, 0, 0.9}} {
-		if !(f.value >= f.min && f.value <= f.max) {
-			return fmt.Errorf("--%s %v: must be %v to %v", f.flag, f.value, f.min, f.max)
-		}
 	}
 	if _, err := net.ParseConfig(c.Network); err != nil {
 		return fmt.Errorf("--network: %w", err)

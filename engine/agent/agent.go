@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
 )
@@ -109,7 +110,7 @@ func Parse(text string) (Spec, error) {
 	name, list, found := strings.Cut(text, ":")
 	k, known := kinds[name]
 	if !known {
-		return Spec{}, fmt.Errorf("agent %q: there are %s", text, strings.Join(Names(), ", "))
+		return Spec{}, fmt.Errorf("agent %s: there are %s", short.Quote(text), strings.Join(Names(), ", "))
 	}
 	s := k.defaults
 	s.Name = name
@@ -120,14 +121,14 @@ func Parse(text string) (Spec, error) {
 	for _, item := range strings.Split(list, ",") {
 		key, value, _ := strings.Cut(item, "=")
 		if !slices.Contains(k.keys, key) {
-			return Spec{}, fmt.Errorf("agent %q: %s has no %q, but %s", text, name, key, strings.Join(k.keys, ", "))
+			return Spec{}, fmt.Errorf("agent %s: %s has no %s, but %s", short.Quote(text), name, short.Quote(key), strings.Join(k.keys, ", "))
 		}
 		if seen[key] {
-			return Spec{}, fmt.Errorf("agent %q: %s is given twice", text, key)
+			return Spec{}, fmt.Errorf("agent %s: %s is given twice", short.Quote(text), key)
 		}
 		seen[key] = true
 		if err := s.set(key, value); err != nil {
-			return Spec{}, fmt.Errorf("agent %q: %s is %q, %w", text, key, value, err)
+			return Spec{}, fmt.Errorf("agent %s: %s is %s, %w", short.Quote(text), key, short.Quote(value), err)
 		}
 	}
 	counted := seen["visits"] || seen["sims"]
@@ -140,9 +141,10 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount bounds what one move may ask for, maxPower what a line of stones may weigh.
+// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh.
 const (
 	maxCount = 1 << 30
+	maxTime  = 7 * 24 * time.Hour
 	maxPower = 8
 )
 
@@ -152,6 +154,9 @@ func (s *Spec) set(key, value string) (err error) {
 		s.Time, err = time.ParseDuration(value)
 		if err != nil || s.Time <= 0 {
 			return errors.New("want a duration such as 200ms")
+		}
+		if s.Time > maxTime {
+			return fmt.Errorf("want at most %v", maxTime)
 		}
 	case "seed":
 		if s.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
@@ -240,7 +245,7 @@ func (s Spec) String() string {
 func New(s Spec, shared Shared) (Agent, error) {
 	k, known := kinds[s.Name]
 	if !known {
-		return nil, fmt.Errorf("agent %q: there are %s", s.Name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("agent %s: there are %s", short.Quote(s.Name), strings.Join(Names(), ", "))
 	}
 	return k.make(s, shared)
 }

@@ -91,20 +91,24 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                         "there are alphabeta-bitsquares, flat,",
-		"robot":                    `agent "robot": there are`,
-		"uct:visits=5":             `uct has no "visits", but sims, time, leaves, book, seed`,
-		"uct:sims=0":               `sims is "0", want a whole number from 1 to 1073741824`,
-		"uct:sims=1,sims=2":        "sims is given twice",
-		"uct:time=5":               `time is "5", want a duration such as 200ms`,
-		"uct:time=-1s":             "want a duration",
-		"random:seed=-1":           "want a whole number",
-		"mcts:model=":              "want a name or a path",
-		"solver:x=1":               `solver has no "x"`,
-		"solver:random":            `random is "", want true or false`,
-		"uct-bitsquares:power=9":   `power is "9", want a number from 0 to 8`,
-		"uct-bitsquares:power=NaN": `power is "NaN", want a number from 0 to 8`,
-		"uct-bitsquares:time":      "want a duration",
+		"":                                "there are alphabeta-bitsquares, flat,",
+		"robot":                           `agent "robot": there are`,
+		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, book, seed`,
+		"uct:sims=0":                      `sims is "0", want a whole number from 1 to 1073741824`,
+		"uct:sims=1,sims=2":               "sims is given twice",
+		"uct:time=5":                      `time is "5", want a duration such as 200ms`,
+		"uct:time=-1s":                    "want a duration",
+		"uct:time=2562047h":               `time is "2562047h", want at most 168h`,
+		"uct:sims=2147483648":             "want a whole number from 1 to 1073741824",
+		"mcts:visits=9223372036854775807": "want a whole number from 1 to 1073741824",
+		"uct-bitsquares:power=1e308":      "want a number from 0 to 8",
+		"random:seed=-1":                  "want a whole number",
+		"mcts:model=":                     "want a name or a path",
+		"solver:x=1":                      `solver has no "x"`,
+		"solver:random":                   `random is "", want true or false`,
+		"uct-bitsquares:power=9":          `power is "9", want a number from 0 to 8`,
+		"uct-bitsquares:power=NaN":        `power is "NaN", want a number from 0 to 8`,
+		"uct-bitsquares:time":             "want a duration",
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
@@ -118,6 +122,17 @@ func TestParse(t *testing.T) {
 	}
 	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
 		t.Errorf("descriptions of %d agents:\n%s", len(agent.Names()), text)
+	}
+}
+
+// The most that the grammar allows is no more than an agent can begin with: it plays, until it is stopped.
+func TestMost(t *testing.T) {
+	for _, text := range []string{"uct-bitsquares:sims=1073741824", "uct-bitsquares:time=168h", "mcts:visits=1073741824", "flat:sims=1073741824"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := make1(t, text).Move(ctx, game.MustBoard(game.Connect4), game.Position{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want that it was stopped", text, err)
+		}
 	}
 }
 

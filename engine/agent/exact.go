@@ -10,6 +10,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -40,7 +41,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 		return e, nil
 	}
 	if shared.Exact == nil {
-		return nil, fmt.Errorf("agent: no books of exact scores here, so no book %q", s.Book)
+		return nil, fmt.Errorf("agent: no books of exact scores here, so no book %s", short.Quote(s.Book))
 	}
 	own, err := shared.Exact(s.Book)
 	if err != nil {

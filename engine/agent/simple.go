@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 )
 
 // random plays any legal move.
@@ -111,7 +112,7 @@ func evaluator(name string, shared Shared) (eval.Evaluator, error) {
 		return heuristic.New(source)
 	}
 	if shared.Models == nil {
-		return nil, fmt.Errorf("agent: no networks here, so no model %q", name)
+		return nil, fmt.Errorf("agent: no networks here, so no model %s", short.Quote(name))
 	}
 	return shared.Models(name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/short"
 )
 
 // over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
@@ -89,17 +90,19 @@ func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searc
 	if shared.Memory > 0 { // half of it for slices that grow
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
-	c.Reserve = min(s.Visits*nodesPerVisit, c.MaxNodes)
-	a := &searcher{name: s.Name, evaluator: e, config: c, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
+	a := &searcher{name: s.Name, evaluator: e, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
+	c.Reserve = min(s.Visits, c.MaxNodes) * nodesPerVisit
 	if s.Visits == 0 {
-		a.config.Reserve = int(s.Time.Seconds() * nodesPerSecond)
+		c.Reserve = int(min(s.Time.Seconds(), float64(c.MaxNodes)) * nodesPerSecond)
 		a.leaves = cmp.Or(s.Leaves, TimedLeaves)
 	}
+	c.Reserve = min(c.Reserve, c.MaxNodes)
+	a.config = c
 	if s.Book == "" {
 		return a, nil
 	}
 	if shared.Books == nil {
-		return nil, fmt.Errorf("agent: no opening books here, so no book %q", s.Book)
+		return nil, fmt.Errorf("agent: no opening books here, so no book %s", short.Quote(s.Book))
 	}
 	var err error
 	a.book, err = shared.Books(s.Book)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -53,6 +54,9 @@ type missed struct {
 	rows     []int // rows of the caller's batch
 	mirrored []bool
 }
+
+// CacheEntry is the least that an entry of a Cache takes, in bytes.
+const CacheEntry = int(unsafe.Sizeof(slot{}))
 
 // NewCache keeps up to about that many answers: entries is rounded up to a power of two, at least 256.
 // An entry takes about 100 bytes and 4 more for each action.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // observation is Kaggle's view of a position, with the rules beside it where they are not those of Connect4.
@@ -24,6 +26,9 @@ func (p *Parser) parseObservation(s string) (State, error) {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return State{}, &ParseError{Field: wrong.Field, Value: wrong.Value, Reason: "is not of type " + wrong.Type.String()}
 		}
+		return State{}, &ParseError{Field: "json", Value: s, Reason: err.Error()}
+	}
+	if err := strictjson.Check([]byte(s)); err != nil {
 		return State{}, &ParseError{Field: "json", Value: s, Reason: err.Error()}
 	}
 	r := Connect4

@@ -39,6 +39,9 @@ func TestParseErrors(t *testing.T) {
 		{`{"mark":1}`, `board "0 cells": 7x6x4 has 42`},
 		{`{"board":"x","mark":1}`, `board "string": is not of type []int`},
 		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
+		{`{"board":[0],"mark":1,"board":[1]}`, `json "{\"board\":[0],\"mark\":1,\"board\":[1]}": key "board" is there twice`},
+		{`{"Mark":1,"board":[],"mark":2}`, `json "{\"Mark\":1,\"board\":[],\"mark\":2}": key "mark" is there twice, once as "Mark"`},
+		{"{\"board\":[],\"mark\":1,\"x\":\"\xff\"}", `json "{\"board\":[],\"mark\":1,\"x\":\"\xff\"}": byte 26 is no UTF-8`},
 		{`{"board":`, `json "{\"board\":": unexpected end of JSON input`},
 	} {
 		var p game.Parser

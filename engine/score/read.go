@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxLine bounds a line of a score file.
@@ -127,6 +129,9 @@ func fields(text string) (moves string, scores []int, err error) {
 			Scores   []*int `json:"scores"`
 		}
 		if err := json.Unmarshal([]byte(text), &solved); err != nil {
+			return "", nil, fmt.Errorf("json: %s", short.Text(err.Error()))
+		}
+		if err := strictjson.Check([]byte(text)); err != nil {
 			return "", nil, fmt.Errorf("json: %w", err)
 		}
 		if solved.Scores == nil {
@@ -145,7 +150,7 @@ func fields(text string) (moves string, scores []int, err error) {
 	for i, word := range words[1:] {
 		s, err := strconv.Atoi(word)
 		if err != nil {
-			return "", nil, fmt.Errorf("score %d is %q, not a whole number", i+1, word)
+			return "", nil, fmt.Errorf("score %d is %s, not a whole number", i+1, short.Quote(word))
 		}
 		scores = append(scores, s)
 	}

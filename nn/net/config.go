@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // The sizes of outputs and planes, the same in every network.
@@ -45,7 +47,7 @@ func ParseConfig(s string) (Config, error) {
 		numbers = append(numbers, strings.Split(heads, "/")...)
 		fields = append(fields, &c.HeadChannels, &c.Hidden)
 	}
-	malformed := fmt.Errorf("network config %q: want blocks x channels, such as 6x64, or with the widths of the heads, such as 6x64/32/64", s)
+	malformed := fmt.Errorf("network config %s: want blocks x channels, such as 6x64, or with the widths of the heads, such as 6x64/32/64", short.Quote(s))
 	if strings.Count(tower, "x") != 1 || len(numbers) != len(fields) {
 		return Config{}, malformed
 	}

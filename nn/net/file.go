@@ -13,6 +13,8 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/strictjson"
 	"github.com/evald/evald/engine/wholefile"
 )
 
@@ -43,7 +45,7 @@ func parse(file []byte) (*Network, error) {
 	case !ok:
 		return nil, fmt.Errorf("metadata %s is missing, want %q: the file is no network of evald", formatKey, format)
 	case got != format:
-		return nil, fmt.Errorf("metadata %s is %q, but this evald reads %q: use the evald that wrote it, or a newer one", formatKey, got, format)
+		return nil, fmt.Errorf("metadata %s is %s, but this evald reads %q: use the evald that wrote it, or a newer one", formatKey, short.Quote(got), format)
 	}
 	text, ok := metadata[configKey]
 	if !ok {
@@ -61,10 +63,10 @@ func parse(file []byte) (*Network, error) {
 	for _, s := range sections {
 		spec, ok := specs[s.name]
 		if !ok {
-			return nil, fmt.Errorf("network %s: tensor %q is unknown", config, s.name)
+			return nil, fmt.Errorf("network %s: tensor %s is unknown", config, short.Quote(s.name))
 		}
 		if !slices.Equal(s.shape, spec.Shape) {
-			return nil, fmt.Errorf("network %s: tensor %q has shape %v, want %v", config, s.name, s.shape, spec.Shape)
+			return nil, fmt.Errorf("network %s: tensor %q has shape %s, want %v", config, s.name, shapeText(s.shape), spec.Shape)
 		}
 		weights[s.name] = newTensor(s.float32s(data), s.shape...)
 	}
@@ -114,6 +116,9 @@ func parseConfigJSON(text string) (Config, error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return Config{}, fmt.Errorf("metadata %s: more than one value", configKey)
+	}
+	if err := strictjson.Check([]byte(text)); err != nil {
+		return Config{}, fmt.Errorf("metadata %s: %w", configKey, err)
 	}
 	return c, wrap(c.Validate(), "metadata %s", configKey)
 }

@@ -213,6 +213,7 @@ var corruptions = []struct {
 	{"bad config", swap(`\"blocks\":1`, `\"blocks\":0`), nil, `metadata evald.config: network config: blocks is 0, must be 1 to 256`},
 	{"newer config", swap(`\"blocks\":1`, `\"blocks\":1,\"squeeze\":1`), nil, `metadata evald.config: json: unknown field "squeeze"`},
 	{"broken config", swap(`\"hidden\":1}`, `\"hidden\":1`), nil, `metadata evald.config: JSON ends too early`},
+	{"config with a field twice", swap(`\"blocks\":1`, `\"blocks\":2,\"blocks\":1`), nil, `metadata evald.config: key "blocks" is there twice`},
 	{"config and more", swap(`\"hidden\":1}`, `\"hidden\":1} 2`), nil, `metadata evald.config: more than one value`},
 	{"no config", swap(`evald.config`, `evald.confog`), nil, `metadata evald.config is missing`},
 	{"newer format", swap(`"evald.format":"1"`, `"evald.format":"2"`), nil, `metadata evald.format is "2", but this evald reads "1": use the evald that wrote it, or a newer one`},

@@ -13,6 +13,8 @@ import (
 	"slices"
 
 	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // A safetensors file is
@@ -74,12 +76,12 @@ func parseHeader(header []byte) (metadata map[string]string, sections []section,
 			return walkObject(dec, func(key string) error {
 				text, err := decode[string](dec)
 				metadata[key] = text
-				return wrap(err, "metadata %q", key)
+				return wrap(err, "metadata %s", short.Quote(key))
 			})
 		}
 		s, err := parseSection(dec, name)
 		sections = append(sections, s)
-		return wrap(err, "tensor %q", name)
+		return wrap(err, "tensor %s", short.Quote(name))
 	})
 	if err != nil {
 		return nil, nil, wrap(err, "header")
@@ -106,7 +108,7 @@ func parseSection(dec *json.Decoder, name string) (section, error) {
 		default:
 			err = errors.New("is not a field of a tensor")
 		}
-		return wrap(err, "%s", key)
+		return wrap(err, "%s", short.Text(key))
 	})
 	if err != nil {
 		return s, err
@@ -114,22 +116,22 @@ func parseSection(dec *json.Decoder, name string) (section, error) {
 	width, known := widths[s.dtype]
 	switch {
 	case !known:
-		return s, fmt.Errorf("dtype is %q, want F32 or BF16", s.dtype)
+		return s, fmt.Errorf("dtype is %s, want F32 or BF16", short.Quote(s.dtype))
 	case s.shape == nil:
 		return s, errors.New("shape is missing")
 	case len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0]:
-		return s, fmt.Errorf("data_offsets are %v, want [from to]", offsets)
+		return s, fmt.Errorf("data_offsets are %s, want [from to]", shapeText(offsets))
 	}
 	s.from, s.to = offsets[0], offsets[1]
 	length := width
 	for _, d := range s.shape {
 		if d < 1 || d > math.MaxInt/length {
-			return s, fmt.Errorf("shape %v: dimension %d is out of range", s.shape, d)
+			return s, fmt.Errorf("shape %s: dimension %d is out of range", shapeText(s.shape), d)
 		}
 		length *= d
 	}
 	if s.to-s.from != length {
-		return s, fmt.Errorf("shape %v of %s needs %d bytes, but data_offsets give %d", s.shape, s.dtype, length, s.to-s.from)
+		return s, fmt.Errorf("shape %s of %s needs %d bytes, but data_offsets give %d", shapeText(s.shape), s.dtype, length, s.to-s.from)
 	}
 	return s, nil
 }
@@ -141,11 +143,11 @@ func checkLayout(sections []section, length int) error {
 	for i, s := range sections {
 		switch {
 		case s.to > length:
-			return fmt.Errorf("tensor %q: data_offsets are [%d %d], but there are %d bytes of data", s.name, s.from, s.to, length)
+			return fmt.Errorf("tensor %s: data_offsets are [%d %d], but there are %d bytes of data", short.Quote(s.name), s.from, s.to, length)
 		case s.from < end:
-			return fmt.Errorf("tensor %q: data begins at %d, inside that of tensor %q", s.name, s.from, sections[i-1].name)
+			return fmt.Errorf("tensor %s: data begins at %d, inside that of tensor %s", short.Quote(s.name), s.from, short.Quote(sections[i-1].name))
 		case s.from > end:
-			return fmt.Errorf("tensor %q: data begins at %d, leaving a hole of %d bytes", s.name, s.from, s.from-end)
+			return fmt.Errorf("tensor %s: data begins at %d, leaving a hole of %d bytes", short.Quote(s.name), s.from, s.from-end)
 		}
 		end = s.to
 	}
@@ -213,7 +215,7 @@ func walkObject(dec *json.Decoder, visit func(key string) error) error {
 		return ended(err)
 	}
 	if token != json.Delim('{') {
-		return fmt.Errorf("want a JSON object, have %v", token)
+		return fmt.Errorf("want a JSON object, have %s", short.Text(fmt.Sprint(token)))
 	}
 	seen := map[string]bool{}
 	for dec.More() {
@@ -223,7 +225,7 @@ func walkObject(dec *json.Decoder, visit func(key string) error) error {
 		}
 		key := token.(string) // the decoder accepts nothing else here
 		if seen[key] {
-			return fmt.Errorf("%q appears twice", key)
+			return fmt.Errorf("%s appears twice", short.Quote(key))
 		}
 		seen[key] = true
 		if err := visit(key); err != nil {
@@ -246,13 +248,19 @@ func decode[T any](dec *json.Decoder) (value T, err error) {
 	return *pointer, nil
 }
 
-// ended says in words that JSON ended too early.
+// ended says in words that JSON ended too early, and else what is wrong with it, which may name a text of any length.
 func ended(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	switch {
+	case err == nil:
+		return nil
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
 		return errors.New("JSON ends too early")
 	}
-	return err
+	return errors.New(short.Text(err.Error()))
 }
+
+// shapeText is numbers of a file for an error; they may be many.
+func shapeText(numbers []int) string { return short.Text(fmt.Sprint(numbers)) }
 
 // wrap puts words before an error, where there is one.
 func wrap(err error, format string, args ...any) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 )
 
 // Summary is what a run has done.
@@ -117,7 +118,7 @@ func (r *run) line(l *stream.Line) {
 	}
 	q, err := r.parser.Parse(l.Text)
 	for _, field := range q.Unknown {
-		r.engine.send(reply{ID: q.ID, Field: field, Warned: "this field is unknown and was not read"})
+		r.engine.send(reply{ID: q.ID, Field: short.Text(field), Warned: "this field is unknown and was not read"})
 	}
 	if err != nil {
 		answer := reply{ID: q.ID, Error: err.Error()}

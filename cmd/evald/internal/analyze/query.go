@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // Query is one line of input: a position to search, or an action.
@@ -85,9 +87,11 @@ func (p *Parser) Parse(line string) (q Query, err error) {
 	case terminate:
 		if !p.read("terminate_id", &q.Terminate, "text") {
 			p.fail(wrong("terminate_id", "is missing: the id of the search to end"))
+		} else if len(q.Terminate) > maxID {
+			p.fail(wrong("terminate_id", "has %d bytes: no id has more than %d", len(q.Terminate), maxID))
 		}
 	default:
-		p.fail(wrong("action", "is %q, must be %s or %s, or left out for a search", q.Action, terminate, terminateAll))
+		p.fail(wrong("action", "is %s, must be %s or %s, or left out for a search", short.Quote(q.Action), terminate, terminateAll))
 	}
 	if p.err != nil {
 		return q, p.err
@@ -141,7 +145,7 @@ func (p *Parser) position(q *Query, line string) {
 	case hasMoves:
 		if hasRules {
 			if strings.Contains(q.Text, ":") {
-				p.fail(wrong("moves", "is %q, with rules of its own beside the field rules", q.Text))
+				p.fail(wrong("moves", "is %s, with rules of its own beside the field rules", short.Quote(q.Text)))
 				return
 			}
 			q.Text = rules + ":" + q.Text
@@ -198,7 +202,10 @@ func cut(raw []byte) string {
 func decode(text []byte, to any) error {
 	err := json.Unmarshal(text, to)
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("this one is of type %s", bad.Value)
+		return fmt.Errorf("this one is of type %s", short.Text(bad.Value))
+	}
+	if err == nil {
+		err = strictjson.CheckExact(text)
 	}
 	return err
 }

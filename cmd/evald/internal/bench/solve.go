@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -105,7 +106,7 @@ func ReadSet(path string, most int) (SolveSet, error) {
 		if len(words) > 1 {
 			score, err := strconv.Atoi(words[1])
 			if err != nil {
-				return SolveSet{}, fmt.Errorf("%s line %d: score %q is not a whole number", path, n, words[1])
+				return SolveSet{}, fmt.Errorf("%s line %d: score %s is not a whole number", path, n, short.Quote(words[1]))
 			}
 			set.Scores = append(set.Scores, score)
 		}

@@ -12,6 +12,9 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/origin"
+	"github.com/evald/evald/engine/short"
 )
 
 // Bounds of a request's body; Kaggle's have about a kilobyte and come at once.
@@ -36,7 +39,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	var reply any = actionReply{action}
 	if err != nil {
-		h.Log.Printf("%s %s from %s: %v", r.Method, r.URL.Path, r.RemoteAddr, err)
+		h.Log.Printf("%s %s from %s: %v", short.Text(r.Method), short.Text(r.URL.Path), r.RemoteAddr, err)
 		reply = errorReply{err.Error()}
 	}
 	_ = json.NewEncoder(w).Encode(reply) // the other side may be gone
@@ -51,12 +54,16 @@ type errorReply struct {
 }
 
 func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status int, err error) {
+	var site *origin.Policy // no other site's page
+	if status, err := site.Check(r); err != nil {
+		return 0, status, err
+	}
 	if r.URL.Path != "/" {
-		return 0, http.StatusNotFound, fmt.Errorf("path %q: the agent is at /", r.URL.Path)
+		return 0, http.StatusNotFound, fmt.Errorf("path %s: the agent is at /", short.Quote(r.URL.Path))
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return 0, http.StatusMethodNotAllowed, fmt.Errorf("method %q: must be POST", r.Method)
+		return 0, http.StatusMethodNotAllowed, fmt.Errorf("method %s: must be POST", short.Quote(r.Method))
 	}
 	body, err := h.read(w, r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

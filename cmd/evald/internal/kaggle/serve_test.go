@@ -106,6 +106,27 @@ func TestServeTranscript(t *testing.T) {
 	}
 }
 
+// Another site's page gets no move in a visitor's browser.
+func TestServeOtherSites(t *testing.T) {
+	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)}
+	for header, want := range map[string]int{"": 400, "Sec-Fetch-Site": 403, "Origin": 403} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/", strings.NewReader("{}"))
+		if header != "" {
+			r.Header.Set(header, "cross-site")
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(deadlines{w}, r)
+		if w.Code != want || !strings.Contains(w.Body.String(), "error") {
+			t.Errorf("%q: %d %s, want %d", header, w.Code, w.Body, want)
+		}
+	}
+}
+
+// deadlines is an answer whose connection has deadlines, for what they are worth.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (deadlines) SetReadDeadline(time.Time) error { return nil }
+
 // Lines and their answers, asked all at once and one by one.
 func TestActTranscript(t *testing.T) {
 	var asked []string

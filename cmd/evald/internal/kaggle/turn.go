@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // Turn is what an agent is asked: a position of an unfinished game and the time for its move.
@@ -85,6 +86,9 @@ func unmarshal(text []byte, to any) error {
 			want = "object"
 		}
 		return wrong(cmp.Or(bad.Field, "json"), bad.Value, "is not of type "+want)
+	}
+	if err == nil {
+		err = strictjson.Check(text)
 	}
 	if err != nil {
 		return wrong("json", string(text), err.Error())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -149,13 +150,13 @@ func (p *plain) move(text string) {
 	a := Action(p.Board, text)
 	switch {
 	case s.Result() != game.Ongoing:
-		p.print("%q: the game is over; undo, new or quit\n", text)
+		p.print("%s: the game is over; undo, new or quit\n", short.Quote(text))
 		return
 	case a < 0:
-		p.print("%q is neither a command nor a move; %s\n", text, s.legal())
+		p.print("%s is neither a command nor a move; %s\n", short.Quote(text), s.legal())
 		return
 	case !s.Human(s.Side()):
-		p.print("%q: it is not your move; \"go\" lets the agent move\n", text)
+		p.print("%s: it is not your move; \"go\" lets the agent move\n", short.Quote(text))
 		return
 	}
 	if err := s.Play(a); err != nil {

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // group is calls that a token opens together.
@@ -70,7 +72,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 			names = nil
 			for name := range strings.SplitSeq(fields[0], ",") {
 				if !slices.Contains(groups, group(name)) {
-					return nil, fmt.Errorf("tokens: line %d: group %q, must be all or of %v", n, name, groups)
+					return nil, fmt.Errorf("tokens: line %d: group %s, must be all or of %v", n, short.Quote(name), groups)
 				}
 				names = append(names, group(name))
 			}
@@ -157,7 +159,7 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 }
 
 // guard lets requests of REST through to next. Besides a bearer token it takes one as the password of any user, which
-// is how a browser can ask for it.
+// is how a browser can ask for it; it then adds that by itself to whatever asks, so that an origin.Policy must stand before.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := entryOf(r.Context())
@@ -174,9 +176,7 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		}
 		var err error
 		e.token, err = t.allow(g, token)
-		if err == nil && basic {
-			err = sameOrigin(r)
-		} else if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
 			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
@@ -191,16 +191,6 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-var crossOrigin = http.NewCrossOriginProtection()
-
-// sameOrigin refuses what another site asks for in a visitor's browser, which adds the password by itself.
-func sameOrigin(r *http.Request) error {
-	if err := crossOrigin.Check(r); err != nil {
-		return status.Error(codes.PermissionDenied, err.Error())
-	}
-	return nil
 }
 
 // LoadTLS is a certificate with its key, and where clients must show one too, the file of those who sign it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 )
 
 // call is one inference, as both transports give it.
@@ -40,7 +41,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	if name == "board" {
 		text, ok := value.(string)
 		if !ok {
-			return invalid("parameter %q: %v, must be a string such as \"9x5x4\"", name, value)
+			return invalid("parameter %q: %s, must be a string such as \"9x5x4\"", name, clip(fmt.Sprint(value)))
 		}
 		board, err := s.boards.get(text)
 		if err != nil {
@@ -77,7 +78,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return invalid("parameter %q: must be board, visits, priority or timeout", name)
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
-		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
+		return invalid("parameter %q: %s, must be a whole number from 0 to %d", name, clip(fmt.Sprint(value)), largest)
 	}
 	switch name {
 	case "visits":
@@ -103,7 +104,7 @@ const (
 
 func (b *boards) get(text string) (*game.Board, error) {
 	if len(text) > longestRules {
-		return nil, fmt.Errorf("%q: has more than %d bytes", clipTo(text, longestRules), longestRules)
+		return nil, fmt.Errorf("%q: has more than %d bytes", short.To(text, longestRules), longestRules)
 	}
 	rules, err := game.ParseRules(text)
 	if err != nil {

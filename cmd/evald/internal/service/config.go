@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/evald/evald/cmd/evald/internal/origin"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
@@ -42,8 +43,9 @@ type Config struct {
 	Cache      int // answers of networks that are kept; 0 is none
 	Limits     Limits
 
-	TLS    *tls.Config // of both ports; nil is none
-	Tokens *Tokens     // who may call what; nil is everybody everything
+	TLS     *tls.Config    // of both ports; nil is none
+	Tokens  *Tokens        // who may call what; nil is everybody everything
+	Origins *origin.Policy // which pages may, in people's browsers; nil is our own alone
 
 	Log    *slog.Logger
 	Traces trace.TracerProvider // nil: none are made

@@ -3,11 +3,13 @@ package service
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -143,7 +145,17 @@ func (s *Server) repositoryLoad(name string, parameters int) error {
 	if parameters > 0 {
 		return status.Error(codes.Unimplemented, "load: a model is loaded as it is, without parameters")
 	}
+	if !s.loadable(name) {
+		return invalid("model %s: there is no model of that name; there are %v", short.Quote(name), s.config.Available())
+	}
 	return s.load(name)
+}
+
+// loadable reports whether a client may load a model: one that was served from the start, or one of those that are available, of
+// any version. Nothing is looked for under another name, so that no answer tells what is on this machine.
+func (s *Server) loadable(name string) bool {
+	model, _, _ := strings.Cut(name, "@")
+	return slices.Contains(s.config.Models, name) || name == searchModel || slices.Contains(s.config.Available(), model)
 }
 
 func (s *Server) repositoryUnload(name string) error {

@@ -68,6 +68,11 @@ func TestDescriptions(t *testing.T) {
 	if _, text := s.post(t, "/v2/repository/index", nil, nil); string(text) != `[{"name":"other","reason":"not loaded","state":"UNAVAILABLE","version":""},{"name":"search","reason":"","state":"READY","version":"1"},{"name":"stub","reason":"","state":"READY","version":"1"}]`+"\n" {
 		t.Errorf("index: %s", text)
 	}
+	for path, body := range map[string]string{"/v2/repository/index": `{"ready":true,"ready":false}`, "/v2/repository/models/stub/load": `{"x":{"a":1,"a":2}}`} {
+		if reply, text := s.post(t, path, nil, []byte(body)); reply.StatusCode != 400 || !strings.Contains(string(text), "is there twice") {
+			t.Errorf("%s: %d %s", body, reply.StatusCode, text)
+		}
+	}
 	if reply, text := s.post(t, "/v2/repository/models/other/load", nil, nil); reply.StatusCode != 400 || !strings.Contains(string(text), "no such file") {
 		t.Errorf("load: %d %s", reply.StatusCode, text)
 	}

@@ -3,15 +3,20 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
 )
 
 // Errors are gRPC's statuses in both transports; REST translates their codes.
+
+// mostSaid bounds what is said of a request, in bytes: a status travels in a trailer, which clients bound.
+const mostSaid = 1 << 10
 
 // invalid is a client's mistake. Texts among the arguments are clipped.
 func invalid(format string, args ...any) error { return refuse(codes.InvalidArgument, format, args...) }
@@ -26,7 +31,7 @@ func refuse(code codes.Code, format string, args ...any) error {
 			args[i] = clip(a.Error())
 		}
 	}
-	return status.Errorf(code, format, args...)
+	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
 // wrong gives an evaluator's error its code.
@@ -45,7 +50,7 @@ func wrong(err error) error {
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
 	}
-	return status.Error(code, err.Error())
+	return status.Error(code, short.To(err.Error(), mostSaid))
 }
 
 // httpStatus is the REST status of a code.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -202,11 +203,13 @@ func (s *Server) load(name string) error {
 }
 
 func (s *Server) notLoaded(name string, err error) error {
-	s.models.mu.Lock()
-	s.models.failed[name] = err.Error()
-	s.models.mu.Unlock()
-	s.config.Log.Warn("model could not be loaded", "model", clipTo(name, maxLogged), "error", err)
-	return invalid("model %q: %s", name, err.Error())
+	if !strings.Contains(name, "@") { // versions are not listed, and there is no end to their numbers
+		s.models.mu.Lock()
+		s.models.failed[name] = err.Error()
+		s.models.mu.Unlock()
+	}
+	s.config.Log.Warn("model could not be loaded", "model", clip(name), "error", err)
+	return invalid("model %q: %s", clip(name), clip(err.Error()))
 }
 
 // unload ends a model's service; requests under way are answered.

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // logEntry is what the log says of a request: at level debug of each, at level info of those that are refused. Who answers it
@@ -52,7 +54,7 @@ func (e *logEntry) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, entryKey{}, e)
 }
 
-// maxLogged is how long a text of a client's may be in the log, in bytes.
+// maxLogged is how long a text of a client's, and a refusal, may be in the log, in bytes.
 const maxLogged = 256
 
 // attributes are those of a record. Status is an HTTP status, an int, or a codes.Code.
@@ -60,16 +62,16 @@ func (e *logEntry) attributes(status any) []any {
 	if code, ok := status.(codes.Code); ok {
 		status = code.String()
 	}
-	a := []any{"protocol", e.protocol, "method", clipTo(e.method, maxLogged)}
+	a := []any{"protocol", e.protocol, "method", short.To(e.method, maxLogged)}
 	if e.path != "" {
-		a = append(a, "path", clipTo(e.path, maxLogged))
+		a = append(a, "path", short.To(e.path, maxLogged))
 	}
 	a = append(a, "status", status, "remote", e.remote)
 	if e.model != "" {
-		a = append(a, "model", clipTo(e.model, maxLogged))
+		a = append(a, "model", short.To(e.model, maxLogged))
 	}
 	if e.id != "" {
-		a = append(a, "id", clipTo(e.id, maxLogged))
+		a = append(a, "id", short.To(e.id, maxLogged))
 	}
 	if e.rows > 0 {
 		a = append(a, "rows", e.rows)
@@ -91,7 +93,7 @@ func (s *Server) logged(e *logEntry, status any, refusal string) {
 		return
 	}
 	if hidden, ok := s.refusals.let(status, now); ok {
-		log.Info("refused", append(e.attributes(status), "why", clipTo(refusal, maxLogged), "not_shown", hidden)...)
+		log.Info("refused", append(e.attributes(status), "why", short.To(refusal, maxLogged), "not_shown", hidden)...)
 	}
 }
 
@@ -220,7 +222,7 @@ func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *watched) refuses() bool {
 	switch w.status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests:
 		return true
 	}
 	return false

@@ -15,11 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/evald/evald/engine/strictjson"
 )
 
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.logHTTP(h),
+		Handler:           s.logHTTP(s.config.Origins.Guard(h)),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext:       withConnection,
 		ReadHeaderTimeout: s.config.Limits.Receive,
@@ -144,6 +146,9 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 	}
 	if len(text) > 0 && json.Unmarshal(text, to) != nil {
 		return invalid("body: must be an object such as %s", example)
+	}
+	if err := strictjson.Check(text); len(text) > 0 && err != nil {
+		return invalid("body: %s", err)
 	}
 	return in.close()
 }

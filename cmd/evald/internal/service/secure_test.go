@@ -140,7 +140,8 @@ func TestBrowserToken(t *testing.T) {
 		{"not even one", "GET", "/", headers{"Authorization": "Basic see"}, 401, true},
 		{"another's password", "GET", "/", headers{"Authorization": basic("infer")}, 401, true}, // or the browser would not ask again
 		{"another's token", "GET", "/", headers{"Authorization": "Bearer infer"}, 403, false},
-		{"a link", "GET", "/", headers{"Authorization": basic("see"), "Sec-Fetch-Site": "cross-site"}, 404, false},
+		{"a link", "GET", "/", headers{"Authorization": basic("see"), "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 404, false},
+		{"a picture elsewhere", "GET", "/v2", headers{"Authorization": basic("see"), "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403, false},
 		{"own page", "POST", inferPath, headers{"Authorization": basic("infer"), "Sec-Fetch-Site": "same-origin"}, 200, false},
 		{"own page, old browser", "POST", inferPath, headers{"Authorization": basic("infer"), "Origin": s.rest}, 200, false},
 		{"another site", "POST", inferPath, headers{"Authorization": basic("infer"), "Sec-Fetch-Site": "cross-site"}, 403, false},

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxBody bounds what a request says, in bytes.
@@ -84,15 +86,16 @@ func decode(body []byte, to any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, wrong.Value, wrong.Type)
+		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, short.Text(wrong.Value), wrong.Type)
 	}
 	if err == nil {
-		if _, err = d.Token(); errors.Is(err, io.EOF) {
+		if _, err = d.Token(); !errors.Is(err, io.EOF) {
+			err = errors.New("something follows the object")
+		} else if err = strictjson.Check(body); err == nil {
 			return nil
 		}
-		err = errors.New("something follows the object")
 	}
-	return bad("", "the request is no JSON object as expected: %v", err)
+	return bad("", "the request is no JSON object as expected: %s", short.Text(err.Error()))
 }
 
 // parsePosition reads moves, behind the rules unless those are Connect4's: 9x5x4:4455.

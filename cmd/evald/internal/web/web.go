@@ -84,7 +84,8 @@ const (
 // thought is what one of them may take.
 func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
 
-// Handler serves the page. Close it when the server shuts down.
+// Handler serves the page. Close it when the server shuts down. Other sites' requests are to be kept from it, by an
+// origin.Policy.
 type Handler struct {
 	config  Config
 	ruled   *eval.Ruled // config.Evaluator behind the rules
@@ -167,9 +168,6 @@ func (h *Handler) routes() {
 	}
 }
 
-// crossOrigin refuses requests that another site makes in a visitor's browser, since they cost time.
-var crossOrigin = http.NewCrossOriginProtection()
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
@@ -178,10 +176,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if err := crossOrigin.Check(r); err != nil {
-		answerError(w, refuse(http.StatusForbidden, "", "%v", err))
-		return
-	}
 	h.mux.ServeHTTP(w, r)
 }
 

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+)
+
+// A load tells nothing of the files of this machine, by its words, its status, the index or the log.
+func TestLoadTellsNothing(t *testing.T) {
+	ownStore(t)
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := os.WriteFile(there, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{
+		filepath.Join(dir, "missing"), // the others are answered alike
+		there, there + "/x", dir, "/etc/shadow", "/etc/passwd", "/dev/zero", "serve.go", "../../models/default.safetensors", "missing", "missing@1",
+	}
+	address, log, _ := startServe(t, "--backend", "uniform", "--repository")
+	api := kserve.NewGRPCInferenceServiceClient(dialed(t, address["grpc"]))
+	said := map[string]bool{}
+	for _, name := range names {
+		code, text := posted(t, "http://"+address["http"]+"/v2/repository/models/"+url.PathEscape(name)+"/load", "")
+		_, err := api.RepositoryModelLoad(t.Context(), &kserve.RepositoryModelLoadRequest{ModelName: name})
+		if code != http.StatusBadRequest {
+			t.Errorf("%s: REST says %d %s", name, code, text)
+		}
+		said[strings.ReplaceAll(text, name, "NAME")] = true
+		said["gRPC: "+strings.ReplaceAll(status.Convert(err).Message(), name, "NAME")] = true
+	}
+	if len(said) != 2 {
+		t.Errorf("%d different answers, want one over REST and one over gRPC: %v", len(said), said)
+	}
+	if _, index := posted(t, "http://"+address["http"]+"/v2/repository/index", ""); strings.Contains(index, "there") || strings.Contains(index, "missing") {
+		t.Errorf("the index has names of clients: %s", index)
+	}
+	if strings.Contains(log.String(), "no such file") || strings.Contains(log.String(), "not a directory") {
+		t.Errorf("the log shows that files were looked for:\n%s", log)
+	}
+}
+
+// Every port of the service, and the agent behind a URL, keep other sites' pages out; ours goes on.
+func TestServeOtherSites(t *testing.T) {
+	address, _, _ := startServe(t, "--backend", "uniform", "--allow-origin", "https://notebook.example.org", "--host", "evald.example.org")
+	body := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+	for _, x := range []struct {
+		name, method, port, path, host, headers string
+		want                                    int
+	}{
+		{"program", "POST", "http", "/v2/models/uniform/infer", "any.example.org", "Content-Type: application/x-www-form-urlencoded", 200},
+		{"own page", "GET", "http", "/ui/config", "", "Accept-Language: en\nSec-Fetch-Site: same-origin", 200},
+		{"own page by an allowed name", "GET", "http", "/ui/config", "evald.example.org", "Accept-Language: en", 200},
+		{"another page", "POST", "http", "/v2/models/uniform/infer", "", "Sec-Fetch-Site: cross-site\nOrigin: https://evil.example", 403},
+		{"another page, the board", "POST", "http", "/ui/move", "", "Sec-Fetch-Site: cross-site\nContent-Type: application/json", 403},
+		{"allowed page", "POST", "http", "/v2/models/uniform/infer", "", "Sec-Fetch-Site: cross-site\nOrigin: https://notebook.example.org", 200},
+		{"allowed page asks", "OPTIONS", "http", "/v2/models/uniform/infer", "", "Sec-Fetch-Site: cross-site\nOrigin: https://notebook.example.org\nAccess-Control-Request-Method: POST", 204},
+		{"another name", "GET", "http", "/ui/config", "evil.example", "Accept-Language: en", 403},
+		{"another name, metrics", "GET", "metrics", "/metrics", "evil.example", "Accept-Language: en", 403},
+		{"Prometheus", "GET", "metrics", "/metrics", "pod.example.org", "User-Agent: Prometheus/3", 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), x.method, "http://"+address[x.port]+x.path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = x.host
+		for line := range strings.Lines(x.headers) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			r.Header.Set(name, value)
+		}
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(reply.Body)
+		reply.Body.Close()
+		if err != nil || reply.StatusCode != x.want {
+			t.Errorf("%s: %d %s %v, want %d", x.name, reply.StatusCode, text, err, x.want)
+		}
+	}
+	for flag, value := range map[string]string{"--allow-origin": "example.org", "--host": "example.org:80"} {
+		if status, _, stderr := evald(t, "", "serve", "--backend", "uniform", flag, value); status != exitUsage || !strings.Contains(stderr, flag) {
+			t.Errorf("%s %s: status %d, %s", flag, value, status, stderr)
+		}
+	}
+}
+
+// dialed is a connection to a gRPC port.
+func dialed(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}

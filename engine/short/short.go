@@ -1,0 +1,46 @@
+// Package short shortens texts of others, of files, lines and clients, before they get into errors and logs.
+package short
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Most is how long a text of others may be there, in bytes. A line of the log has room for that and for what is said of it.
+const Most = 200
+
+// Text is s in at most Most bytes of valid UTF-8, with ".." at the end where it was longer.
+func Text(s string) string { return To(s, Most) }
+
+// Quote is s in quotes, as %q writes it, in at most Most bytes; ".." follows where it was longer.
+func Quote(s string) string {
+	if len(s) <= Most {
+		if q := strconv.Quote(s); len(q) <= Most {
+			return q
+		}
+	}
+	const quotes = len(`""..`)
+	end, room := 0, Most-quotes
+	for end < len(s) {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		room -= len(strconv.Quote(s[end:end+size])) - len(`""`)
+		if room < 0 {
+			break
+		}
+		end += size
+	}
+	return strconv.Quote(s[:end]) + ".."
+}
+
+// To is s in at most so many bytes, from 4, of valid UTF-8, with ".." at the end where it was longer.
+func To(s string, most int) string {
+	if len(s) <= most {
+		return strings.ToValidUTF8(s, "?")
+	}
+	end := most - len("..")
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return strings.ToValidUTF8(s[:end], "?") + ".."
+}
