@@ -199,8 +199,12 @@ func (w *wire) call(id uint32, authority string, message []byte, whole bool) {
 	h := hpack.NewEncoder(&b)
 	h.SetMaxDynamicTableSizeLimit(0)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", kserve.GRPCInferenceService_ModelInfer_FullMethodName},
-		{":authority", authority}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", kserve.GRPCInferenceService_ModelInfer_FullMethodName},
+		{":authority", authority},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
 	} {
 		_ = h.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
