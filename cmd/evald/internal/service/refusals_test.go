@@ -1,8 +1,11 @@
 package service
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,11 +13,13 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	nets "github.com/evald/evald/nn/net"
 )
 
@@ -95,6 +100,95 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// manyKeys is a text with numbers in it, again and again.
+func manyKeys(format string, n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf(format, i)
+	}
+	return text
+}
+
+// The members of a request may come in any order.
+func TestRESTOrder(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	r := gametest.Rand(4)
+	want := ""
+	for range 100 {
+		input := []string{`"name":"bitboards"`, `"datatype":"UINT64"`, `"shape":[2,2]`, `"data":[0,[1],[[2,3]]]`, `"parameters":{}`}
+		all := []string{`"id":"7"`, `"outputs":[{"name":"policy"},{"parameters":{"binary_data":false},"name":"wdl"}]`, `"parameters":{"board":"7x6x4","priority":1}`, ""}
+		r.Shuffle(len(input), func(i, k int) { input[i], input[k] = input[k], input[i] })
+		all[3] = `"inputs":[{` + strings.Join(input, ",") + `}]`
+		r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+		body := "{" + strings.Join(all, " , ") + "}\n"
+		reply, text := s.post(t, inferPath, nil, []byte(body))
+		if want == "" {
+			want = string(text)
+		}
+		if reply.StatusCode != http.StatusOK || string(text) != want {
+			t.Fatalf("%s: %s %s, want %s", body, reply.Status, text, want)
+		}
+	}
+}
+
+// A message that has too much is refused before it is decoded, one that has not is decoded as ever, and what is taken for it is
+// no less than what it takes.
+func TestCensus(t *testing.T) {
+	limit := func(change func(*kserve.ModelInferRequest)) error {
+		r := bitboardRequest(connect4, game.Position{})
+		change(r)
+		text, err := proto.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := census{rows: 100}
+		if err := c.request(text); err != nil {
+			return err
+		}
+		if c.bytes < proto.Size(r) {
+			t.Errorf("%d bytes are said to take %d", proto.Size(r), c.bytes)
+		}
+		return nil
+	}
+	input := func(r *kserve.ModelInferRequest) *kserve.ModelInferRequest_InferInputTensor { return r.Inputs[0] }
+	for says, change := range map[string]func(*kserve.ModelInferRequest){
+		"": func(*kserve.ModelInferRequest) {},
+		"more than 16 inputs": func(r *kserve.ModelInferRequest) {
+			for range 17 {
+				r.Inputs = append(r.Inputs, &kserve.ModelInferRequest_InferInputTensor{})
+			}
+		},
+		"more than 32 outputs": func(r *kserve.ModelInferRequest) {
+			for range 33 {
+				r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{})
+			}
+		},
+		"more than 16 raw_input_contents": func(r *kserve.ModelInferRequest) { r.RawInputContents = make([][]byte, 17) },
+		"more than 32 parameters": func(r *kserve.ModelInferRequest) {
+			for i := range 33 {
+				setParameter(r, strconv.Itoa(i), 1)
+			}
+		},
+		"model_name has 5000 bytes": func(r *kserve.ModelInferRequest) { r.ModelName = strings.Repeat("x", 5000) },
+		"id has 5000 bytes":         func(r *kserve.ModelInferRequest) { r.Id = strings.Repeat("x", 5000) },
+		"a parameter has 50":        func(r *kserve.ModelInferRequest) { setParameter(r, "board", strings.Repeat("0", 5000)) },
+		"a datatype has 5000 bytes": func(r *kserve.ModelInferRequest) { input(r).Datatype = strings.Repeat("x", 5000) },
+		"more than 8 dimensions":    func(r *kserve.ModelInferRequest) { input(r).Shape = make([]int64, 100) },
+		"more than 100 values of by": func(r *kserve.ModelInferRequest) {
+			input(r).Contents = &kserve.InferTensorContents{BytesContents: make([][]byte, 101)}
+		},
+	} {
+		if err := limit(change); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	for _, torn := range [][]byte{{0x0a}, {0x0a, 0xff}, {0x2a, 0x02, 0x0a}, {0x07}, bytes.Repeat([]byte{0xff}, 20)} {
+		c := census{rows: 100}
+		if err := c.request(torn); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%x: %v", torn, err)
+		}
+	}
+}
+
 func TestRESTRefusals(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	ok := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
@@ -124,6 +218,23 @@ func TestRESTRefusals(t *testing.T) {
 		{"not gzip", inferPath, ok, map[string]string{"Content-Encoding": "gzip"}, 400, "body"},
 		{"too long", inferPath, strings.Repeat(" ", 9<<20), nil, 413, "longer than 8388608 bytes"},
 		{"load", "/v2/repository/models/stub/load", "", nil, 501, "--repository"},
+		{"a key twice", inferPath, strings.Replace(ok, "{", `{"id":"1","id":"2",`, 1), nil, 400, `duplicate object member name`},
+		{"a key of an input twice", inferPath, strings.Replace(ok, `{"name"`, `{"name":"x","name"`, 1), nil, 400, `duplicate object member name`},
+		{"no UTF-8", inferPath, strings.Replace(ok, "44", "4\xff", 1), nil, 400, "UTF-8"},
+		{"many inputs", inferPath, `{"inputs":[{}` + strings.Repeat(`,{}`, 100_000) + `]}`, nil, 400, "neither data"},
+		{"two inputs", inferPath, `{"inputs":[` + ok[11:len(ok)-2] + "," + ok[11:len(ok)-2] + `]}`, nil, 400, "2 inputs, must be one"},
+		{"many outputs", inferPath, strings.Replace(ok, "{", `{"outputs":[{}`+strings.Repeat(`,{}`, 100)+`],`, 1), nil, 400, "outputs: more than 32"},
+		{"a list as a parameter", inferPath, strings.Replace(ok, "{", `{"parameters":{"a":[[],[]]},`, 1), nil, 400, "must be a number, a text, true or false"},
+		{"many dimensions", inferPath, strings.Replace(ok, "[1]", "[1"+strings.Repeat(",1", 50)+"]", 1), nil, 400, "shape: more than 8"},
+		{"nested lists", inferPath, strings.Replace(ok, `["44"]`, strings.Repeat("[", 50)+`"44"`+strings.Repeat("]", 50), 1), nil, 400, "lists in lists"},
+		{"more values than the shape", inferPath, strings.Replace(ok, `"44"`, `"44","44"`, 1), nil, 400, "more values than the 1"},
+		{"an object as a value", inferPath, strings.Replace(ok, `"44"`, `{}`, 1), nil, 400, "no value of BYTES"},
+		{"a long value", inferPath, strings.Replace(ok, `"44"`, `"`+strings.Repeat("4", 100_000)+`"`, 1), nil, 400, "a value of more than 8192 bytes"},
+		{"many unknown members", inferPath, strings.Replace(ok, "{", `{`+manyKeys(`"x%d":1,`, 100), 1), nil, 400, "more than 32 members"},
+		{"a long unknown member", inferPath, strings.Replace(ok, "{", `{"x":[`+strings.Repeat("0,", 5000)+`0],`, 1), nil, 400, "is not of the protocol, and long"},
+		{"an unknown member", inferPath, strings.Replace(ok, "{", `{"x":{"y":[1,{"z":null}]},`, 1), nil, 200, `"model_name":"stub"`},
+		{"nulls", inferPath, strings.Replace(ok, "{", `{"id":null,"parameters":null,"outputs":null,`, 1), nil, 200, `"model_name":"stub"`},
+		{"JSON twice", inferPath, ok + ok, nil, 400, "more follows"},
 	} {
 		reply, text := s.post(t, c.path, c.header, []byte(c.body))
 		if reply.StatusCode != c.code || !strings.Contains(string(text), c.says) {
