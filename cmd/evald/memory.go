@@ -7,6 +7,8 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/units"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // memory is a number of bytes, as people write them: 512MiB, 2GiB, 500MB.
@@ -19,7 +21,7 @@ const leastMemory = 128 << 20
 func (m *memory) UnmarshalText(text []byte) error {
 	n, err := units.ParseStrictBytes(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is no size, such as 512MiB or 2GiB", text)
+		return fmt.Errorf("%s: must be a size such as 512MiB or 2GiB", short.Quote(string(text)))
 	}
 	*m = memory(n)
 	return nil

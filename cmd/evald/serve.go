@@ -77,6 +77,9 @@ func (c *serveCmd) Validate() error {
 	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
 	}
+	if most := machineMemory(); most > 0 && uint64(c.Memory) > most {
+		return usage("--memory %v: must be at most %v, which is what this machine has", c.Memory, memory(most))
+	}
 	if c.Visits > c.MaxVisits {
 		return fmt.Errorf("--visits %d: must be at most --max-visits %d", c.Visits, c.MaxVisits)
 	}

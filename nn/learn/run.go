@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,9 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	if err := r.openPositions(ctx); err != nil {
 		return err
 	}
+	if err := r.mend(); err != nil {
+		return err
+	}
 	r.rate()
 	if err := r.writeLines(); err != nil { // a kill may have come between a generation's end and its line
 		return err
@@ -174,8 +178,46 @@ func (r *Run) promote(generation int) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(r.path("networks", name(generation)+".safetensors"), text); err != nil {
+	if err := wholefile.Write(r.promoted(generation), text); err != nil {
 		return err
 	}
 	return wholefile.Write(r.path("best.safetensors"), text)
+}
+
+// promoted is where the network of a generation that was promoted is.
+func (r *Run) promoted(generation int) string {
+	return r.path("networks", name(generation)+".safetensors")
+}
+
+// mend writes the networks that were promoted again where they are not what was learned, whatever has become of them.
+func (r *Run) mend() error {
+	for n, g := range r.generations {
+		if !g.Promoted {
+			continue
+		}
+		if _, err := r.network(n); err != nil { // it is damaged itself
+			return err
+		}
+		text, err := os.ReadFile(r.folder(n, "train", "network.safetensors"))
+		if err != nil {
+			return err
+		}
+		paths := []string{r.promoted(n)}
+		if n == r.best() {
+			paths = append(paths, r.path("best.safetensors"))
+		}
+		for _, path := range paths {
+			there, err := os.ReadFile(path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			if err == nil && bytes.Equal(there, text) {
+				continue
+			}
+			if err := wholefile.Write(path, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
