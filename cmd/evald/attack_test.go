@@ -69,7 +69,7 @@ func (a *attack) repeat(ctx context.Context, n int, f func(ctx context.Context) 
 				}
 				select { // an attacker who does nothing else than attack would take the processors of this machine
 				case <-ctx.Done():
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(100 * time.Millisecond):
 				}
 			}
 		})
@@ -250,11 +250,11 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			stop := context.AfterFunc(ctx, func() { end.Close() })
 			defer stop()
 			go func() {
-				for rest := body[:7<<20]; len(rest) > 0 && ctx.Err() == nil; rest = rest[16<<10:] {
-					if _, err := end.Write(rest[:16<<10]); err != nil {
+				for rest := body[:7<<20]; len(rest) > 0 && ctx.Err() == nil; rest = rest[32<<10:] {
+					if _, err := end.Write(rest[:32<<10]); err != nil {
 						return
 					}
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(200 * time.Millisecond)
 				}
 			}()
 			return a.post(ctx, inferURL, "", never)
@@ -341,6 +341,10 @@ type victim struct {
 	t       *testing.T
 	process *os.Process
 	address map[string]string
+
+	// Of a visitor, who was there before the attackers.
+	api kserve.GRPCInferenceServiceClient
+	web *http.Client
 }
 
 // TestVictim is the process: it serves with the arguments of the environment until it is interrupted.
@@ -369,7 +373,7 @@ func newVictim(t *testing.T, args string) *victim {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{t, child.Process, nil}
+	v := &victim{t: t, process: child.Process, web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
 	t.Cleanup(func() {
@@ -388,6 +392,12 @@ func newVictim(t *testing.T, args string) *victim {
 		}
 	})
 	v.address = addresses(t, log)
+	conn, err := grpc.NewClient("passthrough:///"+v.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); v.web.CloseIdleConnections() })
+	v.api = kserve.NewGRPCInferenceServiceClient(conn)
 	return v
 }
 
@@ -450,15 +460,7 @@ func (v visit) p99() time.Duration {
 
 // visitor asks for a few positions a hundred times a second, over both transports and for health in turns, until d is over.
 func (v *victim) visitor(d time.Duration) visit {
-	conn, err := grpc.NewClient("passthrough:///"+v.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	defer conn.Close()
-	api := kserve.NewGRPCInferenceServiceClient(conn)
 	ask := positionsRequest("bitsquares", 4)
-	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-	defer web.CloseIdleConnections()
 	const body = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":["4","44","445","4455"]}]}`
 	one := func(i int) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -467,7 +469,7 @@ func (v *victim) visitor(d time.Duration) visit {
 		method := http.MethodPost
 		switch i % 5 {
 		case 0, 1:
-			_, err := api.ModelInfer(ctx, ask)
+			_, err := v.api.ModelInfer(ctx, ask)
 			return err
 		case 4:
 			path, reader, method = "/v2/health/ready", nil, http.MethodGet
@@ -477,7 +479,7 @@ func (v *victim) visitor(d time.Duration) visit {
 			return err
 		}
 		r.Header.Set("Content-Type", "application/json")
-		reply, err := web.Do(r)
+		reply, err := v.web.Do(r)
 		if err != nil {
 			return err
 		}
@@ -528,6 +530,7 @@ func attackTime(t *testing.T) (d time.Duration, long bool) {
 // atRest waits until the service holds no more than it did.
 func (v *victim) atRest(goroutines, files int) {
 	v.t.Helper()
+	v.web.CloseIdleConnections()
 	end := time.Now().Add(90 * time.Second)
 	for {
 		g, f, m := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.gauge("evald_request_memory_bytes")
@@ -550,12 +553,14 @@ func TestAttacks(t *testing.T) {
 	d, long := attackTime(t)
 	v := newVictim(t, fmt.Sprintf("--backend bitsquares --repository --memory %dMiB", attackedMemory))
 	calm := v.visitor(d)
+	v.web.CloseIdleConnections()
 	goroutines, files := v.gauge("go_goroutines"), v.gauge("process_open_fds")
 	t.Logf("without an attack: %d of %d answered, p99 %v; %d MiB, %d goroutines, %d files", calm.answered, calm.sent, calm.p99(), v.peak(), goroutines, files)
 	for _, name := range slices.Sorted(maps.Keys(attacks)) {
 		t.Run(name, func(t *testing.T) {
 			v.t = t
 			v.atRest(goroutines, files)
+			v.visitor(100 * time.Millisecond) // is there before the attack
 			v.clear()
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
@@ -605,6 +610,7 @@ func TestAttacksTogether(t *testing.T) {
 	}
 	v := newVictim(t, fmt.Sprintf("--backend cpu --model %s --watch 100ms --repository%s", path, args))
 	calm := v.visitor(10 * time.Second)
+	v.web.CloseIdleConnections()
 	goroutines, files, before := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.gauge("process_resident_memory_bytes")>>20
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
