@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -189,6 +190,7 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 				p.closeStuck(now.Add(-patience))
 			}
 			if s.memory.cooled() {
+				runtime.GC() // what lies in pools goes with the second
 				debug.FreeOSMemory()
 			}
 		}
