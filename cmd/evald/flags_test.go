@@ -247,6 +247,9 @@ func TestVersion(t *testing.T) {
 
 // Every number of every command has bounds, and what lies beyond is wrong use that names the flag and them.
 func TestAbsurdFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of commands, one after the other: nothing for the race detector")
+	}
 	absurd := map[reflect.Kind][]string{
 		reflect.Int:     {"2147483648", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e99"},
 		reflect.Float64: {"1e300", "-1e300", "NaN", "Inf"},
