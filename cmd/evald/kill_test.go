@@ -93,9 +93,6 @@ func killedProgram(dir, args string) *exec.Cmd {
 // Commands are killed at random moments, again and again. The next run of the same command writes the files that one that was
 // never killed writes, and no others.
 func TestKilledCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("hundreds of commands, one after the other: nothing for the race detector")
-	}
 	kills := 3 * len(killable)
 	if text := os.Getenv(killsWanted); text != "" {
 		var err error
