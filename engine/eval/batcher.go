@@ -23,7 +23,7 @@ type BatcherConfig struct {
 	MaxDelay  time.Duration // how long the oldest request waits for company while the evaluator is busy
 	InFlight  int           // batches under way at once, from 1
 	MaxQueued int           // rows that may wait; a request is refused rather than make them more. 0 is no bound.
-	OnBatch   func(Sent)    // unless nil, hears of each merged batch once it was answered; called concurrently
+	OnBatch   func(Sent)    // unless nil, hears of each merged batch before its callers have their answers; called concurrently
 }
 
 // Priority of a request. Those of a higher one are sent first, whatever their age.

@@ -158,35 +158,42 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 	m := b.merged.Get().(*Batch)
 	start := time.Now()
 	taken := gather(m, requests, start)
-	dropped := len(requests) - len(taken)
 	var err error
 	if len(taken) > 0 {
 		// The requests' own contexts end on their own; one that ends must not take the others' answers along.
 		err = b.next.Evaluate(context.Background(), m)
 	}
 	took := time.Since(start)
-	rows := len(m.Pos)
+	// Counted first: who has an answer finds its batch in the counts.
+	b.count(Sent{len(m.Pos), len(taken), reason, took, err}, len(requests)-len(taken))
 	scatter(m, taken, took, err)
 	b.merged.Put(m)
-	if len(taken) > 0 && b.config.OnBatch != nil {
-		b.config.OnBatch(Sent{rows, len(taken), reason, took, err})
-	}
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stats.Dropped += uint64(dropped)
-	if len(taken) > 0 {
-		b.stats.Batches[reason]++
-		b.stats.Sizes[min(bits.Len(uint(rows-1)), len(b.stats.Sizes)-1)]++
-		b.stats.Rows += uint64(rows)
-		b.pace.add(rows, b.running, took)
-		if err != nil {
-			b.stats.Failed++
-		}
-	}
 	b.running--
 	b.dispatch()
 	b.rest()
+}
+
+// count adds a batch, and requests whose callers were gone before it, to the counts.
+func (b *Batcher) count(s Sent, dropped int) {
+	if s.Requests > 0 && b.config.OnBatch != nil {
+		b.config.OnBatch(s)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stats.Dropped += uint64(dropped)
+	if s.Requests == 0 {
+		return
+	}
+	b.stats.Batches[s.Reason]++
+	b.stats.Sizes[min(bits.Len(uint(s.Rows-1)), len(b.stats.Sizes)-1)]++
+	b.stats.Rows += uint64(s.Rows)
+	b.pace.add(s.Rows, b.running, s.Took)
+	if s.Err != nil {
+		b.stats.Failed++
+	}
 }
 
 // gather copies the positions of requests whose callers still wait into m.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -460,6 +461,26 @@ func TestBatcherDeadlines(t *testing.T) {
 		if !slices.Contains(reasons, eval.Deadline) || slices.Contains(reasons, eval.Delay) {
 			t.Errorf("batches were sent for %v, want one for its deadline and none for the delay", reasons)
 		}
+	})
+}
+
+// Who has an answer finds its batch in the counts, however slow counting is.
+func TestBatcherCountsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard atomic.Int64
+		b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 4, InFlight: 1, OnBatch: func(eval.Sent) {
+			time.Sleep(time.Second)
+			heard.Add(1)
+		}})
+		for i := range int64(3) {
+			if err := b.Evaluate(t.Context(), batch(positions(1, 2)...)); err != nil {
+				t.Fatal(err)
+			}
+			if n, s := heard.Load(), b.Stats(); n != i+1 || s.Rows != 2*uint64(i+1) {
+				t.Errorf("after %d answers %d batches were heard of, %d rows counted", i+1, n, s.Rows)
+			}
+		}
+		b.Close()
 	})
 }
 
