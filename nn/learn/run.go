@@ -195,9 +195,6 @@ func (r *Run) mend() error {
 		if !g.Promoted {
 			continue
 		}
-		if _, err := r.network(n); err != nil { // it is damaged itself
-			return err
-		}
 		text, err := os.ReadFile(r.folder(n, "train", "network.safetensors"))
 		if err != nil {
 			return err
@@ -213,6 +210,9 @@ func (r *Run) mend() error {
 			}
 			if err == nil && bytes.Equal(there, text) {
 				continue
+			}
+			if _, err := r.network(n); err != nil { // it is damaged itself
+				return err
 			}
 			if err := wholefile.Write(path, text); err != nil {
 				return err
