@@ -41,11 +41,11 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	if name == "board" {
 		text, ok := value.(string)
 		if !ok {
-			return invalid("parameter %q: %s, must be a string such as \"9x5x4\"", name, clip(fmt.Sprint(value)))
+			return invalid("parameter %q: %v, must be a string such as \"9x5x4\"", name, value)
 		}
 		board, err := s.boards.get(text)
 		if err != nil {
-			return invalid("parameter %q: %s", name, err.Error())
+			return invalid("parameter %q: %s", name, err)
 		}
 		p.board = board
 		return nil
@@ -78,7 +78,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return invalid("parameter %q: must be board, visits, priority or timeout", name)
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
-		return invalid("parameter %q: %s, must be a whole number from 0 to %d", name, clip(fmt.Sprint(value)), largest)
+		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
 	}
 	switch name {
 	case "visits":

@@ -20,11 +20,12 @@ type connections struct {
 	most   int
 	memory *budget // where answers that nobody reads are counted
 
-	mu      sync.Mutex
-	all     map[*connection]bool
-	by      map[string]int // address -> connections
-	unknown int
-	spare   int
+	mu        sync.Mutex
+	all       map[*connection]bool
+	by        map[string]int // address -> connections
+	strangers map[string]int // address -> those of them that nobody knows
+	unknown   int            // of all addresses
+	spare     int
 }
 
 // spareConnections are more than there may be; calls of health are answered on them, and others hear why not.
@@ -50,7 +51,7 @@ type connection struct {
 }
 
 func newConnections(most int, memory *budget) *connections {
-	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}}
+	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}, strangers: map[string]int{}}
 }
 
 // counted is a listener whose connections are counted.
@@ -90,7 +91,7 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	}
 	l.all[c] = true
 	l.by[c.from]++
-	l.unknown++
+	l.strange(c.from, 1)
 	if c.spare {
 		l.spare++
 	}
@@ -107,18 +108,13 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
 	unknown := func(c *connection) bool { return !c.known }
-	strangers := 0
-	for c := range l.all {
-		if same(c) && unknown(c) {
-			strangers++
-		}
-	}
+	stranger := func(c *connection) bool { return same(c) && unknown(c) }
 	var candidates []func(*connection) bool
 	switch {
 	case l.by[from] >= 2*share:
-		candidates = []func(*connection) bool{func(c *connection) bool { return same(c) && unknown(c) }, same}
-	case strangers >= share:
-		candidates = []func(*connection) bool{func(c *connection) bool { return same(c) && unknown(c) }}
+		candidates = []func(*connection) bool{stranger, same}
+	case l.strangers[from] >= share:
+		candidates = []func(*connection) bool{stranger}
 	case l.unknown >= 2*share:
 		candidates = []func(*connection) bool{unknown}
 	case len(l.all)-l.spare >= l.most:
@@ -154,10 +150,18 @@ func (l *connections) forget(c *connection) {
 		delete(l.by, c.from)
 	}
 	if !c.known {
-		l.unknown--
+		l.strange(c.from, -1)
 	}
 	if c.spare {
 		l.spare--
+	}
+}
+
+// strange counts n more connections of an address that nobody knows; mu is held.
+func (l *connections) strange(from string, n int) {
+	l.unknown += n
+	if l.strangers[from] += n; l.strangers[from] == 0 {
+		delete(l.strangers, from)
 	}
 }
 
@@ -248,7 +252,7 @@ func (c *connection) know() {
 	c.update(func() {
 		if !c.known && c.of.all[c] {
 			c.known = true
-			c.of.unknown--
+			c.of.strange(c.from, -1)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -71,17 +72,18 @@ func TestConnections(t *testing.T) {
 				open, ends = append(open[:c], open[c+1:]...), append(ends[:c], ends[c+1:]...)
 			}
 		}
-		by, unknown, spare := map[string]int{}, 0, 0
+		by, strangers, unknown, spare := map[string]int{}, map[string]int{}, 0, 0
 		for c := range l.all {
 			by[c.from]++
 			if !c.known {
 				unknown++
+				strangers[c.from]++
 			}
 			if c.spare {
 				spare++
 			}
 		}
-		if len(l.all)-spare > most || spare > spareConnections || unknown != l.unknown || spare != l.spare {
+		if len(l.all)-spare > most || spare > spareConnections || unknown != l.unknown || !maps.Equal(strangers, l.strangers) || spare != l.spare {
 			t.Fatalf("%d connections, %d spare (%d counted), %d unknown (%d counted)", len(l.all), spare, l.spare, unknown, l.unknown)
 		}
 		for from, n := range by {

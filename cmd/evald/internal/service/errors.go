@@ -29,6 +29,8 @@ func refuse(code codes.Code, format string, args ...any) error {
 			args[i] = clip(a)
 		case error:
 			args[i] = clip(a.Error())
+		case []int64: // a shape may have any number of sizes
+			args[i] = clip(fmt.Sprint(a))
 		}
 	}
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))

@@ -35,11 +35,11 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 		return 0, invalid("input %q: datatype %q, must be %s", t.name, t.datatype, datatype)
 	}
 	if len(t.shape) == 0 {
-		return 0, invalid("input %q: shape [] has no row", clip(t.name))
+		return 0, invalid("input %q: shape [] has no row", t.name)
 	}
 	n := t.shape[0]
 	if n < 1 || n > int64(most) {
-		return 0, invalid("input %q: %d positions, must be 1 to %d", clip(t.name), n, most)
+		return 0, invalid("input %q: %d positions, must be 1 to %d", t.name, n, most)
 	}
 	size, ok := 0, false
 	switch rest := t.shape[1:]; t.name {
@@ -47,23 +47,23 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 		size = 16 * words(board)
 		ok = len(rest) == 1 && rest[0] == int64(2*words(board))
 		if !ok {
-			return 0, invalid("input %q: shape %s, must be [N,%d] for board %v", clip(t.name), shapeText(t.shape), 2*words(board), board.Rules())
+			return 0, invalid("input %q: shape %v, must be [N,%d] for board %v", t.name, t.shape, 2*words(board), board.Rules())
 		}
 	case planesInput:
 		h, w := int64(board.Rows()), int64(board.Columns())
 		ok = len(rest) == 3 && (rest[0] == 2 || rest[0] == net.PlaneCount) && rest[1] == h && rest[2] == w
 		if !ok {
-			return 0, invalid("input %q: shape %s, must be [N,2,%d,%d] or [N,%d,%d,%d] for board %v; parameter \"board\" names another", clip(t.name), shapeText(t.shape), h, w, net.PlaneCount, h, w, board.Rules())
+			return 0, invalid("input %q: shape %v, must be [N,2,%d,%d] or [N,%d,%d,%d] for board %v; parameter \"board\" names another", t.name, t.shape, h, w, net.PlaneCount, h, w, board.Rules())
 		}
 		size = int(4 * rest[0] * h * w)
 	case movesInput:
 		if len(rest) > 1 || len(rest) == 1 && rest[0] != 1 {
-			return 0, invalid("input %q: shape %s, must be [N] or [N,1]", clip(t.name), shapeText(t.shape))
+			return 0, invalid("input %q: shape %v, must be [N] or [N,1]", t.name, t.shape)
 		}
 		return int(n), nil
 	}
 	if len(t.raw) != size*int(n) {
-		return 0, invalid("input %q: %d bytes for shape %s of %s, must be %d", clip(t.name), len(t.raw), shapeText(t.shape), t.datatype, size*int(n))
+		return 0, invalid("input %q: %d bytes for shape %v of %s, must be %d", t.name, len(t.raw), t.shape, t.datatype, size*int(n))
 	}
 	return int(n), nil
 }
@@ -101,7 +101,7 @@ func (t *tensor) bitboards(board *game.Board, pos []game.Position) error {
 			raw = raw[16:]
 		}
 		if why := c.wrong(*p); why != "" {
-			return invalid("input %q: row %d: own %#x, all %#x: %s", clip(t.name), i, p.Own, p.All, why)
+			return invalid("input %q: row %d: own %#x, all %#x: %s", t.name, i, p.Own, p.All, why)
 		}
 	}
 	return nil
@@ -160,7 +160,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 		var sides [2]game.Bits // own, other
 		for k, x := range given[:2*h*w] {
 			if x != 0 && x != 1 {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", clip(t.name), i, k%(h*w), k/(h*w), x)
+				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", t.name, i, k%(h*w), k/(h*w), x)
 			}
 			if x == 1 {
 				cell := k % (h * w)
@@ -169,10 +169,10 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 		}
 		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
 		if !sides[0].And(sides[1]).IsZero() {
-			return invalid("input %q: row %d: a cell has stones of both sides", clip(t.name), i)
+			return invalid("input %q: row %d: a cell has stones of both sides", t.name, i)
 		}
 		if why := c.wrong(pos[i]); why != "" {
-			return invalid("input %q: row %d: %s", clip(t.name), i, why)
+			return invalid("input %q: row %d: %s", t.name, i, why)
 		}
 		if want == nil {
 			continue
@@ -180,7 +180,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 		net.Planes(board, pos[i:i+1], want)
 		for k, x := range want {
 			if given[k] != x {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", clip(t.name), i, k%(h*w), k/(h*w), given[k], x, board.Rules())
+				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", t.name, i, k%(h*w), k/(h*w), given[k], x, board.Rules())
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, err
 	for i := range pos {
 		value, rest, ok := cutBytes(raw)
 		if !ok {
-			return nil, invalid("input %q: row %d: %d bytes are left, which is less than its length says", clip(t.name), i, len(raw))
+			return nil, invalid("input %q: row %d: %d bytes are left, which is less than its length says", t.name, i, len(raw))
 		}
 		raw = rest
 		text := strings.TrimSpace(string(value))
@@ -209,17 +209,17 @@ func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, err
 			pos[i], _, err = given.ParseMoves(text)
 		}
 		if err != nil {
-			return nil, invalid("input %q: row %d: %s", t.name, i, err.Error())
+			return nil, invalid("input %q: row %d: %s", t.name, i, err)
 		}
 		if on.Rules() != board.Rules() {
 			if i > 0 {
-				return nil, invalid("input %q: row %d is on board %v, those before it on %v: a request has one board", clip(t.name), i, on.Rules(), board.Rules())
+				return nil, invalid("input %q: row %d is on board %v, those before it on %v: a request has one board", t.name, i, on.Rules(), board.Rules())
 			}
 			board = on
 		}
 	}
 	if len(raw) > 0 {
-		return nil, invalid("input %q: %d bytes follow the last of %d rows", clip(t.name), len(raw), len(pos))
+		return nil, invalid("input %q: %d bytes follow the last of %d rows", t.name, len(raw), len(pos))
 	}
 	return board, nil
 }

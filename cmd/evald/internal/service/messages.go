@@ -2,15 +2,12 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -25,96 +22,6 @@ const callCost = streamWindow + 16<<10
 
 // streamWindow is how many bytes of a message are taken from a client before it is read.
 const streamWindow = 64 << 10
-
-// frame is a message as it came, not decoded.
-type frame struct{ data mem.Buffer }
-
-func (f *frame) free() {
-	if f.data != nil {
-		f.data.Free()
-		f.data = nil
-	}
-}
-
-// outgoing is an answer whose bytes are counted until they are written.
-type outgoing struct {
-	message any
-	to      *account
-}
-
-// account is whom answers on their way are counted for.
-type account struct {
-	budget *budget
-	from   string
-	conn   *connection // nil where it is not known
-}
-
-// sends is called when an answer of n bytes is to be written.
-func (a *account) sends(n int) {
-	if a.conn.sends(n) {
-		a.budget.force(a.from, n)
-	}
-}
-
-// sent is called when it was.
-func (a *account) sent(n int) {
-	if a.conn.sent(n) {
-		a.budget.force(a.from, -n)
-	}
-}
-
-// codec is protobuf, but for what is counted.
-type codec struct{ encoding.CodecV2 }
-
-// Unmarshal implements encoding.CodecV2.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if f, ok := v.(*frame); ok {
-		f.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
-		return nil
-	}
-	return c.CodecV2.Unmarshal(data, v)
-}
-
-// Marshal implements encoding.CodecV2.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	out, ok := v.(outgoing)
-	if !ok {
-		return c.CodecV2.Marshal(v)
-	}
-	m, ok := out.message.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("an answer is no message but a %T", out.message)
-	}
-	const pooled = 1<<10 + 1 // below that a buffer's end is not told
-	b := mem.DefaultBufferPool().Get(max(proto.Size(m), pooled))
-	text, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*b)[:0], m)
-	if err != nil {
-		mem.DefaultBufferPool().Put(b)
-		return nil, err
-	}
-	*b = text
-	w := &written{out.to, cap(text) + answerCost}
-	w.to.sends(w.bytes)
-	return mem.BufferSlice{mem.NewBuffer(b, w)}, nil
-}
-
-// answerCost is what an answer on its way takes beside its bytes.
-const answerCost = 2 << 10
-
-// written is the pool of one answer's buffer, which gets it back when it is written, or never will be.
-type written struct {
-	to    *account
-	bytes int
-}
-
-// Get implements mem.BufferPool; nobody calls it.
-func (w *written) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
-
-// Put implements mem.BufferPool.
-func (w *written) Put(b *[]byte) {
-	w.to.sent(w.bytes)
-	mem.DefaultBufferPool().Put(b)
-}
 
 // decode makes a message of a frame. It is refused, before memory is taken, if it has more than a request may have.
 func (s *Server) decode(f *frame, message any, paid *hold) error {
@@ -139,146 +46,6 @@ func (s *Server) decode(f *frame, message any, paid *hold) error {
 	if err := proto.Unmarshal(text, m); err != nil {
 		return invalid("the message cannot be read: %s", err.Error())
 	}
-	return nil
-}
-
-// census looks over an inference request in the form in which it was sent, and counts what it has and what it will take.
-type census struct {
-	rows                                     int // that a request may have
-	bytes                                    int // that it takes, decoded
-	inputs, outputs, parameters, raw, values int
-}
-
-// longestText is how long a name, a parameter or an id of a request may be, in bytes.
-const longestText = 4 << 10
-
-// fields calls f for each field of a message; v is the value of one that has a length, else nil.
-func fields(b []byte, f func(n protowire.Number, v []byte) error) error {
-	for len(b) > 0 {
-		n, kind, k := protowire.ConsumeTag(b)
-		if k < 0 {
-			return invalid("the message cannot be read: %s", protowire.ParseError(k).Error())
-		}
-		b = b[k:]
-		var v []byte
-		if kind == protowire.BytesType {
-			v, k = protowire.ConsumeBytes(b)
-			if v == nil {
-				v = []byte{}
-			}
-		} else {
-			k = protowire.ConsumeFieldValue(n, kind, b)
-		}
-		if k < 0 {
-			return invalid("the message cannot be read: %s", protowire.ParseError(k).Error())
-		}
-		b = b[k:]
-		if err := f(n, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// add counts one more of something, of which a request may have so many, and the bytes that it takes.
-func (c *census) add(what string, count *int, most, bytes int) error {
-	if *count++; *count > most {
-		return invalid("more than %d %s", most, what)
-	}
-	c.bytes += bytes
-	return nil
-}
-
-func (c *census) text(what string, v []byte) error {
-	if len(v) > longestText {
-		return invalid("%s has %d bytes, must be at most %d", what, len(v), longestText)
-	}
-	c.bytes += len(v)
-	return nil
-}
-
-func (c *census) request(b []byte) error {
-	c.bytes += 512
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch n {
-		case 1:
-			return c.text("model_name", v)
-		case 2:
-			return c.text("model_version", v)
-		case 3:
-			return c.text("id", v)
-		case 4:
-			return c.parameter(v)
-		case 5:
-			if err := c.add("inputs", &c.inputs, mostInputs, 256); err != nil {
-				return err
-			}
-			return c.tensor(v, true)
-		case 6:
-			if err := c.add("outputs", &c.outputs, mostOutputs, 256); err != nil {
-				return err
-			}
-			return c.tensor(v, false)
-		case 7:
-			return c.add("raw_input_contents", &c.raw, mostInputs, 32+len(v))
-		}
-		return c.unknown(v)
-	})
-}
-
-// tensor counts an input, or an output that is asked for.
-func (c *census) tensor(b []byte, input bool) error {
-	dimensions := 0
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch {
-		case n == 1:
-			return c.text("a tensor's name", v)
-		case n == 2 && input:
-			return c.text("a datatype", v)
-		case n == 4 || n == 2:
-			return c.parameter(v)
-		case n == 3 && input:
-			// Packed or not, a dimension takes a byte or more.
-			if dimensions += max(len(v), 1); dimensions > 10*mostDimensions {
-				return invalid("a shape has more than %d dimensions", mostDimensions)
-			}
-			c.bytes += 16 * max(len(v), 1)
-			return nil
-		case n == 5 && input:
-			return c.contents(v)
-		}
-		return c.unknown(v)
-	})
-}
-
-func (c *census) parameter(b []byte) error {
-	if err := c.add("parameters", &c.parameters, mostParameters, 256); err != nil {
-		return err
-	}
-	return c.text("a parameter", b)
-}
-
-// contents counts values in typed lists: those of texts one by one, numbers by what a packed list of the smallest of them
-// becomes.
-func (c *census) contents(b []byte) error {
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch {
-		case n == 8: // bytes_contents
-			return c.add("values of bytes_contents", &c.values, c.rows, 48+len(v))
-		case n < 8 && v != nil:
-			c.bytes += 8 * len(v)
-		case n < 8:
-			c.bytes += 16
-		default:
-			return c.unknown(v)
-		}
-		return nil
-	})
-}
-
-// unknown counts a field that the protocol has not, which is kept as it is.
-func (c *census) unknown(v []byte) error {
-	c.bytes += 16 + 2*len(v)
 	return nil
 }
 

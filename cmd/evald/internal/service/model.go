@@ -209,7 +209,7 @@ func (s *Server) notLoaded(name string, err error) error {
 		s.models.mu.Unlock()
 	}
 	s.config.Log.Warn("model could not be loaded", "model", clip(name), "error", err)
-	return invalid("model %q: %s", clip(name), clip(err.Error()))
+	return invalid("model %q: %s", name, err)
 }
 
 // unload ends a model's service; requests under way are answered.

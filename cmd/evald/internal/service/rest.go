@@ -26,7 +26,7 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		ConnContext:       withConnection,
 		ReadHeaderTimeout: s.config.Limits.Receive,
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
-		WriteTimeout:      2*s.config.Limits.Receive + s.config.Limits.Timeout,
+		WriteTimeout:      s.writeTime(),
 		IdleTimeout:       4 * s.config.Limits.Receive,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),

@@ -217,7 +217,7 @@ func (d *restDecoder) request() error {
 }
 
 func (d *restDecoder) requestParameter(name string) error {
-	value, err := d.parameter("parameter " + clip(name))
+	value, err := d.parameter("parameter " + name)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (d *restDecoder) readOutput() error {
 			return err
 		case "parameters":
 			return d.object("outputs: parameters", mostParameters, func(name string) error {
-				value, err := d.parameter("outputs: parameter " + clip(name))
+				value, err := d.parameter("outputs: parameter " + name)
 				if err != nil {
 					return err
 				}
@@ -306,7 +306,7 @@ func (d *restDecoder) readInput() error {
 }
 
 func (d *restDecoder) inputParameter(name string) error {
-	value, err := d.parameter("inputs: parameter " + clip(name))
+	value, err := d.parameter("inputs: parameter " + name)
 	if err != nil {
 		return err
 	}

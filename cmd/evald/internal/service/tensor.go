@@ -2,7 +2,6 @@ package service
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -33,10 +32,10 @@ func (t *tensor) values(max int) (int, error) {
 	n := 1
 	for _, d := range t.shape {
 		if d < 0 {
-			return 0, invalid("input %q: shape %s: sizes must not be negative", clip(t.name), shapeText(t.shape))
+			return 0, invalid("input %q: shape %v: sizes must not be negative", t.name, t.shape)
 		}
 		if d > int64(max) || n*int(d) > max {
-			return 0, invalid("input %q: shape %s has more than %d values", clip(t.name), shapeText(t.shape), max)
+			return 0, invalid("input %q: shape %v has more than %d values", t.name, t.shape, max)
 		}
 		n *= int(d)
 	}
@@ -46,7 +45,7 @@ func (t *tensor) values(max int) (int, error) {
 // fromContents makes raw of the values in a typed list, as gRPC has them beside raw_input_contents.
 func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 	if c == nil {
-		return invalid("input %q: neither contents nor raw_input_contents", clip(t.name))
+		return invalid("input %q: neither contents nor raw_input_contents", t.name)
 	}
 	n, err := t.values(math.MaxInt32)
 	if err != nil {
@@ -75,7 +74,7 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 		return nil // the input's own check names the datatype that it wants
 	}
 	if have != n {
-		return invalid("input %q: %d values of %s for shape %s, want %d", clip(t.name), have, t.datatype, shapeText(t.shape), n)
+		return invalid("input %q: %d values of %s for shape %v, want %d", t.name, have, t.datatype, t.shape, n)
 	}
 	return nil
 }
@@ -107,6 +106,3 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 
 // clip shortens a text that came from outside, for an error.
 func clip(s string) string { return short.Text(s) }
-
-// shapeText is a shape for an error; it may have any number of sizes.
-func shapeText(shape []int64) string { return clip(fmt.Sprint(shape)) }
