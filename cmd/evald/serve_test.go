@@ -220,6 +220,12 @@ func TestBenchServe(t *testing.T) {
 func posted(t *testing.T, url, body string) (status int, answer string) {
 	t.Helper()
 	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	return answered(t, r, err)
+}
+
+// answered is the whole of an answer.
+func answered(t *testing.T, r *http.Response, err error) (status int, answer string) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,15 +298,8 @@ func TestServeReload(t *testing.T) {
 	}
 	get := func(path string) string {
 		r, err := http.Get("http://" + address["http"] + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(r.StatusCode, " ", string(text))
+		status, text := answered(t, r, err)
+		return fmt.Sprint(status, " ", text)
 	}
 	if page := get("/"); !strings.HasPrefix(page, "200 ") || !strings.Contains(page, "<html") {
 		t.Errorf("the page: %.200s", page)
