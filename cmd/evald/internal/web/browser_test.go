@@ -63,6 +63,15 @@ type tab struct {
 // or fails where it must be there.
 func open(t *testing.T, h *Handler, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	t.Cleanup(h.Close) // first
+	return openURL(t, server.URL, address, actions...)
+}
+
+// openURL is open of a server that is there already.
+func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser's tests are not for short runs")
 	}
@@ -73,17 +82,14 @@ func open(t *testing.T, h *Handler, address string, actions ...chromedp.Action[c
 		}
 		t.Skip(browser.err)
 	}
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	t.Cleanup(h.Close) // first
 	ctx, stop := chromedp.NewContext(browser.ctx)
 	t.Cleanup(stop)
-	b := &tab{t: t, ctx: ctx, url: server.URL}
+	b := &tab{t: t, ctx: ctx, url: url}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
 	b.do(command(network.Enable, network.EnableParams{}), command(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(1280, 1000))
-	b.do(append(actions, chromedp.Navigate(server.URL+address))...)
+	b.do(append(actions, chromedp.Navigate(url+address))...)
 	return b
 }
 

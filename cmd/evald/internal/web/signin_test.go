@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/chromedp"
 
 	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/engine/eval"
@@ -22,10 +21,9 @@ import (
 // something. (That it asks follows from the 401 and its challenge, which a test of the service looks at.)
 func TestPageWithToken(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: time.Second / 10}})
-	b := open(t, h, "/") // a tab
 	url := servePage(t, h, "page s3cret\n")
 	headers := network.Headers{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("me:s3cret"))}
-	b.do(command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}), chromedp.Navigate(url))
+	b := openURL(t, url, "/", command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}))
 	b.says("#status", "Red to move: you")
 	b.click(column(3))
 	b.says("#moves, #status", "Red played 4. ")
