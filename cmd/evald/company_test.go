@@ -64,6 +64,9 @@ func TestCompany(t *testing.T) {
 
 // A tree of many visits has room for them all, in whatever command: forced lines and all.
 func TestRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a search of many nodes by one thread")
+	}
 	const visits = 16_000
 	flags := []string{"--backend", "bitsquares", "--visits", strconv.Itoa(visits)}
 	positions := []string{"9x9x5free:55"}

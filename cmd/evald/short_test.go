@@ -23,6 +23,9 @@ func long(begin, end string) string { return begin + strings.Repeat("x", 10<<20)
 
 // Whatever the length of a line, what is said of it is short.
 func TestLongLines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of commands, one after the other")
+	}
 	ownStore(t)
 	brokenHeader := func(header string) string {
 		return string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header
@@ -92,6 +95,9 @@ func TestLongLines(t *testing.T) {
 // A value of any length, of whatever flag or argument, is not said again at length, but for the name of a file to write, which is
 // that long where it is one.
 func TestLongArguments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of commands, one after the other")
+	}
 	ownStore(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // what there is nothing to say against need not be done
