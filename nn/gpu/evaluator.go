@@ -33,7 +33,7 @@ type Evaluator struct {
 	current  atomic.Pointer[version]
 	swapping sync.Mutex
 
-	mu   sync.Mutex // of changes to live
+	mu   sync.Mutex // for changes to live
 	live atomic.Pointer[[]*session]
 
 	quit   chan struct{}

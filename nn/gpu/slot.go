@@ -10,8 +10,8 @@ import (
 )
 
 // slot is a stream of a device and the memory for one launch, on the device and pinned on the host. At any time it is in
-// exactly one place: in its session's free or submitted, in flight, or with a caller of Evaluate. Only a caller that has it
-// touches it.
+// exactly one place: in its session's free or submitted, in flight, or with a caller of Evaluate. While a caller has it,
+// nobody else touches it.
 type slot struct {
 	session *session
 	stream  driver.Stream
