@@ -7,7 +7,7 @@
 // target, weighted by the examples' weights: win, draw and loss (3 classes, soft targets), the policy over legal actions
 // (soft targets) and gameover (4 classes). The total is their weighted sum.
 //
-// # Optimiser
+// # Optimizer
 //
 // The optimizer is Muon (for the blocks, with AdamW for the rest), AdamW or SGD with momentum. The learning rate follows a
 // schedule, the gradient is clipped to a global norm, and weight decay is decoupled from the gradient: each step takes

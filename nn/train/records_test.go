@@ -251,8 +251,8 @@ func TestForetold(t *testing.T) {
 	}
 	defer r.Close()
 	for q, want := range map[float32][3]float32{
-		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // 1 was never seen
-		0.5125: {0.6125, 0.3375, 0.05}, // halfway to 0.525, which was never seen
+		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // no record has q = 1
+		0.5125: {0.6125, 0.3375, 0.05}, // halfway to 0.525, which no record has
 	} {
 		for k, p := range r.ends.wdl(q) {
 			if math.Abs(float64(p-want[k])) > 0.001 {
