@@ -15,7 +15,7 @@
 //	cells        [N,H,W]  logits of landing in each cell, top row first, playable or not
 //	outcome      [N,3]    probabilities of win, draw, loss: the softmax of wdl
 //	cell_policy  [N,H,W]  probabilities of moves by the cell where the stone lands: the softmax of cells over the
-//	                      playable ones, 0 elsewhere; all 0 where no cell is playable
+//	                      playable ones, 0 elsewhere; all 0 if no cell is playable
 //	policy       [N,W]    the sum of cell_policy over the rows: with gravity the probability of each column. Without
 //	                      gravity take cell_policy, whose cells are in the order of Kaggle's flat board
 //
@@ -23,7 +23,7 @@
 //
 // # Metadata
 //
-// metadata_props has evald.format and evald.config as the safetensors file has them, and all of Network.Metadata.
+// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata.
 package onnx
 
 import (
