@@ -28,7 +28,7 @@ class Tower(nn.Module):
 
 
 def seconds(step):
-    """The median over the repetitions of half a second, and at least 5."""
+    """The median time of a repetition, over half a second and at least 5 repetitions."""
     for _ in range(3):
         step()
     times, end = [], time.perf_counter() + 0.5
