@@ -39,7 +39,7 @@ type kernel struct {
 	peakMACs int           // multiply-adds of a round
 }
 
-// panelWidth is the number of outputs in the next panel if so many are left, a multiple of the lanes.
+// panelWidth is the number of outputs in the next panel. left, a multiple of the lanes, is how many are not packed yet.
 func (k *kernel) panelWidth(left int) int {
 	w := k.panel
 	for w > left {
