@@ -7,9 +7,9 @@
 // target, weighted by the examples' weights: win, draw and loss (3 classes, soft targets), the policy over legal actions
 // (soft targets) and gameover (4 classes). The total is their weighted sum.
 //
-// # Optimizer
+// # Optimiser
 //
-// The optimizer is Muon (for the blocks, with AdamW for the rest), AdamW or SGD with momentum. The learning rate follows a
+// A run uses Muon (for the blocks, with AdamW for the rest), AdamW or SGD with momentum. The learning rate follows a
 // schedule, the gradient is clipped to a global norm, and weight decay is decoupled from the gradient: each step takes
 // rate*L2*weight off every weight, and nothing off biases. The saved network is the exponential moving average of the
 // weights over the steps.
