@@ -35,8 +35,8 @@ const (
 	abandoned        // nobody waits; the slot goes back to free when it ends
 )
 
-// fill takes rows of the batch from first on, and answers finished games by the rules. It returns the first row that it did
-// not take.
+// fill takes rows of the batch from first on, and answers finished games by the rules. It returns the row to
+// continue from.
 func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) {
 	info := &s.session.device.info
 	if s.plan, err = v.planned(b.Board, info.Shared); err != nil {
