@@ -10,8 +10,8 @@ import (
 //
 // The positions come from two kinds of play. In a random game every legal move is equally likely until the game ends. In a
 // long game no winning move is played while another one is legal, so that boards fill up; it stops after a random number of
-// moves. NaturalPositions and RulePositions show each position from either side with probability 1/2, whoever's turn it
-// really is.
+// moves. NaturalPositions and RulePositions show each position from either side with probability 1/2, no matter whose turn
+// it really is.
 
 // NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the
 // first stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are
