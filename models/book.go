@@ -20,8 +20,8 @@ var connect4 = sync.OnceValue(func() *book.Lazy {
 	return b
 })
 
-// ExactBook has the exact scores of a game's first plies, as far as they ship with the program; nil where none do.
-// evald solve --build-book made it.
+// ExactBook returns the exact scores of a game's first plies that ship with the program, or nil if there are none. evald
+// solve --build-book made them.
 func ExactBook(r game.Rules) solver.Book {
 	if b := connect4(); b.Rules() == r {
 		return b

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// The book that ships agrees with scores that were found by others.
+// The shipped book agrees with scores published by others.
 func TestExactBook(t *testing.T) {
 	if models.ExactBook(game.TicTacToe) != nil {
 		t.Error("there is a book of tic-tac-toe")

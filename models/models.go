@@ -1,9 +1,9 @@
-// Package models is where networks are kept: those that ship with the program, safetensors files inside the binary with
-// a manifest that says what each is, and a user's own in a Store, a folder. It knows nothing of what is in a file beyond
-// its checksum.
+// Package models keeps networks. Shipped networks are safetensors files inside the binary, with a manifest that describes
+// them. A user's own networks are in a Store, which is a folder. The package knows nothing of a file's content but its
+// checksum.
 //
-// The untrained networks come from seeds alone. A test of package nn/net holds the seeds and compares; to write the
-// files and their checksums anew, run
+// The untrained networks are made from seeds alone. A test of package nn/net has the seeds and compares the files. To
+// rewrite the files and their checksums, run
 //
 //	go test ./nn/net -run TestSeededModels -update
 package models
@@ -25,15 +25,15 @@ import (
 //go:embed manifest.json *.safetensors
 var files embed.FS
 
-// Entry is what the manifest says of one network.
+// Entry describes one network in the manifest.
 type Entry struct {
 	Name    string    `json:"name"`    // what users call it
 	Version int       `json:"version"` // from 1
 	File    string    `json:"file"`    // in this folder
 	SHA256  string    `json:"sha256"`  // of the file, in lower-case hexadecimal
 	Config  string    `json:"config"`  // the network's shape as package net writes it, "6x64"
-	Trained bool      `json:"trained"` // false: its answers mean nothing and are for tests only
-	Rules   []string  `json:"rules"`   // the games it was trained on, such as "7x6x4"; empty where untrained
+	Trained bool      `json:"trained"` // false: its answers mean nothing; it is for tests only
+	Rules   []string  `json:"rules"`   // the games it was trained on, such as "7x6x4"; empty if untrained
 	Note    string    `json:"note"`    // one or two sentences for people
 	Created time.Time `json:"created,omitzero"`
 }
@@ -41,7 +41,7 @@ type Entry struct {
 // Ref is the name with the version: "mine@3".
 func (e Entry) Ref() string { return fmt.Sprintf("%s@%d", e.Name, e.Version) }
 
-// manifest is parsed once. It is part of the program, so that one that does not parse is a programmer's mistake.
+// manifest is parsed once. It is part of the program, so a manifest that does not parse is a bug.
 var manifest = sync.OnceValue(func() []Entry {
 	text, err := files.ReadFile("manifest.json")
 	if err != nil {
@@ -54,7 +54,7 @@ var manifest = sync.OnceValue(func() []Entry {
 	return entries
 })
 
-// List is every shipped network, in the manifest's order. The caller may change it.
+// List returns every shipped network, in the manifest's order. The caller may change the result.
 func List() []Entry {
 	entries := slices.Clone(manifest())
 	for i := range entries {
@@ -72,7 +72,7 @@ func Names() []string {
 	return names
 }
 
-// Find is the shipped network of a reference, "seeded-2x16" or "seeded-2x16@1".
+// Find returns the shipped network of a reference, "seeded-2x16" or "seeded-2x16@1".
 func Find(ref string) (Entry, bool) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -86,8 +86,8 @@ func Find(ref string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Open gives the bytes of a shipped network's file, which the caller may change, and its entry. The error of an
-// unknown name lists those there are; a file that does not have its checksum is an error too.
+// Open returns the bytes of a shipped network's file, which the caller may change, and its entry. The error for an unknown
+// name lists the known ones. A file with a wrong checksum is an error too.
 func Open(ref string) ([]byte, Entry, error) {
 	e, ok := Find(ref)
 	if !ok {
@@ -103,7 +103,7 @@ func Open(ref string) ([]byte, Entry, error) {
 	return file, e, nil
 }
 
-// verify checks a file against the manifest.
+// verify compares a file with the checksum in the manifest.
 func (e Entry) verify(file []byte) error {
 	if got := checksum(file); got != e.SHA256 {
 		return fmt.Errorf("model %q: %s has sha256 %s, but the manifest says %s", e.Name, e.File, got, e.SHA256)

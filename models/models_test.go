@@ -60,7 +60,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Callers own what they get: changing it changes nothing for the next.
+// Callers own what they get: changing it does not affect later calls.
 func TestCallersOwnResults(t *testing.T) {
 	file, _, err := Open("seeded-2x16")
 	if err != nil {

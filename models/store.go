@@ -23,11 +23,10 @@ import (
 //	NAME/VERSION/manifest.json
 //	NAME/VERSION/model.safetensors
 //
-// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails where
-// the version exists, so that any number of processes may add and read at once, and one that is killed leaves nothing
-// but a temporary folder, which the next one removes: it has a lock as long as it is in use. There is no file that all of
-// them would have to change, and nothing is changed once written.
-// What is removed is renamed away first, so that it is there whole or not at all.
+// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails if the
+// version exists. So any number of processes may add and read at once. A temporary folder is locked while it is in use; if
+// its process is killed, the next process removes the folder. No file is shared by all versions, and nothing is changed once
+// written. A removed version is first renamed away, so that it is there whole or not at all.
 type Store struct{ dir string }
 
 const (
@@ -43,7 +42,7 @@ const (
 	temporary = ".new-" // begins the names of folders that are being written or removed
 )
 
-// manifest.json of one version.
+// storedManifest is the manifest.json of one version.
 type storedManifest struct {
 	Format int `json:"format"`
 	Entry
@@ -64,13 +63,13 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "evald", "models"), nil
 }
 
-// NewStore is the store in a folder, which is made when the first model is added.
+// NewStore returns the store in a folder, which is created when the first model is added.
 func NewStore(dir string) Store { return Store{dir} }
 
 // Dir is the store's folder.
 func (s Store) Dir() string { return s.dir }
 
-// ParseRef cuts "mine@3" into name and version; 0 is the newest, where none is given.
+// ParseRef splits "mine@3" into name and version. The version is 0, for the newest, if none is given.
 func ParseRef(ref string) (name string, version int, err error) {
 	name, text, versioned := strings.Cut(ref, "@")
 	if err := checkName(name); err != nil {
@@ -85,7 +84,7 @@ func ParseRef(ref string) (name string, version int, err error) {
 	return name, version, nil
 }
 
-// goodName is a folder's name on every system, and has no other meaning in a command.
+// goodName matches names that are valid folder names on every system and have no special meaning in a command.
 var goodName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._-]{0,%d}$`, maxName-1))
 
 func checkName(name string) error {
@@ -95,8 +94,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// List is every model of the store by name and version. A folder with something wrong in it is left out and is part of
-// the error, which says what to do. A store that does not exist has none.
+// List returns every model of the store, sorted by name and version. A faulty folder is left out and reported in the error,
+// which says what to do. A store that does not exist is empty.
 func (s Store) List() ([]Entry, error) {
 	folders, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +123,7 @@ func (s Store) List() ([]Entry, error) {
 	return entries, errors.Join(wrong...)
 }
 
-// Find is the model of a reference, "mine" (its newest version) or "mine@2"; ok is false where there is none. An error
+// Find returns the model of a reference, "mine" (its newest version) or "mine@2"; ok is false if there is none. The error
 // says what is wrong with the reference or with the model's manifest.
 func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	name, version, err := ParseRef(ref)
@@ -145,10 +144,10 @@ func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// Path is the file of an entry.
+// Path is the path of an entry's model file.
 func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Version), modelFile) }
 
-// Read gives the bytes of an entry's file after their checksum was compared.
+// Read returns the bytes of an entry's file after checking the checksum.
 func (s Store) Read(e Entry) ([]byte, error) {
 	file, err := readBounded(s.Path(e), maxModel)
 	if err != nil {
@@ -160,8 +159,9 @@ func (s Store) Read(e Entry) ([]byte, error) {
 	return file, nil
 }
 
-// Add keeps a file under e.Name with the next version, and gives the entry with version, file and checksum. Where the
-// newest version has the same bytes, undamaged, and the same rules and note, there is nothing to add, and that entry comes back with added false.
+// Add stores a file under e.Name as the next version, and returns the entry with version, file and checksum. If the newest
+// version has the same bytes, undamaged, and the same rules and note, nothing is added: Add returns that entry and added is
+// false.
 func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err := checkName(e.Name); err != nil {
 		return Entry{}, false, err
@@ -173,7 +173,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	e.File, e.SHA256, e.Rules = modelFile, checksum(file), append([]string{}, e.Rules...)
 	newest, ok, err := s.Find(e.Name)
 	if err == nil && ok && newest.SHA256 == e.SHA256 && newest.Note == e.Note && slices.Equal(newest.Rules, e.Rules) {
-		if _, err := s.Read(newest); err == nil { // else this is its repair
+		if _, err := s.Read(newest); err == nil { // else the new version repairs it
 			return newest, false, nil
 		}
 	}
@@ -185,7 +185,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
-	defer done() // nothing is there any more where all went well
+	defer done() // after success nothing is left to remove
 	if err := errors.Join(os.Chmod(folder, 0o755), writeSynced(filepath.Join(folder, modelFile), file)); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
@@ -193,7 +193,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	return stored, err == nil, err
 }
 
-// claim gives the folder the next free version.
+// claim renames the folder to the next free version.
 func (s Store) claim(e Entry, folder string) (Entry, error) {
 	for {
 		versions, err := s.versions(e.Name)
@@ -215,21 +215,21 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		switch {
 		case err == nil:
 			return e, syncDir(filepath.Join(s.dir, e.Name))
-		case !errors.Is(err, fs.ErrExist): // else another process took that version meanwhile
+		case !errors.Is(err, fs.ErrExist): // if it exists, another process took that version meanwhile
 			return Entry{}, s.cannotWrite(err)
 		}
 	}
 }
 
-// Removed is what Remove has removed.
+// Removed describes what Remove has removed.
 type Removed struct {
 	Refs  []string // "mine@1", "mine@2", in ascending order
 	Bytes int64    // of their files
 }
 
-// Remove removes a version, "mine@2", or a name with all its versions, "mine", also damaged ones. A number that is free again
-// is given to the next model that is added, if it was the last one. The error of what is not there lists what is; an Add of
-// the same name at the same moment may fail.
+// Remove removes a version, "mine@2", or a name with all its versions, "mine", including damaged ones. If the last version
+// is removed, the next model added gets its number again. If there is no such model, the error lists those that exist. An
+// Add of the same name at the same moment may fail.
 func (s Store) Remove(ref string) (Removed, error) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -267,9 +267,9 @@ func (s Store) Remove(ref string) (Removed, error) {
 	return r, nil
 }
 
-// names is what the store has, for an error.
+// names lists what the store has, for an error message.
 func (s Store) names() string {
-	entries, _ := s.List() // what is damaged is not missed here
+	entries, _ := s.List() // damaged ones may be left out here
 	var refs []string
 	for _, e := range entries {
 		refs = append(refs, e.Ref())
@@ -277,7 +277,7 @@ func (s Store) names() string {
 	return cmp.Or(strings.Join(refs, ", "), "nothing")
 }
 
-// size is the bytes of a version's files.
+// size is the size in bytes of a version's files.
 func (s Store) size(name string, version int) (bytes int64) {
 	for _, file := range []string{manifestFile, modelFile} {
 		if info, err := os.Stat(filepath.Join(s.folder(name, version), file)); err == nil {
@@ -291,7 +291,7 @@ func (s Store) cannotWrite(err error) error {
 	return fmt.Errorf("model store: %w: set EVALD_MODELS to a folder that can be written", err)
 }
 
-// wayOut says what to do with a damaged version.
+// wayOut says what to do about a damaged version.
 func (s Store) wayOut(name string, version int) string {
 	return fmt.Sprintf("remove the folder %s, or import the model again", s.folder(name, version))
 }
@@ -300,7 +300,7 @@ func (s Store) folder(name string, version int) string {
 	return filepath.Join(s.dir, name, strconv.Itoa(version))
 }
 
-// versions are the versions of a name in ascending order.
+// versions returns the versions of a name in ascending order.
 func (s Store) versions(name string) ([]int, error) {
 	folders, err := os.ReadDir(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -338,7 +338,7 @@ func (s Store) entry(name string, version int) (Entry, error) {
 func parseManifest(text []byte) (Entry, error) {
 	var m storedManifest
 	if err := json.Unmarshal(text, &m); err != nil {
-		// What cannot be read may be of a newer format: only its number is sure to be there.
+		// A manifest of a newer format may not fit the struct. Only the format's number is sure to be there.
 		var format struct {
 			Format int `json:"format"`
 		}
@@ -363,7 +363,7 @@ func parseManifest(text []byte) (Entry, error) {
 
 var errInUse = errors.New("another process is at it")
 
-// makeTemporary makes a folder of ours, locked until done, which removes what was not renamed.
+// makeTemporary creates a temporary folder and locks it. done removes the folder, if it was not renamed, and unlocks it.
 func makeTemporary(parent string) (folder string, done func(), err error) {
 	for {
 		if folder, err = os.MkdirTemp(parent, temporary); err != nil {
@@ -372,13 +372,13 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 		switch lock, err := lockFolder(folder); {
 		case err == nil:
 			return folder, func() { _ = errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // a system without locks of folders, where nobody removes it
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // this system cannot lock folders; then nobody removes them either
 			return folder, func() { _ = os.RemoveAll(folder) }, nil
-		} // somebody has taken it for abandoned in its first moment
+		} // another process took the new folder for abandoned before it was locked
 	}
 }
 
-// lockFolder locks a folder that is still there.
+// lockFolder locks a folder and checks that it still exists.
 func lockFolder(folder string) (*os.File, error) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -393,8 +393,8 @@ func lockFolder(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// removeAbandoned removes what killed processes have left, in the store and under a name. Where it cannot, it is only room
-// that is lost.
+// removeAbandoned removes temporary folders of killed processes, in the store and under a name. Failing to do so only wastes
+// disk space.
 func (s Store) removeAbandoned(name string) {
 	for _, parent := range []string{s.dir, filepath.Join(s.dir, name)} {
 		left, _ := filepath.Glob(filepath.Join(parent, temporary+"*"))
@@ -409,7 +409,7 @@ func (s Store) removeAbandoned(name string) {
 func readBounded(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
-	} else if !info.Mode().IsRegular() { // opening a pipe may never end
+	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
@@ -424,7 +424,7 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return content, err
 }
 
-// writeSynced writes a file that is on the disk when it returns: a rename must not come before its content.
+// writeSynced writes a file and returns when it is on disk: the content must be there before the folder is renamed.
 func writeSynced(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

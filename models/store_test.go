@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What is removed is gone at once, and nothing else is.
+// What is removed is gone at once, and nothing else changes.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	s := NewStore(dir)
@@ -142,7 +142,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveKilled's other process: it removes every model, until it is killed.
+// TestRemoveForever is the other process of TestRemoveKilled: it removes every model, until it is killed.
 func TestRemoveForever(t *testing.T) {
 	dir := os.Getenv("MODELS_TEST_REMOVE")
 	if dir == "" {
@@ -161,7 +161,7 @@ func TestRemoveForever(t *testing.T) {
 	}
 }
 
-// A process killed while it removes leaves every model whole or not there at all, and what is left of the others goes.
+// A process killed while it removes leaves every model whole or not at all, and its temporary folders are removed later.
 func TestRemoveKilled(t *testing.T) {
 	dir := t.TempDir()
 	s := NewStore(dir)
@@ -205,7 +205,7 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
-// What somebody does to the files is found out, named, and does not hide the other models.
+// Damage to the files is found and named, and does not hide other models.
 func TestDamagedStore(t *testing.T) {
 	for _, c := range []struct {
 		name, file, content, want string
@@ -246,7 +246,7 @@ func TestDamagedStore(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), "model ") || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "remove the folder "+s.folder("a", 2)+", or import the model again") {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if third := add(t, s, "a", "two"); third.Version != 3 { // the way out works
+			if third := add(t, s, "a", "two"); third.Version != 3 { // the advice in the error works
 				t.Errorf("imported again as version %d, want 3", third.Version)
 			}
 		})
@@ -265,7 +265,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	for _, store := range []string{filepath.Join(file, "store"), locked} {
 		if store == locked && os.Geteuid() == 0 {
-			continue // nothing is read-only to root
+			continue // root can write everything
 		}
 		_, _, err := NewStore(store).Add(Entry{Name: "a"}, []byte("x"))
 		if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
@@ -277,7 +277,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// Everybody who adds at once gets a version of its own, and a reader never sees half a model.
+// Concurrent writers each get versions of their own, and a reader never sees half a model.
 func TestConcurrentAdds(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 5
@@ -334,7 +334,7 @@ func TestConcurrentAdds(t *testing.T) {
 	}
 }
 
-// TestKilled's other process: it adds until it is killed.
+// TestAddForever is the other process of TestKilled: it adds until it is killed.
 func TestAddForever(t *testing.T) {
 	dir := os.Getenv("MODELS_TEST_ADD_FOREVER")
 	if dir == "" {
@@ -346,8 +346,8 @@ func TestAddForever(t *testing.T) {
 	}
 }
 
-// killAfter runs one test in a process of its own, with a variable in its environment, and kills it when it has written so
-// many lines of a word. It returns how many there were.
+// killAfter runs one test in its own process, with a variable in its environment, and kills it after count lines with a
+// word. It returns how many such lines there were.
 func killAfter(t *testing.T, test, variable, word string, count int) (seen int) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
@@ -367,11 +367,11 @@ func killAfter(t *testing.T, test, variable, word string, count int) (seen int) 
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // killed, as wanted, or done
+	_ = child.Wait() // killed, as intended, or finished
 	return seen
 }
 
-// A process killed at any moment leaves every model whole or not there at all, and nothing in the way of the next.
+// A process killed at any moment leaves every model whole or not at all, and does not block the next process.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	added := 0
@@ -390,7 +390,7 @@ func TestKilled(t *testing.T) {
 	}
 	add(t, s, "a", "after all that")
 
-	// What was left under a temporary name goes at once, whatever comes of the next import, and what is in use does not.
+	// Abandoned temporary folders are removed at once, whatever the result of the next import; folders in use are not.
 	for _, parent := range []string{dir, filepath.Join(dir, "a")} {
 		if err := os.MkdirAll(filepath.Join(parent, temporary+"left", "removed"), 0o755); err != nil {
 			t.Fatal(err)
@@ -412,7 +412,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// leftIn are the temporary folders of a store.
+// leftIn lists the temporary folders of a store.
 func leftIn(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{temporary + "*", filepath.Join("*", temporary+"*")} {

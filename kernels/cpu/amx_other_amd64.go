@@ -2,5 +2,5 @@
 
 package cpu
 
-// permitAMX: how other systems are asked is not known here.
+// permitAMX is false, because it is not known how to ask other systems.
 func permitAMX() bool { return false }

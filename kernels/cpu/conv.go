@@ -1,11 +1,11 @@
 package cpu
 
-// conv is one call of the operation that the package documentation defines. A word is one float32, or two bfloat16 in a
-// float32's place, the even channel in the low half.
+// conv is one call of the operation that the package documentation defines. A word is one float32, or two bfloat16 in the
+// same space, the even channel in the low half.
 type conv struct {
 	*layer
 	cells  []int32   // the cells to compute, as indices into all slices below
-	near   []uint16  // bit t of each cell's: tap t may be other than zero; nil: all taps of all cells. A kernel need not look
+	near   []uint16  // near[i] has bit t set if tap t of cells[i] may be non-zero; nil: all taps of all cells. A kernel may ignore it
 	taps   []int32   // [taps] distances in cells
 	src    []float32 // [cell][stride] words, of which the first `words` are inputs
 	stride int
@@ -18,7 +18,7 @@ type conv struct {
 // layer is the weights of a conv, packed for one kernel.
 type layer struct {
 	tapCount int
-	words    int       // inputs of a tap, in words
+	words    int       // inputs per tap, in words
 	width    int       // outputs, rounded up to the kernel's lanes
 	weights  []float32 // [panel][tap][word][outputs of the panel]
 	bias     []float32 // [width]
@@ -28,18 +28,18 @@ type layer struct {
 type kernel struct {
 	name     Path
 	bf16     bool // words are pairs of bfloat16
-	lanes    int  // outputs are rounded up to a multiple
+	lanes    int  // outputs are rounded up to a multiple of this
 	panel    int  // outputs of a panel: lanes times a power of two
-	inWords  int  // words of a tap are rounded up to a multiple
+	inWords  int  // words of a tap are rounded up to a multiple of this
 	run      func(conv)
-	runs     bool          // wants cells in ascending order, those of a row together
-	heads    func() kernel // float32 kernel for what follows the tower; nil: this one
-	winograd *winograd     // for 3x3 convolutions; nil where there is no such code
-	peak     func(n int)   // rounds of multiply-adds in registers; nil where there are none
+	runs     bool          // wants cells in ascending order, those of a row together, and ignores conv.near
+	heads    func() kernel // float32 kernel for the heads; nil: this one
+	winograd *winograd     // for 3x3 convolutions; nil if there is no such code
+	peak     func(n int)   // runs n rounds of multiply-adds in registers; nil if there is no such code
 	peakMACs int           // multiply-adds of a round
 }
 
-// panelWidth is how many outputs the next panel has where so many are left, a multiple of the lanes.
+// panelWidth is the number of outputs in the next panel. left, a multiple of the lanes, is how many are not packed yet.
 func (k *kernel) panelWidth(left int) int {
 	w := k.panel
 	for w > left {
@@ -48,7 +48,7 @@ func (k *kernel) panelWidth(left int) int {
 	return w
 }
 
-// pack makes a layer of weights [out][in][taps] and a bias [out].
+// pack packs weights [out][in][taps] and a bias [out] into a layer.
 func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	out := len(bias)
 	in := len(weight) / out / taps

@@ -1,4 +1,4 @@
-// The operation that doc.go defines, as conv.go's struct of the same name calls it.
+// The operation that doc.go defines. The struct is that of the same name in conv.go.
 #ifndef CONV_AMD64_H
 #define CONV_AMD64_H
 
@@ -25,7 +25,7 @@ void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
 
-// As in winograd.go.
+// The structs of winograd.go.
 typedef struct {
 	int32_t rows, columns, in[36], out[16], at[36];
 } winograd_tile;
@@ -43,10 +43,10 @@ void winograd_in_avx512(winograd w);
 void winograd_out_avx2(winograd w);
 void winograd_out_avx512(winograd w);
 
-// Each peak does n * 12 independent multiply-add instructions in registers.
+// Each peak executes n * 12 independent multiply-add instructions in registers.
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);
-void peak_amx(int64_t n); // 4 tile multiplications a turn
+void peak_amx(int64_t n); // n * 4 tile multiplications
 
 #endif

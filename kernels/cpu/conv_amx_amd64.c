@@ -9,7 +9,7 @@
 
 #include "tiles_amd64.h"
 
-// Four products that do not wait for each other, in the registers of conv_amx.
+// Four independent products, in the registers of conv_amx.
 TARGET void peak_amx(int64_t n) {
 	_tile_loadconfig(&tiles);
 	_tile_zero(0);

@@ -1,7 +1,7 @@
 //go:build cgo
 
-// The amx path on a model of its tiles in plain C, so that processors without AMX can test it. Only the instructions on
-// tiles are replaced.
+// The amx path with a model of its tiles in plain C, so that processors without AMX can test it. Only the tile instructions
+// are replaced.
 #include <string.h>
 
 #include "conv_amd64.h"
@@ -21,9 +21,9 @@
 #define _tile_stored(tile, base, stride) store_tile(tile, base, stride)
 #define _tile_dpbf16ps(sum, a, b) multiply_tiles(sum, a, b)
 
-// model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so that code
-// that forgets to configure them computes nothing. Each thread has its own. In the default model of thread-local memory
-// the program would need the dynamic linker as a library.
+// model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so code that
+// forgets to configure them computes nothing. Each thread has its own state. initial-exec, because with the default model of
+// thread-local memory the program would need the dynamic linker as a library.
 static _Thread_local struct {
 	int rows[8], bytes[8];
 	uint8_t data[8][16][64];
@@ -32,7 +32,7 @@ static _Thread_local struct {
 static void load_config(const void *config) {
 	const uint8_t *c = config;
 	memset(&model, 0, sizeof model);
-	if (c[0] != 1) return; // no such palette
+	if (c[0] != 1) return; // unknown palette
 	for (int t = 0; t < 8; t++) {
 		model.bytes[t] = c[16 + 2 * t] | c[17 + 2 * t] << 8;
 		model.rows[t] = c[48 + t];
@@ -55,7 +55,7 @@ static float number(const uint8_t *bfloat16) {
 	return x;
 }
 
-// multiply_tiles adds to sum[m][n] the products of the pairs a[m][k] and b[k][n], of two bfloat16 each, in the order of k.
+// multiply_tiles adds to sum[m][n] the products of the pairs a[m][k] and b[k][n], each of two bfloat16, in the order of k.
 static void multiply_tiles(int sum, int a, int b) {
 	for (int m = 0; m < model.rows[sum]; m++) {
 		for (int n = 0; n < model.bytes[sum] / 4; n++) {

@@ -14,7 +14,7 @@
 #define STORE(p, v) _mm256_storeu_ps(p, v)
 #define SPREAD(p) _mm256_broadcast_ss(p)
 #define ADD(a, b) _mm256_add_ps(a, b)
-#define RELU(v) _mm256_max_ps(_mm256_setzero_ps(), v) // of zero and NaN the second is taken: NaN
+#define RELU(v) _mm256_max_ps(_mm256_setzero_ps(), v) // with zero and NaN the second operand is taken: NaN stays
 #define MAC(sum, a, b) _mm256_fmadd_ps(a, b, sum)
 #define STORE_PAIRS(p, v)
 

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// bfloat16 multiplied in pairs and summed in float32, in vectors of 16 sums.
+// bfloat16, multiplied in pairs and summed in float32, in vectors of 16 sums.
 #include "conv_amd64.h"
 #include "vector512_amd64.h"
 

@@ -25,7 +25,7 @@ func normals(r *rand.Rand, n int) []float32 {
 // all are the kernels under test.
 func all() []kernel { return append(emulated(), available()...) }
 
-// A processor that has the instructions must have the path: a test that skips one where it should run says nothing.
+// If the processor has the instructions, the path must exist. Otherwise the tests would silently skip it.
 func TestPathsAreThere(t *testing.T) {
 	paths := Paths()
 	if paths[len(paths)-1] != Go {
@@ -82,8 +82,8 @@ func shapes() []shape {
 	return s
 }
 
-// Every kernel against the definition, for shapes that fill no vector evenly; nothing but the cells asked for is
-// written, and outputs beyond the layer's are zero.
+// Every kernel agrees with the definition, for shapes that do not fill vectors. It writes nothing but the requested cells,
+// and outputs beyond the layer's are zero.
 func TestConv(t *testing.T) {
 	for _, k := range all() {
 		t.Run(string(k.name), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestConv(t *testing.T) {
 
 const guard = float32(-77.5)
 
-// guarded is n words between guard words, which the returned check finds changed.
+// guarded returns n words between guard words, and a check that the guard words are unchanged.
 func guarded(n int, fill float32) (x []float32, intact func() bool) {
 	const pad = 64
 	all := aligned(n + 2*pad)
@@ -200,7 +200,7 @@ func testConv(t *testing.T, k kernel, s shape, seed uint64) {
 	}
 }
 
-// exact is x rounded to bfloat16, so that all paths multiply the same numbers.
+// exact rounds x to bfloat16, so that all paths multiply the same numbers.
 func exact(x float32) float32 { return math.Float32frombits(uint32(bfloat16(x)) << 16) }
 
 // set writes input i of a cell.
@@ -218,7 +218,7 @@ func set(k kernel, cell []float32, i int, x float32) {
 	cell[i/2] = pair(low, high)
 }
 
-// A cell's value has the same bits whatever cells are computed beside it.
+// A cell's value has the same bits whatever cells are computed with it.
 func TestConvIgnoresNeighbours(t *testing.T) {
 	for _, k := range all() {
 		r := random(2)
@@ -254,7 +254,7 @@ func TestConvIgnoresNeighbours(t *testing.T) {
 	}
 }
 
-// NaN and infinity come through the relu, so that they are noticed.
+// NaN and infinity pass through the relu, so that they are noticed.
 func TestConvLetsNaNThrough(t *testing.T) {
 	for _, k := range all() {
 		nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -274,7 +274,7 @@ func TestConvLetsNaNThrough(t *testing.T) {
 	}
 }
 
-// Rounding to bfloat16 is to nearest, ties to even, by the neighbours of every value.
+// Rounding to bfloat16 is to nearest, ties to even, checked against the neighbours of every value.
 func TestBFloat16(t *testing.T) {
 	r := random(3)
 	for range 100_000 {
@@ -323,7 +323,7 @@ func BenchmarkConv(b *testing.B) {
 	}
 }
 
-// Taps that are far from all cells of a tile are passed over, without a trace: not even NaN there matters.
+// Taps that are not near any cell of a tile are skipped: even NaN has no effect there.
 func TestConvPassesOver(t *testing.T) {
 	for _, k := range all() {
 		r := random(5)
@@ -340,11 +340,11 @@ func TestConvPassesOver(t *testing.T) {
 			c.cells = append(c.cells, m+1)
 			near := uint16(7)
 			if m < 6 {
-				near = 3 // the first tiles do without their right neighbours
+				near = 3 // the first tiles skip the right neighbour
 			}
 			c.near = append(c.near, near)
 		}
-		for cell := 2; cell <= 7; cell++ { // each is a neighbour that is not near, or one's own cell
+		for cell := 2; cell <= 7; cell++ { // these cells are seen as a neighbour that is not near, or as the cell itself
 			for i := range 7 {
 				set(k, src[cell*l.words:], i, 0)
 			}
@@ -358,7 +358,7 @@ func TestConvPassesOver(t *testing.T) {
 			t.Errorf("%s: passing over zeros changes the sums", k.name)
 		}
 		if k.runs {
-			continue // takes all taps
+			continue // it ignores near
 		}
 		set(k, src[7*l.words:], 0, float32(math.NaN()))
 		c.cells, c.near = []int32{6}, []uint16{3}

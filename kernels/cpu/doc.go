@@ -1,6 +1,5 @@
-// Package cpu evaluates the network of nn/net (its documentation has the layers) on the CPU: a Tower is the weights
-// packed for one path of the processor's, and Forward takes the planes of a block of positions to logits. It imports
-// nothing of ours.
+// Package cpu evaluates the network of nn/net (see there for the layers) on the CPU. A Tower is the weights packed for one
+// path of the processor, and Forward computes logits from the planes of a block of positions. It imports nothing of ours.
 //
 // # One operation
 //
@@ -8,19 +7,19 @@
 //
 //	y[cell][o] = relu(add[cell][o] + bias[o] + sum over taps t and inputs i of weight[t][i][o] * x[cell + t][i])
 //
-// where add and relu are optional, and taps off the board may be passed over, since they add zero. A 3x3 convolution has nine taps; a 1x1 convolution and a fully connected layer have
-// one. Each path is one form of this operation, and all are compared with the loop in reference_test.go. A value is always
-// summed in the same order (bias, taps, inputs, add), whatever cells are computed beside it, so that a position's
-// result does not depend on its block.
+// add and relu are optional, and taps off the board may be skipped, since they add zero. A 3x3 convolution has nine taps; a
+// 1x1 convolution and a fully connected layer have one. Each path is one form of this operation, and all are compared with
+// the loop in reference_test.go. A value is always summed in the same order (bias, taps, inputs, add), whatever cells are
+// computed beside it, so that a position's result does not depend on its block.
 //
-// On the float32 paths in C the convolutions of the residual blocks are Winograd's (winograd.go): the same numbers but for
-// rounding, from 110 products a position of 7x6 in place of 304, which the same operation computes.
+// On the float32 paths in C the convolutions of the residual blocks are Winograd's (winograd.go). They give the same numbers
+// up to rounding, with 110 products per position of 7x6 instead of 304, and those products use the same operation.
 //
 // # Activations
 //
-// Channels are innermost: [position][padded cell][channel], the channels rounded up to whole vectors. A board of H rows
-// and W columns is laid out in (H+2)*(W+1)+1 padded cells, so that the neighbours of every cell exist and those off the
-// board are zero; the border at the right of a row is that at the left of the next. 2x3, with . for the border:
+// Channels are innermost: [position][padded cell][channel], with the channels rounded up to whole vectors. A board of H rows
+// and W columns takes (H+2)*(W+1)+1 padded cells, so that every cell has all its neighbours and those off the board are
+// zero. The border to the right of a row is also the border to the left of the next. 2x3, with . for the border:
 //
 //	. . . .
 //	. a b c
@@ -28,12 +27,12 @@
 //	. . . .
 //	.
 //
-// All layers of a block of positions are computed before the next block begins, so that activations stay in the cache
-// and each layer's weights are fetched once a block.
+// All layers of a block of positions are computed before the next block begins, so that activations stay in the cache and
+// each layer's weights are read once per block.
 //
 // # Paths
 //
-// A path is chosen when the program starts, by the processor's features. Where it multiplies bfloat16 it still adds in
+// A path is chosen when the program starts, by the processor's features. A path that multiplies bfloat16 still adds in
 // float32, keeps the residual stream x in float32 beside its rounded copy, and computes the heads in float32.
 //
 //	amx         bfloat16, tiles of 16x32 by 32x16 (AMX-BF16)
@@ -42,7 +41,7 @@
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
 //	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
 //
-// All but the last are C with intrinsics, one file each around the same template (template_amd64.h; tiles_amd64.h for
-// amx), and need cgo. The amx path has been tested by emulation only (EmulatedAMX), on no processor that has AMX. So that
-// a path that is wrong on some machine is not used there, SelfTest compares each with plain Go before it is.
+// All but the last are C with intrinsics and need cgo. Each is one file around the same template (template_amd64.h;
+// tiles_amd64.h for amx). The amx path has been tested by emulation only (EmulatedAMX), on no processor with AMX. SelfTest
+// compares each path with plain Go before it is used, so that a path that is wrong on some machine is not used there.
 package cpu

@@ -2,20 +2,20 @@ package cpu
 
 import "unsafe"
 
-// goKernel works everywhere.
+// goKernel works on every machine.
 func goKernel() kernel {
 	return kernel{name: Go, lanes: 2, panel: 2, inWords: 1, run: convGo}
 }
 
-// convGo computes three cells and two outputs at a time: six sums that do not wait for each other. More do not fit the
-// registers of amd64 as Go's compiler uses them.
+// convGo computes three cells and two outputs at a time: six independent sums. More do not fit into the registers of amd64
+// with Go's compiler.
 func convGo(c conv) {
 	panel, last := c.tapCount*c.words, len(c.cells)-1
 	weights := unsafe.Slice((*[2]float32)(unsafe.Pointer(unsafe.SliceData(c.weights))), len(c.weights)/2)
 	for o := 0; o < c.width; o += 2 {
 		w := weights[o/2*panel : (o/2+1)*panel]
 		for m := 0; m <= last; m += 3 {
-			// Beyond the last cell that one is computed again, and stored once.
+			// After the last cell, that cell is computed again and not stored again.
 			cells := [3]int{int(c.cells[m]), int(c.cells[min(m+1, last)]), int(c.cells[min(m+2, last)])}
 			near := uint16(0xffff)
 			if c.near != nil {
@@ -29,7 +29,7 @@ func convGo(c conv) {
 	}
 }
 
-// tileGo sums two outputs of three cells over all inputs of the taps that are near.
+// tileGo sums two outputs of three cells over all inputs of the taps in near.
 func (c *conv) tileGo(cells [3]int, near uint16, weights [][2]float32, bias0, bias1 float32) [3][2]float32 {
 	x0, x1, y0, y1, z0, z1 := bias0, bias1, bias0, bias1, bias0, bias1
 	for t, tap := range c.taps {
@@ -55,7 +55,7 @@ func (c *conv) tileGo(cells [3]int, near uint16, weights [][2]float32, bias0, bi
 	return [3][2]float32{{x0, x1}, {y0, y1}, {z0, z1}}
 }
 
-// store finishes two outputs.
+// store adds add to two outputs, applies relu, and stores them.
 func (c *conv) store(at int, sums [2]float32) {
 	dst := c.dst[at : at+2]
 	for i, y := range sums {

@@ -28,8 +28,8 @@ func (t *Tower) answer(s *Scratch, n int) {
 	s.showRows("policy.logit", n, s.Cells, s.cells, s.cells)
 }
 
-// poolMeanMax reduces the value half of head over the cells of each position to pool [n][2V], means first. Values are
-// those of a relu: zero, positive or NaN, and NaN comes through.
+// poolMeanMax reduces the value half of head over the cells of each position to pool [n][2V], means first. The values come
+// from a relu: they are zero, positive or NaN. NaN stays NaN.
 func (t *Tower) poolMeanMax(s *Scratch, n int) {
 	V := t.headChannels
 	for i := range n {

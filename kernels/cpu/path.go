@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Path is the name of one way to compute, such as "avx2". The package documentation lists them.
+// Path names one way to compute, such as "avx2". The package documentation lists them.
 type Path string
 
 // The paths, the fastest first.
@@ -19,11 +19,11 @@ const (
 	Go         Path = "go"
 )
 
-// EmulatedAMX is the amx path with its tile instructions replaced by plain C. It is for tests, slow, and not one of
-// Paths; it needs what AVX512BF16 needs.
+// EmulatedAMX is the amx path with its tile instructions replaced by plain C. It is for tests, slow, and not in Paths. It
+// needs the features of AVX512BF16.
 const EmulatedAMX Path = "amx-emulated"
 
-// BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy; the others are float32
+// BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy. The other paths are float32
 // throughout.
 func (p Path) BFloat16() bool {
 	k, err := p.kernel()
@@ -33,7 +33,7 @@ func (p Path) BFloat16() bool {
 // available are the kernels that can run here, the fastest first.
 var available = sync.OnceValue(func() []kernel { return append(vectorKernels(), goKernel()) })
 
-// Paths are those that this processor and this build can run, the fastest first. The last is always Go.
+// Paths are the paths that this processor and build can run, the fastest first. The last is always Go.
 func Paths() []Path {
 	var paths []Path
 	for _, k := range available() {
@@ -42,7 +42,7 @@ func Paths() []Path {
 	return paths
 }
 
-// kernel finds the path's; the error lists Paths.
+// kernel returns the kernel of a path. The error lists Paths.
 func (p Path) kernel() (kernel, error) {
 	all := append(emulated(), available()...)
 	i := slices.IndexFunc(all, func(k kernel) bool { return k.name == p })
@@ -60,14 +60,14 @@ func names(paths []Path) []string {
 	return s
 }
 
-// Check reports an error where the path cannot run here.
+// Check returns an error if the path cannot run here.
 func (p Path) Check() error {
 	_, err := p.kernel()
 	return err
 }
 
-// Peak runs n rounds of the path's multiply-add instructions, which wait neither for each other nor for memory, and
-// returns how many multiply-adds that were: timed, the ceiling of what one core can do. It is 0 for plain Go.
+// Peak runs n rounds of independent multiply-add instructions of the path, in registers, and returns the number of
+// multiply-adds. Timing it gives the ceiling of one core. It returns 0 for plain Go.
 func (p Path) Peak(n int) int {
 	k, err := p.kernel()
 	if err != nil || k.peak == nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// vectorKernels are those in C that this processor has the instructions for, the fastest first. That the operating
-// system keeps the registers is part of the features.
+// vectorKernels are the C kernels whose instructions this processor has, the fastest first. The features also say whether
+// the operating system saves the registers.
 func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
@@ -61,7 +61,7 @@ func avx512() kernel {
 
 // emulated are kernels for tests.
 func emulated() []kernel {
-	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BF16 { // which finish the sums of the tiles
+	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BF16 { // needed to finish the sums of the tiles
 		return nil
 	}
 	return []kernel{{
@@ -70,7 +70,7 @@ func emulated() []kernel {
 	}}
 }
 
-// c is the call as C sees it. Nothing of it is kept after the call.
+// c converts the call for C. C keeps none of its memory after the call.
 func (c *conv) c() C.conv {
 	relu := C.int64_t(0)
 	if c.relu {
@@ -85,7 +85,7 @@ func (c *conv) c() C.conv {
 	}
 }
 
-// c is the call as C sees it. Nothing of it is kept after the call.
+// c converts the call for C. C keeps none of its memory after the call.
 func (w *winogradCall) c() C.winograd {
 	return C.winograd{
 		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),

@@ -2,7 +2,7 @@
 
 package cpu
 
-// vectorKernels are those that need cgo and a processor that they were written for.
+// vectorKernels needs cgo and amd64, so there are none here.
 func vectorKernels() []kernel { return nil }
 
 // emulated are kernels for tests.

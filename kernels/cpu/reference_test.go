@@ -1,7 +1,7 @@
 package cpu
 
-// reference is the operation by its definition, over weights as nn/net has them ([out][in][taps]) and inputs and `add`
-// as plain numbers. It sums in float64.
+// reference is the operation as defined, with weights as in nn/net ([out][in][taps]) and inputs and `add` as plain numbers.
+// It sums in float64.
 type reference struct {
 	weight, bias []float32
 	taps         []int32
@@ -10,7 +10,7 @@ type reference struct {
 	relu         bool
 }
 
-// at is the value of one output of a cell.
+// at computes one output of a cell.
 func (r *reference) at(cell, o int) float32 {
 	in := len(r.x[0])
 	sum := float64(r.bias[o])

@@ -1,54 +1,54 @@
 package cpu
 
-// Scratch is the memory in which a tower evaluates blocks of positions of one size of board. It is for one goroutine
-// at a time.
+// Scratch is the memory in which a tower evaluates blocks of positions of one board size. One goroutine may use it at a
+// time.
 type Scratch struct {
-	Positions int // of a block at most
+	Positions int // the largest number of positions in a block
 
 	// The answers of the last block, logits for the side to move.
 	WDL      []float32 // [n,3] win, draw, loss
 	GameOver []float32 // [n,4] not over, own win, other's win, draw
 	Cells    []float32 // [n,H*W] of landing in each cell, top row first
 
-	// Trace, unless nil, sees what each layer gives, position by position, under the names and in the shapes of the
+	// Trace, unless nil, is called with each layer's output, position by position, under the names and in the shapes of the
 	// reference's Network.Trace. The values are valid during the call only.
 	Trace func(layer string, position int, values []float32)
 
 	rows, columns, cells, padded int // of one position
 
 	index []int32  // [Positions*cells] the padded cell of each cell, top row first
-	order []int32  // the same for the positions of the last block, as arrange says
-	near  []uint16 // the taps that are on the board, for each cell of order
-	taps  []int32  // [9] distances to the neighbours of a cell and to itself, as kernels of 3x3 have them
+	order []int32  // the same for the positions of the last block, in the order of arrange
+	near  []uint16 // the taps that are on the board, for each element of order; see conv.near
+	taps  []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
 	here  []int32  // [1] the only tap of a 1x1 convolution: 0
-	each  []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers that have one value a position
+	each  []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
 
 	planes []float32 // [Positions*padded][stem.words]
 	x      []float32 // [Positions*padded][width] the residual stream
-	pairs  []float32 // [Positions*padded][width/2] the same in bfloat16; nil where the path has none
+	pairs  []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
 	mid    []float32 // [Positions*padded][width or width/2] between the two convolutions of a block
 	head   []float32 // [Positions*padded][conv.width] value.conv and policy.conv
 	logits []float32 // [Positions*padded][policyLogits.width]
-	tiled  *tiled    // nil where convolutions are computed directly
+	tiled  *tiled    // nil if convolutions are computed directly
 	pool   []float32 // [Positions][2V]
 	hidden []float32 // [Positions][fc.width]
 	out    []float32 // [Positions][out.width]
 }
 
-// slack is how many cells behind the last one a kernel that takes cells in runs may read.
+// slack is the number of cells after the last one that a kernel may read if it takes cells in runs.
 const slack = 40
 
-// blockBytes is about what the activations of a block take: they and the weights of a layer fit a second-level cache.
+// blockBytes is about the size of a block's activations, so that they and a layer's weights fit a second-level cache.
 const blockBytes = 400 << 10
 
-// group is how many positions are computed side by side: a multiple of the cells of every kernel's tile.
+// group is the number of positions computed side by side: a multiple of the cells of every kernel's tile.
 const group = 6
 
-// tiledPositions is how many positions winograd takes together: their values and products and a layer's weights fit a
-// second-level cache. A multiple of the cells of every kernel's tile.
+// tiledPositions is the number of positions that winograd takes together, so that their values, their products and a layer's
+// weights fit a second-level cache. It is a multiple of the cells of every kernel's tile.
 const tiledPositions = 6
 
-// NewScratch is memory for boards of so many rows and columns.
+// NewScratch allocates memory for boards of rows and columns.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
 	width := t.stem.width
@@ -91,9 +91,9 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 // Fits reports whether the scratch is for boards of this size.
 func (s *Scratch) Fits(rows, columns int) bool { return s.rows == rows && s.columns == columns }
 
-// arrange orders the cells of n positions so that the kernel finds cells with the same neighbours together: the same
-// cell of each position of a group, and for positions that fill no group, column after column. What lies off the board
-// (a fifth of all products on 7x6) is then passed over for a whole tile. It is kept for the next block of n.
+// arrange orders the cells of n positions so that a kernel's tile has cells with the same neighbours: the same cell of each
+// position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
+// products on 7x6) can then be skipped for a whole tile. The order is kept for the next block of n.
 func (s *Scratch) arrange(n int) {
 	if len(s.order) == n*s.cells {
 		return
@@ -130,7 +130,7 @@ func (s *Scratch) place(position, cell int) {
 	s.near = append(s.near, near)
 }
 
-// load lays out the planes [n,planes,H,W].
+// load copies the planes [n,planes,H,W] into s.planes.
 func (s *Scratch) load(t *Tower, planes []float32, n int) {
 	words, count := t.stem.words, t.planes
 	for i := range n {
@@ -170,7 +170,7 @@ func (s *Scratch) show(layer string, n int, x []float32, width, from, channels i
 	}
 }
 
-// showRows passes the first values of each row of x [n][width] to Trace.
+// showRows passes the first count values of each row of x [n][width] to Trace.
 func (s *Scratch) showRows(layer string, n int, x []float32, width, count int) {
 	if s.Trace == nil {
 		return

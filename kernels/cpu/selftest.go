@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// selfTests remember each path's result.
+// selfTests remembers each path's result.
 var selfTests sync.Map // Path -> func() error
 
-// SelfTest compares a path with the plain Go one, on random planes through a small random network, once in the life of
-// the program. An error says where they disagree, or that the path is none of Paths: then the path must not be used.
-// It takes some milliseconds.
+// SelfTest compares a path with plain Go on random planes and a small random network, once in the life of the program. The
+// error says where they disagree, or that the path is not in Paths. Then the path must not be used. It takes some
+// milliseconds.
 func SelfTest(p Path) error {
 	k, err := p.kernel()
 	if err != nil {
@@ -51,7 +51,7 @@ func selfTest(k kernel) error {
 	fast.Forward(got, x, count)
 	tolerance := 1e-4
 	if k.bf16 {
-		tolerance = 0.1 // of logits around 1; a wrong instruction gives quite other numbers
+		tolerance = 0.1 // logits are around 1; a wrong instruction gives very different numbers
 	}
 	for _, out := range [...]struct {
 		name      string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// All paths of this machine pass, and one that computes something else does not.
+// All paths of this machine pass, and a kernel that computes something else does not.
 func TestSelfTest(t *testing.T) {
 	for _, k := range all() {
 		if err := SelfTest(k.name); err != nil {
@@ -33,7 +33,7 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// Forward refuses what does not fit its scratch.
+// Forward panics if the arguments do not fit the scratch.
 func TestForwardPanics(t *testing.T) {
 	one := Affine{make([]float32, 9), make([]float32, 1)}
 	n := Network{Stem: one, ValueConv: Affine{one.Weight[:1], one.Bias}, FC: Affine{one.Weight[:2], one.Bias}, WDL: Affine{one.Weight[:3], make([]float32, 3)}, GameOver: Affine{one.Weight[:4], make([]float32, 4)}, PolicyConv: Affine{one.Weight[:1], one.Bias}, PolicyLogit: Affine{one.Weight[:1], one.Bias}}

@@ -1,8 +1,8 @@
-// How sums leave the registers, for the macros of template_amd64.h.
+// Stores the sums from registers, with the macros of template_amd64.h.
 
 #define INLINE TARGET static inline __attribute__((always_inline)) void
 
-// store finishes the vector of outputs that begins at `at`, an index into [cell][width].
+// store adds, applies relu and stores the vector of outputs at index `at` of [cell][width].
 INLINE NAME(store)(const conv *c, int64_t at, VEC y) {
 	if (c->add) y = ADD(y, LOAD(c->add + at));
 	if (c->relu) y = RELU(y);

@@ -1,26 +1,26 @@
-// The operation for any vector of LANES floats: tiles of ROWS cells by up to PANEL vectors of outputs, whose sums stay
-// in registers. The file that includes this defines
+// The operation for vectors of LANES floats, in tiles of ROWS cells by up to PANEL vectors of outputs, whose sums stay in
+// registers. The file that includes this defines
 //
 //	NAME(x)              x with the path's name
 //	TARGET               the attribute that allows the path's instructions
-//	VEC, LANES           the vector and its floats
-//	PANEL                vectors of outputs in a panel at most: 1, 2 or 4
+//	VEC, LANES           the vector type and its number of floats
+//	PANEL                the most vectors of outputs in a panel: 1, 2 or 4
 //	LOAD(p), STORE(p, v), SPREAD(p), ADD(a, b), RELU(v)
-//	MAC(sum, a, b)       sum + a*b, or where words are pairs of bfloat16, the sum with both products
-//	STORE_PAIRS(p, v)    v as bfloat16 at p, of 2 bytes each; nothing where the path has none
+//	MAC(sum, a, b)       sum + a*b; if words are pairs of bfloat16, the sum with both products
+//	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
 //
-// A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of input then costs 4 (2) loads of
-// weights and 6 of inputs for 24 (12) multiply-adds, so that loads never wait. Compilers keep the arrays in registers
-// since every loop over them has a constant count.
+// A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of input then costs 4 (2) loads of weights
+// and 6 of inputs for 24 (12) multiply-adds, so that loads are never the bottleneck. Compilers keep the arrays in registers
+// because every loop over them has a constant count.
 
 #define ROWS 6
 #define UNROLLED _Pragma("GCC unroll 8")
 
 #include "store_amd64.h"
 
-// tile computes `count` cells, at most ROWS, beginning with number `from`, and `vectors` vectors of outputs from `first` on, with the weights w of
-// their panel. Where there are fewer cells the last is computed again and not stored.
-// A tap that is off the board for all of them is passed over: what it would add is zero.
+// tile computes `count` cells, at most ROWS, starting with number `from`, and `vectors` vectors of outputs starting with
+// `first`. w is the weights of their panel. If there are fewer than ROWS cells, the last one is computed again and not
+// stored. A tap that is off the board for all cells is skipped, since it would add zero.
 INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
 	const int32_t *cells = c->cells + from;
 	unsigned near = c->near ? 0 : ~0u;
@@ -67,7 +67,7 @@ TARGET static void NAME(panel4)(const conv *c, int64_t from, int64_t count, cons
 }
 #endif
 
-// The widest panel that fits comes next, as kernel.panelWidth packs them.
+// The next panel is the widest that fits, as in kernel.panelWidth.
 TARGET void NAME(conv)(conv c) {
 	const float *w = c.weights;
 	for (int64_t first = 0, vectors; first < c.width; first += vectors * LANES) {
@@ -86,7 +86,7 @@ TARGET void NAME(conv)(conv c) {
 	}
 }
 
-// Twelve sums that do not wait for each other; the empty asm keeps the compiler from dropping them.
+// Twelve independent sums. The empty asm keeps the compiler from removing them.
 TARGET void NAME(peak)(int64_t n) {
 	const float zero[LANES] = {0};
 	VEC z = LOAD(zero), s0 = z, s1 = z, s2 = z, s3 = z, s4 = z, s5 = z, s6 = z, s7 = z, s8 = z, s9 = z, s10 = z, s11 = z;

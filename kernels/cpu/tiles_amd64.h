@@ -1,8 +1,8 @@
-// The operation on AMX tiles: 2 runs of 16 cells by 2 times 16 outputs, whose four sums stay in tiles 0 to 3. Tiles 4
-// and 5 hold inputs, a row of 32 channels a cell; tiles 6 and 7 weights, a row of pairs for 16 outputs each.
+// The operation on AMX tiles: 2 runs of 16 cells by 2 times 16 outputs, whose four sums stay in tiles 0 to 3. Tiles 4 and 5
+// hold inputs, with a row of 32 channels per cell. Tiles 6 and 7 hold weights, with a row of pairs for 16 outputs.
 //
-// The processor reads a tile's rows at a constant distance, so a run is 16 padded cells in a row, those of the border
-// among them: on 7x6, whose padded rows have 8 cells, two rows of the board. Only the cells asked for are stored.
+// The processor reads a tile's rows at a constant distance, so a run is 16 consecutive padded cells, including those of the
+// border. On 7x6, whose padded rows have 8 cells, that is two rows of the board. Only the requested cells are stored.
 //
 // The file that includes this defines NAME and TARGET. Words and width are multiples of 16 and 32.
 
@@ -10,20 +10,20 @@
 
 #include "store_amd64.h"
 
-// tiles configures eight tiles of 16 rows of 64 bytes.
+// tiles is a configuration of eight tiles of 16 rows of 64 bytes.
 static const struct __attribute__((aligned(64))) {
 	uint8_t palette, start_row, reserved[14];
 	uint16_t bytes[16];
 	uint8_t rows[16];
 } tiles = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
-// run is the cells, out of conv.cells and ascending, that one tile of 16 padded cells covers.
+// run is the cells of conv.cells, ascending, that one tile of 16 padded cells covers.
 typedef struct {
 	const int32_t *cells;
 	int64_t count;
 } run;
 
-// next_run is the run that begins with the first of the cells left.
+// next_run is the run that starts with the first of the remaining cells.
 static run next_run(const int32_t *cells, int64_t left) {
 	run r = {cells, 1};
 	while (r.count < left && cells[r.count] > cells[r.count - 1] && cells[r.count] < cells[0] + 16) r.count++;
@@ -32,7 +32,7 @@ static run next_run(const int32_t *cells, int64_t left) {
 
 // multiply computes 32 outputs of two runs into sums.
 INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, const float *bias, float sums[2][2][16][16]) {
-	_tile_loadd(0, bias, 0); // distance 0: the bias in every row
+	_tile_loadd(0, bias, 0); // distance 0 gives every row the bias
 	_tile_loadd(1, bias + 16, 0);
 	_tile_loadd(2, bias, 0);
 	_tile_loadd(3, bias + 16, 0);
@@ -57,7 +57,7 @@ INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, const float *
 	_tile_stored(3, sums[1][1], 64);
 }
 
-// store_run finishes the outputs [first, first+32) of a run.
+// store_run stores the outputs [first, first+32) of a run.
 INLINE NAME(store_run)(const conv *c, run r, int64_t first, float sums[2][16][16]) {
 	for (int64_t i = 0; i < r.count; i++) {
 		int64_t row = r.cells[i] - r.cells[0], at = r.cells[i] * c->width + first;
@@ -73,7 +73,7 @@ TARGET void NAME(conv)(conv c) {
 		for (int64_t m = 0; m < c.cell_count;) {
 			run a = next_run(c.cells + m, c.cell_count - m), b = a;
 			m += a.count;
-			int two = m < c.cell_count; // else the second is the first again, and not stored
+			int two = m < c.cell_count; // if false, the second run repeats the first and is not stored
 			if (two) {
 				b = next_run(c.cells + m, c.cell_count - m);
 				m += b.count;

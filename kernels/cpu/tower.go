@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Affine is the weight and bias of one layer as nn/net has them: a convolution's weight [out,in,3,3] or [out,in,1,1],
+// Affine is the weight and bias of one layer in the shapes of nn/net: a convolution's weight [out,in,3,3] or [out,in,1,1],
 // or a fully connected layer's [out,in].
 type Affine struct{ Weight, Bias []float32 }
 
-// Network is the weights of a network, of C channels, V head channels, F hidden values.
+// Network is the weights of a network with C channels, V head channels and F hidden values.
 type Network struct {
 	Stem        Affine      // planes -> C, 3x3
 	Blocks      [][2]Affine // C -> C, 3x3
@@ -29,13 +29,13 @@ type Tower struct {
 
 	stem         *layer
 	blocks       [][2]*layer
-	atPoints     [][2]*[points * points]*layer // the same weights for winograd; nil where the path has none
+	atPoints     [][2]*[points * points]*layer // the same weights for winograd; nil if the path does not use it
 	conv         *layer                        // value.conv and policy.conv side by side: C -> 2V
 	fc, out      *layer                        // out is wdl and gameover side by side
 	policyLogits *layer
 }
 
-// New packs a network, whose memory it does not keep, for a path. The error is that of Path.Check.
+// New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check.
 func New(n Network, p Path) (*Tower, error) {
 	k, err := p.kernel()
 	if err != nil {
@@ -74,11 +74,11 @@ func newTower(n Network, k kernel) *Tower {
 	return t
 }
 
-// Path is what the tower was packed for.
+// Path is the path that the tower was packed for.
 func (t *Tower) Path() Path { return t.kernel.name }
 
-// Forward evaluates the planes [n,planes,H,W] of n positions, 1 to s.Positions, in s, which must be the tower's own.
-// The answers are in s.WDL, s.GameOver and s.Cells.
+// Forward evaluates the planes [n,planes,H,W] of n positions, 1 to s.Positions. s must be a scratch of this tower. The
+// answers are in s.WDL, s.GameOver and s.Cells.
 func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	if n < 1 || n > s.Positions || len(planes) != n*t.planes*s.cells {
 		panic(fmt.Sprintf("cpu: forward of %d positions with %d values in a scratch for %d positions of %d", n, len(planes), s.Positions, t.planes*s.cells))
@@ -92,7 +92,7 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	t.kernel.run(conv{layer: t.stem, cells: cells, near: near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
 	s.show("stem", n, s.x, t.stem.width, 0, t.channels)
 
-	// The residual stream x is float32; where words are pairs, the convolutions read its rounded copy.
+	// The residual stream x is float32. If words are pairs, the convolutions read its rounded copy.
 	in, stride := s.x, t.stem.width
 	mid := conv{dst: s.mid}
 	if t.kernel.bf16 {

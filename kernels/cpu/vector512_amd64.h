@@ -1,4 +1,4 @@
-// The vectors of AVX-512 for template_amd64.h: 16 floats.
+// The AVX-512 vectors for template_amd64.h: 16 floats.
 #include <immintrin.h>
 
 #define VEC __m512
@@ -7,4 +7,4 @@
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define SPREAD(p) _mm512_set1_ps(*(p))
 #define ADD(a, b) _mm512_add_ps(a, b)
-#define RELU(v) _mm512_max_ps(_mm512_setzero_ps(), v) // of zero and NaN the second is taken: NaN
+#define RELU(v) _mm512_max_ps(_mm512_setzero_ps(), v) // with zero and NaN the second operand is taken: NaN stays

@@ -1,44 +1,45 @@
 package cpu
 
 // Winograd's convolution (Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms for
-// convolutional neural networks, 2016): a 3x3 convolution of m x n outputs is a product of polynomials, and those are
-// multiplied point by point: (m+2)*(n+2) products in place of 9*m*n. For each point
+// convolutional neural networks, 2016). A 3x3 convolution of m x n outputs is a product of polynomials. It is computed by
+// evaluating both factors at some points and multiplying them point by point, with (m+2)*(n+2) products instead of 9*m*n.
+// For each point
 //
 //	products[point] = weights at the point * values at the point
 //
-// is a 1x1 convolution over all tiles of a block, which the path's conv computes; weights are taken to the points once,
-// when the network is packed, inputs and products come and go around it (winograd_amd64.h).
+// is a 1x1 convolution over all tiles of a block, which the path's conv computes. The weights are evaluated at the points
+// once, when the network is packed; the inputs before, and the outputs after the products (winograd_amd64.h).
 //
-// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products in place of 304 on
-// the board. The points are 0, 1, -1, 2, -2 and infinity, those of 3 outputs the same without -2, so that tiles of
-// all sizes share their weights.
+// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304
+// that lie on the board. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that
+// tiles of all sizes share their weights.
 
-// points is how many there are in each direction.
+// points is the number of points in each direction.
 const points = 6
 
-// winograd is the path's code around the products.
+// winograd is a path's code before and after the products.
 type winograd struct{ in, out func(winogradCall) }
 
-// winogradCall is the way in, or out, of one convolution.
+// winogradCall is the argument of the code before (in) or after (out) the products of one convolution.
 type winogradCall struct {
 	tiles            []winogradTile // of a position
-	positions, cells int            // cells of a position, padded
+	positions, cells int            // cells: padded cells of a position
 	width            int
-	each             *[points * points]int32 // slots of a position at each point
+	each             *[points * points]int32 // number of slots of a position at each point
 	src              []float32               // in: [position][cell][width]
 	bias, add, dst   []float32               // out: as in conv
-	points, products []float32               // [slot][width]
+	points, products []float32               // values at the points, and their products: [slot][width]
 }
 
-// winogradTile is one tile of a position. Its layout is that of C's.
+// winogradTile is one tile of a position. It has the memory layout of winograd_tile in C.
 type winogradTile struct {
-	rows, columns int32                  // 3 or 4 outputs each
-	in            [points * points]int32 // cell of each input, of 6 in a row; a border's where it is off the board
-	out           [16]int32              // cell of each output, of 4 in a row; -1 where it is off the board
-	at            [points * points]int32 // slot of each point, of the block's first position
+	rows, columns int32                  // number of outputs, 3 or 4 each
+	in            [points * points]int32 // cell of each input, 6 in a row; a border cell if it is off the board
+	out           [16]int32              // cell of each output, 4 in a row; -1 if it is off the board
+	at            [points * points]int32 // slot of each point, for the block's first position
 }
 
-// tilings are the tiles of a line of so many outputs: those with the fewest points, 4 as 4, 5 as 3+3, 7 as 4+3.
+// tilings cuts a line of outputs into tiles with the fewest points: 4 as 4, 6 as 3+3, 7 as 4+3.
 func tilings(outputs int) (sizes []int) {
 	best, fours := 1<<30, 0
 	for n := 0; n <= (outputs+3)/4; n++ {
@@ -57,9 +58,9 @@ func tilings(outputs int) (sizes []int) {
 	return sizes
 }
 
-// tiled is how a scratch's boards are cut.
+// tiled says how a scratch's boards are cut into tiles.
 type tiled struct {
-	positions        int // that are computed together
+	positions        int // positions computed together
 	tiles            []winogradTile
 	each             [points * points]int32
 	first            [points * points]int // slot of a point's first value
@@ -67,7 +68,7 @@ type tiled struct {
 	points, products []float32            // [slot][width]
 }
 
-// newTiled cuts boards of rows and columns, laid out as Scratch does.
+// newTiled cuts boards of rows and columns into tiles, for the memory layout of Scratch.
 func newTiled(rows, columns, padded, positions, width int) *tiled {
 	t := &tiled{positions: positions}
 	stride := columns + 1
@@ -116,7 +117,7 @@ func newTiled(rows, columns, padded, positions, width int) *tiled {
 	return t
 }
 
-// products is how many of a position's products there are for one input and one output.
+// products is the number of products for one position, one input and one output.
 func products(rows, columns int) (sum int) {
 	for _, m := range tilings(rows) {
 		for _, n := range tilings(columns) {
@@ -126,14 +127,14 @@ func products(rows, columns int) (sum int) {
 	return sum
 }
 
-// direct is the same without winograd: the taps that are on the board.
+// direct is the same number without winograd: all taps that are on the board.
 func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
 
-// pays reports whether the products of a board are so much fewer that the way to the points and back is worth it.
+// pays reports whether winograd saves so many products that the work before and after them is worth it.
 func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
 
-// Products is the multiply-adds of a residual block's 3x3 convolution of one position on this path, for one input and one
-// output.
+// Products is the number of multiply-adds in a residual block's 3x3 convolution on this path, for one position, one input
+// and one output.
 func (p Path) Products(rows, columns int) int {
 	if k, err := p.kernel(); err == nil && k.winograd != nil && pays(rows, columns) {
 		return products(rows, columns)
@@ -141,8 +142,8 @@ func (p Path) Products(rows, columns int) int {
 	return direct(rows, columns)
 }
 
-// atPoints are the weights [out][in][9] of a 3x3 convolution at each point, packed for the kernel as 1x1 convolutions
-// without a bias.
+// atPoints evaluates the weights [out][in][9] of a 3x3 convolution at each point, and packs them for the kernel as 1x1
+// convolutions without bias.
 func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
 	powers := [points][3]float64{{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}}
 	var layers [points * points]*layer
@@ -160,7 +161,7 @@ func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
 	return &layers
 }
 
-// winograd computes conv c of n positions with the weights at the points: dst = relu(add + bias + convolution of src).
+// winograd computes conv c for n positions with the weights at the points: dst = relu(add + bias + convolution of src).
 func (t *Tower) winograd(s *Scratch, n int, weights *[points * points]*layer, c conv) {
 	g := s.tiled
 	for first := 0; first < n; first += g.positions {

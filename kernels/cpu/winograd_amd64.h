@@ -1,8 +1,8 @@
-// What surrounds the products of Winograd's convolution (winograd.go), for any vector of LANES floats: from inputs to their
-// values at points, and from products at points to outputs. It comes after template_amd64.h, which says what is defined.
-// Vectors have the operators of C here, which gcc and clang know.
+// Winograd's convolution (winograd.go) before and after the products, for vectors of LANES floats: from inputs to their
+// values at the points, and from products at the points to outputs. It is included after template_amd64.h, which lists the
+// macros. Vectors are used with the operators of C, which gcc and clang support.
 //
-// A tile of m outputs in a line, 3 or 4, has m + 2 inputs d, and values v at the points 0, 1, -1, 2, -2 (not of 3) and
+// A tile of m outputs in a line, 3 or 4, has m + 2 inputs d, and values v at the points 0, 1, -1, 2, -2 (only if m is 4) and
 // infinity, whose number is 5.
 
 INLINE NAME(points)(const int m, const VEC *d, VEC *v) {
@@ -23,7 +23,7 @@ INLINE NAME(points)(const int m, const VEC *d, VEC *v) {
 	v[5] = d[1] * 4.f - d[3] * 5.f + d[5];
 }
 
-// outputs are those of the products p at the points.
+// outputs computes the outputs y from the products p at the points.
 INLINE NAME(outputs)(const int m, const VEC *p, VEC *y) {
 	VEC even = p[1] + p[2], odd = p[1] - p[2];
 	if (m == 3) {
@@ -39,7 +39,7 @@ INLINE NAME(outputs)(const int m, const VEC *p, VEC *y) {
 	y[3] = odd + odd2 * 8.f + p[5];
 }
 
-// EACH(i, m) is the points of m outputs.
+// EACH(i, m) loops over the points of m outputs.
 #define EACH(i, m) UNROLLED for (int i = 0; i < 6; i++) if (i != 4 || m == 4)
 
 INLINE NAME(tile_in)(const int rows, const int columns, const winograd *w, const winograd_tile *t, int64_t position, int64_t at) {

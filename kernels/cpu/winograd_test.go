@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Tiles cover a line, overlap nothing but its end, and no others have fewer points.
+// Tiles cover a line, extend beyond it only at the end, and have the fewest points possible.
 func TestTilings(t *testing.T) {
 	for outputs := 1; outputs < 40; outputs++ {
 		sizes := tilings(outputs)
@@ -38,8 +38,8 @@ func TestTilings(t *testing.T) {
 	}
 }
 
-// Winograd's convolution against the definition, on boards of which tiles cover more than there is, for blocks that fill
-// no group, in place; borders stay zero and nothing else is written.
+// Winograd's convolution agrees with the definition, in place, on boards that tiles exceed and for blocks that fill no
+// group. Borders stay zero and nothing else is written.
 func TestWinograd(t *testing.T) {
 	for _, k := range all() {
 		if k.winograd == nil {
@@ -60,7 +60,7 @@ func testWinograd(t *testing.T, k kernel, seed uint64, rows, columns, channels, 
 	tower.conv, tower.policyLogits, tower.fc, tower.out = tower.stem, tower.stem, tower.stem, tower.stem
 	s := tower.NewScratch(rows, columns)
 	width := tower.stem.width
-	s.tiled = newTiled(rows, columns, s.padded, tiledPositions, width) // also where it would not pay
+	s.tiled = newTiled(rows, columns, s.padded, tiledPositions, width) // also used if it would not pay
 
 	cells := s.index[:positions*s.cells]
 	src, srcIntact := guarded(len(s.x), 0)
@@ -87,7 +87,7 @@ func testWinograd(t *testing.T, k kernel, seed uint64, rows, columns, channels, 
 			if computed && o < channels {
 				want = ref.at(cell, o)
 			}
-			// Sums of 9*channels products of normals, about sqrt(9*channels) large.
+			// Sums of 9*channels products of normal numbers have a size of about sqrt(9*channels).
 			if got := dst[cell*width+o]; !(math.Abs(float64(got-want)) <= 2e-5*math.Sqrt(float64(9*channels))) || !computed && got != 0 {
 				t.Fatalf("cell %d output %d is %v, want %v", cell, o, got, want)
 			}
@@ -95,7 +95,7 @@ func testWinograd(t *testing.T, k kernel, seed uint64, rows, columns, channels, 
 	}
 }
 
-// The products of a board, by hand.
+// The number of products of some boards, counted by hand.
 func TestWinogradPays(t *testing.T) {
 	for _, c := range []struct {
 		rows, columns, products int

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// bfloat16 is the upper half of x rounded to nearest, ties to even. NaN stays NaN.
+// bfloat16 is the upper half of x, rounded to nearest, ties to even. NaN stays NaN.
 func bfloat16(x float32) uint16 {
 	b := math.Float32bits(x)
 	if x != x {
@@ -14,18 +14,18 @@ func bfloat16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// pair is two values as bfloat16 in one word, the first in the low half. The word is not a number to compute with.
+// pair packs two values as bfloat16 into one word, the first in the low half. The word is not a number to compute with.
 func pair(low, high float32) float32 {
 	return math.Float32frombits(uint32(bfloat16(low)) | uint32(bfloat16(high))<<16)
 }
 
-// unpair is the two values of a word.
+// unpair returns the two values of a word.
 func unpair(word float32) (low, high float32) {
 	b := math.Float32bits(word)
 	return math.Float32frombits(b << 16), math.Float32frombits(b &^ 0xffff)
 }
 
-// aligned is n zeros that begin at a multiple of a cache line of 64 bytes.
+// aligned returns n zeros that begin at a multiple of a cache line of 64 bytes.
 func aligned(n int) []float32 {
 	const line = 64
 	s := make([]float32, n+line/4)

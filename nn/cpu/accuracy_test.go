@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// accuracyBoards are of all kinds: small, usual, with and without gravity, and as wide and as high as boards get.
+// accuracyBoards are of all kinds: small, usual, with and without gravity, and of the greatest width and height.
 func accuracyBoards() []*game.Board {
 	var boards []*game.Board
 	for _, r := range []game.Rules{
@@ -30,7 +30,7 @@ func accuracyBoards() []*game.Board {
 	return boards
 }
 
-// Every layer of whole networks against the reference's.
+// Every layer of whole networks agrees with the reference.
 func TestLayers(t *testing.T) {
 	networks := []*net.Network{network(t, "2x16/8/16", 1), network(t, "3x33/5/7", 2), network(t, "1x1/1/1", 3), network(t, "1x96/32/64", 4)}
 	eachPath(t, func(t *testing.T, p kernel.Path) {
@@ -84,9 +84,9 @@ func checkLayers(t *testing.T, n *net.Network, tower *kernel.Tower, b *game.Boar
 	}
 }
 
-// End to end on 7x6. Float32 paths are the reference within 1e-4. Bfloat16 paths keep the probabilities within 0.02 at
-// the 99th percentile and the best move of 99.5% of them, over 10,000 positions; there a float32 path, which has just been compared
-// with the reference, stands for it, since that would take minutes.
+// Accuracy of whole networks on 7x6. Float32 paths agree with the reference within 1e-4. Bfloat16 paths keep the
+// probabilities within 0.02 at the 99th percentile, and the best move in 99.5% of 10,000 positions. They are compared with a
+// float32 path, which has just been compared with the reference, because the reference would take minutes.
 func TestEndToEnd(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	for name, c := range map[string]struct {
@@ -105,7 +105,7 @@ func TestEndToEnd(t *testing.T) {
 		}
 		pos := gametest.Positions(gametest.Rand(6), board, many, true)
 		reference := answers(t, net.NewEvaluator(n), board, pos[:few])
-		var exact *eval.Batch // of a float32 path, of as many positions as were asked for so far
+		var exact *eval.Batch // answers of a float32 path
 		t.Run(name, func(t *testing.T) {
 			eachPath(t, func(t *testing.T, p kernel.Path) {
 				e := evaluator(t, n, p)
@@ -134,7 +134,7 @@ func freshNetwork(t testing.TB, config string) *net.Network {
 	return n
 }
 
-// shippedNetwork is the network that evaluates where none is named.
+// shippedNetwork is the network that is used if none is named.
 func shippedNetwork(t testing.TB) *net.Network {
 	file, _, err := models.Open("default")
 	if err != nil {
@@ -159,7 +159,7 @@ func answers(t *testing.T, e eval.Evaluator, b *game.Board, pos []game.Position)
 func compareAnswers(t *testing.T, p kernel.Path, got, want *eval.Batch) {
 	t.Helper()
 	n := len(want.Pos)
-	var off []float64 // of WDL, a row each
+	var off []float64 // the largest difference in WDL of each row
 	worst, changed := 0.0, 0
 	for i := range n {
 		d := 0.0
@@ -184,7 +184,7 @@ func compareAnswers(t *testing.T, p kernel.Path, got, want *eval.Batch) {
 		}
 		return
 	}
-	// Of few positions the 99th percentile is the worst one, whatever that is; their median must keep the bound.
+	// With few positions the 99th percentile is the worst one, which may be anything. Then the median must keep the bound.
 	if middle := off[len(off)/2]; n < 400 && middle > 0.02 {
 		t.Errorf("WDL is off by %v in the median, want at most 0.02", middle)
 	}

@@ -1,9 +1,9 @@
-// Package cpu evaluates networks on the CPU with the kernels of kernels/cpu: what nn/net defines, many times as fast as
-// its reference.
+// Package cpu evaluates networks on the CPU with the kernels of kernels/cpu. It computes what nn/net defines, many times
+// faster than the reference.
 //
-// Rows are computed in blocks of some positions, which all cores share. On the float32 paths logits are within 1e-4 of
-// the reference's. On the bfloat16 paths (kernels/cpu says which) the probabilities of win, draw and loss are within
-// 0.02 for 99 of 100 positions, and 995 of 1000 have the same best move; tests hold both.
+// Rows are computed in blocks of a few positions, which are shared among all cores. On the float32 paths logits are within
+// 1e-4 of the reference's. On the bfloat16 paths (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
+// for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
 package cpu
 
 import (
@@ -27,11 +27,11 @@ type Evaluator struct {
 	pool  sync.Pool     // of *worker
 
 	mu     sync.Mutex
-	active []*job // those that goroutines may join, the oldest first
+	active []*job // jobs that goroutines may join, the oldest first
 }
 
-// New packs a network, which it does not keep, for the fastest path of this machine that passes its self-test
-// (kernel.SelfTest). The notes say which paths did not.
+// New packs a network for the fastest path of this machine that passes its self-test (kernel.SelfTest). It does not keep the
+// network. The notes say which paths did not pass.
 func New(n *net.Network) (e *Evaluator, notes []error) {
 	for _, p := range kernel.Paths() {
 		if err := kernel.SelfTest(p); err != nil {
@@ -42,10 +42,10 @@ func New(n *net.Network) (e *Evaluator, notes []error) {
 			return e, notes
 		}
 	}
-	panic("cpu: the plain Go path is missing") // it is on every machine, and is what the others are tested against
+	panic("cpu: the plain Go path is missing") // cannot happen: it is on every machine, and the others are tested against it
 }
 
-// NewPath packs a network, which it does not keep, for one path. The error lists the paths of this machine.
+// NewPath packs a network for one path, and does not keep the network. The error lists the paths of this machine.
 func NewPath(n *net.Network, p kernel.Path) (*Evaluator, error) {
 	tower, err := kernel.New(weights(n), p)
 	if err != nil {
@@ -57,13 +57,13 @@ func NewPath(n *net.Network, p kernel.Path) (*Evaluator, error) {
 	return e, nil
 }
 
-// Path is how the evaluator computes.
+// Path is the path that the evaluator uses.
 func (e *Evaluator) Path() kernel.Path { return e.tower.Path() }
 
-// Threads is how many goroutines compute at most, over all callers together.
+// Threads is the largest number of goroutines that compute, over all callers together.
 func (e *Evaluator) Threads() int { return cap(e.slots) }
 
-// weights are a network's tensors as the kernels take them.
+// weights returns a network's tensors in the form that the kernels take.
 func weights(n *net.Network) kernel.Network {
 	layer := func(name string) kernel.Affine {
 		return kernel.Affine{Weight: n.Weight(name + ".weight").Float32s(), Bias: n.Weight(name + ".bias").Float32s()}
@@ -80,9 +80,9 @@ func weights(n *net.Network) kernel.Network {
 	return w
 }
 
-// Evaluate implements eval.Evaluator. However many callers there are, no more than Threads goroutines compute at once; a
-// caller beyond waits. A cancelled context is noticed between blocks. Where the network's output is not finite the
-// error names the first such row.
+// Evaluate implements eval.Evaluator. No more than Threads goroutines compute at once, however many callers there are;
+// further callers wait. A cancelled context is noticed between blocks. If the network's output is not finite, the error
+// names the first such row.
 func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return j.end()
 }
 
-// enter and leave bound the time in which goroutines may join the job.
+// Between enter and leave other goroutines may join the job.
 func (e *Evaluator) enter(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,7 +124,7 @@ func (e *Evaluator) leave(j *job) {
 	e.active = slices.DeleteFunc(e.active, func(other *job) bool { return other == j })
 }
 
-// help lets another goroutine work on the job, unless all that may compute do.
+// help starts another goroutine on the job, unless all slots are in use.
 func (e *Evaluator) help(j *job) bool {
 	select {
 	case e.slots <- struct{}{}:
@@ -136,8 +136,8 @@ func (e *Evaluator) help(j *job) bool {
 	}
 }
 
-// release ends a goroutine's computing. Where a job has rows that nobody has claimed, another goroutine goes on with
-// that one: a job that began when all were busy would else be left to its caller while others become idle.
+// release frees a goroutine's slot. If a job has unclaimed rows, another goroutine takes the slot and works on that job.
+// Otherwise a job that began when all slots were in use would be left to its caller while cores are idle.
 func (e *Evaluator) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

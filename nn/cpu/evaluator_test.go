@@ -24,13 +24,13 @@ var _ eval.Evaluator = (*Evaluator)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// manyThreads lets several goroutines evaluate whatever the machine has.
+// manyThreads makes the evaluator use several goroutines on any machine.
 func manyThreads(t testing.TB) {
 	was := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
 }
 
-// network is one in which every weight and bias differs from zero.
+// network makes one in which every weight and bias differs from zero.
 func network(t testing.TB, config string, seed uint64) *net.Network {
 	t.Helper()
 	c, err := net.ParseConfig(config)
@@ -62,7 +62,7 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 	return batch
 }
 
-// eachPath runs a test on every path of this machine, and on the emulated one where it can run.
+// eachPath runs a test on every path of this machine, and on the emulated path if it can run.
 func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
 	paths := kernel.Paths()
 	if kernel.EmulatedAMX.Check() == nil {
@@ -73,7 +73,7 @@ func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
 	}
 }
 
-// New takes the fastest path: all of this machine's pass their self-test.
+// New takes the fastest path, since all paths of this machine pass their self-test.
 func TestNew(t *testing.T) {
 	e, notes := New(network(t, "1x4", 1))
 	if len(notes) > 0 || e.Path() != kernel.Paths()[0] || e.Threads() != runtime.GOMAXPROCS(0) {
@@ -99,7 +99,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// However a batch is cut, each row gets the same bits.
+// Each row gets the same bits, however a batch is cut.
 func TestRandomSplits(t *testing.T) {
 	manyThreads(t)
 	eachPath(t, func(t *testing.T, p kernel.Path) {
@@ -150,7 +150,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("the context was asked %d times after it was cancelled by 4 goroutines", -late.left)
 		}
 
-		// Finished games do not reach the network, so the first to fail is the first that is not finished.
+		// Finished games do not reach the network, so the error names the first unfinished one.
 		won, _, err := b.ParseMoves("1212121")
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// overflow makes the layer of that bias add up to more than a float32 holds, from finite weights.
+// overflow makes the sum in the layer of that bias exceed float32, with finite weights.
 func overflow(n *net.Network, bias string) {
 	weight := n.Weight(strings.TrimSuffix(bias, "bias") + "weight").Float32s()
 	values := n.Weight(bias).Float32s()
@@ -184,7 +184,7 @@ func overflow(n *net.Network, bias string) {
 	}
 }
 
-// cancelLater is cancelled after Err has been asked for a number of times.
+// cancelLater is a context that is cancelled after Err has been called a number of times.
 type cancelLater struct {
 	context.Context
 	mu   sync.Mutex
@@ -200,7 +200,7 @@ func (c *cancelLater) Err() error {
 	return nil
 }
 
-// Of failures in any order the lowest row's is kept.
+// Of several failures, in any order, the one of the lowest row is kept.
 func TestFirstFailure(t *testing.T) {
 	var j job
 	for _, row := range []int{5, 2, 7} {
@@ -211,7 +211,7 @@ func TestFirstFailure(t *testing.T) {
 	}
 }
 
-// Who waits for a free thread hears of a cancelled context.
+// A caller that waits for a free thread notices a cancelled context.
 func TestCancelledWhileWaiting(t *testing.T) {
 	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
 	for range e.Threads() {
@@ -227,7 +227,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// A job that began when all goroutines were busy is joined by those that become free, until it has left.
+// A job that began when all goroutines were busy is joined by goroutines that become free, until it has left.
 func TestJoinsLater(t *testing.T) {
 	manyThreads(t)
 	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
@@ -261,7 +261,7 @@ func TestJoinsLater(t *testing.T) {
 	}
 }
 
-// A batch allocates nothing once the memory is there.
+// A batch allocates nothing once the memory exists.
 func TestAllocations(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector makes pools forget")
@@ -279,7 +279,7 @@ func TestAllocations(t *testing.T) {
 		for range 50 {
 			evaluate()
 		}
-		// The runtime may need a new goroutine or clear a pool now and then; a batch that allocated would show as 1.
+		// The runtime may start a goroutine or clear a pool now and then. A batch that allocates would count as 1.
 		if n := testing.AllocsPerRun(200, evaluate); n >= 1 {
 			t.Errorf("%v allocations a batch", n)
 		}

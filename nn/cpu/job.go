@@ -12,17 +12,17 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// job is one batch under evaluation, kept for the next. Rows are claimed in order, so every row before a failed one has
-// been claimed, and the failure that is kept, that of the lowest row, does not depend on timing.
+// job is one batch under evaluation; its memory is reused. Rows are claimed in order, so every row before a failed one has
+// been claimed. The error of the lowest row is kept, so it does not depend on timing.
 type job struct {
 	e     *Evaluator
 	ctx   context.Context
 	batch *eval.Batch
-	share int // rows of a block at most, so that every goroutine gets some
+	share int // the largest block, in rows, that gives every goroutine some
 	help  func()
 
 	others sync.WaitGroup
-	next   atomic.Int64 // the first row that nobody has claimed
+	next   atomic.Int64 // the first unclaimed row
 	stop   atomic.Bool
 
 	mu  sync.Mutex
@@ -32,7 +32,7 @@ type job struct {
 
 func newJob(e *Evaluator) *job {
 	j := &job{e: e}
-	j.help = func() { // made once, since a new closure for each batch would be allocated
+	j.help = func() { // made once, since a closure per batch would be an allocation
 		j.work()
 		e.release()
 		j.others.Done()
@@ -63,7 +63,7 @@ func (j *job) fail(row int, err error) {
 	}
 }
 
-// unclaimed reports whether there are rows for one more goroutine.
+// unclaimed reports whether rows are left for another goroutine.
 func (j *job) unclaimed() bool { return !j.stop.Load() && int(j.next.Load()) < len(j.batch.Pos) }
 
 // work evaluates blocks until none is left.
@@ -88,15 +88,15 @@ func (j *job) work() {
 	}
 }
 
-// worker is the memory that one goroutine evaluates in.
+// worker is the scratch memory of one goroutine.
 type worker struct {
 	scratch  *kernel.Scratch
 	planes   []float32 // [scratch.Positions,5,H,W]
-	rows     []int     // of the batch, one for each position of the block
+	rows     []int     // rows of the batch, one for each position of the block
 	answerer net.Answerer
 }
 
-// fit makes the memory that of a board.
+// fit makes the memory fit a board.
 func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	if w.scratch == nil || !w.scratch.Fits(board.Rows(), board.Columns()) {
 		w.scratch = t.NewScratch(board.Rows(), board.Columns())
@@ -105,8 +105,8 @@ func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	}
 }
 
-// answer fills the rows from first up to last, at most as many as the scratch has positions. The error comes with its
-// row.
+// answer fills the rows from first up to last, at most as many as the scratch has positions. With an error it returns the
+// row that failed.
 func (w *worker) answer(t *kernel.Tower, b *eval.Batch, first, last int) (row int, err error) {
 	w.rows = w.rows[:0]
 	size := net.PlanesSize(b.Board, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// call is one Evaluate: its slots that are with devices, the oldest first. It is kept for the next.
+// call is the state of one Evaluate: its slots that are with devices, the oldest first. It is reused.
 type call struct {
 	flying []*slot
 	timer  *time.Timer
@@ -23,8 +23,7 @@ func newCall() *call {
 	return c
 }
 
-// run cuts the batch into launches. It waits for a slot only while it holds none, so that callers cannot wait for each
-// other.
+// run cuts the batch into launches. It waits for a slot only while it has none, so that callers cannot deadlock.
 func (c *call) run(ctx context.Context, e *Evaluator, v *version, b *eval.Batch) (err error) {
 	defer func() {
 		for _, s := range c.flying { // after an error
@@ -52,7 +51,7 @@ func (c *call) run(ctx context.Context, e *Evaluator, v *version, b *eval.Batch)
 			s.free()
 			return err
 		}
-		if len(s.rows) == 0 { // all that was left are finished games
+		if len(s.rows) == 0 { // only finished games were left
 			s.free()
 			continue
 		}
@@ -72,7 +71,7 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 		if err == nil {
 			if err = s.read(b); err != nil {
 				s.session.condemn(err)
-				<-s.session.dead // from then on nobody gets another answer from it
+				<-s.session.dead // afterwards nobody gets an answer from that session
 			}
 		}
 		s.free()
@@ -85,14 +84,14 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// errHung is a device from which a launch does not come back. Its thread may be lost in the driver, so the caller himself
-// ends the session; should the thread return, a new one begins as after any fault.
+// errHung means that a launch does not return. The device's thread may be stuck in the driver, so the caller ends the
+// session. If the thread returns, a new session begins as after any fault.
 var errHung = errors.New("a launch does not end")
 
-// condemn lets the session's thread end it for what a caller found.
+// condemn makes the session's thread end the session because of an error that a caller found.
 func (s *session) condemn(err error) {
 	select {
 	case s.broken <- err:
-	default: // somebody else did
+	default: // another caller did
 	}
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// device is one GPU, which lives through sessions.
+// device is one GPU. It works in sessions, one after the other.
 type device struct {
 	e       *Evaluator
 	info    driver.Device
 	retry   retry
 	quit    <-chan struct{}
 	ended   chan struct{}
-	refused map[*layout]error // kernels that failed their self-test; the session's thread alone looks
+	refused map[*layout]error // kernels that failed their self-test; only the session's thread uses it
 
 	count struct{ rows, launches, faults, tries, rebuilt atomic.Uint64 }
 
 	mu      sync.Mutex
 	working bool
-	last    error // why it does not, or did not
-	closing error // of the last context
+	last    error // the last error; nil if there was none
+	closing error // errors of closing the last context
 }
 
 func newDevice(e *Evaluator, info driver.Device, r retry) *device {
 	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[*layout]error{}}
 }
 
-// run keeps the device working until quit. What becomes of its first session is told to started; where that does not
-// work the device is left alone.
+// run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
+// ends.
 func (d *device) run(started chan<- error) {
 	defer close(d.ended)
 	var wait time.Duration
@@ -71,8 +71,8 @@ func (d *device) run(started chan<- error) {
 	}
 }
 
-// live is one session: from a new context to its end. Where it works, works is called once. The error says why it ended;
-// there is none after quit.
+// live runs one session, from a new context to its end. It calls works when the session serves. The error says why the
+// session ended; it is nil after quit.
 func (d *device) live(works func()) error {
 	w, err := d.info.Start()
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *device) live(works func()) error {
 	return err
 }
 
-// failed notes an error, and gives it the device's name. What was at work and failed is told.
+// failed adds the device's name to an error and stores it. If the device was working, it also counts and reports a fault.
 func (d *device) failed(err error, worked bool) error {
 	err = fmt.Errorf("GPU %d: %w", d.info.Index, err)
 	d.mu.Lock()
@@ -127,7 +127,7 @@ func (d *device) failed(err error, worked bool) error {
 	return err
 }
 
-// up lets callers find the session.
+// up makes the session visible to callers.
 func (d *device) up(s *session) {
 	d.mu.Lock()
 	d.working = true
@@ -164,20 +164,20 @@ func (d *device) stats() DeviceStats {
 	return s
 }
 
-// why is the last error.
+// why returns the last error.
 func (d *device) why() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// retry says how long a device is left alone after a fault: first, and twice as long each time that it fails again, up to
-// most. After working for calm it begins anew. A launch that takes longer than hang is a fault.
+// retry says how long to wait before a device is tried again after a fault: first, then twice as long after each failure, up
+// to most. After the device has worked for calm, the wait is first again. A launch that takes longer than hang is a fault.
 type retry struct{ first, most, calm, hang time.Duration }
 
 var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute}
 
-// after is the wait after one that took last, where the device worked for so long since.
+// after returns the next wait, if the last wait was last and the device has worked that long since.
 func (r retry) after(last, worked time.Duration) time.Duration {
 	if last == 0 || worked >= r.calm {
 		return r.first

@@ -17,10 +17,10 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The tests of this file run with EVALD_GPU=1, on the machine's own driver. With EVALD_REQUIRE_GPU=1 the fake one, which
-// lets a script be tried, does not count.
+// The tests of this file run with EVALD_GPU=1, on the machine's own driver. The fake driver is accepted too, so that scripts
+// can be tried, unless EVALD_REQUIRE_GPU=1.
 
-// machine is the first device of the machine, with at most so much shared memory a block of threads.
+// machine returns the first device of the machine, with its shared memory per block of threads limited to shared.
 func machine(t *testing.T, shared int) (d driver.Device, emulated bool) {
 	t.Helper()
 	if os.Getenv("EVALD_GPU") != "1" {
@@ -38,7 +38,7 @@ func machine(t *testing.T, shared int) (d driver.Device, emulated bool) {
 	return d, d.Emulated()
 }
 
-// serve is an evaluator on it until the test ends.
+// serve makes an evaluator on the device, until the test ends.
 func serve(t testing.TB, n *net.Network, d driver.Device) *Evaluator {
 	t.Helper()
 	e, notes, err := newEvaluator(n, []driver.Device{d}, nil, usualRetry)
@@ -73,7 +73,7 @@ func TestGPUConformance(t *testing.T) {
 	}
 }
 
-// What the next stones decide is answered by the rules, before a device too.
+// What the next stones decide is answered by the rules, also in front of a device.
 func TestGPURules(t *testing.T) {
 	d, _ := machine(t, hopper)
 	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), 100_000)
@@ -87,7 +87,7 @@ func rules(t *testing.T, e eval.Evaluator, n int) {
 	}
 }
 
-// Every kernel that the device can run holds the bars, also the ones for smaller devices.
+// Every kernel that the device can run keeps the accuracy bounds, including those for smaller devices.
 func TestGPUAccuracy(t *testing.T) {
 	wide := game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}
 	for _, test := range []struct {
@@ -160,7 +160,7 @@ func TestGPUBatches(t *testing.T) {
 	}
 }
 
-// Networks are exchanged in milliseconds, and the right one answers.
+// Networks are swapped in milliseconds, and each answers its own batches.
 func TestGPUSwap(t *testing.T) {
 	d, emulated := machine(t, hopper)
 	text, n := "10x128", 500
@@ -184,7 +184,7 @@ func TestGPUSwap(t *testing.T) {
 	}
 }
 
-// A few launches of every kernel, for compute-sanitizer.
+// A few launches of every kernel, to be run under compute-sanitizer.
 func TestGPUSanitize(t *testing.T) {
 	for _, test := range []struct {
 		net    string
@@ -203,7 +203,7 @@ func TestGPUSanitize(t *testing.T) {
 		if emulated && test.shared != geforce {
 			continue
 		}
-		d.Multiprocessors = 2 // more than one group for each block of threads
+		d.Multiprocessors = 2 // so that each block of threads has more than one group
 		n, board := scrambled(t, test.net, 1), game.MustBoard(game.Connect4)
 		pos := gametest.Positions(gametest.Rand(3), board, 31, true)
 		compare(t, evaluate(t, serve(t, n, d), board, pos), reference(t, n, board, pos))

@@ -18,12 +18,12 @@ import (
 
 // Evaluator answers batches with a network on all GPUs of the machine, with Source eval.GPU.
 //
-// A batch is cut into launches of whole waves, several of which are under way at once, on one device or on several. What
-// a position's answer is does not depend on any of that.
+// A batch is cut into launches of whole waves, several of which run at once, on one device or several. A position's answer
+// does not depend on that.
 //
-// When a call to the driver fails, a launch takes longer than a minute, or an answer cannot be, the batches that the device had are errors (eval.Fallback asks
-// the next evaluator then), its context is destroyed, and a new one is made and tested, after ever longer waits until it
-// works. While no device works every batch is an error at once.
+// If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
+// batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
+// after longer and longer waits until it works. While no device works, every batch fails at once.
 type Evaluator struct {
 	events  func(string)
 	devices []*device
@@ -33,16 +33,16 @@ type Evaluator struct {
 	current  atomic.Pointer[version]
 	swapping sync.Mutex
 
-	mu   sync.Mutex // of changes to live
+	mu   sync.Mutex // for changes to live
 	live atomic.Pointer[[]*session]
 
 	quit   chan struct{}
 	closed atomic.Bool
 }
 
-// New finds the GPUs and lets those serve that pass a self-test with the network, which must not change from then on. The
-// notes say which do not, and why; where none does the error says that. Events, unless nil, hears when a device fails
-// later, and when it works again.
+// New finds the GPUs and uses those that pass a self-test with the network, which must not change from then on. The notes
+// say which GPUs failed, and why. If all failed, the error says so. events, unless nil, is called when a device fails later
+// and when it works again.
 func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *Evaluator) change(f func(live []*session) []*session) {
 	e.live.Store(&live)
 }
 
-// hold is the version that serves, to be released.
+// hold returns the current version, which the caller must release.
 func (e *Evaluator) hold() *version {
 	for {
 		if v := e.current.Load(); v.hold() {
@@ -102,7 +102,7 @@ func (e *Evaluator) hold() *version {
 	}
 }
 
-// Evaluate implements eval.Evaluator. A caller that is cancelled does not wait for what the device does for it.
+// Evaluate implements eval.Evaluator. If ctx is cancelled, it returns without waiting for the device.
 func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return c.run(ctx, e, v, b)
 }
 
-// take is a free slot of the device that has most of them. Where none is free it waits, or is nil.
+// take returns a free slot of the device that has most of them. If there is none, it waits, or returns nil if wait is false.
 func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
 	for {
 		live := *e.live.Load()
@@ -151,7 +151,7 @@ func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
 	}
 }
 
-// noDevice says why there is none.
+// noDevice returns an error that says why no device works.
 func (e *Evaluator) noDevice() error {
 	if e.closed.Load() {
 		return ErrClosed
@@ -163,10 +163,9 @@ func (e *Evaluator) noDevice() error {
 	return fmt.Errorf("gpu: no device works: %w", errors.Join(errs...))
 }
 
-// Swap lets another network serve, which must not change from then on. It loads and tests it on every device first;
-// where that fails the old one goes on and the error says why. Batches under way are answered by the network that they
-// began with. Swap returns when nothing of the old one is left, or with the context's error after the new one has taken
-// over.
+// Swap replaces the network; the new one must not change from then on. It is first loaded and tested on every device. If
+// that fails, the old network stays and the error says why. Batches in progress are answered by the network that they began
+// with. Swap returns when the old network is freed, or with the context's error after the new network has taken over.
 func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
 	e.swapping.Lock()
 	defer e.swapping.Unlock()
@@ -174,7 +173,7 @@ func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
 		return ErrClosed
 	}
 	v := newVersion(n)
-	for _, d := range e.devices { // here, since it takes its time, and devices serve meanwhile
+	for _, d := range e.devices { // done here because it may take long, while devices serve
 		if _, err := v.planned(testBoard, d.info.Shared); err != nil {
 			return err
 		}
@@ -186,7 +185,7 @@ func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
 		}
 		switch err := s.load(p.layout); {
 		case err == nil || errors.Is(err, errSelfTest), outOfMemory(err):
-			return err, nil // the old network is as good as before
+			return err, nil // the old network still works
 		default:
 			return err, err
 		}
@@ -201,12 +200,12 @@ func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
 	case <-ctx.Done():
 		return errors.Join(err, fmt.Errorf("swap networks: %w", ctx.Err()))
 	}
-	_ = e.each(func(s *session) (outcome, fatal error) { return nil, s.sweep() }) // a device that fails at it says so itself
+	_ = e.each(func(s *session) (outcome, fatal error) { return nil, s.sweep() }) // a device that fails here reports it itself
 	return err
 }
 
-// each runs a function on the thread of every session, one after the other, and joins its outcomes. A fatal error ends
-// the session.
+// each runs a function on the thread of every session, one after the other, and joins the outcomes. A fatal error ends the
+// session.
 func (e *Evaluator) each(f func(*session) (outcome, fatal error)) error {
 	var errs []error
 	for _, s := range *e.live.Load() {
@@ -224,20 +223,20 @@ func (e *Evaluator) each(f func(*session) (outcome, fatal error)) error {
 			if outcome != nil {
 				errs = append(errs, fmt.Errorf("GPU %d: %w", s.device.info.Index, outcome))
 			}
-		case <-s.dead: // its next session will load what serves then
+		case <-s.dead: // its next session will load the current version
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// outOfMemory says whether the error costs no more than the call that it came from.
+// outOfMemory reports whether the error is lack of memory, which leaves the context usable.
 func outOfMemory(err error) bool {
 	const code = 2 // CUDA_ERROR_OUT_OF_MEMORY
 	var failed *driver.Error
 	return errors.As(err, &failed) && failed.Code == code
 }
 
-// Stats counts what was done so far.
+// Stats returns the counts so far.
 func (e *Evaluator) Stats() Stats {
 	var s Stats
 	for _, d := range e.devices {
@@ -261,8 +260,8 @@ func (e *Evaluator) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Close refuses new batches, lets those under way end, and gives back what the devices hold. A device that is lost in a
-// launch is left behind, with an error. Calls after the first do nothing.
+// Close refuses new batches, waits for those in progress, and frees what the devices hold. If a device is stuck in a launch,
+// Close leaves it behind and returns an error. Later calls do nothing.
 func (e *Evaluator) Close() error {
 	if e.closed.Swap(true) {
 		return nil

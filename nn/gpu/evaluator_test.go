@@ -27,11 +27,11 @@ import (
 
 var _ eval.Evaluator = (*Evaluator)(nil)
 
-// fakeDriver runs the kernels in emulation. It is nil where there is no g++, and where EVALD_GPU=1 lets the tests TestGPU..
-// run on what the machine has.
+// fakeDriver runs the kernels in emulation. It is nil if there is no g++, or if EVALD_GPU=1 and the TestGPU tests use the
+// machine's driver.
 var fakeDriver *fake.Driver
 
-// install builds the fake driver of two devices.
+// install builds the fake driver with two devices.
 func install(folder string) error {
 	if os.Getenv("EVALD_GPU") == "1" {
 		flag.Parse()
@@ -57,7 +57,7 @@ func install(folder string) error {
 // quick is a retry without long waits.
 var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
 
-// devices are those of the fake driver, with so much shared memory a block of threads.
+// devices returns n of the fake driver's devices, with that much shared memory per block of threads.
 func devices(t testing.TB, n, shared int) []driver.Device {
 	t.Helper()
 	if fakeDriver == nil {
@@ -75,7 +75,8 @@ func devices(t testing.TB, n, shared int) []driver.Device {
 	return some
 }
 
-// evaluator serves on the fake driver's devices until the test ends, and then has given everything back.
+// evaluator makes an evaluator on the fake driver's devices until the test ends, and then checks that it has freed
+// everything.
 func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
@@ -92,7 +93,7 @@ func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(str
 	return e
 }
 
-// noGoroutineLeft looks when the test and its clean-ups registered after this have ended.
+// noGoroutineLeft checks for leaked goroutines after the test and the clean-ups registered later.
 func noGoroutineLeft(t testing.TB) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 }
@@ -120,7 +121,7 @@ func sameRows(a, b *eval.Batch) bool {
 	return slices.Equal(a.WDL, b.WDL) && slices.Equal(a.Policy, b.Policy) && slices.Equal(a.Source, b.Source)
 }
 
-// The contract of an evaluator, through driver, streams and kernels: all kinds of boards with a small network by the
+// The contract of an evaluator, through driver, streams and kernels: all kinds of boards with a small network and the
 // kernels that fit them, and the towers of 64 and 128 channels.
 func TestEvaluatorConformance(t *testing.T) {
 	noGoroutineLeft(t)
@@ -151,13 +152,13 @@ func TestEvaluatorConformance(t *testing.T) {
 	}
 }
 
-// What the next stones decide is answered by the rules, before the emulated device too.
+// What the next stones decide is answered by the rules, also in front of the emulated device.
 func TestEvaluatorRules(t *testing.T) {
 	noGoroutineLeft(t)
 	rules(t, evaluator(t, scrambled(t, "1x16/8/16", 1), devices(t, 1, hopper), nil), map[bool]int{true: 1000, false: 10_000}[gametest.Race])
 }
 
-// The bars of accuracy, of whole answers.
+// Whole answers keep the accuracy bounds.
 func TestEvaluatorAccuracy(t *testing.T) {
 	if testing.Short() || gametest.Race {
 		t.Skip("slow")
@@ -167,7 +168,7 @@ func TestEvaluatorAccuracy(t *testing.T) {
 		rules game.Rules
 		n     int
 	}{
-		{"6x64", game.Connect4, 12*4*2 + 5}, // two waves, and a ragged one
+		{"6x64", game.Connect4, 12*4*2 + 5}, // two waves, and an incomplete one
 		{"10x128", game.Connect4, 6*4 + 1},
 		{"6x64", game.Rules{Rows: 7, Columns: 8, InARow: 4, Gravity: true}, 41},
 		{"3x64", game.Rules{Rows: 9, Columns: 9, InARow: 5}, 23},
@@ -196,12 +197,12 @@ func countSource(b *eval.Batch, s eval.Source) int {
 	return n
 }
 
-// However a batch is cut, its rows are the same, also when it is shared out to two devices.
+// The rows are the same however a batch is cut, also if two devices share it.
 func TestEvaluatorCutsBatches(t *testing.T) {
 	n, board := scrambled(t, "1x16/8/16", 1), game.MustBoard(game.Connect4)
 	e := evaluator(t, n, devices(t, 2, geforce), nil)
 	r := gametest.Rand(3)
-	pos := gametest.Positions(r, board, 130, true) // launches of 4 waves of 3 boards on 4 multiprocessors
+	pos := gametest.Positions(r, board, 130, true) // launches of 4 waves, of 3 boards on each of 4 multiprocessors
 	whole := evaluate(t, e, board, pos)
 	if countSource(whole, eval.GPU)+countSource(whole, eval.Terminal) != len(pos) || countSource(whole, eval.GPU) < 100 {
 		t.Fatalf("sources %v", whole.Source)
@@ -221,7 +222,7 @@ func TestEvaluatorCutsBatches(t *testing.T) {
 	}
 }
 
-// Launches are whole waves, or what is less than one, and fit a slot.
+// Launches are whole waves, or less than one wave, and fit a slot.
 func TestEvaluatorShare(t *testing.T) {
 	p := plan(t, config(t, "6x64"), game.Connect4, hopper, "tower_64")
 	for _, test := range []struct{ n, processors, want int }{
@@ -250,7 +251,7 @@ func TestEvaluatorShare(t *testing.T) {
 	}
 }
 
-// A batch allocates nothing once the memory is there.
+// A batch allocates nothing once the memory exists.
 func TestEvaluatorAllocations(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector makes pools forget")
@@ -272,7 +273,7 @@ func TestEvaluatorAllocations(t *testing.T) {
 	}
 }
 
-// Who is cancelled gets his batch back at once, and the device goes on.
+// A cancelled caller gets its batch back at once, and the device goes on.
 func TestEvaluatorCancelled(t *testing.T) {
 	noGoroutineLeft(t)
 	board := game.MustBoard(game.Connect4)
@@ -283,7 +284,7 @@ func TestEvaluatorCancelled(t *testing.T) {
 		ctx := &cancelled{Context: t.Context(), done: make(chan struct{})}
 		b := eval.NewBatch(board, len(pos))
 		copy(b.Pos, pos)
-		close(ctx.done) // after Ready has asked for the error
+		close(ctx.done) // Ready has called Err before this
 		if err := e.Evaluate(ctx, b); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestEvaluatorCancelled(t *testing.T) {
 	}
 }
 
-// cancelled is a context that is cancelled, and says so from the second question on.
+// cancelled is a context that is cancelled, but whose Err says so only from the second call on.
 type cancelled struct {
 	context.Context
 	asked bool
@@ -328,7 +329,7 @@ func TestEvaluatorClose(t *testing.T) {
 	}
 }
 
-// Time measures launches of any number of positions, and leaves no memory behind.
+// Time measures launches of any number of positions, and frees all memory.
 func TestEvaluatorTime(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	for _, test := range []struct {

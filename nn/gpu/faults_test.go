@@ -24,7 +24,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// events keeps what an evaluator says, and lets a test wait for it.
+// events stores what an evaluator reports, and lets a test wait for it.
 type events struct {
 	mu   sync.Mutex
 	cond sync.Cond
@@ -44,7 +44,7 @@ func (e *events) say(text string) {
 	e.cond.Broadcast()
 }
 
-// wait returns when something with that text was said so many times.
+// wait returns when an event with that text has been reported that many times.
 func (e *events) wait(text string, times int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,13 +62,13 @@ func (e *events) times(text string) (n int) {
 	return n
 }
 
-// scenario is a service's life: it starts, answers batches by a fallback of the GPU and the reference, with another
-// network after the first two, and ends.
+// scenario is the life of a service: it starts, answers batches by the GPU with the reference as fallback, swaps the network
+// after the first two batches, and ends.
 type scenario struct {
 	first, second *net.Network
 	board         *game.Board
 	pos           []game.Position
-	onGPU, onCPU  [2]*eval.Batch // the answers by the first and the second network
+	onGPU, onCPU  [2]*eval.Batch // the answers of the first and the second network
 	on            []driver.Device
 }
 
@@ -92,14 +92,14 @@ func newScenario(t *testing.T) *scenario {
 	return s
 }
 
-// outcome is what a run of the scenario came to.
+// outcome is the result of a run of the scenario.
 type outcome struct {
 	start, swap, close error
-	gpu, cpu           int // batches answered by them
+	gpu, cpu           int // number of batches answered by each
 	stats              DeviceStats
 }
 
-// run plays the scenario. Fault injects what is to go wrong; before the last batch it is taken away.
+// run plays the scenario. fault injects the faults, which are removed before the last batch.
 func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	t.Helper()
 	said := newEvents()
@@ -145,7 +145,7 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	return o
 }
 
-// following is the reference with the network that the GPU serves, as a service would swap both.
+// following is the reference with the network that the GPU currently serves, as if a service swapped both.
 type following struct {
 	e *Evaluator
 	s *scenario
@@ -157,8 +157,8 @@ func (f *following) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return net.NewEvaluator(v.network).Evaluate(ctx, b)
 }
 
-// check holds every row of a batch to what its source answers with the one network or the other, all rows alike. It
-// returns 1 where the GPU answered.
+// check checks that all rows of a batch are the answers of one source with one of the networks. It returns 1 if the GPU
+// answered.
 func (s *scenario) check(t *testing.T, what string, b *eval.Batch, from, to int) int {
 	t.Helper()
 	for i := range s.onGPU {
@@ -174,8 +174,8 @@ func (s *scenario) check(t *testing.T, what string, b *eval.Batch, from, to int)
 	return 0
 }
 
-// Every call of the driver fails in turn, once and for ever, with an error that costs only the call and with one that
-// costs the context: no batch is lost, no row is wrong, nothing is left behind, and the counters tell.
+// Every call of the driver fails in turn, once and always, with an error that costs only the call and with one that costs
+// the context. No batch is lost, no row is wrong, nothing is left allocated, and the counters are right.
 func TestEvaluatorEveryCallFails(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t)
@@ -209,7 +209,7 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 						seen["fault"]++
 					case o.swap != nil:
 						seen["swap"]++
-					case name == "cuStreamQuery" || name == "cuStreamSynchronize": // of which there are more or fewer
+					case name == "cuStreamQuery" || name == "cuStreamSynchronize": // their number varies
 					default:
 						t.Errorf("%s: is not noticed: %+v", what, o)
 					}
@@ -225,7 +225,7 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 	}
 }
 
-// calls counts the calls of a scenario without faults, until Close.
+// calls counts the driver's calls in a scenario without faults, before Close.
 func (s *scenario) calls(t *testing.T) map[string]int {
 	t.Helper()
 	e := s.served(t)
@@ -233,7 +233,7 @@ func (s *scenario) calls(t *testing.T) map[string]int {
 	return fakeDriver.Calls()
 }
 
-// served is an evaluator that has done all that the scenario does.
+// served returns an evaluator that has done the whole scenario except Close.
 func (s *scenario) served(t *testing.T) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
@@ -250,7 +250,7 @@ func (s *scenario) served(t *testing.T) *Evaluator {
 	return e
 }
 
-// Close reports every call that fails, and leaves nothing.
+// Close reports every call that fails, and frees everything.
 func TestEvaluatorCloseFails(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t)
@@ -292,7 +292,7 @@ func TestEvaluatorNotFinite(t *testing.T) {
 	}
 }
 
-// The self-test notices rows that were not written, that differ from their repetition, or that are another's.
+// The self-test notices rows that were not written, that differ from their repetition, or that belong to another position.
 func TestEvaluatorSelfTestNotices(t *testing.T) {
 	devices(t, 1, geforce)
 	p, err := newVersion(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce)
@@ -331,7 +331,7 @@ func TestEvaluatorSelfTestNotices(t *testing.T) {
 	}
 }
 
-// appendAnswer writes an answer as a kernel does.
+// appendAnswer writes an answer in a kernel's format.
 func appendAnswer(rows []byte, b *eval.Batch, i int) []byte {
 	unit := func(x float32) uint32 { return uint32(x * (1 << 24)) }
 	rows = binary.LittleEndian.AppendUint32(rows, answered<<28|unit(b.WDLRow(i)[0]))
@@ -342,8 +342,8 @@ func appendAnswer(rows []byte, b *eval.Batch, i int) []byte {
 	return rows
 }
 
-// What fails its self-test while others serve is refused, and costs them nothing: a new network, or the kernel that only
-// another board needs.
+// A new network, or a kernel that only another board needs, is refused if it fails its self-test. Other batches do not
+// suffer.
 func TestEvaluatorRefuses(t *testing.T) {
 	noGoroutineLeft(t)
 	board, large := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
@@ -361,7 +361,7 @@ func TestEvaluatorRefuses(t *testing.T) {
 	}
 	fakeDriver.Reset()
 	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
-	for range 2 { // the second time it is not tried
+	for range 2 { // the second time it is refused without a launch
 		if err := e.Evaluate(t.Context(), eval.NewBatch(large, 3)); !errors.Is(err, errSelfTest) || !strings.Contains(err.Error(), "kernel tower_any") {
 			t.Errorf("a kernel that fails its self-test serves: %v", err)
 		}
@@ -375,11 +375,11 @@ func TestEvaluatorRefuses(t *testing.T) {
 	if err := e.Swap(t.Context(), scrambled(t, "1x100/8/16", 2)); err != nil {
 		t.Error(err)
 	}
-	evaluate(t, e, large, make([]game.Position, 3)) // with the other network it is tested again
+	evaluate(t, e, large, make([]game.Position, 3)) // it is tested again with the other network
 }
 
-// While callers evaluate, networks are exchanged: each batch is answered by one of them from its first row to its last,
-// and the device's memory does not grow.
+// Networks are swapped while callers evaluate: each batch is answered by one network from its first row to its last, and the
+// device's memory does not grow.
 func TestEvaluatorSwap(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t)
@@ -425,7 +425,7 @@ func TestEvaluatorSwap(t *testing.T) {
 	if now := fakeDriver.Count().Memory; now != memory {
 		t.Errorf("%d pieces of memory, %d before", now, memory)
 	}
-	// Another shape is another kernel, and an error leaves the old one.
+	// Another shape needs another kernel, and an error keeps the old network.
 	other := scrambled(t, "1x100/8/16", 1)
 	if err := e.Swap(t.Context(), other); err != nil {
 		t.Error(err)
@@ -438,7 +438,7 @@ func TestEvaluatorSwap(t *testing.T) {
 	}
 }
 
-// overflow makes a network's output infinite, of finite weights.
+// overflow makes a network's output infinite, with finite weights.
 func overflow(n *net.Network) {
 	for _, name := range []string{"value.wdl.weight", "value.wdl.bias"} {
 		for i, w := 0, n.Weight(name).Float32s(); i < len(w); i++ {
@@ -447,7 +447,7 @@ func overflow(n *net.Network) {
 	}
 }
 
-// With two devices one may be lost: the other serves alone until it is back.
+// If one of two devices is lost, the other serves alone until the first is back.
 func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
@@ -478,8 +478,8 @@ func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	}
 }
 
-// A launch that does not end is given up: its batch, and those after it, are answered by the next evaluator, and Close does
-// not wait. When the device comes back after all, it serves again.
+// A launch that does not end is given up: the next evaluator answers its batch and those after it, and Close does not wait.
+// If the device comes back, it serves again.
 func TestEvaluatorHangs(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
@@ -492,7 +492,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
 	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
 	var callers sync.WaitGroup
-	for range slotsADevice + 2 { // some do not even get a slot
+	for range slotsADevice + 2 { // more than there are slots
 		callers.Go(func() {
 			for range 2 {
 				if b := evaluate(t, f, s.board, s.pos); s.check(t, "a device that hangs", b, 0, len(s.pos)) != 0 {
@@ -524,7 +524,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	nothingLeft(t, "after a device that hung has come back")
 }
 
-// Many callers while faults come and go: every batch is answered, by the GPU or the reference, and never a mixture.
+// Many callers evaluate while faults come and go: every batch is answered by the GPU or the reference, never by both.
 func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
@@ -564,7 +564,7 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	faults := []string{"kernel", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuStreamQuery", "cuMemAlloc_v2"}
 	for i, name := range faults {
 		code := []int{fake.LaunchFailed, fake.OutOfMemory, fake.IllegalAddress, fake.LaunchFailed, fake.OutOfMemory}[i]
-		if name == "cuMemAlloc_v2" { // nothing is taken while it serves
+		if name == "cuMemAlloc_v2" { // no memory is allocated while it serves
 			fakeDriver.Fail("kernel", 3, 1, fake.LaunchFailed)
 		}
 		fakeDriver.Fail(name, 2, 1, code)

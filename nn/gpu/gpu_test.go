@@ -19,7 +19,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// programs is where emulators are built; each once.
+// programs is the folder in which emulators are built, each once.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -60,8 +60,8 @@ func build(t *testing.T, folder string, flags []string, towers ...string) emutes
 	return emutest.Build(t, folder, flags, append(towers, "any.cu", "emu/emu.cpp", "emu/main.cpp")...)
 }
 
-// hopper is the shared memory of an H100 or H200, ampere that of an A100, geforce that of cards for games since sm_80, and
-// small what every GPU has.
+// Shared memory per block of threads: hopper on an H100 or H200, ampere on an A100, geforce on gaming cards since sm_80, and
+// small on every GPU.
 const (
 	hopper  = 232448
 	ampere  = 166912
@@ -101,13 +101,13 @@ func scrambled(t testing.TB, text string, seed uint64) *net.Network {
 
 // emulated says how a launch is emulated.
 type emulated struct {
-	processors int    // multiprocessors that the positions are shared out to
-	blocks     int    // of the grid; 0: one for each group
+	processors int    // multiprocessors that share the positions
+	blocks     int    // of the grid; 0: one per group
 	order      uint32 // of warps and lanes
 }
 
-// emulate answers positions on the emulated device, each row of bytes as the kernel left it. Behind the rows there is
-// room for another, which must stay as it was.
+// emulate answers positions on the emulated device, and returns the rows of bytes that the kernel wrote. It checks that the
+// memory after the rows, enough for another row, is unchanged.
 func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d emulated) []byte {
 	t.Helper()
 	job := p.Job(len(pos), max(1, d.processors))
@@ -128,7 +128,7 @@ func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []gam
 	return out[:rows]
 }
 
-// read is the answers as a batch.
+// read returns the answers as a batch.
 func read(t testing.TB, p Plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
@@ -141,7 +141,7 @@ func read(t testing.TB, p Plan, board *game.Board, pos []game.Position, rows []b
 	return b
 }
 
-// reference is what nn/net answers.
+// reference returns the answers of nn/net.
 func reference(t testing.TB, n *net.Network, board *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
@@ -152,8 +152,9 @@ func reference(t testing.TB, n *net.Network, board *game.Board, pos []game.Posit
 	return b
 }
 
-// compare holds answers to the bars: at the 99th percentile (of few rows: at most) the probabilities of win, draw and loss
-// are within 0.02 of the reference and the policy's within 0.02; rows sum to one, and nothing is given to illegal moves.
+// compare checks the accuracy bounds: at the 99th percentile (for few rows: at most) the probabilities of win, draw and
+// loss, and those of the policy, are within 0.02 of the reference. Rows must sum to one, and illegal moves must have
+// probability zero.
 func compare(t testing.TB, got, want *eval.Batch) {
 	t.Helper()
 	var wdl, policy []float64
@@ -243,8 +244,8 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 	}
 }
 
-// A row is bitwise the same whatever batch it came in and however threads and blocks are scheduled, and no launch reads
-// what nobody wrote, or writes what it should not.
+// A row has the same bits in any batch and with any schedule of threads and blocks. No launch reads memory that was not
+// written, or writes where it must not.
 func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	e := emulator(t)
 	for _, test := range []struct {
@@ -280,7 +281,8 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	}
 }
 
-// The sanitised build, of one kernel of tower.h and any.cu each, finds what reads or writes outside of memory, or relies on what C++ leaves undefined.
+// The sanitised build, with one kernel each of tower.h and any.cu, detects accesses outside of memory and undefined
+// behaviour of C++.
 func TestSanitised(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -321,7 +323,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// Where only a win or a draw is possible, rounding both up must not make more than one of them.
+// If only a win or a draw is possible, rounding both up must not make their sum exceed one.
 func TestWinAndDrawAreAtMostOne(t *testing.T) {
 	e := emulator(t)
 	n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.TicTacToe)

@@ -12,10 +12,10 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches with a network on GPUs. In this build there is none.
+// Evaluator answers batches with a network on GPUs. This build has no GPU support.
 type Evaluator struct{}
 
-// New says why there is no evaluator.
+// New returns an error that says why there is no evaluator.
 func New(*net.Network, func(string)) (e *Evaluator, notes []error, err error) {
 	_, err = driver.Find()
 	return nil, nil, err
@@ -23,13 +23,13 @@ func New(*net.Network, func(string)) (e *Evaluator, notes []error, err error) {
 
 var errNone = errors.New("gpu: not in this build")
 
-// Evaluate is an error.
+// Evaluate returns an error.
 func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone }
 
-// Swap is an error.
+// Swap returns an error.
 func (*Evaluator) Swap(context.Context, *net.Network) error { return errNone }
 
-// Time is an error.
+// Time returns an error.
 func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 
 // Stats are empty.

@@ -8,13 +8,13 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Pack is the network's weights as the plan's kernel reads them, and the same bytes on every machine. The network must be
-// of the plan's configuration; Pack panics where it is not.
+// Pack returns the network's weights in the format of the plan's kernel, the same bytes on every machine. It panics if the
+// network does not have the plan's configuration.
 //
-// First come the convolutions, in bf16: stem, blocks, and both heads' first layers as one. Each is a matrix of inputs by
-// outputs, padded with zeros; inputs are ordered by tap (kernel row, kernel column) and then by channel. It is cut into
-// tiles of 16 by 16, those of 16 inputs next to each other, and in a tile lie the 8 numbers of each lane of a warp (mma in
-// device.h). Then come all other numbers as float32, in the order of Parameters in heads.h.
+// First come the convolutions, in bf16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
+// by outputs, padded with zeros. Inputs are ordered by tap (kernel row, kernel column) and then by channel. The matrix is
+// cut into tiles of 16 by 16; the tiles of the same 16 inputs are adjacent, and a tile has the 8 numbers of each lane of a
+// warp in turn (mma in device.h). Then come all other numbers as float32, in the order of Parameters in heads.h.
 func Pack(p Plan, n *net.Network) []byte {
 	if n.Config() != p.config {
 		panic("gpu: plan of " + p.config.String() + " for a network of " + n.Config().String())
@@ -62,8 +62,7 @@ func Pack(p Plan, n *net.Network) []byte {
 	return k.bytes
 }
 
-// conv3x3 is weights [O,I,3,3] as a matrix whose inputs are [tap][stride], zero for outputs and channels that are not
-// there.
+// conv3x3 returns weights [O,I,3,3] as a matrix whose inputs are [tap][stride], with zeros for missing outputs and channels.
 func conv3x3(weights []float32, in, stride, out int) func(k, o int) float32 {
 	return func(k, o int) float32 {
 		tap, i := k/stride, k%stride
@@ -74,7 +73,7 @@ func conv3x3(weights []float32, in, stride, out int) func(k, o int) float32 {
 	}
 }
 
-// transposed is [rows,columns] as [columns,rows].
+// transposed returns [rows,columns] as [columns,rows].
 func transposed(x []float32, rows int) []float32 {
 	columns := len(x) / rows
 	y := make([]float32, len(x))
@@ -102,7 +101,7 @@ func (k *packer) matrix(inputs, outputs int, at func(in, out int) float32) {
 	}
 }
 
-// floats appends numbers, and zeros up to n of them.
+// floats appends n numbers: the given ones, and then zeros.
 func (k *packer) floats(n int, numbers []float32) {
 	for i := range n {
 		x := float32(0)

@@ -26,14 +26,14 @@ func TestPlanChoosesKernel(t *testing.T) {
 		{"10x128", game.Connect4, hopper, "tower_128", 6},
 		{"10x128", game.Connect4, ampere, "tower_128_half", 3},
 		{"10x128", game.Connect4, geforce, "tower_128_quarter", 1},
-		{"10x128", wide, geforce, "tower_any", 1}, // 100 cells in 64 rows
+		{"10x128", wide, geforce, "tower_any", 1}, // 100 cells do not fit 64 rows
 		{"20x256", game.Connect4, hopper, "tower_256", 3},
 		{"20x256", game.Connect4, ampere, "tower_any", 1},
 		{"6x64", wide, hopper, "tower_64", 5},
 		{"20x256", wide, hopper, "tower_256", 1},
 		{"6x64/33/64", game.Connect4, hopper, "tower_128", 6},     // 66 columns of heads do not fit 64
-		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 4},    // 16284 bytes of features a board
-		{"1x16/32/8192", game.Connect4, ampere, "tower_any", 1},   // 33052 bytes a board fit nowhere
+		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 4},    // 16284 bytes of features per board
+		{"1x16/32/8192", game.Connect4, ampere, "tower_any", 1},   // 33052 bytes per board do not fit any tower
 		{"1x257", game.Connect4, hopper, "tower_any", 1},          // more channels than any tower
 		{"1x16/2000/16", game.TicTacToe, hopper, "tower_any", 1},  // more columns of heads than any tower
 		{"1x2048/2048/8", game.TicTacToe, hopper, "tower_any", 1}, // the largest
@@ -54,7 +54,7 @@ func TestPlanRefusesWhatIsInvalid(t *testing.T) {
 	}
 }
 
-// Every valid network and board has a plan, whose boards fit the kernel.
+// Every valid network and board has a plan, and its boards fit the kernel.
 func TestPlanFits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -85,12 +85,12 @@ func TestPlanFits(t *testing.T) {
 	}
 }
 
-// Weights lie where the kernels look for them: of each layer, input and output the right number, and zeros around.
+// Pack puts weights where the kernels read them: for each layer, input and output the right number, and zeros as padding.
 func TestPackPlacesWeights(t *testing.T) {
 	n := scrambled(t, "1x20/3/4", 9)
 	p := plan(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16
 	packed := Pack(p, n)
-	// at is a number of a matrix that begins at a byte and has so many outputs.
+	// at returns a number of the matrix that begins at a byte and has that many outputs.
 	at := func(begin, outputs, in, out int) float32 {
 		tile := in/16*(outputs/16) + out/16
 		k, o := in%16, out%16

@@ -23,7 +23,7 @@ func (p Plan) PositionBytes() int { return 8 * p.words() }
 // RowBytes is the size of one answer: 8 + 4A.
 func (p Plan) RowBytes() int { return 8 + 4*p.rules.Actions() }
 
-// PutPositions writes positions as the kernels read them into dst, of PositionBytes each.
+// PutPositions writes positions into dst in the kernels' format, PositionBytes each.
 func (p Plan) PutPositions(dst []byte, positions []game.Position) {
 	put := binary.LittleEndian.PutUint64
 	if p.words() == 2 {
@@ -43,13 +43,14 @@ func (p Plan) PutPositions(dst []byte, positions []game.Position) {
 	}
 }
 
-// The status in the first word of an answer (answer in kernels/cuda/heads.h).
+// The status in the first word of an answer (see answer in kernels/cuda/heads.h).
 const (
 	answered  = 0xa
 	notFinite = 0xb
 )
 
-// ReadAnswer fills row i of the batch from an answer of the device, RowBytes of it. The error says why there is none.
+// ReadAnswer fills row i of the batch from an answer of the device, RowBytes long. The error says what is wrong with the
+// answer.
 func (p Plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(answer[4*i:]) }
 	const one = 1 << 24

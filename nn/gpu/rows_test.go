@@ -29,7 +29,7 @@ func TestReadAnswer(t *testing.T) {
 	const ok, one = answered << 28, 1 << 24
 	for _, test := range []struct {
 		first, second uint32
-		want          []float32 // nil: an error
+		want          []float32 // nil: an error is expected
 	}{
 		{ok | one/2, one / 4, []float32{0.5, 0.25, 0.25}},
 		{ok | one, 0, []float32{1, 0, 0}},
@@ -101,7 +101,7 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 	}
 }
 
-// The job lies in memory as the kernels' Job does, whose offsets emu/main.cpp asserts.
+// Job has the memory layout of the kernels' Job, whose offsets emu/main.cpp asserts.
 func TestJobLayout(t *testing.T) {
 	var j Job
 	got := []uintptr{
@@ -113,7 +113,7 @@ func TestJobLayout(t *testing.T) {
 	}
 }
 
-// BenchmarkRow is what the host does for a position: the rules, the way to the device's memory and the way back.
+// BenchmarkRow is the host's work for a position: the rules, writing it for the device and reading the answer.
 func BenchmarkRow(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	p, err := NewPlan(config(b, "6x64"), game.Connect4, hopper)

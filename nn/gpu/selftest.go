@@ -12,21 +12,21 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// testBoard is the one that a device is tested on before it serves.
+// testBoard is the board that a device is tested on before it serves.
 var testBoard = game.MustBoard(game.Connect4)
 
-// errSelfTest marks a device that computes, but not what it should.
+// errSelfTest means that a device computes wrong answers.
 var errSelfTest = errors.New("self-test failed")
 
-// How far an answer may be from the reference's: the largest difference of a probability, and the mean over the
-// positions of each one's largest. Rounding to bf16 moves them by a tenth of that.
+// How far an answer may be from the reference's: mostApart is for the largest difference of a probability in a position,
+// meanApart for its mean over the positions. Rounding to bf16 changes them by a tenth of that.
 const (
 	mostApart = 0.1
 	meanApart = 0.02
 )
 
-// selfTest evaluates a few positions, repeated over more than a wave of all multiprocessors: each repetition must have the
-// same bits, and the first must be the reference's answer.
+// selfTest evaluates a few positions, repeated over more than one wave of all multiprocessors. All repetitions must have the
+// same bits, and the first must agree with the reference.
 func (s *session) selfTest(l *layout) error {
 	x, p, want := s.tester, l.plan, l.want
 	n := min(p.Boards*s.device.info.Multiprocessors+1, slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
@@ -43,7 +43,7 @@ func (s *session) selfTest(l *layout) error {
 	return l.compare(out)
 }
 
-// compare holds rows of answers, probe after probe and again from the first, to what they should be.
+// compare checks rows of answers. They are those of all probes in turn, again and again.
 func (l *layout) compare(rows []byte) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("kernel %s: %w: %s", l.name(), errSelfTest, fmt.Sprintf(format, args...))

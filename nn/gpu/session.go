@@ -14,24 +14,23 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// slotsADevice is how many launches may be with a device at once: some that it computes or that wait for it, some that
-// callers fill or read meanwhile.
+// slotsADevice is the number of launches that may be with a device at once: some are computed or wait for it, and some are
+// being filled or read by callers.
 const slotsADevice = 4
 
-// session is one life of a device: a context, until it is closed or something fails in it. Its thread alone calls the
-// driver.
+// session is one life of a device: a context, until it is closed or something in it fails. Only its thread calls the driver.
 type session struct {
 	device *device
 	c      *driver.Context
 
-	free      chan *slot // for callers; all channels of slots have room for all of them
+	free      chan *slot // for callers; every channel of slots has room for all slots
 	submitted chan *slot
 	orders    chan order
-	broken    chan error    // what a caller found wrong with an answer; the first counts
-	dead      chan struct{} // closed when the session takes no slots any more, see over
+	broken    chan error    // an error that a caller found; the first counts
+	dead      chan struct{} // closed when the session takes no more slots, see over
 
 	ends   sync.Once
-	reason error // of its end; to be read after dead
+	reason error // why it ended; read it after dead
 
 	slots   []*slot
 	tester  *slot   // for the self-test alone
@@ -43,13 +42,13 @@ type session struct {
 
 type loadedKernel struct {
 	driver.Function
-	resident int // blocks on a multiprocessor
+	resident int // blocks that run on a multiprocessor at once
 }
 
-// order is something to be done on the session's thread between launches. An error of do ends the session.
+// order is a function to run on the session's thread between launches. An error of do ends the session.
 type order struct {
 	do   func() error
-	done chan struct{} // closed when it is done and the session goes on
+	done chan struct{} // closed when do has succeeded
 }
 
 func newSession(d *device, c *driver.Context) *session {
@@ -61,7 +60,7 @@ func newSession(d *device, c *driver.Context) *session {
 	}
 }
 
-// open takes what the session needs, and tests the version that serves.
+// open allocates what the session needs, and tests the current version.
 func (s *session) open(v *version) error {
 	for range slotsADevice {
 		slot, err := s.newSlot()
@@ -106,11 +105,11 @@ func (s *session) newSlot() (*slot, error) {
 	return x, err
 }
 
-// patience is how long the thread asks again and again whether a launch is done, so that it can start others at once. A
-// launch that takes longer is waited for: what that costs others is little beside it.
+// patience is how long the thread polls for the end of a launch, so that it can start other launches at once. After that it
+// blocks: the delay for others is then small compared with the launch.
 const patience = time.Millisecond
 
-// loop serves until it is told to quit, which is no error, or something fails.
+// loop serves until quit, which is no error, or until something fails.
 func (s *session) loop() error {
 	for {
 		if len(s.flying) == 0 {
@@ -136,7 +135,7 @@ func (s *session) loop() error {
 	}
 }
 
-// oldest launches what comes until the oldest launch is done, and ends that.
+// oldest starts new launches until the oldest one is done, and then ends that.
 func (s *session) oldest() error {
 	x := s.flying[0]
 	for since := time.Now(); len(s.flying) < slotsADevice && time.Since(since) < patience; runtime.Gosched() {
@@ -184,8 +183,8 @@ func (o order) run() error {
 	return err
 }
 
-// launch sends a slot to the device. What fails with the driver is the session's end; the slot is in flight then, and
-// hears of it. A kernel that failed its self-test is the error of those who want it.
+// launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
+// flying and gets that error. If the kernel fails its self-test, only the callers that need it get the error.
 func (s *session) launch(x *slot) error {
 	if err := s.device.refused[x.plan.layout]; err != nil {
 		x.end(err)
@@ -205,7 +204,7 @@ func (s *session) launch(x *slot) error {
 	return s.start(x, len(x.rows))
 }
 
-// start puts the copies and the kernel for n positions into the slot's stream. The weights are loaded.
+// start queues the copies and the kernel for n positions in the slot's stream. The weights must be loaded.
 func (s *session) start(x *slot, n int) error {
 	if err := s.c.CopyToDevice(x.in, x.hostIn, n*x.plan.PositionBytes(), x.stream); err != nil {
 		return err
@@ -216,7 +215,7 @@ func (s *session) start(x *slot, n int) error {
 	return s.c.CopyToHost(x.hostOut, x.out, n*x.plan.RowBytes(), x.stream)
 }
 
-// kernel puts the kernel for n positions into the slot's stream.
+// kernel queues the kernel for n positions in the slot's stream.
 func (s *session) kernel(x *slot, n int) error {
 	p := x.plan
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
@@ -245,7 +244,7 @@ func (s *session) moreScratch(x *slot, n int) error {
 	return err
 }
 
-// load brings the kernel and the weights of a layout to the device and tests them, unless they are there.
+// load copies the kernel and the weights of a layout to the device and tests them, unless that was done before.
 func (s *session) load(l *layout) error {
 	if _, ok := s.weights[l]; ok {
 		return nil
@@ -305,7 +304,7 @@ func (s *session) loadKernel(l *layout) error {
 	return nil
 }
 
-// sweep frees the weights of versions that nobody holds any more.
+// sweep frees the weights of versions that nobody holds.
 func (s *session) sweep() error {
 	var errs []error
 	for l := range s.weights {
@@ -317,7 +316,8 @@ func (s *session) sweep() error {
 	return errors.Join(errs...)
 }
 
-// over hides the session from callers for a reason, nil after quit; the first counts. It returns what they are told.
+// over hides the session from callers. err is the reason, or nil after quit; only the first call counts. It returns the
+// error for callers.
 func (s *session) over(err error) error {
 	s.ends.Do(func() {
 		s.device.down(s)
@@ -329,7 +329,7 @@ func (s *session) over(err error) error {
 	return s.reason
 }
 
-// stop ends all launches, and gathers the slots, so that nobody writes to memory that is about to go.
+// stop ends all launches with an error and collects the slots, so that nobody writes to memory that will be freed.
 func (s *session) stop(err error) {
 	for _, x := range s.flying {
 		x.end(err)
@@ -347,7 +347,7 @@ func (s *session) stop(err error) {
 	}
 }
 
-// giveBack frees everything. What cannot be freed, as after most faults, goes with the context.
+// giveBack frees everything. What cannot be freed, as after most faults, is freed with the context.
 func (s *session) giveBack() error {
 	var errs []error
 	for l := range s.weights {

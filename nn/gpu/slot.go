@@ -9,33 +9,34 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// slot is a stream of a device and memory for one launch, both on the device and pinned on the host. It is always in one
-// place: in its session's free or submitted, in flight, or with a caller of Evaluate, who alone then touches it.
+// slot is a stream of a device and the memory for one launch, on the device and pinned on the host. At any time it is in
+// exactly one place: in its session's free or submitted, in flight, or with a caller of Evaluate. While a caller has it,
+// nobody else touches it.
 type slot struct {
 	session *session
 	stream  driver.Stream
 
 	hostIn, hostOut driver.Host
 	in, out         driver.Memory
-	scratch         driver.Memory // of scratchBytes, made when a kernel needs it
+	scratch         driver.Memory // of scratchBytes, allocated when a kernel needs it
 	scratchBytes    int
-	job             *Job // apart, since C code reads it
+	job             *Job // allocated separately, since C code reads it
 
 	plan *planned
 	rows []int32 // of the batch, one for each position
 	done chan error
-	left atomic.Int32 // who waits: see waiting
+	left atomic.Int32 // whether the caller still waits: see waiting
 }
 
-// What left may be.
+// The values of slot.left.
 const (
 	waiting   = iota // the caller waits for done
-	ended            // done has the result
-	abandoned        // nobody waits; the slot goes back to free by itself
+	ended            // the result is in done
+	abandoned        // nobody waits; the slot goes back to free when it ends
 )
 
-// fill takes rows of the batch from first on, answers finished games by the rules, and returns the first row that it did
-// not look at.
+// fill takes rows of the batch from first on, and answers finished games by the rules. It returns the row to
+// continue from.
 func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) {
 	info := &s.session.device.info
 	if s.plan, err = v.planned(b.Board, info.Shared); err != nil {
@@ -53,7 +54,7 @@ func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) 
 	return next, nil
 }
 
-// read fills the rows of the batch that were taken from it.
+// read fills the batch rows that fill took with their answers.
 func (s *slot) read(b *eval.Batch) error {
 	size, from := s.plan.RowBytes(), s.hostOut.Bytes()
 	for i, row := range s.rows {
@@ -64,13 +65,13 @@ func (s *slot) read(b *eval.Batch) error {
 	return nil
 }
 
-// submit gives the slot to the device; the result comes through done.
+// submit passes the slot to the device; the result comes through done.
 func (s *slot) submit() {
 	s.left.Store(waiting)
 	s.session.submitted <- s
 }
 
-// end is the device's word to who waits.
+// end passes the result to the caller. If the caller has gone, it frees the slot.
 func (s *slot) end(err error) {
 	if s.left.CompareAndSwap(waiting, ended) {
 		s.done <- err
@@ -79,7 +80,7 @@ func (s *slot) end(err error) {
 	s.free()
 }
 
-// abandon leaves the slot to the device.
+// abandon leaves the slot to the device, which frees it at its end.
 func (s *slot) abandon() {
 	if !s.left.CompareAndSwap(waiting, abandoned) {
 		<-s.done
@@ -87,7 +88,7 @@ func (s *slot) abandon() {
 	}
 }
 
-// free gives the slot back.
+// free returns the slot to its session.
 func (s *slot) free() {
 	s.plan = nil
 	s.session.free <- s

@@ -10,8 +10,8 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// Time measures, on the first device that works, launches of all the positions at once, one after the other, without
-// copies between. Batches of others wait meanwhile.
+// Time measures, on the first device that works, launches of all the positions at once, one after the other, without copies
+// in between. Other batches wait meanwhile.
 func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (timing Timing, err error) {
 	live := *e.live.Load()
 	if len(live) == 0 {
@@ -40,7 +40,7 @@ func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (
 	}
 }
 
-// time is the seconds of a launch. Errors end the session, and what is held here goes with it.
+// time returns the seconds of one launch. An error ends the session, which frees what was allocated here.
 func (s *session) time(p *planned, pos []game.Position, launches int) (float64, error) {
 	if err := s.load(p.layout); err != nil {
 		return 0, err
@@ -61,7 +61,7 @@ func (s *session) time(p *planned, pos []game.Position, launches int) (float64, 
 		return 0, err
 	}
 	for i := range launches + 1 {
-		if i == 1 { // the first warms up
+		if i == 1 { // the first launch warms up
 			if err := s.c.Record(from, x.stream); err != nil {
 				return 0, err
 			}

@@ -14,22 +14,22 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// version is a network that serves, or is about to, with what devices of all kinds need of it. Who uses it holds it.
+// version is a network that serves, or soon will, with everything that the devices need of it. Its users hold it.
 type version struct {
 	network *net.Network
 
 	holders atomic.Int64
-	unused  chan struct{} // closed when the last holder has let go
+	unused  chan struct{} // closed when nobody holds it any more
 
 	mu      sync.RWMutex
 	plans   map[planKey]*planned
-	making  sync.Mutex         // held, before mu, while something new is made, which takes its time
+	making  sync.Mutex         // locked before mu while something new is made, which may take long
 	layouts map[string]*layout // by kernel; guarded by making
 }
 
 type planKey struct {
 	rules  game.Rules
-	shared int // memory that a block of threads may have on the device
+	shared int // shared memory that a block of threads may have on the device
 }
 
 // planned is how positions of one board are evaluated.
@@ -38,22 +38,22 @@ type planned struct {
 	layout *layout
 }
 
-// layout is the weights as one kernel reads them, and what the self-test with them must find.
+// layout is the weights in the format of one kernel, and the expected result of their self-test.
 type layout struct {
 	version *version
-	plan    Plan // of the board that the self-test plays on
+	plan    Plan // for the self-test's board
 	weights []byte
 	want    *eval.Batch // some positions with the reference's answers
 }
 
-// newVersion has one holder.
+// newVersion makes a version with one holder.
 func newVersion(n *net.Network) *version {
 	v := &version{network: n, unused: make(chan struct{}), plans: map[planKey]*planned{}, layouts: map[string]*layout{}}
 	v.holders.Store(1)
 	return v
 }
 
-// hold reports whether the version is still in use and now has one holder more.
+// hold adds a holder. It returns false if nobody holds the version any more.
 func (v *version) hold() bool {
 	for {
 		n := v.holders.Load()
@@ -72,11 +72,11 @@ func (v *version) release() {
 	}
 }
 
-// maxPlans bounds what a caller with ever new boards can make a version remember.
+// maxPlans limits the memory for plans, in case a caller uses more and more boards.
 const maxPlans = 256
 
-// planned is the plan for a board. The first one for a kernel packs the weights for it, and asks the reference what the
-// self-test must find: seconds, for a large network.
+// planned returns the plan for a board. The first plan for a kernel packs the weights for it and computes the self-test's
+// expected answers with the reference, which takes seconds for a large network.
 func (v *version) planned(board *game.Board, shared int) (*planned, error) {
 	key := planKey{board.Rules(), shared}
 	v.mu.RLock()
@@ -118,10 +118,10 @@ func (v *version) lay(p Plan, board *game.Board) (*layout, error) {
 	return l, nil
 }
 
-// probes is how many positions the self-test compares with the reference.
+// probes is the number of positions that the self-test compares with the reference.
 const probes = 8
 
-// probe fills a batch with the empty board and other unfinished positions, the same each time.
+// probe fills a batch with the empty board and other unfinished positions, always the same.
 func probe(b *eval.Batch) {
 	at := game.Position{}
 	for i, x := 0, uint64(1); i < len(b.Pos); {
@@ -130,7 +130,7 @@ func probe(b *eval.Batch) {
 		}
 		b.Pos[i] = at
 		i++
-		for moves := 0; moves < 3; { // so that few positions show many stages of a game
+		for moves := 0; moves < 3; { // so that few positions cover many stages of a game
 			x = x*6364136223846793005 + 1442695040888963407
 			if a := int(x >> 33 % uint64(b.Board.Actions())); b.Board.CanPlay(at, a) {
 				if at = b.Board.Play(at, a); b.Board.Result(at) != game.Ongoing {
@@ -142,8 +142,8 @@ func probe(b *eval.Batch) {
 	}
 }
 
-// share is how many of n rows go to a device in one launch: whole waves, a wave being what all multiprocessors take at a
-// time, or else what is left, which the launch shares out evenly.
+// share returns how many of n rows go to a device in one launch. It is a number of whole waves, where a wave is what all
+// multiprocessors compute at a time. If there is less than a wave, it is everything, and the launch shares it out evenly.
 func (p Plan) share(n, processors int) int {
 	wave := p.Boards * processors
 	room := min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
@@ -153,8 +153,8 @@ func (p Plan) share(n, processors int) int {
 	return min(n, room)
 }
 
-// A launch takes at most so many waves: enough that its overhead does not matter, few enough that others do not wait
-// long, and that a large batch is read while its next part is computed.
+// wavesALaunch is the most waves in a launch: enough that its overhead does not matter, and few enough that others do not
+// wait long and that a large batch is read while its next part is computed.
 const wavesALaunch = 4
 
 // Memory for the positions and answers of one launch, in bytes.
@@ -163,10 +163,10 @@ const (
 	slotAnswers   = 1 << 20
 )
 
-// slotRows is more than the rows of any launch.
+// slotRows is an upper bound on the rows of a launch.
 const slotRows = slotPositions / 16
 
-// name is the kernel's, for messages.
+// name is the kernel's name, for messages.
 func (l *layout) name() string { return l.kernel().Name }
 
 func (l *layout) kernel() cuda.Kernel { return l.plan.Kernel }

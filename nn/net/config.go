@@ -15,13 +15,13 @@ const (
 	GameOvers  = 4 // not over, own win, other's win, draw
 )
 
-// Head sizes that ParseConfig takes where none are given.
+// Default head sizes of ParseConfig.
 const (
 	DefaultHeadChannels = 32
 	DefaultHidden       = 64
 )
 
-// Limits that keep a mistyped or forged configuration from asking for the machine's whole memory.
+// Limits that keep a mistyped or forged configuration from taking all memory.
 const (
 	maxBlocks     = 256
 	maxChannels   = 2048
@@ -61,7 +61,7 @@ func ParseConfig(s string) (Config, error) {
 	return c, c.Validate()
 }
 
-// String is "6x64" for 6 blocks of 64 channels, with heads other than the default added: "2x16/8/16".
+// String is "6x64" for 6 blocks of 64 channels. Heads other than the default are added: "2x16/8/16".
 func (c Config) String() string {
 	s := fmt.Sprintf("%dx%d", c.Blocks, c.Channels)
 	if c.HeadChannels != DefaultHeadChannels || c.Hidden != DefaultHidden {
@@ -70,7 +70,7 @@ func (c Config) String() string {
 	return s
 }
 
-// Validate says which field is out of range, or nil.
+// Validate returns an error that names the field out of range, or nil.
 func (c Config) Validate() error {
 	for _, f := range [...]struct {
 		name       string
@@ -91,7 +91,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Parameters is how many numbers the network has. Fields must be within their limits, but nothing is allocated.
+// Parameters is the number of weights and biases of the network. It allocates nothing. Fields must be within their limits.
 func (c Config) Parameters() int {
 	conv := func(in, out, kernel int) int { return out * (in*kernel + 1) }
 	n := conv(PlaneCount, c.Channels, 9) + c.Blocks*2*conv(c.Channels, c.Channels, 9)

@@ -64,7 +64,7 @@ func TestConfigParameters(t *testing.T) {
 	}
 }
 
-// Any text is refused or read, and what was read is written as it was.
+// Any text is either refused, or read and written back unchanged.
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{"6x64", "2x16/8/16", "", "x", "1x1/1/1", "006x64"} {
 		f.Add(s)

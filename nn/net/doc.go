@@ -1,13 +1,13 @@
-// Package net is the network: its configuration, its weights and their file, the planes that go in, and a forward
-// pass in plain Go. That forward pass is slow and obvious on purpose. It is the reference that every fast kernel is
-// compared with, and the documentation of what they compute.
+// Package net is the network: its configuration, its weights and their file, its input planes, and a forward pass in plain
+// Go. That forward pass is slow and simple on purpose. It is the reference that every fast kernel is compared with, and it
+// documents what the kernels compute.
 //
 // # Shapes
 //
-// N is the batch, C channels, H = Rows with row 0 at the TOP (as on Kaggle's flat board), W = Columns, B residual
-// blocks, V = HeadChannels, F = Hidden. Tensors are float32 and row-major, convolutions are cross-correlations with
-// kernels [out, in, kernel row, kernel column], and whatever lies off the board counts as zero. All of it is as in
-// PyTorch, and the tensor names are those of the module in torch_model.py.
+// N is the batch, C channels, H = Rows with row 0 at the TOP (as on Kaggle's flat board), W = Columns, B residual blocks, V
+// = HeadChannels, F = Hidden. Tensors are float32 and row-major, convolutions are cross-correlations with kernels [out, in,
+// kernel row, kernel column], and cells off the board count as zero. All of this is as in PyTorch, and the tensor names are
+// those of the module in torch_model.py.
 //
 // # Planes [N,5,H,W]
 //
@@ -17,23 +17,23 @@
 //	3 parity    1 in rows that the side to move will fill, if the columns fill up to the end
 //	4 board     InARow/4 everywhere: exactly 1 for connect four
 //
-// Parity decides zugzwang, which decides most long games of Connect Four: late in the game one column is left, both
-// sides must play in it in turn, and so a threat is worth something only to the side that gets to that row. Whose row
-// it is depends on the number of stones on the whole board, which no stack of 3x3 convolutions can count. Row r
-// (counted from 0 at the BOTTOM) of the last column is played when Cells - Rows + r stones lie, and the side to move
-// plays at even distances from now, so the plane is 1 where r + Cells - Rows + plies is even. On the empty 7x6 board
+// Parity decides zugzwang, which decides most long games of Connect Four: late in the game one column is left, both sides
+// must play in it in turn, and a threat is worth something only to the side that gets to play on its row. Which side that is
+// depends on the number of stones on the whole board, which no stack of 3x3 convolutions can count. Row r (counted from 0 at
+// the BOTTOM) of the last column is played when Cells - Rows + r stones have been played. The side to move plays when the
+// number of stones has the parity of plies, so the plane is 1 if r + Cells - Rows + plies is even. On the empty 7x6 board
 // those are the rows r = 0, 2 and 4.
 //
-// The board plane tells a network trained on several games which one it plays, and since the padding around it is
-// zero, it also shows where the edges are.
+// The board plane tells a network trained on several games which one it plays. It also shows where the edges are, since the
+// padding around it is zero.
 //
 // # Tower
 //
 //	stem      x = relu(conv3x3(planes))                                  5 -> C
 //	block i   x = relu(x + conv2(relu(conv1(x)))), both 3x3              C -> C, B times
 //
-// There is no batch normalisation and so nothing to fold: a fresh network has conv2 at zero, which makes every block
-// the identity, and conv1 scaled by 1/sqrt(B) (after Zhang et al., "Fixup Initialization", 2019).
+// There is no batch normalisation and so nothing to fold. In a fresh network conv2 is zero, which makes every block the
+// identity, and conv1 is scaled by 1/sqrt(B) (after Zhang et al., "Fixup Initialization", 2019).
 //
 // # Value head
 //
@@ -52,13 +52,14 @@
 // column of logit*playable (PoolColumns); without gravity an action is a cell. Probabilities are the softmax over the
 // legal actions.
 //
-// Nothing here has the size of a board in it, so one file of weights serves any Rules.
+// No tensor has the size of a board in it, so one file of weights serves any Rules.
 //
 // # Mirror images
 //
-// A network that package train begins is its own mirror image, weight by weight (Spec.Mirror): channels come in pairs of
-// which one sees the board as the other sees its mirror image. A file of weights need not be, and nothing here depends on
-// it; where it is, a position and its mirror image have the same value and mirrored policies, up to rounding.
+// A network that package train starts is its own mirror image, weight by weight (Spec.Mirror): channels come in pairs, of
+// which one sees the board as the other sees its mirror image. A file of weights may hold another network, and nothing here
+// requires symmetry. If a network is symmetric, a position and its mirror image have the same value and mirrored policies,
+// up to rounding.
 //
 // # Tensors
 //
@@ -74,11 +75,11 @@
 //
 // # Exactness
 //
-// A position's result never depends on the batch it came in: each is computed by itself, in one fixed order of
-// summation. On one machine results are the same bit for bit; other processor architectures may differ in the last
-// bits, since Go may fuse a multiplication with an addition there.
+// A position's result never depends on its batch: each position is computed by itself, in one fixed order of summation. On
+// one machine results are the same bit for bit. Other processor architectures may differ in the last bits, since Go may fuse
+// a multiplication with an addition there.
 package net
 
-// gorgonia.org/tensor requires a version of this package that panics on the Go release we use; the newer one is
-// required here by name so that `go mod tidy` keeps it.
+// gorgonia.org/tensor requires a version of this package that panics with our Go release. The newer version is imported here
+// so that `go mod tidy` keeps it.
 import _ "go4.org/unsafe/assume-no-moving-gc"

@@ -11,19 +11,18 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Evaluator answers batches with the reference forward pass, on the CPU, one position at a time. It is the evaluator
-// that faster ones are checked against.
+// Evaluator answers batches with the reference forward pass, on the CPU, one position at a time. Faster evaluators are
+// checked against it.
 type Evaluator struct {
 	net  *Network
 	pool sync.Pool // of *worker
 }
 
-// NewEvaluator evaluates with a network, which must not change meanwhile.
+// NewEvaluator makes an evaluator of a network, which must not change while it is in use.
 func NewEvaluator(n *Network) *Evaluator { return &Evaluator{net: n} }
 
-// Evaluate implements eval.Evaluator, with Source eval.CPU. Rows are shared out to as many goroutines as GOMAXPROCS.
-// A cancelled context is noticed between rows. Where the network's output is not finite the error names the first such
-// row.
+// Evaluate implements eval.Evaluator, with Source eval.CPU. Rows are shared among up to GOMAXPROCS goroutines. A cancelled
+// context is noticed between rows. If the network's output is not finite, the error names the first such row.
 func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -39,12 +38,12 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return run.err
 }
 
-// job is one batch under evaluation. Rows are claimed in order, so every row before a failed one has been claimed, and
-// the failure that is kept, that of the lowest row, does not depend on timing.
+// job is one batch under evaluation. Rows are claimed in order, so every row before a failed one has been claimed. The error
+// of the lowest row is kept, so it does not depend on timing.
 type job struct {
 	net   *Network
 	batch *eval.Batch
-	next  atomic.Int64 // the first row that nobody has claimed
+	next  atomic.Int64 // the first unclaimed row
 	stop  atomic.Bool
 
 	mu  sync.Mutex
@@ -85,14 +84,14 @@ func (e *Evaluator) work(ctx context.Context, j *job) {
 	}
 }
 
-// worker is the memory that one goroutine evaluates in.
+// worker is the scratch memory of one goroutine.
 type worker struct {
 	*scratch
 	planes   []float32 // [5,H,W]
 	answerer Answerer
 }
 
-// fit makes the memory that of a board.
+// fit makes the memory fit a board.
 func (w *worker) fit(c Config, board *game.Board) {
 	if w.scratch == nil || w.h != board.Rows() || w.w != board.Columns() {
 		w.scratch = newScratch(c, board.Rows(), board.Columns())
@@ -110,14 +109,15 @@ func (w *worker) answer(n *Network, b *eval.Batch, i int) error {
 	return w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells)
 }
 
-// Answerer turns logits into answers. It is memory for one goroutine; the zero value is ready for use.
+// Answerer turns logits into answers. It has scratch memory and is for one goroutine at a time; the zero value is ready for
+// use.
 type Answerer struct {
 	logits []float32 // [A]
 	legal  []bool    // [A]
 }
 
 // Answer fills row i of a batch from the logits of its position, wdl [3], gameover [4] and cells [H,W], with Source
-// eval.CPU. Where one of them is not finite the error, an eval.ErrNotFinite, says which, and the row stays as it is.
+// eval.CPU. If one of them is not finite, the error (an eval.ErrNotFinite) names it and the row is unchanged.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string

@@ -17,7 +17,7 @@ import (
 
 var _ eval.Evaluator = (*Evaluator)(nil)
 
-// manyWorkers lets several goroutines evaluate whatever the machine has.
+// manyWorkers makes the evaluator use several goroutines on any machine.
 func manyWorkers(t testing.TB) {
 	was := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
@@ -32,7 +32,7 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 func TestEvaluator(t *testing.T) {
 	manyWorkers(t)
 	n := shipped(t, "seeded-2x16")
-	e := NewEvaluator(n) // one for all boards, whose sizes differ
+	e := NewEvaluator(n) // one for all boards, which differ in size
 	for _, b := range boards() {
 		pos := gametest.Positions(gametest.Rand(11), b, 60, false)
 		batch := newBatch(b, pos)
@@ -69,7 +69,7 @@ func TestEvaluator(t *testing.T) {
 	}
 }
 
-// Many callers at once, with batches of many sizes and boards, all get the same bits for the same position.
+// Many callers at once, with batches of many sizes and boards, get the same bits for the same position.
 func TestEvaluatorConcurrently(t *testing.T) {
 	manyWorkers(t)
 	e := NewEvaluator(shipped(t, "seeded-2x16"))
@@ -127,7 +127,7 @@ func TestEvaluatorErrors(t *testing.T) {
 		t.Errorf("an empty batch: %v", err)
 	}
 
-	// Finished games do not reach the network, so the first to fail is the first that is not finished.
+	// Finished games do not reach the network, so the error names the first unfinished one.
 	won, _, err := b.ParseMoves("1212121")
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestEvaluatorErrors(t *testing.T) {
 	}
 }
 
-// Of failures in any order the lowest row's is kept.
+// Of several failures, in any order, the one of the lowest row is kept.
 func TestFirstFailure(t *testing.T) {
 	var j job
 	for _, row := range []int{5, 2, 7} {
@@ -159,7 +159,7 @@ func TestFirstFailure(t *testing.T) {
 	}
 }
 
-// overflow makes the layer of that bias add up to more than a float32 holds, from finite weights.
+// overflow makes the sum in the layer of that bias exceed float32, with finite weights.
 func overflow(n *Network, bias string) {
 	weight := n.Weight(strings.TrimSuffix(bias, "bias") + "weight").Float32s()
 	values := n.Weight(bias).Float32s()
@@ -169,7 +169,7 @@ func overflow(n *Network, bias string) {
 	fill(weight[at*in:(at+1)*in], 3e38)
 }
 
-// cancelLater is cancelled after Err has been asked for a number of times.
+// cancelLater is a context that is cancelled after Err has been called a number of times.
 type cancelLater struct {
 	context.Context
 	mu   sync.Mutex

@@ -22,15 +22,16 @@ import (
 const (
 	formatKey = "evald.format" // version of the architecture and its tensor names
 	configKey = "evald.config" // Config as JSON
-	sumKey    = "evald.sha256" // of the file as Marshal writes it, but without this; other programs need not write it
+	sumKey    = "evald.sha256" // of the file without this key, as Marshal writes it; other programs may leave it out
 	format    = "1"
 )
 
 // maxFile is the size of the largest network in bytes.
 const maxFile = lengthSize + maxHeader + 4*maxParameters
 
-// Parse reads a network from the bytes of a safetensors file, which it does not retain. The file must hold exactly the
-// tensors of the configuration in its metadata, in F32 or BF16, and fit its checksum where it has one; the error names the tensor or field that is wrong.
+// Parse reads a network from the bytes of a safetensors file, which it does not keep. The file must hold exactly the tensors
+// of the configuration in its metadata, in F32 or BF16. If it has a checksum, the checksum must be right. The error names
+// the tensor or field that is wrong.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	return n, wrap(err, "parse network")
@@ -93,7 +94,7 @@ var reserved = []string{formatKey, configKey, sumKey}
 // plain is the file without its checksum.
 func (n *Network) plain() []byte { return joinFile(n.fileMetadata(), n.weights) }
 
-// fileMetadata is what the file has but for its checksum.
+// fileMetadata is the file's metadata without the checksum.
 func (n *Network) fileMetadata() map[string]string {
 	metadata := map[string]string{formatKey: format, configKey: string(marshal(n.config))}
 	maps.Copy(metadata, n.Metadata)
@@ -105,8 +106,8 @@ func checksum(file []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parseConfigJSON reads the configuration of a file. A field that is not known here belongs to an architecture that is
-// not known here either, and so is an error.
+// parseConfigJSON reads the configuration of a file. An unknown field is an error, because it belongs to an unknown
+// architecture.
 func parseConfigJSON(text string) (Config, error) {
 	var c Config
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -123,7 +124,7 @@ func parseConfigJSON(text string) (Config, error) {
 	return c, wrap(c.Validate(), "metadata %s", configKey)
 }
 
-// Read is Parse of all that r has. It stops with an error at more bytes than any network needs.
+// Read is Parse of everything that r contains. It fails if there are more bytes than any network needs.
 func Read(r io.Reader) (*Network, error) {
 	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -146,8 +147,8 @@ func ReadFile(path string) (*Network, error) {
 	return n, wrap(err, "%s", path)
 }
 
-// Marshal is the network as the bytes of a safetensors file, all F32, with its checksum; the same network always gives the same bytes.
-// The error says which weight is not finite, or which key of Metadata is reserved.
+// Marshal returns the network as the bytes of a safetensors file, all F32, with its checksum. The same network always gives
+// the same bytes. The error names the weight that is not finite, or the key of Metadata that is reserved.
 func (n *Network) Marshal() ([]byte, error) {
 	for _, key := range reserved {
 		if _, taken := n.Metadata[key]; taken {
@@ -164,8 +165,8 @@ func (n *Network) Marshal() ([]byte, error) {
 	return joinFile(metadata, n.weights), nil
 }
 
-// WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half
-// a network.
+// WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half a
+// network.
 func (n *Network) WriteFile(path string) error {
 	file, err := n.Marshal()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// tiny is the smallest configuration: every tensor's header can be typed out.
+// tiny is the smallest configuration, so that headers can be written out in tests.
 var tiny = Config{Blocks: 1, Channels: 1, HeadChannels: 1, Hidden: 1}
 
 func mustNew(t testing.TB, c Config, seed uint64) *Network {
@@ -85,7 +85,7 @@ func TestWriteFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "x.safetensors")
 	n := mustNew(t, tiny, 1)
-	for range 2 { // the second time over the first
+	for range 2 { // the second write replaces the first
 		if err := n.WriteFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// corrupt is the file of a tiny network whose header went through edit and whose data through trim.
+// corrupt is the file of a tiny network with its header changed by edit and its data by trim.
 func corrupt(t testing.TB, edit func(header string) string, trim func(data []byte) []byte) []byte {
 	t.Helper()
 	file := mustMarshal(t, mustNew(t, tiny, 1))
@@ -151,7 +151,7 @@ func corrupt(t testing.TB, edit func(header string) string, trim func(data []byt
 	return append(append(out, header...), data...)
 }
 
-// corruptions are one of each kind, with the error's exact text.
+// corruptions has one of each kind, with the exact text of the error.
 var corruptions = []struct {
 	name string
 	edit func(header string) string
@@ -249,7 +249,7 @@ func swap(from, to string) func(string) string {
 	return func(header string) string { return strings.Replace(header, from, to, 1) }
 }
 
-// cut replaces everything from a text on.
+// cut replaces everything from the text `from` on by end.
 func cut(from, end string) func(string) string {
 	return func(header string) string {
 		head, _, _ := strings.Cut(header, from)
@@ -257,7 +257,7 @@ func cut(from, end string) func(string) string {
 	}
 }
 
-// remove takes out the text from one mark up to and with the next other mark.
+// remove deletes the text from one mark up to and including the next other mark.
 func remove(from, to string) func(string) string {
 	return func(header string) string {
 		head, rest, _ := strings.Cut(header, from)
@@ -299,7 +299,7 @@ func TestCorruptFiles(t *testing.T) {
 	}
 }
 
-// A file of a few hundred bytes that claims gigabytes costs next to nothing.
+// A file of a few hundred bytes that claims gigabytes is refused without large allocations.
 func TestClaimsAreCheap(t *testing.T) {
 	file := corrupt(t, swap(`{\"blocks\":1,\"channels\":1,`, `{\"blocks\":3,\"channels\":1500,`), nil)
 	var before, after runtime.MemStats
@@ -313,7 +313,7 @@ func TestClaimsAreCheap(t *testing.T) {
 	}
 }
 
-// What PyTorch's own safetensors writes, in both types; every value is exact in both.
+// Files written by PyTorch's safetensors, in both types, are read; every value is exact in both.
 func TestReadTorchFiles(t *testing.T) {
 	for _, name := range []string{"torch_f32", "torch_bf16"} {
 		n, err := ReadFile(filepath.Join("testdata", name+".safetensors"))
@@ -365,7 +365,7 @@ func TestFromWeightsErrors(t *testing.T) {
 	}
 }
 
-// FuzzRead: no bytes make the parser panic, and what it accepts it writes back as the same network.
+// FuzzRead: no input makes the parser panic. What it accepts is written back as the same network.
 //
 //	go test ./nn/net -run '^$' -fuzz FuzzRead -fuzztime 1m -fuzzminimizetime 10x
 func FuzzRead(f *testing.F) {
@@ -393,7 +393,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Whatever byte of a file becomes another, what is read is what was written, or it is an error.
+// If any byte of a file is changed, reading gives an error or the network that was written.
 func TestDamagedFile(t *testing.T) {
 	n := mustNew(t, Config{1, 2, 1, 2}, 7)
 	n.Metadata["evald.rules"] = "7x6x4"
@@ -408,7 +408,7 @@ func TestDamagedFile(t *testing.T) {
 				refused++
 				continue
 			}
-			maps.DeleteFunc(got.Metadata, func(_, text string) bool { return text == checksum(n.plain()) }) // by another name
+			maps.DeleteFunc(got.Metadata, func(_, text string) bool { return text == checksum(n.plain()) }) // the checksum, if its key was damaged
 			if !bytes.Equal(got.plain(), n.plain()) {
 				t.Errorf("byte %d (%q) as %q: another network is read", at, file[at], damaged[at])
 			}
@@ -419,7 +419,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// A checksum is written always, stands for what the file holds however another program lays it out, and is not asked for.
+// A checksum is always written and covers the content, however another program lays it out. It is not required.
 func TestChecksum(t *testing.T) {
 	for _, e := range models.List() {
 		file, _, err := models.Open(e.Ref())

@@ -6,7 +6,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Output is what the network says of N positions, before any softmax. All values are for the side to move.
+// Output is the network's output for N positions, before any softmax. All values are for the side to move.
 type Output struct {
 	WDL      *tensor.Dense // [N,3] logits of win, draw, loss
 	GameOver *tensor.Dense // [N,4] logits of not over, own win, other's win, draw
@@ -37,10 +37,10 @@ func (n *Network) Forward(planes *tensor.Dense) (*Output, error) {
 	return &Output{newTensor(wdl, N, WDLs), newTensor(over, N, GameOvers), newTensor(cells, N, H, W)}, nil
 }
 
-// Trace evaluates the planes [5,H,W] of one position and shows visit what each layer gives, after its relu where it
-// has one: "stem" [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F],
-// "value.wdl" [3], "value.gameover" [4], "policy.conv" [V,H,W], "policy.logit" [H,W]. The values are valid during the
-// call only. It panics where the planes have not 5*h*w values.
+// Trace evaluates the planes [5,H,W] of one position and calls visit with each layer's output, after its relu if it has one:
+// "stem" [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F], "value.wdl" [3],
+// "value.gameover" [4], "policy.conv" [V,H,W], "policy.logit" [H,W]. The values are valid during the call only. It panics if
+// there are not 5*h*w planes values.
 func (n *Network) Trace(planes []float32, h, w int, visit func(layer string, values []float32)) {
 	if len(planes) != PlaneCount*h*w {
 		panic(fmt.Sprintf("net: planes of a %dx%d board have %d values, want %d", w, h, len(planes), PlaneCount*h*w))
@@ -48,7 +48,7 @@ func (n *Network) Trace(planes []float32, h, w int, visit func(layer string, val
 	n.row(newScratch(n.config, h, w), planes, visit)
 }
 
-// scratch is the activations of one position on one size of board.
+// scratch holds the activations of one position for one size of board.
 type scratch struct {
 	h, w                 int
 	x, t, u              []float32 // [C,H,W]
@@ -69,7 +69,7 @@ func newScratch(c Config, h, w int) *scratch {
 	}
 }
 
-// row is the network, for one position: planes [5,H,W] into the outputs of s.
+// row runs the network for one position: planes [5,H,W] into the outputs of s.
 func (n *Network) row(s *scratch, planes []float32, visit func(layer string, values []float32)) {
 	if visit == nil {
 		visit = func(string, []float32) {}

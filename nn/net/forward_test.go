@@ -24,7 +24,7 @@ func mustForward(t testing.TB, n *Network, planes *tensor.Dense) *Output {
 	return out
 }
 
-// The same seed must give the same weights for ever: training runs and shipped files start from them.
+// The same seed must always give the same weights: training runs and shipped files start from them.
 func TestSeededWeights(t *testing.T) {
 	config := Config{Blocks: 3, Channels: 8, HeadChannels: 4, Hidden: 8}
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestSeededWeights(t *testing.T) {
 	}
 }
 
-// A few outputs, for eyes and against change. 4 is the middle column.
+// A few outputs, to look at and to detect changes. 4 is the middle column.
 func TestGoldenOutputs(t *testing.T) {
 	n := shipped(t, "seeded-2x16")
 	b := game.MustBoard(game.Connect4)
@@ -70,7 +70,7 @@ func TestGoldenOutputs(t *testing.T) {
 	}, 1e-5)
 }
 
-// A fresh network's tower is the identity of its stem, its biases are zero, and its outputs are about indifferent.
+// A fresh network's tower is the identity after the stem, its biases are zero, and its outputs are nearly equal.
 func TestFreshNetwork(t *testing.T) {
 	n, err := New(Config{Blocks: 4, Channels: 16, HeadChannels: 32, Hidden: 64}, 3)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestFreshNetwork(t *testing.T) {
 	}
 }
 
-// Trace shows every layer once, in order and with its size, and ends with what Forward gives.
+// Trace shows every layer once, in order and with its size, and its last outputs are those of Forward.
 func TestTrace(t *testing.T) {
 	n := shipped(t, "seeded-2x16")
 	b := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
@@ -136,7 +136,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Every row is bitwise the same alone, among others, and in another order.
+// Every row has the same bits alone, among others, and in another order.
 func TestForwardIgnoresBatch(t *testing.T) {
 	n := shipped(t, "seeded-2x16")
 	for _, b := range gametest.Boards() {
@@ -167,7 +167,7 @@ var heads = map[string]func(*Output) *tensor.Dense{
 	"cells":    func(o *Output) *tensor.Dense { return o.Cells },
 }
 
-// flipped is x with each run of w values reversed.
+// flipped returns x with each run of w values reversed.
 func flipped(x []float32, w int) []float32 {
 	x = slices.Clone(x)
 	for i := 0; i < len(x); i += w {
@@ -176,7 +176,7 @@ func flipped(x []float32, w int) []float32 {
 	return x
 }
 
-// A network with mirrored kernels sees the mirrored board as the network sees the board.
+// A network with mirrored kernels treats the mirrored board as the original network treats the board.
 func TestMirror(t *testing.T) {
 	n := shipped(t, "seeded-2x16")
 	weights := maps.Clone(n.weights)

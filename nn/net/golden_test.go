@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// The same network in PyTorch: testdata/make_golden.py says how the file was made, and the file with which version.
+// The same network in PyTorch. testdata/make_golden.py made the file, which says with which versions.
 func TestTorchGolden(t *testing.T) {
 	text, err := os.ReadFile("testdata/torch_golden.json")
 	if err != nil {
@@ -62,7 +62,7 @@ func TestTorchGolden(t *testing.T) {
 			batch := eval.NewBatch(b, 1)
 			batch.Pos[0] = state.Position
 			if b.Result(state.Position) != game.Ongoing {
-				return // the evaluator answers by the rules
+				return // the rules answer instead of the network
 			}
 			if err := NewEvaluator(n).Evaluate(t.Context(), batch); err != nil {
 				t.Fatal(err)

@@ -10,12 +10,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// New is a fresh network, the same for the same configuration and seed: ready to train, and until then about
-// indifferent between moves and outcomes.
+// New makes a fresh network, always the same for the same configuration and seed. It is ready to train; until then its
+// outputs are nearly equal for all moves and outcomes.
 //
-// Layers that a relu follows are He-normal, of standard deviation sqrt(2/fan-in). In the blocks conv1 is scaled by
-// 1/sqrt(Blocks) more and conv2 is zero, so that the tower begins as the identity (Fixup). The output layers (wdl,
-// gameover, policy.logit) are a tenth of 1/sqrt(fan-in). Biases are zero.
+// Layers followed by a relu are He-normal, with standard deviation sqrt(2/fan-in). In the blocks conv1 is also scaled by
+// 1/sqrt(Blocks) and conv2 is zero, so that the tower starts as the identity (Fixup). The output layers (wdl, gameover,
+// policy.logit) have a standard deviation of 0.1/sqrt(fan-in). Biases are zero.
 func New(c Config, seed uint64) (*Network, error) {
 	return initialise(c, seed, func(s Spec) float64 {
 		if strings.HasSuffix(s.Name, ".conv2.weight") || len(s.Shape) == 1 {
@@ -29,7 +29,7 @@ func New(c Config, seed uint64) (*Network, error) {
 	})
 }
 
-// NewSymmetric is New made Symmetric: of a value and its mirror the one that comes first is kept.
+// NewSymmetric is New made Symmetric: of a value and its mirror, both become the one that comes first.
 func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	n, err := New(c, seed)
 	if err != nil {
@@ -44,9 +44,9 @@ func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	return n, nil
 }
 
-// Grow is a copy of the network with as many blocks as c has, which may differ from its own configuration in nothing else
-// and has as many or more. The blocks that are added come last and are fresh ones, drawn by seed: they change nothing
-// until they are trained. A symmetric network stays so.
+// Grow returns a copy of the network with c.Blocks blocks, which must not be fewer than it has. c must otherwise equal its
+// configuration. The added blocks come last and are fresh, drawn by seed: they change nothing until they are trained. A
+// symmetric network stays symmetric.
 func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	if small := n.config; small.Blocks > c.Blocks || (Config{c.Blocks, small.Channels, small.HeadChannels, small.Hidden}) != c {
 		return nil, fmt.Errorf("network %v cannot become %v: more blocks are all that can be added", small, c)
@@ -66,8 +66,8 @@ func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	return grown, nil
 }
 
-// NewScrambled is a network for tests, the same for the same configuration and seed, in which every weight and bias
-// differs from zero. A fresh network would not notice a kernel that forgot a second convolution or a bias.
+// NewScrambled makes a network for tests, always the same for the same configuration and seed, in which every weight and
+// bias differs from zero. A fresh network would not reveal a kernel that leaves out a second convolution or a bias.
 func NewScrambled(c Config, seed uint64) (*Network, error) {
 	return initialise(c, seed, func(s Spec) float64 {
 		if len(s.Shape) == 1 {
@@ -77,7 +77,7 @@ func NewScrambled(c Config, seed uint64) (*Network, error) {
 	})
 }
 
-// hidden is the standard deviation of a weight that a relu follows.
+// hidden is the standard deviation of a weight whose layer is followed by a relu.
 func hidden(c Config, s Spec) float64 {
 	std := math.Sqrt(2 / fanIn(s))
 	if strings.HasPrefix(s.Name, "blocks.") {
@@ -86,11 +86,12 @@ func hidden(c Config, s Spec) float64 {
 	return std
 }
 
-// fanIn is how many inputs one output of the layer sums: all dimensions of the weight but the first.
+// fanIn is the number of inputs that one output of the layer sums: the product of all dimensions of the weight but the
+// first.
 func fanIn(s Spec) float64 { return float64(s.Size() / s.Shape[0]) }
 
-// initialise draws each tensor in turn, in the order of Specs, from a normal distribution around zero. Where the
-// standard deviation is zero nothing is drawn.
+// initialise draws each tensor in turn, in the order of Specs, from a normal distribution around zero. It draws nothing for
+// a standard deviation of zero.
 func initialise(c Config, seed uint64, deviation func(Spec) float64) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@ package net
 
 import "slices"
 
-// The layers, each for one position. A fast kernel is right where it agrees with the loop here. Activations are
-// [channels, H, W], row-major, with H*W = cells; the number of channels follows from the lengths.
+// The layers, each for one position. A fast kernel is correct if it agrees with the loop here. Activations are [channels, H,
+// W], row-major, with H*W = cells; the number of channels follows from the lengths.
 
 // Conv3x3 is a 3x3 convolution of x [I,H,W] into dst [O,H,W]:
 //
@@ -23,7 +23,7 @@ func Conv3x3(dst, x, weight, bias []float32, h, w int) {
 	}
 }
 
-// addConv3x3 adds to y [H,W] what one input channel x [H,W] gives through one kernel.
+// addConv3x3 adds to y [H,W] the convolution of one input channel x [H,W] with one kernel.
 func addConv3x3(y, x []float32, kernel *[9]float32, h, w int) {
 	for r := range h {
 		to := y[r*w : (r+1)*w]
@@ -35,7 +35,7 @@ func addConv3x3(y, x []float32, kernel *[9]float32, h, w int) {
 	}
 }
 
-// addRow3 is one row of one kernel: y[c] += k0*x[c-1] + k1*x[c] + k2*x[c+1].
+// addRow3 adds one row of one kernel: y[c] += k0*x[c-1] + k1*x[c] + k2*x[c+1].
 func addRow3(y, x []float32, k0, k1, k2 float32) {
 	left, middle := float32(0), x[0]
 	for c, right := range x[1:] {
@@ -75,7 +75,7 @@ func Linear(dst, x, weight, bias []float32) {
 	}
 }
 
-// ReLU sets negative values of x to zero, and lets NaN through so that it is noticed.
+// ReLU sets negative values of x to zero. NaN stays, so that it is noticed.
 func ReLU(x []float32) {
 	for i, v := range x {
 		if v < 0 {
@@ -105,12 +105,11 @@ func PoolMeanMax(dst, x []float32, cells int) {
 	}
 }
 
-// PoolColumns turns a logit per cell into a logit per column, that of the cell where the stone would land:
+// PoolColumns reduces a logit per cell to a logit per column, that of the cell where the stone would land:
 //
 //	dst[c] = sum over r of logits[r,c] * playable[r,c]
 //
-// with logits and playable [H,W] and dst [W]. A full column, which has no playable cell, comes out as 0; the softmax
-// leaves it out.
+// with logits and playable [H,W] and dst [W]. A full column has no playable cell and gets 0; the softmax leaves it out.
 func PoolColumns(dst, logits, playable []float32) {
 	clear(dst)
 	w := len(dst)

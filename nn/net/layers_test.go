@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// normals are n random numbers.
+// normals returns n normally distributed numbers.
 func normals(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -18,7 +18,7 @@ func normals(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// near fails where two slices differ by more than the tolerance, absolute below 1 and relative above.
+// near fails if two slices differ by more than the tolerance, absolute below 1 and relative above.
 func near(t *testing.T, what string, got, want []float32, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -37,7 +37,7 @@ var layerShapes = []struct{ in, out, h, w int }{
 	{5, 16, 6, 7}, {16, 16, 6, 7}, {3, 2, 3, 3}, {2, 3, 1, 1}, {1, 1, 1, 9}, {2, 2, 9, 1}, {4, 7, 9, 12}, {1, 2, 2, 2},
 }
 
-// The convolution against its definition over an explicitly padded input, in float64.
+// The convolution agrees with its definition over an explicitly padded input, in float64.
 func TestConv3x3(t *testing.T) {
 	r := gametest.Rand(1)
 	for _, s := range layerShapes {
@@ -66,13 +66,13 @@ func TestConv3x3(t *testing.T) {
 				want = append(want, float32(sum))
 			}
 		}
-		got := normals(r, s.out*cells) // what was there must not matter
+		got := normals(r, s.out*cells) // old contents must not matter
 		Conv3x3(got, x, weight, bias, s.h, s.w)
 		near(t, "conv3x3", got, want, 1e-5)
 	}
 }
 
-// A 3x3 kernel that looks at one neighbour only shifts the board: this fixes which way is up.
+// A 3x3 kernel with one non-zero element shifts the board. This fixes which way is up.
 func TestConv3x3Orientation(t *testing.T) {
 	x := []float32{
 		1, 2, 3,
@@ -98,7 +98,7 @@ func TestConv3x3Orientation(t *testing.T) {
 	}
 }
 
-// A 1x1 convolution is the middle of a 3x3 one, and a fully connected layer a 1x1 convolution of one cell.
+// A 1x1 convolution is a 3x3 one with only the middle element, and a fully connected layer is a 1x1 convolution of one cell.
 func TestConv1x1AndLinear(t *testing.T) {
 	r := gametest.Rand(2)
 	for _, s := range layerShapes {
@@ -183,7 +183,7 @@ func TestSoftmax(t *testing.T) {
 	near(t, "softmax", got, []float32{0.125, 0.25, 0.625}, 1e-7)
 }
 
-// checkDistribution fails unless p has no negative value, none where illegal, and the given sum within 1e-6.
+// checkDistribution fails unless p has no negative value, is zero if illegal, and has the given sum within 1e-6.
 func checkDistribution(t *testing.T, p []float32, legal []bool, want float64) {
 	t.Helper()
 	sum := 0.0

@@ -2,13 +2,13 @@ package net
 
 import "slices"
 
-// Mirror is, for each value of the tensor, the index of the value that does the same in the mirror image of the board.
-// Channels and hidden units come in pairs 2i, 2i+1, of which one sees the board as the other sees its mirror image; of an
-// odd number the last is its own twin. The columns of a kernel change places. Planes and outputs are no pairs: the own
-// stones of the mirror image are the mirror image of the own stones.
+// Mirror returns, for each value of the tensor, the index of the value that has its role in the mirror image of the board.
+// Channels and hidden units come in pairs 2i, 2i+1, of which one sees the board as the other sees its mirror image. If their
+// number is odd, the last is its own twin. The columns of a kernel are reversed. Planes and outputs do not come in pairs:
+// the own stones of the mirror image are the mirror image of the own stones.
 //
-// In a network of which every value equals its mirror (Symmetric) a mirrored position has the same value and the mirrored
-// policy, up to rounding. This is a group-equivariant network in the sense of Cohen and Welling (2016).
+// If every value of a network equals its mirror (Symmetric), a mirrored position has the same value and the mirrored policy,
+// up to rounding. This is a group-equivariant network in the sense of Cohen and Welling (2016).
 func (s Spec) Mirror() []int32 {
 	out, in := twin, twin
 	switch s.Name {
@@ -35,7 +35,7 @@ func (s Spec) Mirror() []int32 {
 	return mirror
 }
 
-// twin is the other one of the pair of i, of n.
+// twin returns the other unit of i's pair, among n units.
 func twin(i, n int) int {
 	if i^1 < n {
 		return i ^ 1

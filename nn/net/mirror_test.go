@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// A symmetric network sees the mirrored board as it sees the board. Odd widths have a channel that is its own twin.
+// A symmetric network treats the mirrored board as it treats the board. If a width is odd, one channel is its own twin.
 func TestSymmetric(t *testing.T) {
 	for _, text := range []string{"2x8/4/6", "1x5/3/7", "3x1/1/1"} {
 		c, err := ParseConfig(text)
@@ -50,7 +50,7 @@ func TestSymmetric(t *testing.T) {
 	}
 }
 
-// A fresh symmetric network has the weights of the fresh one, each pair's first.
+// A fresh symmetric network has the weights of the fresh one, the first of each pair.
 func TestNewSymmetric(t *testing.T) {
 	c := Config{Blocks: 2, Channels: 6, HeadChannels: 3, Hidden: 5}
 	plain, err := New(c, 8)
@@ -77,7 +77,7 @@ func TestNewSymmetric(t *testing.T) {
 	}
 }
 
-// A network that has grown computes what it did before, in as many blocks as it was given, and stays symmetric if it was.
+// A grown network computes the same as before, has the requested number of blocks, and stays symmetric if it was.
 func TestGrow(t *testing.T) {
 	b := gametest.Boards()[0]
 	planes := NewPlanes(b, gametest.Positions(gametest.Rand(9), b, 5, true))

@@ -13,8 +13,8 @@ import (
 // Network is a configuration and its weights. It is safe for concurrent use as long as nobody writes to its tensors or
 // its Metadata.
 type Network struct {
-	// Metadata is free text that travels in the file, such as "evald.name". The keys of the configuration and the
-	// format version are not in it.
+	// Metadata is free text stored in the file, such as "evald.name". It does not contain the keys of the configuration, the
+	// format version and the checksum.
 	Metadata map[string]string
 
 	config  Config
@@ -30,7 +30,7 @@ type block struct {
 	conv1, conv2 affine
 }
 
-// layers are the same weights as the map's, ready for the forward pass.
+// layers are the same weights as in the map, ready for the forward pass.
 type layers struct {
 	stem                         affine
 	blocks                       []block
@@ -38,8 +38,8 @@ type layers struct {
 	policyConv, policyLogit      affine
 }
 
-// FromWeights makes a network of weights by name, whose memory it shares from then on. There must be exactly the
-// tensors of Config.Specs, float32, row-major, of those shapes, and finite; the error names the tensor that is not.
+// FromWeights makes a network of weights by name and shares their memory. There must be exactly the tensors of Config.Specs,
+// float32, row-major, of those shapes, and finite; the error names the tensor that is wrong.
 func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	return n, nil
 }
 
-// check says in what the tensor, which may be nil, differs from the spec.
+// check says how the tensor, which may be nil, differs from the spec.
 func (s Spec) check(t *tensor.Dense) error {
 	if t == nil {
 		return fmt.Errorf("is missing; its shape is %v", s.Shape)
@@ -102,7 +102,7 @@ func (n *Network) Config() Config { return n.config }
 // Weight is the tensor of that name (see Config.Specs), sharing the network's memory; nil if there is none.
 func (n *Network) Weight(name string) *tensor.Dense { return n.weights[name] }
 
-// values are the numbers of a tensor in row-major order, without a copy.
+// values returns the numbers of a tensor in row-major order, without a copy.
 func values(t *tensor.Dense) ([]float32, error) {
 	switch {
 	case t.Dtype() != tensor.Float32:
@@ -113,12 +113,12 @@ func values(t *tensor.Dense) ([]float32, error) {
 	return t.Float32s(), nil
 }
 
-// newTensor is a tensor over values. The shape must have as many.
+// newTensor makes a tensor that uses values as its memory. Their number must fit the shape.
 func newTensor(values []float32, shape ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
 }
 
-// finite reports the first value that is NaN or infinite, or ok.
+// finite returns the index of the first value that is NaN or infinite, or ok.
 func finite(values []float32) (at int, ok bool) {
 	for i, x := range values {
 		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {

@@ -17,11 +17,11 @@ const (
 	planeBoard
 )
 
-// PlanesSize is how many floats the planes of n positions take: n * 5 * H * W.
+// PlanesSize is the number of floats in the planes of n positions: n * 5 * H * W.
 func PlanesSize(board *game.Board, n int) int { return n * PlaneCount * board.Cells() }
 
-// Planes writes the planes of every position into dst [N,5,H,W], N = len(pos), H = Rows from the top, W = Columns.
-// All values are 0 or 1 but those of the board plane, InARow/4. It panics where dst is not of PlanesSize.
+// Planes writes the planes of every position into dst [N,5,H,W], N = len(pos), H = Rows from the top, W = Columns. All
+// values are 0 or 1, except InARow/4 in the board plane. It panics if dst does not have PlanesSize.
 func Planes(board *game.Board, pos []game.Position, dst []float32) {
 	if want := PlanesSize(board, len(pos)); len(dst) != want {
 		panic(fmt.Sprintf("net: planes of %d positions need %d values, have %d", len(pos), want, len(dst)))
@@ -32,7 +32,7 @@ func Planes(board *game.Board, pos []game.Position, dst []float32) {
 	}
 }
 
-// NewPlanes is the planes of at least one position as a new tensor [N,5,H,W].
+// NewPlanes returns the planes of one or more positions as a new tensor [N,5,H,W].
 func NewPlanes(board *game.Board, pos []game.Position) *tensor.Dense {
 	values := make([]float32, PlanesSize(board, len(pos)))
 	Planes(board, pos, values)
@@ -55,7 +55,7 @@ func encode(board *game.Board, p game.Position, dst []float32) {
 	fill(plane(planeBoard), float32(board.InARow())/4)
 }
 
-// setCells is 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first, whereas the bits run up
+// setCells writes 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first, whereas the bits run up
 // each column.
 func setCells(board *game.Board, set game.Bits, plane []float32) {
 	h, w := board.Rows(), board.Columns()

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// boards are the usual ones for tests, and some that are narrow, tall or large.
+// boards are the usual test boards, and some that are narrow, tall or large.
 func boards() []*game.Board {
 	extra := []game.Rules{
 		{Rows: 127, Columns: 1, InARow: 4, Gravity: true},
@@ -23,7 +23,7 @@ func boards() []*game.Board {
 	return all
 }
 
-// naivePlanes are the planes of an array board by their definition, cell by cell.
+// naivePlanes computes the planes of an array board from their definition, cell by cell.
 func naivePlanes(n *gametest.Naive) []float32 {
 	r := n.Rules
 	var own, other, playable, parity, board []float32
@@ -66,7 +66,7 @@ func TestPlanes(t *testing.T) {
 			pos = append(pos, n.Position(b))
 			want = append(want, naivePlanes(n)...)
 		}
-		got := normals(r, PlanesSize(b, len(pos))) // what was there must not matter
+		got := normals(r, PlanesSize(b, len(pos))) // old contents must not matter
 		Planes(b, pos, got)
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: planes differ from their definition", b.Rules())
@@ -78,17 +78,17 @@ func TestPlanes(t *testing.T) {
 	}
 }
 
-// Rows that the side to move fills at the end, counted from the bottom.
+// The rows that the side to move fills in the end, counted from the bottom.
 func TestParityPlane(t *testing.T) {
 	for _, c := range []struct {
-		moves string // in the notation of package game, rules first where they are not connect four's
+		moves string // in the notation of package game, with the rules first unless they are connect four's
 		rows  []int
 	}{
-		{"-", []int{0, 2, 4}},       // the first player's rows are the odd ones, as players count from 1
+		{"-", []int{0, 2, 4}},       // the first player's rows, which are the odd ones if counted from 1
 		{"4", []int{1, 3, 5}},       // the second player's
-		{"44", []int{0, 2, 4}},      // and back
-		{"8x7x4:-", []int{1, 3, 5}}, // an odd number of cells lies in the other columns: 7*7
-		{"9x5x4:-", []int{0, 2, 4}}, // 8*5
+		{"44", []int{0, 2, 4}},      // the first player's again
+		{"8x7x4:-", []int{1, 3, 5}}, // the other columns have an odd number of cells: 7*7
+		{"9x5x4:-", []int{0, 2, 4}}, // the other columns have 8*5 cells
 		{"5x5x3:-", []int{0, 2, 4}},
 		{"4x4x4:1", []int{1, 3}},
 	} {
@@ -117,7 +117,7 @@ func TestParityPlane(t *testing.T) {
 	}
 }
 
-// What the parity plane means: fill all columns but one, then play the last one up, and see who plays where.
+// The meaning of the parity plane: fill all columns but one, then fill the last one, and check who plays where.
 func TestParityComesTrue(t *testing.T) {
 	r := gametest.Rand(5)
 	for _, b := range boards() {
@@ -126,7 +126,7 @@ func TestParityComesTrue(t *testing.T) {
 			continue
 		}
 		now := gametest.NewNaive(rules)
-		for range r.IntN(rules.Cells() - rules.Rows + 1) { // leaving column 0 empty
+		for range r.IntN(rules.Cells() - rules.Rows + 1) { // column 0 stays empty
 			legal := slices.DeleteFunc(now.Legal(), func(a int) bool { return a == 0 })
 			now.Play(legal[r.IntN(len(legal))])
 		}

@@ -24,8 +24,8 @@ import (
 //	              padded with spaces
 //	the data      of all tensors, little-endian and row-major; offsets count from here
 //
-// The reader takes nothing on trust: it works on bytes already in memory, and allocates for a tensor only after its
-// shape, offsets and bytes have been found to agree.
+// The reader trusts nothing: it works on bytes already in memory, and allocates a tensor only after it has checked that
+// shape, offsets and data agree.
 
 const (
 	lengthSize  = 8       // bytes of the header's length
@@ -38,13 +38,13 @@ type section struct {
 	name     string
 	dtype    string
 	shape    []int
-	from, to int // bytes of the data
+	from, to int // range of bytes in the data
 }
 
-// widths are the bytes of a value of each type that can be read.
+// widths are the bytes per value of the types that can be read.
 var widths = map[string]int{"F32": 4, "BF16": 2}
 
-// splitFile checks the file's structure and gives its metadata, its tensors in the order of their data, and the data.
+// splitFile checks the file's structure and returns its metadata, its tensors in the order of their data, and the data.
 func splitFile(file []byte) (metadata map[string]string, sections []section, data []byte, err error) {
 	if len(file) < lengthSize {
 		return nil, nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
@@ -92,8 +92,8 @@ func parseHeader(header []byte) (metadata map[string]string, sections []section,
 	return metadata, sections, nil
 }
 
-// parseSection reads the description of one tensor and checks it by itself: type, shape, and that offsets and shape
-// give the same number of bytes.
+// parseSection reads the description of one tensor and checks its type, its shape, and that offsets and shape give the same
+// number of bytes.
 func parseSection(dec *json.Decoder, name string) (section, error) {
 	s := section{name: name}
 	var offsets []int
@@ -136,7 +136,7 @@ func parseSection(dec *json.Decoder, name string) (section, error) {
 	return s, nil
 }
 
-// checkLayout sorts the sections by their data and sees that they cover it all, each byte once.
+// checkLayout sorts the sections by their data and checks that they cover each byte exactly once.
 func checkLayout(sections []section, length int) error {
 	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.from, b.from) })
 	end := 0
@@ -171,7 +171,7 @@ func (s section) float32s(data []byte) []float32 {
 	return values
 }
 
-// joinFile is the file of metadata and tensors as F32, the same bytes for the same input: keys and data are in the
+// joinFile builds the file of metadata and tensors, all F32. The same input gives the same bytes: keys and data are in the
 // order of names, and spaces pad the header to a multiple of 8 bytes.
 func joinFile(metadata map[string]string, tensors map[string]*tensor.Dense) []byte {
 	header, data := []byte("{"), []byte(nil)
@@ -203,12 +203,12 @@ func joinFile(metadata map[string]string, tensors map[string]*tensor.Dense) []by
 func marshal(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // strings and whole numbers always marshal
+		panic(err) // cannot happen: strings and whole numbers always marshal
 	}
 	return text
 }
 
-// walkObject reads a JSON object and calls visit at the value of each key, which visit must consume.
+// walkObject reads a JSON object and calls visit for each key. visit must read the key's value from dec.
 func walkObject(dec *json.Decoder, visit func(key string) error) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -236,7 +236,7 @@ func walkObject(dec *json.Decoder, visit func(key string) error) error {
 	return ended(err)
 }
 
-// decode reads one value, which may not be null.
+// decode reads one JSON value. null is an error.
 func decode[T any](dec *json.Decoder) (value T, err error) {
 	var pointer *T
 	if err := dec.Decode(&pointer); err != nil {
@@ -248,7 +248,7 @@ func decode[T any](dec *json.Decoder) (value T, err error) {
 	return *pointer, nil
 }
 
-// ended says in words that JSON ended too early, and else what is wrong with it, which may name a text of any length.
+// ended rewords an error of the JSON decoder: an early end is named as such, and a long message is shortened.
 func ended(err error) error {
 	switch {
 	case err == nil:
@@ -259,10 +259,10 @@ func ended(err error) error {
 	return errors.New(short.Text(err.Error()))
 }
 
-// shapeText is numbers of a file for an error; they may be many.
+// shapeText formats numbers from a file for an error message, shortened if they are many.
 func shapeText(numbers []int) string { return short.Text(fmt.Sprint(numbers)) }
 
-// wrap puts words before an error, where there is one.
+// wrap puts text before an error. It returns nil for nil.
 func wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// update rewrites shipped files that are computed: go test ./nn/net -run TestSeededModels -update
+// update rewrites the shipped files that can be computed: go test ./nn/net -run TestSeededModels -update
 var update = flag.Bool("update", false, "rewrite the untrained networks in models/ from their seeds")
 
 const modelsFolder = "../../models"
 
-// seededModels are the shipped networks that come from a seed alone.
+// seededModels are the shipped networks that are made from a seed alone.
 var seededModels = []struct {
 	name   string
 	config Config
@@ -64,7 +64,7 @@ func TestSeededModels(t *testing.T) {
 	}
 }
 
-// rewriteModel writes the file and its checksum in the manifest on disk.
+// rewriteModel writes the file, and its checksum into the manifest on disk.
 func rewriteModel(t *testing.T, n *Network, name string, file []byte) {
 	t.Helper()
 	path := filepath.Join(modelsFolder, "manifest.json")
@@ -96,7 +96,7 @@ func rewriteModel(t *testing.T, n *Network, name string, file []byte) {
 	t.Logf("rewrote %s; run the tests again without -update", name)
 }
 
-// shipped is a shipped network.
+// shipped opens a shipped network.
 func shipped(t testing.TB, name string) *Network {
 	t.Helper()
 	file, _, err := models.Open(name)

@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Softmax is the probabilities of logits: exp(logit), normalised, dst of the same length. Any finite logits are fine,
-// since the greatest is subtracted first; sums are in float64, so that dst sums to 1 within 1e-6. dst may be logits.
+// Softmax writes the probabilities of logits, exp(logit) normalised, into dst of the same length. It works for any finite
+// logits, since the greatest is subtracted first. Sums are in float64, so that dst sums to 1 within 1e-6. dst may be logits.
 func Softmax(dst, logits []float32) {
 	greatest := math.Inf(-1)
 	for _, x := range logits {
@@ -22,8 +22,8 @@ func Softmax(dst, logits []float32) {
 	}
 }
 
-// MaskedSoftmax is Softmax over the entries where legal holds; dst is 0 elsewhere, and everywhere if none is legal.
-// Logits of illegal entries are not looked at. dst may be logits.
+// MaskedSoftmax is Softmax over the legal entries. dst is 0 elsewhere, and everywhere if no entry is legal. Logits of
+// illegal entries are ignored. dst may be logits.
 func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	greatest := math.Inf(-1)
 	for i, x := range logits {
@@ -46,8 +46,8 @@ func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	}
 }
 
-// ActionLogits takes the logit of each legal action from the cell where its stone would land. cells is [H,W], top row
-// first; dst and legal are [A]. Illegal actions have logit 0 and are not legal.
+// ActionLogits copies the logit of each legal action from the cell where its stone would land. cells is [H,W], top row
+// first; dst and legal are [A]. Illegal actions get logit 0 and legal false.
 func ActionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
 	clear(dst)
 	clear(legal)

@@ -43,7 +43,7 @@ class Net(nn.Module):
 
 
 def column_logits(cells, planes):
-    """[N,W]: each column's logit is that of the cell where a stone would land (plane 2)."""
+    """[N,W]: the logit of the cell of each column where a stone would land (plane 2)."""
     return (cells * planes[:, 2]).sum(1)
 
 
@@ -56,5 +56,5 @@ def load(path):
 
 
 def save(net, metadata, path):
-    kept = {key: text for key, text in metadata.items() if key != "evald.sha256"}  # which is that of the network before
+    kept = {key: text for key, text in metadata.items() if key != "evald.sha256"}  # the checksum of the old weights
     save_file(net.state_dict(), path, kept | {"evald.format": "1", "evald.config": json.dumps(net.config)})

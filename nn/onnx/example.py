@@ -1,4 +1,4 @@
-"""A Kaggle ConnectX agent on a network that `evald model export NAME -o model.onnx` wrote:
+"""A Kaggle ConnectX agent that uses a network written by `evald model export NAME -o model.onnx`:
 
     pip install onnxruntime numpy
     python example.py model.onnx        # evaluates the empty board
@@ -13,7 +13,7 @@ def planes(board, mark, rows, columns, inarow, gravity=True):
     """float32 [1,5,rows,columns] of Kaggle's flat board, as Go's package net defines them."""
     cells = numpy.array(board).reshape(rows, columns)
     empty = cells == 0
-    below = numpy.vstack([cells[1:], numpy.ones((1, columns), int)])  # the floor carries too
+    below = numpy.vstack([cells[1:], numpy.ones((1, columns), int)])  # stones rest on the floor too
     plies = numpy.count_nonzero(cells)
     from_bottom = numpy.arange(rows)[::-1, None] + numpy.zeros((1, columns), int)
     return numpy.stack([

@@ -1,4 +1,4 @@
-// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and whatever else reads the format. The file
+// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and other programs that read the format. The file
 // has no board size in it either: batch, rows and columns are free.
 //
 // # Input
@@ -7,23 +7,23 @@
 //
 // # Outputs
 //
-// All are float32 and for the side to move. The first three are those of the network (net.Output); the others follow
-// from them and save users the masking.
+// All are float32 and for the side to move. The first three are those of the network (net.Output); the others are computed
+// from them so that users need not mask the policy.
 //
 //	wdl          [N,3]    logits of win, draw, loss
 //	gameover     [N,4]    logits of not over, own win, other's win, draw
 //	cells        [N,H,W]  logits of landing in each cell, top row first, playable or not
 //	outcome      [N,3]    probabilities of win, draw, loss: the softmax of wdl
 //	cell_policy  [N,H,W]  probabilities of moves by the cell where the stone lands: the softmax of cells over the
-//	                      playable ones, 0 elsewhere; all 0 where no cell is playable
+//	                      playable ones, 0 elsewhere; all 0 if no cell is playable
 //	policy       [N,W]    the sum of cell_policy over the rows: with gravity the probability of each column. Without
 //	                      gravity take cell_policy, whose cells are in the order of Kaggle's flat board
 //
-// The network does not know that a game is over; whoever calls it should ask the rules first.
+// The network does not know that a game is over; callers should check the rules first.
 //
 // # Metadata
 //
-// metadata_props has evald.format and evald.config as the safetensors file has them, and all of Network.Metadata.
+// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata.
 package onnx
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Versions of the format: opset 17 came with ONNX 1.12 of 2022, whose files are of IR version 8.
+// Versions of the format: opset 17 came with ONNX 1.12 of 2022, whose files have IR version 8.
 const (
 	irVersion = 8
 	opset     = 17
@@ -45,8 +45,8 @@ const (
 
 const playablePlane = 2
 
-// Marshal is the network as the bytes of an ONNX file; the same network always gives the same bytes. The name is for
-// people. The error says which weight is not finite.
+// Marshal returns the network as the bytes of an ONNX file. The same network always gives the same bytes. The name is for
+// people. The error names the weight that is not finite.
 func Marshal(n *net.Network, name string) ([]byte, error) {
 	config, err := json.Marshal(n.Config())
 	if err != nil {
@@ -93,12 +93,12 @@ func (g *graph) weights(n *net.Network) error {
 	return nil
 }
 
-// network is the forward pass of package net as nodes. A node's output has its layer's name.
+// network adds the forward pass of package net as nodes. A node's output has its layer's name.
 func (g *graph) network(c net.Config) {
 	g.input("planes", "N", net.PlaneCount, "H", "W")
 	g.int64s("axis.rows", []int64{1}, 1)
 	g.int64s("plane.playable", nil, playablePlane)
-	g.int64s("shape.flat", []int64{2}, 0, -1) // N stays, the rest is one dimension
+	g.int64s("shape.flat", []int64{2}, 0, -1) // keeps N and flattens the rest
 	g.floats("minus.infinity", nil, []float32{-1e30})
 	g.floats("zero", nil, []float32{0})
 
@@ -132,8 +132,8 @@ func (g *graph) network(c net.Config) {
 	g.output("cell_policy", "N", "H", "W")
 }
 
-// policy is what follows from the network's own outputs: softmax over the playable cells, summed over columns. The
-// product with the mask makes illegal moves exactly 0, also where all are.
+// policy adds what follows from the network's own outputs: a softmax over the playable cells, summed over columns. The
+// product with the mask makes illegal moves exactly 0, even if all moves are illegal.
 func (g *graph) policy() {
 	g.node("Softmax", "outcome", []string{"wdl"}, integer("axis", 1))
 
@@ -147,13 +147,13 @@ func (g *graph) policy() {
 	g.node("ReduceSum", "policy", []string{"cell_policy", "axis.rows"}, integer("keepdims", 0))
 }
 
-// conv is a convolution with the weights of that name; kernel is 1, or 3 with a border of zeros.
+// conv adds a convolution with the weights of that name. kernel is 1, or 3 with a border of zeros.
 func (g *graph) conv(name, x string, kernel int64) string {
 	pad := kernel / 2
 	return g.node("Conv", name, []string{x, name + ".weight", name + ".bias"}, ints("kernel_shape", kernel, kernel), ints("pads", pad, pad, pad, pad))
 }
 
-// linear is a fully connected layer: weight [out,in], as in PyTorch.
+// linear adds a fully connected layer with weight [out,in], as in PyTorch.
 func (g *graph) linear(output, name, x string) string {
 	return g.node("Gemm", output, []string{x, name + ".weight", name + ".bias"}, integer("transB", 1))
 }

@@ -37,7 +37,7 @@ func scrambled(t *testing.T, config string) *net.Network {
 	return n
 }
 
-// The bytes are the same for the same network, today and tomorrow. Where the export is meant to change, so must the sum:
+// The same network always gives the same bytes. After an intended change of the export, change the checksum here;
 // TestRuntime says whether the new file is right.
 func TestGolden(t *testing.T) {
 	n := scrambled(t, "2x16")
@@ -64,7 +64,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// batch is positions of one board as run.py reads them.
+// batch is positions of one board in the form that run.py reads.
 type batch struct {
 	Rows    int     `json:"rows"`
 	Columns int     `json:"columns"`
@@ -91,7 +91,7 @@ type answer struct {
 	}
 }
 
-// onnx.checker takes the files, and onnxruntime gives what the reference gives, on boards and in batches of all sizes.
+// onnx.checker accepts the files, and onnxruntime agrees with the reference, on boards and in batches of all sizes.
 func TestRuntime(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" {
@@ -147,7 +147,7 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// batches are random positions of all boards, finished games and full boards among them, and the smallest board.
+// batches are random positions of all boards, including finished games, full boards and the smallest board.
 func batches() []batch {
 	var all []batch
 	random := gametest.Rand(11)
@@ -190,7 +190,8 @@ func compare(t *testing.T, n *net.Network, b batch, got map[string]struct {
 	check("gameover", out.GameOver.Float32s(), N, 4)
 	check("cells", out.Cells.Float32s(), N, H, W)
 
-	// What follows from them is the evaluator's answer, but in finished games, which it leaves to the rules.
+	// The outputs computed from them agree with the evaluator's answers, except in finished games, which the evaluator
+	// leaves to the rules.
 	e := eval.NewBatch(b.board, N)
 	copy(e.Pos, b.positions)
 	if err := net.NewEvaluator(n).Evaluate(t.Context(), e); err != nil {
@@ -217,7 +218,7 @@ func compare(t *testing.T, n *net.Network, b batch, got map[string]struct {
 		check("cell_policy", wantPolicy, N, H, W)
 		check("policy", nil, N, W)
 	}
-	for i := range got["cell_policy"].Values { // exactly 0 where no stone can land
+	for i := range got["cell_policy"].Values { // must be exactly 0 if no stone can land in the cell
 		cell := i % (H * W)
 		at := b.board.Index(cell%W, H-1-cell/W)
 		if !b.board.Legal(b.positions[i/(H*W)]).Has(at) && got["cell_policy"].Values[i] != 0 {

@@ -7,10 +7,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs. Numbers of fields and
-// of element types are that file's.
+// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs. The numbers of fields and of
+// element types are from that file.
 
-// message is an encoded protocol buffer that grows.
+// message is an encoded protocol buffer that is appended to.
 type message []byte
 
 func (m *message) number(field protowire.Number, v int64) {
@@ -69,7 +69,7 @@ func ints(name string, vs ...int64) attribute {
 	return attribute(m)
 }
 
-// node adds a NodeProto with one output, whose name it gives back.
+// node adds a NodeProto with one output, and returns the output's name.
 func (g *graph) node(op, output string, inputs []string, attributes ...attribute) string {
 	g.nodes.nest(1, func(m *message) {
 		for _, input := range inputs {
@@ -85,7 +85,7 @@ func (g *graph) node(op, output string, inputs []string, attributes ...attribute
 	return output
 }
 
-// tensor adds a TensorProto that is a constant; a nil shape is a scalar.
+// tensor adds a constant TensorProto; a nil shape is a scalar.
 func (g *graph) tensor(name string, kind int64, shape []int64, raw []byte) {
 	g.tensors.nest(5, func(m *message) {
 		for _, d := range shape {
@@ -120,7 +120,7 @@ func (g *graph) int64s(name string, shape []int64, values ...int64) {
 func (g *graph) input(name string, shape ...any)  { g.inputs.nest(11, value(name, shape)) }
 func (g *graph) output(name string, shape ...any) { g.outputs.nest(12, value(name, shape)) }
 
-// value is the ValueInfoProto of a float32 tensor; a dimension is a number, or a name where it is free.
+// value is the ValueInfoProto of a float32 tensor. A dimension is a number, or a name if it is free.
 func value(name string, shape []any) func(*message) {
 	return func(m *message) {
 		m.text(1, name)

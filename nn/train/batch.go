@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Classes of the gameover head, for the side to move.
+// Classes of the gameover head, from the point of view of the side to move.
 const (
 	NotOver = iota
 	OwnWin
@@ -17,16 +17,16 @@ const (
 	Draw
 )
 
-// Example is one position to learn from. All of it is for the side to move.
+// Example is one position to learn from. Everything is from the point of view of the side to move.
 type Example struct {
 	Position game.Position
-	Policy   []float32  // [A] target, sums to 1 over legal actions; empty where there is none
-	WDL      [3]float32 // target, sums to 1; all 0 where there is none
-	GameOver int        // NotOver, OwnWin, OtherWin or Draw; negative where nothing is to be learned
-	Weight   float32    // of all its targets, 1 for a usual one
+	Policy   []float32  // [A] target, sums to 1 over legal actions; empty if there is none
+	WDL      [3]float32 // target, sums to 1; all 0 if there is none
+	GameOver int        // NotOver, OwnWin, OtherWin or Draw; negative if there is no target
+	Weight   float32    // of all its targets, normally 1
 }
 
-// Mirror is the example of the mirror image.
+// Mirror returns the example of the mirror image.
 func (e Example) Mirror(b *game.Board) Example {
 	e.Position = b.Mirror(e.Position)
 	mirrored := make([]float32, len(e.Policy))
@@ -43,11 +43,11 @@ type Batch struct {
 	planes   *tensor.Dense // [N,H,W,5]
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
-	cells    *tensor.Dense // [N,H*W] the policy, by the cell where a stone would land, top row first; Absent elsewhere
+	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first; Absent in other cells
 	planar   []float32     // [5,H,W] of one position
 }
 
-// NewBatch has room for n examples.
+// NewBatch makes a batch with room for n examples.
 func NewBatch(b *game.Board, n int) *Batch {
 	floats := func(shape ...int) *tensor.Dense {
 		return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...))
@@ -58,8 +58,8 @@ func NewBatch(b *game.Board, n int) *Batch {
 	}
 }
 
-// Fill makes the batch that of the examples, of which there must be exactly as many as it has room for. The error names
-// the example and the field that is wrong.
+// Fill copies the examples into the batch. There must be exactly as many as it has room for. The error names the example and
+// the field that is wrong.
 func (t *Batch) Fill(examples []Example) error {
 	if n := t.wdl.Shape()[0]; len(examples) != n {
 		return fmt.Errorf("batch of %d has %d examples", n, len(examples))
@@ -72,7 +72,7 @@ func (t *Batch) Fill(examples []Example) error {
 	return nil
 }
 
-// row writes example i.
+// row writes example i into the tensors.
 func (t *Batch) row(i int, e Example) error {
 	b := t.board
 	switch {
@@ -104,7 +104,7 @@ func (t *Batch) row(i int, e Example) error {
 	return t.policy(t.cells.Float32s()[i*cells:][:cells], e)
 }
 
-// policy writes the policy's targets by cell [H*W].
+// policy writes the policy target by cell into dst [H*W].
 func (t *Batch) policy(dst []float32, e Example) error {
 	b := t.board
 	for i := range dst {

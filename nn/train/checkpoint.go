@@ -17,12 +17,12 @@ import (
 //	magic
 //	4 bytes     length of the header, little-endian
 //	the header  JSON
-//	the data    float32, little-endian: for each tensor of net.Config.Specs the weight, its moving average where there
-//	            is one, and for those that are trained the solver's first and (AdamW) second moment
-//	32 bytes    SHA-256 of all that comes before
+//	the data    float32, little-endian: for each tensor of net.Config.Specs the weight, its moving average if there is
+//	            one, and for trained tensors the solver's first and (AdamW) second moment
+//	32 bytes    SHA-256 of everything before
 //
-// The random state is not in it: every step's random numbers, and its place in the data, follow from the seed and the
-// step's number.
+// There is no random state in it: the random numbers of a step and its place in the data follow from the seed and the step's
+// number.
 const (
 	magic               = "evald checkpoint 1\n"
 	maxCheckpointHeader = 1 << 16
@@ -33,7 +33,7 @@ type checkpointHeader struct {
 	Step   int    `json:"step"`
 }
 
-// Checkpoint is the whole state of the run as bytes.
+// Checkpoint returns the whole state of the run as bytes.
 func (t *Trainer) Checkpoint() []byte {
 	header := t.header()
 	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
@@ -47,16 +47,16 @@ func (t *Trainer) Checkpoint() []byte {
 	return append(file, sum[:]...)
 }
 
-// header is the configuration and the step as JSON.
+// header returns the configuration and the step as JSON.
 func (t *Trainer) header() []byte {
 	header, err := json.Marshal(checkpointHeader{t.config, t.step})
 	if err != nil {
-		panic(err) // numbers have been validated, so they marshal
+		panic(err) // cannot happen: the numbers have been validated
 	}
 	return header
 }
 
-// state is all memory that the steps change, in the order of the file.
+// state returns everything that the steps change, in the order of the file.
 func (t *Trainer) state() (parts [][]float32) {
 	for _, s := range t.net.Config().Specs() {
 		parts = append(parts, t.net.Weight(s.Name).Float32s())
@@ -70,8 +70,7 @@ func (t *Trainer) state() (parts [][]float32) {
 	return parts
 }
 
-// Restore makes the run go on from a checkpoint of the same configuration. The error says what is wrong with it, and
-// then nothing has changed.
+// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, nothing has changed.
 func (t *Trainer) Restore(file []byte) error {
 	header, data, err := splitCheckpoint(file)
 	if err != nil {
@@ -96,7 +95,7 @@ func (t *Trainer) Restore(file []byte) error {
 	return nil
 }
 
-// splitCheckpoint checks a file's structure and its sum.
+// splitCheckpoint checks a file's structure and its checksum.
 func splitCheckpoint(file []byte) (h checkpointHeader, data []byte, err error) {
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {

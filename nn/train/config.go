@@ -8,24 +8,24 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Config is all that decides a run's weights, beside its data: the same Config gives the same weights.
+// Config is everything except the data that decides a run's weights: the same Config and data give the same weights.
 type Config struct {
-	Task      string  `json:"task"`               // in words, for who reads the file; nothing depends on it
+	Task      string  `json:"task"`               // free text for readers of the file; it has no effect
 	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64
-	Init      string  `json:"init"`               // the file that the weights begin with, "" for fresh ones
+	Init      string  `json:"init"`               // the file of the initial weights, "" for fresh ones
 	Rules     string  `json:"rules"`              // game.ParseRules, such as 7x6x4
-	Records   int64   `json:"records"`            // how many the run learns from, so that it does not go on with others
-	QShare    float64 `json:"q_share"`            // as in RecordOptions
-	HeldOut   float64 `json:"held_out,omitempty"` // as in RecordOptions
-	Batch     int     `json:"batch"`              // examples a step
+	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
+	QShare    float64 `json:"q_share"`            // see RecordOptions
+	HeldOut   float64 `json:"held_out,omitempty"` // see RecordOptions
+	Batch     int     `json:"batch"`              // examples per step
 	Steps     int     `json:"steps"`              // of the whole run
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up
 	Schedule  string  `json:"schedule"`           // Cosine or Step
-	Warmup    int     `json:"warmup"`             // steps of a rate that rises from 0
+	Warmup    int     `json:"warmup"`             // steps over which the rate rises from 0
 	Optimizer string  `json:"optimizer"`          // Muon, AdamW or SGD
 	L2        float64 `json:"l2"`                 // decoupled weight decay
-	Clip      float64 `json:"clip"`               // greatest norm of the gradient of all parameters together; 0 is no limit
-	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 is no average
+	Clip      float64 `json:"clip"`               // largest norm of the gradient of all parameters together; 0 means no limit
+	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no average
 	Seed      uint64  `json:"seed"`
 	Weights   Weights `json:"weights"` // of the losses
 }
@@ -39,13 +39,13 @@ const (
 	SGD    = "sgd"
 )
 
-// Bounds that keep a mistyped number from asking for all memory or all time.
+// Bounds that keep a mistyped number from taking all memory or all time.
 const (
 	maxBatch = 1 << 16
 	maxSteps = 1 << 30
 )
 
-// Validate says which field is out of range, and gives the network's shape and the board.
+// Validate names the field that is out of range in its error. Otherwise it returns the network's shape and the board.
 func (c Config) Validate() (net.Config, *game.Board, error) {
 	network, err := net.ParseConfig(c.Network)
 	if err != nil {
@@ -83,8 +83,8 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 	return network, b, err
 }
 
-// Rate is the learning rate of a step, counted from 0: it rises in a line over Warmup steps, and then either falls in
-// half a cosine to 0 at the end, or is cut to a tenth at 60% of the steps and again at 85%.
+// Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it either falls to 0
+// at the end along half a cosine (Cosine), or is divided by ten at 60% of the steps and again at 85% (Step).
 func (c Config) Rate(step int) float64 {
 	if step < c.Warmup {
 		return c.LR * float64(step+1) / float64(c.Warmup+1)
@@ -102,7 +102,8 @@ func (c Config) Rate(step int) float64 {
 	return rate
 }
 
-// decay is the moving average's at a step: smaller at first, when the average would hold on to the initial weights.
+// decay is the decay of the moving average at a step. It is smaller at first, so that the initial weights are soon
+// forgotten.
 func (c Config) decay(step int) float64 {
 	return min(c.EMA, float64(1+step)/float64(10+step))
 }

@@ -4,5 +4,5 @@ package train
 
 import "time"
 
-// cpuTime is not known here.
+// cpuTime is not known on this system.
 func cpuTime() time.Duration { return 0 }

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/filetest"
 )
 
-// A run of which a byte is wrong is refused, or goes on as it would have.
+// If one byte of a run's folder is wrong, the run is refused or ends as it would have.
 func TestRunDamaged(t *testing.T) {
 	c := testConfig()
 	c.Steps, c.Warmup = 6, 1
@@ -45,7 +45,7 @@ func TestRunDamaged(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		for i, m := range metrics { // the last one before the damage may be gone, where its newline is
+		for i, m := range metrics { // the last line before the damage may be gone if its newline was hit
 			if m.Step <= len(began) && (m.Step != i+1 || m.Loss != began[i].Loss || m.PerSecond != began[i].PerSecond || *m.WDL != *began[i].WDL) {
 				return "other metrics", nil
 			}
@@ -57,7 +57,7 @@ func TestRunDamaged(t *testing.T) {
 	filetest.Damage(t, dir, 211, func(name string) bool { return name == CheckpointFile || name == NetworkFile }, goesOn)
 }
 
-// Two runs do not write the same folder; what a killed one has left under a temporary name goes.
+// Two runs cannot write the same folder. Temporary files of a killed run are removed.
 func TestRunSweeps(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "."+CheckpointFile+".evald-new")

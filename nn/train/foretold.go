@@ -2,17 +2,18 @@ package train
 
 import "github.com/evald/evald/engine/record"
 
-// foretold is how games ended by the value q that a search gave one of their positions: win, draw and loss of the side that
-// q favours, for values of |q| at even distances from 0 to 1. It makes three probabilities of one number.
+// foretold says how games ended, given the value q that a search assigned to one of their positions: probabilities of win,
+// draw and loss of the side that q favours, for values of |q| at equal distances from 0 to 1. It turns one number into
+// three.
 //
-// A formula would do that only for one kind of play. The draws between q = 0, nearly all of which end drawn, and q = 1
-// depend on the game and on how well it is played; and a search that prefers quick wins gives late ones a |q| well below 1
-// though they are as certain.
+// A formula could do that only for one kind of play. How draws become rarer from q = 0, where nearly all games are drawn, to
+// q = 1 depends on the game and on how well it is played. And a search that prefers quick wins gives late ones a |q| well
+// below 1, though they are just as certain.
 type foretold [foretoldSteps + 1][3]float32
 
 const foretoldSteps = 40
 
-// wdl is the probabilities of win, draw and loss for the side whose value is q.
+// wdl returns the probabilities of win, draw and loss for the side whose value is q.
 func (f *foretold) wdl(q float32) [3]float32 {
 	at := max(q, -q) * foretoldSteps
 	low := min(int(at), foretoldSteps-1)
@@ -27,11 +28,11 @@ func (f *foretold) wdl(q float32) [3]float32 {
 	return wdl
 }
 
-// calibrationChunks is how many chunks of records are looked at, spread evenly over all of them: enough for the rates, and
-// read within a second.
+// calibrationChunks is how many chunks of records are counted, spread evenly over all of them. That is enough for the rates,
+// and takes less than a second to read.
 const calibrationChunks = 64
 
-// calibrate counts how the games of the records ended.
+// calibrate counts how the records' games ended.
 func (r *Records) calibrate() error {
 	var counts [foretoldSteps + 1][3]float64
 	chunks := len(r.sizes)
@@ -50,7 +51,7 @@ func (r *Records) calibrate() error {
 	return nil
 }
 
-// count adds a game's end to the two nearest values of |q|, the nearer one's share the larger.
+// count adds a game's end to the two nearest values of |q|, with weights that interpolate linearly.
 func count(counts *[foretoldSteps + 1][3]float64, q float32, z int8) {
 	if q < 0 {
 		q, z = -q, -z
@@ -62,8 +63,8 @@ func count(counts *[foretoldSteps + 1][3]float64, q float32, z int8) {
 	counts[low+1][1-z] += part
 }
 
-// rates are those of counts. Where there are few, they are drawn towards the triple with that q that has the fewest decisive
-// games; and at q = 0 neither side is favoured.
+// rates are the shares of the counts. A prior of 5 games pulls rare values of q towards (q, 1-q, 0), the triple of value q
+// with the fewest decisive games. At q = 0 win and loss are made equal.
 func rates(counts [foretoldSteps + 1][3]float64) (f foretold) {
 	const prior = 5
 	for i, n := range counts {

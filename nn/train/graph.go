@@ -11,25 +11,25 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Weights are how much each loss counts. A loss of weight 0 is left out, and parameters that only it would train stay
-// as they are.
+// Weights are the factors of the losses in their sum. A loss of weight 0 is left out, and parameters that only it would
+// train do not change.
 type Weights struct {
 	WDL      float64 `json:"wdl"`
 	Policy   float64 `json:"policy"`
 	GameOver float64 `json:"gameover"`
 }
 
-// Losses are what one step saw. Those of weight 0 are nil.
+// Losses are the losses of one step. Those of weight 0 are nil.
 type Losses struct {
 	Total                 float64 // the weighted sum
 	WDL, Policy, GameOver *Term
 }
 
-// graph is the network and its losses for batches of one size on one board, as a graph of gorgonia, with the machine
-// that runs it. The network's tensors are the graph's memory: a step of the solver changes the network.
+// graph is the network and its losses for batches of one size on one board, as a gorgonia graph with the machine that runs
+// it. The graph uses the memory of the network's tensors: a step of the solver changes the network.
 type graph struct {
 	batch  *Batch
-	params gorgonia.Nodes // those that the losses reach, in the order of net.Config.Specs
+	params gorgonia.Nodes // those that a loss depends on, in the order of net.Config.Specs
 	seen   Losses
 	total  *gorgonia.Node
 	vm     interface {
@@ -40,8 +40,8 @@ type graph struct {
 	pool *conv.Pool
 }
 
-// newGraph builds the graph of n for batches of rows positions. With gradients each run computes those of params.
-// threads is how many the kernels use, 0 for all; results do not depend on it.
+// newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
+// params. threads is the number of threads of the kernels, 0 for all processors; results do not depend on it.
 func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, threads int) (*graph, error) {
 	if w == (Weights{}) || w.WDL < 0 || w.Policy < 0 || w.GameOver < 0 {
 		return nil, fmt.Errorf("weights of the losses are %+v: want none negative and one positive", w)
@@ -70,7 +70,7 @@ func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool
 	return g, nil
 }
 
-// run computes the losses of the batch, and adds their gradients to those of params.
+// run computes the losses of the batch, and adds their gradients to those stored in params.
 func (g *graph) run() (*Losses, error) {
 	defer g.vm.Reset()
 	if err := g.vm.RunAll(); err != nil {
@@ -88,7 +88,7 @@ func (g *graph) close() {
 	}
 }
 
-// builder puts a network into a graph.
+// builder adds a network to a graph.
 type builder struct {
 	graph  *gorgonia.ExprGraph
 	net    *net.Network
@@ -96,7 +96,7 @@ type builder struct {
 	params map[string]*gorgonia.Node
 }
 
-// losses are the weighted losses that count, one node each.
+// losses returns one node for each loss whose weight is not 0, multiplied by its weight.
 func (b *builder) losses(g *graph, w Weights) (all gorgonia.Nodes) {
 	x := b.tower(b.data("planes", g.batch.planes))
 	term := func(name string, weight float64, logits *gorgonia.Node, targets *tensor.Dense, seen **Term) {
@@ -133,7 +133,7 @@ func (b *builder) tower(planes *gorgonia.Node) *gorgonia.Node {
 	return x
 }
 
-// valueHead is what wdl and gameover share: [N,H,W,C] to [N,F].
+// valueHead is the part that wdl and gameover share: [N,H,W,C] to [N,F].
 func (b *builder) valueHead(x *gorgonia.Node) *gorgonia.Node {
 	v := b.layer("value.conv", true).apply(x, nil)
 	return b.layer("value.fc", true).apply(pool(v), nil)
@@ -143,7 +143,7 @@ func (b *builder) layer(name string, relu bool) layer {
 	return layer{pool: b.pool, weight: b.param(name + ".weight"), bias: b.param(name + ".bias"), relu: relu}
 }
 
-// param is the node of one of the network's tensors, sharing its memory.
+// param is the node of one of the network's tensors, and shares its memory.
 func (b *builder) param(name string) *gorgonia.Node {
 	if b.params[name] == nil {
 		b.params[name] = b.data(name, b.net.Weight(name))
@@ -151,7 +151,7 @@ func (b *builder) param(name string) *gorgonia.Node {
 	return b.params[name]
 }
 
-// data is a node over a tensor's memory.
+// data is a node that shares a tensor's memory.
 func (b *builder) data(name string, t *tensor.Dense) *gorgonia.Node {
 	return gorgonia.NewTensor(b.graph, tensor.Float32, t.Dims(), gorgonia.WithShape(t.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(t))
 }

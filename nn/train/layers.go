@@ -10,22 +10,22 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-// Activations are [N,H,W,C] here, channels last, as the kernels like them best; weights are those of package net.
+// Activations are [N,H,W,C] here, channels last, which suits the kernels best. Weights have the shapes of package net.
 
-// layer is one convolution of the network in the graph: its weight and bias, and what follows it.
+// layer is one convolution of the graph: its weight and bias, and whether a relu follows.
 type layer struct {
 	pool         *conv.Pool
 	weight, bias *gorgonia.Node
 	relu         bool
-	first        bool // its input is data, of which nobody wants the gradient
+	first        bool // its input is data, so no gradient of it is needed
 }
 
-// apply is y = conv(x) + bias, with weight [O,I,k,k] of k = 1 or 3, then + residual where there is one (nil for none),
-// then relu where the layer has it, all in one operation: x [N,H,W,I], residual and y [N,H,W,O]. A fully connected
-// layer, of x [N,I] and weight [O,I], is a 1x1 convolution of boards of one cell.
+// apply is y = conv(x) + bias, then + residual if it is not nil, then relu if the layer has one, all in one operation.
+// weight is [O,I,k,k] with k = 1 or 3, x [N,H,W,I], residual and y [N,H,W,O]. A fully connected layer, with x [N,I] and
+// weight [O,I], is a 1x1 convolution on boards of one cell.
 //
-// Of the gradient g of y, zero where a relu was: x gets the convolution turned around, the weight the products of g and
-// x, the bias the sum of g, the residual g itself.
+// Backward, g is the gradient of y, set to zero where the relu gave zero. x gets the transposed convolution of g, weight the
+// products of g and x, bias the sum of g, and residual g itself.
 func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	s := shapeOf(x, l.weight)
 	out := x.Shape().Clone()
@@ -47,7 +47,7 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 		forward(y, in[0], in[1], in[2], s, then)
 	}
 	o.diff = func(in gorgonia.Nodes, y, g *gorgonia.Node) gorgonia.Nodes {
-		if len(in) == 4 && l.relu { // the residual's gradient is needed by itself
+		if len(in) == 4 && l.relu { // the residual's gradient is a separate result
 			g = reluGrad(y, g)
 		}
 		back := gorgonia.Nodes{g}
@@ -66,7 +66,7 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 
 func (l layer) is3x3() bool { return len(l.weight.Shape()) == 4 && l.weight.Shape()[3] == 3 }
 
-// shapeOf is the convolution of x [N,H,W,I] or [N,I] with weight [O,I,k,k] or [O,I].
+// shapeOf is the shape of the convolution of x [N,H,W,I] or [N,I] with weight [O,I,k,k] or [O,I].
 func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	in, w := x.Shape(), weight.Shape()
 	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1, ChannelsLast: true}
@@ -76,7 +76,8 @@ func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	return s
 }
 
-// inputGrad is the gradient of x. back is the gradient of y, and y itself where a relu must be undone.
+// inputGrad is the gradient of x. back is the gradient of y, followed by y itself if the kernel must apply the relu's
+// gradient.
 func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *gorgonia.Node {
 	kernel := l.pool.Conv1x1InputGrad
 	if l.is3x3() {
@@ -93,8 +94,8 @@ func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *g
 	return o.apply(append(gorgonia.Nodes{l.weight}, back...)...)
 }
 
-// parameterGrads are the gradients of weight and bias. One kernel gives both, but an operation has one result, so that
-// of the bias waits in memory of its own for an operation that only fetches it.
+// parameterGrads are the gradients of weight and bias. One kernel computes both, but an operation has one result. So the
+// bias gradient is kept in a buffer, and a second operation only copies it.
 func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) (weight, bias *gorgonia.Node) {
 	kernel := l.pool.Conv1x1WeightGrad
 	if l.is3x3() {
@@ -115,12 +116,12 @@ func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Node
 	return weight, fetch.apply(weight)
 }
 
-// reluGrad is g where y, the output of a relu, is positive, and 0 elsewhere.
+// reluGrad is g wherever y, the output of a relu, is positive, and 0 elsewhere.
 func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	o := &op{name: "relu gradient", shape: y.Shape()}
 	o.run = func(dst []float32, in [][]float32) {
 		y, g := in[0][:len(dst)], in[1][:len(dst)]
-		for i := range dst { // without a branch, which would be taken at random
+		for i := range dst { // without a branch, which would be unpredictable
 			bits := int32(math.Float32bits(y[i]))
 			positive := uint32((-bits &^ bits) >> 31) // all ones or none
 			dst[i] = math.Float32frombits(math.Float32bits(g[i]) & positive)
@@ -129,8 +130,8 @@ func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	return o.apply(y, g)
 }
 
-// pool is the mean and then the maximum of each channel over the cells: x [N,H,W,V] to [N,2V]. The gradient of a
-// maximum goes to the cells that have it, in equal parts, so that a mirror image has the mirrored gradient.
+// pool is the mean and then the maximum of each channel over the cells: x [N,H,W,V] to [N,2V]. The gradient of a maximum is
+// divided equally among the cells that have it, so that a mirror image gets the mirrored gradient.
 func pool(x *gorgonia.Node) *gorgonia.Node {
 	in := x.Shape()
 	N, cells, V := in[0], in[1]*in[2], in[3]
@@ -170,7 +171,8 @@ func poolRow(dst, x []float32, V int) {
 	}
 }
 
-// poolGrad is the gradient of one position's x [cells,V], of pooled [2V] and its gradient g [2V]. ties [V] is memory.
+// poolGrad computes the gradient of x [cells,V] of one position from pooled [2V] and its gradient g [2V]. ties [V] is
+// scratch memory.
 func poolGrad(dst, x, pooled, g, ties []float32) {
 	V := len(ties)
 	cells := float32(len(x) / V)

@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-// Our convolution, with relu and residual in it, gives what gorgonia's own operations give, forward and backward.
+// Our convolution, with relu and residual, agrees with gorgonia's own operations, forward and backward.
 func TestLayerAgainstGorgonia(t *testing.T) {
 	for _, k := range []int{1, 3} {
 		const N, I, O, H, W = 2, 3, 4, 4, 5
@@ -51,7 +51,7 @@ func TestLayerAgainstGorgonia(t *testing.T) {
 	}
 }
 
-// last is [N,C,H,W] with the channels last.
+// last returns x [N,C,H,W] with the channels last.
 func last(x *tensor.Dense) *tensor.Dense {
 	s := x.Shape()
 	y := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(s[0], s[2], s[3], s[1]))
@@ -63,7 +63,7 @@ func last(x *tensor.Dense) *tensor.Dense {
 	return y
 }
 
-// run computes y of all inputs but the last, and the gradients of sum(last * y) by them.
+// run computes y = f(all values but the last), and the gradients of sum(last value * y).
 func run(t *testing.T, values []*tensor.Dense, f func(gorgonia.Nodes) *gorgonia.Node) []*tensor.Dense {
 	t.Helper()
 	g := gorgonia.NewGraph()
@@ -96,7 +96,7 @@ func run(t *testing.T, values []*tensor.Dense, f func(gorgonia.Nodes) *gorgonia.
 	return results
 }
 
-// The gradient passes where the relu's output is above zero, and nowhere else.
+// The gradient passes only where the relu's output is positive.
 func TestReLUGrad(t *testing.T) {
 	small, nan, inf := math.SmallestNonzeroFloat32, math.NaN(), math.Inf(1)
 	y := vector([]int{8}, 0, float32(math.Copysign(0, -1)), float32(small), 1, float32(nan), float32(inf), 0, 2)
@@ -117,7 +117,7 @@ func TestReLUGrad(t *testing.T) {
 	}
 }
 
-// Cells that share a maximum share its gradient; the mean's goes to all alike.
+// Cells that share a maximum share its gradient equally; the mean's gradient goes to all cells equally.
 func TestPoolGrad(t *testing.T) {
 	x := []float32{1, 5, 3, 2, 3, 5, 0, 5} // [cells,V]: channels {1,3,3,0} and {5,2,5,5}
 	pooled, g := make([]float32, 4), []float32{4, 8, 1, 3}

@@ -7,23 +7,23 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Absent marks a class that a row does not have: an illegal move. Its logit is not looked at.
+// Absent marks a class that a row does not have, such as an illegal move. Its logit is ignored.
 const Absent = -1
 
-// Term is what one loss saw at a step.
+// Term is one loss with its counts, over one step or several.
 type Term struct {
-	Loss  float64 // cross-entropy in nats, mean over the rows that have a target
-	Rows  []int   // [K] rows by their likeliest class in the target
-	Right []int   // [K] those of them where the network's likeliest class is the same
+	Loss  float64 // cross-entropy in nats, mean over the rows that have a target, weighted by the rows' weights
+	Rows  []int   // [K] number of rows by their most likely class in the target
+	Right []int   // [K] those of them in which the network has the same most likely class
 }
 
-// Count is how many rows have a target.
+// Count is the number of rows that have a target.
 func (t *Term) Count() int { return sum(t.Rows) }
 
-// Accuracy is the share of rows that are right, 0 where there are none.
+// Accuracy is the share of rows that are right, 0 if there are none.
 func (t *Term) Accuracy() float64 { return float64(sum(t.Right)) / max(1, float64(t.Count())) }
 
-// Add counts another step's rows in, weighing the loss by their number.
+// Add adds another step's rows, and averages the loss by the number of rows.
 func (t *Term) Add(other *Term) {
 	if t.Rows == nil {
 		t.Rows, t.Right = make([]int, len(other.Rows)), make([]int, len(other.Right))
@@ -45,13 +45,12 @@ func sum(of []int) (n int) {
 	return n
 }
 
-// crossEntropy is the cross-entropy of targets [N,K] against the softmax of logits, N rows of K however they are
-// shaped:
+// crossEntropy is the cross-entropy of targets [N,K] against the softmax of logits, which are N rows of K in any shape:
 //
 //	sum over rows and classes of target * -log softmax(logit)   /   sum of targets
 //
-// A row of targets is probabilities times the row's weight, all 0 where it has none, and Absent for classes that it
-// does not have. Without any target the loss is 0. What was seen is left in seen.
+// A row of targets is probabilities times the row's weight, all 0 if it has no target, and Absent for classes that it does
+// not have. If no row has a target, the loss is 0. The loss and the counts are stored in seen.
 func crossEntropy(logits, targets *gorgonia.Node, seen *Term) *gorgonia.Node {
 	classes := targets.Shape()[1]
 	seen.Rows, seen.Right = make([]int, classes), make([]int, classes)
@@ -104,7 +103,7 @@ func (t *Term) measure(logits, targets []float32) {
 	}
 }
 
-// rowSums are the sum of a row's targets and the log of the sum of exp(logit) over its classes.
+// rowSums returns the sum of a row's targets and the log of the sum of exp(logit) over the row's classes.
 func rowSums(logits, targets []float32) (mass, log float64) {
 	greatest := math.Inf(-1)
 	for k, p := range targets {
@@ -125,7 +124,7 @@ func rowSums(logits, targets []float32) (mass, log float64) {
 	return mass, greatest + math.Log(total)
 }
 
-// crossEntropyGrad is scale * (row's mass * softmax(logit) - target) / sum of targets, and 0 for absent classes.
+// crossEntropyGrad writes scale * (row's mass * softmax(logit) - target) / sum of targets, and 0 for absent classes.
 func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32) {
 	all := 0.0
 	for _, p := range targets {

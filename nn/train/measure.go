@@ -7,11 +7,11 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// measureBatch is how many positions are measured at once.
+// measureBatch is the number of positions measured at once.
 const measureBatch = 1024
 
-// Measure is the losses and the accuracy of a network on so many examples of the source, rounded up to whole batches of
-// 1024. progress, where it is not nil, hears how many are done.
+// Measure computes the losses and the accuracy of a network on that many examples of the source, rounded up to whole batches
+// of 1024. progress, if not nil, is called with the number done so far.
 func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
 	g, err := newGraph(n, b, measureBatch, w, false, 0)
 	if err != nil {
@@ -21,7 +21,7 @@ func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, 
 	return g.measure(ctx, source, examples, progress)
 }
 
-// measure is Measure with the graph of its network.
+// measure is Measure on an existing graph.
 func (g *graph) measure(ctx context.Context, source Source, examples int, progress func(done int)) (all Losses, err error) {
 	batch := make([]Example, measureBatch)
 	for step := 0; step*measureBatch < examples; step++ {
@@ -46,7 +46,7 @@ func (g *graph) measure(ctx context.Context, source Source, examples int, progre
 	return all, nil
 }
 
-// add counts another batch's losses in.
+// add adds another batch's losses.
 func (l *Losses) add(other *Losses) {
 	for _, t := range [...]struct {
 		sum  **Term

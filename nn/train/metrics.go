@@ -6,19 +6,19 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// Metrics is a line of a run's metrics: means over the steps since the line before, or since the run went on. Losses
-// are in nats.
+// Metrics is a line of a run's metrics: means over the steps since the line before, or since the run was started or resumed.
+// Losses are in nats.
 type Metrics struct {
-	Step int     `json:"step"` // the last one
+	Step int     `json:"step"` // the last step
 	Rate float64 `json:"lr"`   // of the last step
 	Norm float64 `json:"gradient_norm"`
 	Loss float64 `json:"loss"` // the weighted sum
 	Heads
-	HeldOut   *Heads  `json:"held_out,omitempty"` // of the network as it would be saved, on Run.HeldOut, after the last step; in some lines
+	HeldOut   *Heads  `json:"held_out,omitempty"` // losses on Run.HeldOut after the last step, of the network as it would be saved; in some lines only
 	PerSecond float64 `json:"positions_per_second"`
 }
 
-// Heads are the losses one by one; those that the run has not are nil.
+// Heads are the losses one by one; those that the run does not have are nil.
 type Heads struct {
 	WDL      *Metric `json:"wdl,omitempty"`
 	Policy   *Metric `json:"policy,omitempty"`
@@ -28,10 +28,10 @@ type Heads struct {
 // Metric is one of the losses.
 type Metric struct {
 	Loss     float64 `json:"loss"`
-	Accuracy float64 `json:"accuracy"` // share of rows where the likeliest class is that of the target
+	Accuracy float64 `json:"accuracy"` // share of rows in which the network and the target have the same most likely class
 }
 
-// means are the sums of some steps.
+// means are sums over some steps.
 type means struct {
 	since      time.Time
 	steps      int
@@ -49,7 +49,7 @@ func (m *means) add(r Report) {
 	m.losses.add(&r.Losses)
 }
 
-// metrics is the line of the steps, of which r is the last.
+// metrics makes a line from the means over the steps, of which r is the last.
 func (m *means) metrics(r Report, batch int) Metrics {
 	n := float64(m.steps)
 	return Metrics{
@@ -68,7 +68,7 @@ func (t *Term) metric() *Metric {
 	return &Metric{t.Loss, t.Accuracy()}
 }
 
-// scalars are the curves of a line.
+// scalars are the TensorBoard curves of a line.
 func (m Metrics) scalars() []tensorboard.Scalar {
 	curves := []tensorboard.Scalar{
 		{Tag: "loss/total", Value: float32(m.Loss)},
@@ -83,7 +83,7 @@ func (m Metrics) scalars() []tensorboard.Scalar {
 	return curves
 }
 
-// scalars are the curves of the losses, of such records.
+// scalars are the curves of the losses; records is appended to their names.
 func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
 	for _, c := range h.Curves() {
 		if c.Metric != nil {
@@ -94,7 +94,7 @@ func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
 	return curves
 }
 
-// Curve is one of the losses with its name; its Metric is nil where the run has it not.
+// Curve is one of the losses with its name; its Metric is nil if the run does not have that loss.
 type Curve struct {
 	Name string
 	*Metric

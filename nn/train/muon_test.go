@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// newtonSchulz is the iteration in plain loops and double precision, on g [rows,columns].
+// newtonSchulz is the iteration in plain loops and float64, on g [rows,columns].
 func newtonSchulz(g []float64, rows, columns int) []float64 {
 	product := func(a, b []float64, n, inner, m int, transposed bool) []float64 {
 		c := make([]float64, n*m)
@@ -69,7 +69,7 @@ func TestOrthogonalise(t *testing.T) {
 				t.Fatalf("%dx%d: value %d is %v, want %v", rows, columns, i, got, want[i])
 			}
 		}
-		if columns < 9*rows { // a random matrix that is near square has singular values near zero, which need more steps
+		if columns < 9*rows { // a nearly square random matrix has singular values near zero, which need more steps
 			continue
 		}
 		for i := range rows { // all singular values are near 1
@@ -93,7 +93,7 @@ func TestOrthogonalise(t *testing.T) {
 	}
 }
 
-// Two steps of Muon by hand, and which parameters are its.
+// Two steps of Muon by hand, and the set of parameters that it trains.
 func TestMuonSteps(t *testing.T) {
 	pool := conv.NewPool(1)
 	defer pool.Close()

@@ -10,25 +10,25 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// op is an operation of ours in gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function
-// of its inputs; gorgonia owns its result's memory and gives it again at the next run, so that a step allocates
+// op is an operation of our own in gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function
+// of its inputs. gorgonia owns the result's memory and passes it again in the next run, so that a step allocates next to
 // nothing.
 type op struct {
-	name  string       // with its parameters: two of one name and the same inputs are one node
+	name  string       // includes the parameters: gorgonia merges nodes with the same name and inputs
 	in    []int        // dimensions of the inputs; 0 is a scalar
 	shape tensor.Shape // of the result; empty is a scalar
 
 	// run computes the result; a scalar is a slice of one. It must write all of dst.
 	run func(dst []float32, in [][]float32)
 
-	// diff gives the gradients of the inputs where wrt is set, and nil elsewhere. It is nil for operations that are
-	// themselves gradients.
+	// diff returns the gradients of the inputs for which wrt is set, and nil for the others. diff is nil for operations that
+	// are themselves gradients.
 	diff func(in gorgonia.Nodes, out, grad *gorgonia.Node) gorgonia.Nodes
 	wrt  []bool
 }
 
-// apply puts the operation into the graph of its inputs. It panics where shapes do not fit: the configuration has been
-// checked before.
+// apply adds the operation to the graph of its inputs. It panics if shapes do not fit, because the configuration has been
+// validated before.
 func (o *op) apply(in ...*gorgonia.Node) *gorgonia.Node {
 	for _, n := range in {
 		o.in = append(o.in, len(n.Shape()))
@@ -43,7 +43,7 @@ func must(n *gorgonia.Node, err error) *gorgonia.Node {
 	return n
 }
 
-// Type is the operation's signature, made anew each time because gorgonia takes it apart.
+// Type is the operation's signature. It is made anew each time because gorgonia modifies it.
 func (o *op) Type() hm.Type {
 	types := make([]hm.Type, 0, len(o.in)+1)
 	for _, d := range append(o.in[:len(o.in):len(o.in)], len(o.shape)) {
@@ -58,7 +58,7 @@ func (o *op) Type() hm.Type {
 
 func (o *op) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) { return o.shape.Clone(), nil }
 
-// Do is the first run, when there is no memory yet.
+// Do is the first run, before the result has memory.
 func (o *op) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	if len(o.shape) == 0 {
 		return o.UsePreallocDo(gorgonia.NewF32(0), inputs...)
@@ -82,7 +82,7 @@ func (o *op) UsePreallocDo(result gorgonia.Value, inputs ...gorgonia.Value) (gor
 	return result, nil
 }
 
-// floats are the numbers of a tensor, sharing its memory, or a copy of a scalar.
+// floats returns the numbers of a tensor, sharing its memory, or a copy of a scalar.
 func floats(v gorgonia.Value) []float32 {
 	switch v := v.(type) {
 	case *tensor.Dense:

@@ -1,9 +1,10 @@
-"""The training step of package train in PyTorch, for comparison: positions a second, and a second of CPU time.
+"""The training step of package train in PyTorch, for comparison: positions per second, and per second of CPU time.
 
     python nn/train/peer.py [--threads 2] [--batch 256] [--blocks 6] [--channels 64]
     go test -run '^$' -bench Step -cpu 2 ./nn/train
 
-Both make whole steps on one batch of random data: three losses, their gradient, its norm cut, AdamW, the moving average.
+Both make whole training steps on one batch of random data: three losses, their gradient, clipped to a norm, AdamW, and the
+moving average of the weights.
 """
 import argparse
 import pathlib

@@ -10,14 +10,14 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Records are read in chunks, in a random order that is another in each pass over the files; so many chunks are in
-// memory at once and shuffled among each other.
+// Records are read in chunks of chunkRows, in a random order that differs between passes over the files. groupChunks chunks
+// are in memory at once, and their examples are shuffled together.
 const (
 	chunkRows   = 4096
 	groupChunks = 16
 )
 
-// rows are records by number: a *record.Reader or a *record.SolvedReader.
+// rows reads records by row number. It is a *record.Reader or a *record.SolvedReader.
 type rows interface {
 	Rows() int64
 	SeekRow(n int64) error
@@ -26,43 +26,42 @@ type rows interface {
 	Close() error
 }
 
-// Records is the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent
-// use.
+// Records gives the examples of record files, shuffled. Each pass has every record once. It is not safe for concurrent use.
 type Records struct {
 	Survey
 	reader  rows
 	board   *game.Board
 	options RecordOptions
-	ends    foretold // where QShare is not 0
+	ends    foretold // set if QShare is not 0
 
-	isOut   []bool   // by row of the files, those that are held out; nil where none are
-	out     bool     // these are the ones that are held out
-	heldOut *Records // or nil
-	sizes   []int64  // records of each chunk
+	isOut   []bool   // by row of the files: whether it is held out; nil if none are
+	out     bool     // whether this is the held-out part
+	heldOut *Records // the held-out part, or nil
+	sizes   []int64  // records of this part in each chunk
 
-	pass     int       // of chunks
-	chunks   []int     // in the order of the pass
-	group    int       // of examples, -1 for none
+	pass     int       // that chunks belongs to, -1 for none
+	chunks   []int     // the order of chunks in the pass
+	group    int       // that examples belongs to, -1 for none
 	examples []Example // of the group in memory, shuffled
 }
 
 // RecordOptions say what is learned from records.
 //
-// The policy's target is the shares of visits. That of win, draw and loss is a mixture of the game's outcome z and of what
-// the value q of the search's root foretells, which for s = QShare is
+// The policy's target is each move's share of the visits. The target of win, draw and loss mixes the outcome z of the game
+// with what the value q of the search's root foretells. For s = QShare it is
 //
-//	(1-s) * (1, 0, 0 where z = 1; 0, 1, 0 where z = 0; 0, 0, 1 where z = -1)  +  s * foretold(q)
+//	(1-s) * (1, 0, 0 if z = 1; 0, 1, 0 if z = 0; 0, 0, 1 if z = -1)  +  s * foretold(q)
 //
-// The outcome has no bias, but the noise of one game with all its blunders; the search's value has less noise, and the
-// errors of the network that searched. See foretold for how one number becomes three.
+// The outcome is unbiased, but has the noise of a single game with all its blunders. The search's value has less noise, but
+// the errors of the network that searched. See foretold for how one number becomes three.
 type RecordOptions struct {
 	Seed       uint64  // of the order
-	Heuristics bool    // learn also from records that a heuristic answered, and not a network, a search or a solver
-	QShare     float64 // of q in the target of win, draw and loss, 0 to 1
-	HeldOut    float64 // share of the games that are not learned from, 0 to 1; the same ones for the same seed and files
+	Heuristics bool    // learn also from records that a heuristic answered, not only a network, a search or a solver
+	QShare     float64 // weight of q in the target of win, draw and loss, 0 to 1
+	HeldOut    float64 // share of the games that are not learned from, 0 or more and less than 1; the same games for the same seed and files
 }
 
-// OpenRecords opens files of one game's records, and reads them once to see that nothing is wrong with them. Close it.
+// OpenRecords opens record files of one game, and reads them once to check them. The caller must Close it.
 func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.Open(paths...)
 	if err != nil {
@@ -71,9 +70,9 @@ func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, err
 	return newRecords(b, o, reader, paths)
 }
 
-// OpenSolved opens files of one game's exact scores, lines as `evald solve --scores` writes them. What is learned is the
-// result with best play, the moves with the best score, each as likely as the others, and that the game is not over.
-// All lines are read to see that nothing is wrong with them. Of the options Seed and HeldOut are looked at. Close it.
+// OpenSolved opens files of one game's exact scores, in the lines that `evald solve --scores` writes. The targets are the
+// result with best play, equal probabilities for the moves with the best score, and that the game is not over. All lines are
+// read once to check them. Of the options only Seed and HeldOut are used. The caller must Close it.
 func OpenSolved(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.OpenSolved(paths...)
 	if err != nil {
@@ -90,7 +89,7 @@ func newRecords(b *game.Board, o RecordOptions, reader rows, paths []string) (*R
 	return r, nil
 }
 
-// begin looks at options and records.
+// begin checks the options and all records.
 func (r *Records) begin(paths []string) error {
 	files := fmt.Sprintf("records %s", paths)
 	if len(paths) > 2 {
@@ -128,17 +127,17 @@ func (r *Records) begin(paths []string) error {
 	return err
 }
 
-// HeldOut is the records that are not learned from, or nil where none were to be held out. Its file is that of r: they must
-// not be used at once, and it need not be closed.
+// HeldOut is the records that are not learned from, or nil if none are. It shares its files with r: the two must not be used
+// at the same time, and it need not be closed.
 func (r *Records) HeldOut() *Records { return r.heldOut }
 
-// Rows is how many records there are in a pass.
+// Rows is the number of records in a pass.
 func (r *Records) Rows() int64 { return r.Survey.Records }
 
 // Close closes the files.
 func (r *Records) Close() error { return r.reader.Close() }
 
-// Once is the records as batches, one pass over them: behind the last record come examples that count for nothing.
+// Once is a Source of one pass over the records. Examples after the last record have weight 0.
 func (r *Records) Once(step int, dst []Example) (err error) {
 	for i := range dst {
 		dst[i] = Example{GameOver: -1}
@@ -151,7 +150,7 @@ func (r *Records) Once(step int, dst []Example) (err error) {
 	return nil
 }
 
-// Source is the records as batches: step s has the examples from s*len(dst) on, pass after pass.
+// Source gives the records in batches, pass after pass: step s has the examples from s*len(dst) on.
 func (r *Records) Source(step int, dst []Example) error {
 	for i := range dst {
 		at := int64(step)*int64(len(dst)) + int64(i)
@@ -164,7 +163,7 @@ func (r *Records) Source(step int, dst []Example) error {
 	return nil
 }
 
-// example is example number at of a pass.
+// example returns example number at of a pass.
 func (r *Records) example(pass int, at int64) (Example, error) {
 	if pass != r.pass {
 		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(len(r.sizes))
@@ -190,7 +189,7 @@ func (r *Records) example(pass int, at int64) (Example, error) {
 	}
 }
 
-// load reads chunks and shuffles their examples.
+// load reads chunks into memory and shuffles their examples.
 func (r *Records) load(chunks []int, random *rand.Rand) error {
 	r.group, r.examples = -1, r.examples[:0]
 	for _, c := range chunks {
@@ -203,7 +202,7 @@ func (r *Records) load(chunks []int, random *rand.Rand) error {
 	return nil
 }
 
-// read reads the records of a chunk.
+// read calls visit with those records of a chunk that belong to this part.
 func (r *Records) read(c int, visit func(rec *record.Record)) error {
 	first := int64(c) * chunkRows
 	if err := r.reader.SeekRow(first); err != nil {
@@ -221,7 +220,7 @@ func (r *Records) read(c int, visit func(rec *record.Record)) error {
 	return nil
 }
 
-// convert makes an example of a record.
+// convert makes an example from a record.
 func (r *Records) convert(rec *record.Record) Example {
 	e := Example{Position: rec.Position, GameOver: int(rec.GameOver), Weight: rec.Weight}
 	if !r.options.Heuristics && !learnable(rec.Source) {
@@ -246,14 +245,14 @@ func (r *Records) convert(rec *record.Record) Example {
 	return e
 }
 
-// learnable reports whether what this source said is worth learning without asking.
+// learnable reports whether answers of this source are learned from without RecordOptions.Heuristics.
 func learnable(s eval.Source) bool {
 	return s.Network() || s == eval.Terminal || s == eval.Rules || s == eval.Searched || s == eval.Solved
 }
 
-// WithRules is a source of which an eighth of each batch, the last examples, are of the rules: records of play hardly ever
-// show a finished game, nor one that the next stone wins. Half of them are RulePositions, of which those that are not
-// finished teach the gameover head alone, and half DecidedPositions.
+// WithRules replaces the last eighth of each batch of s with positions that teach the rules, because records of play hardly
+// ever contain a finished game or one that the next stone wins. Half of them are RulePositions, whose unfinished positions
+// teach the gameover head alone; half are DecidedPositions.
 func WithRules(s Source, b *game.Board, seed uint64) Source {
 	rule, decided := RulePositions(b, seed), DecidedPositions(b, seed)
 	return func(step int, dst []Example) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// writeRecords writes n records whose weights number them, 1 to n.
+// writeRecords writes n records whose weights number them from 1 to n.
 func writeRecords(t *testing.T, b *game.Board, n int, source eval.Source) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.parquet")
@@ -49,7 +49,7 @@ func writeRecords(t *testing.T, b *game.Board, n int, source eval.Source) string
 	return path
 }
 
-// Each pass has every record once, in another order, and any step can be asked for at any time.
+// Each pass has every record once, in a different order, and any step can be asked for at any time.
 func TestRecords(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	const rows, batch = 3*chunkRows + 100, 644 // 19.24 batches a pass
@@ -110,7 +110,7 @@ func TestRecordsConvert(t *testing.T) {
 	}
 }
 
-// writeScores writes n lines of positions of 4x4x3, whose move to column 1 to 4 has the score -1, 0, 1 or 1.
+// writeScores writes n lines of positions of 4x4x3 whose moves to columns 1 to 4 have the scores -1, 0, 1 and 1.
 func writeScores(t *testing.T, n int) string {
 	t.Helper()
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
@@ -140,7 +140,7 @@ func writeScores(t *testing.T, n int) string {
 	return path
 }
 
-// Known labels give known targets, in every pass.
+// Known scores give known targets, in every pass.
 func TestSolvedTargets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
 	const lines = "44444 -2 1 -2 0 -2 2 2\n444444 -3 -2 -2 -1000 -3 -2 -3\n" + `{"position":"4444445","scores":[-1,0,0,null,0,0,0]}`
@@ -179,7 +179,7 @@ func TestSolvedTargets(t *testing.T) {
 	}
 }
 
-// The targets of win, draw and loss, each a number that float32 has exactly.
+// The targets of win, draw and loss. All numbers are exact in float32.
 func TestQShare(t *testing.T) {
 	for _, c := range []struct {
 		share float64
@@ -217,7 +217,7 @@ func TestQShare(t *testing.T) {
 	}
 }
 
-// What a value foretells is how the records' games with such a value ended, for either side.
+// What a value foretells is how the records' games with that value ended, for either side.
 func TestForetold(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	path := filepath.Join(t.TempDir(), "r.parquet")
@@ -226,7 +226,8 @@ func TestForetold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	// Of the games with |q| = 0.5 the side ahead wins 7 of 10, draws 2 and loses 1; those with q = 0 are drawn or not alike.
+	// Of the games with |q| = 0.5 the side ahead wins 7 of 10, draws 2 and loses 1. Of those with q = 0 half are drawn and
+	// half are won.
 	for i := range 40_000 {
 		rec := record.Record{Rules: b.Rules(), Q: 0.5, Z: []int8{1, 1, 1, 1, 1, 1, 1, 0, 0, -1}[i%10], Source: eval.CPU, Weight: 1, Visits: []uint32{1, 0, 0, 0, 0, 0, 0}}
 		switch i / 10 % 4 {
@@ -234,7 +235,7 @@ func TestForetold(t *testing.T) {
 			rec.Q, rec.Z = -rec.Q, -rec.Z
 		case 2:
 			rec.Q, rec.Z = 0, int8(i%2)
-		case 3: // counts for nothing
+		case 3: // does not count
 			rec.Source, rec.Z = eval.Bitsquares, -1
 		}
 		if err := w.Write(&rec); err != nil {
@@ -250,8 +251,8 @@ func TestForetold(t *testing.T) {
 	}
 	defer r.Close()
 	for q, want := range map[float32][3]float32{
-		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // 1 was never seen
-		0.5125: {0.6125, 0.3375, 0.05}, // halfway to 0.525, which was never seen
+		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // no record has q = 1
+		0.5125: {0.6125, 0.3375, 0.05}, // halfway to 0.525, which no record has
 	} {
 		for k, p := range r.ends.wdl(q) {
 			if math.Abs(float64(p-want[k])) > 0.001 {

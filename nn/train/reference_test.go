@@ -10,8 +10,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// reference is the network and its losses in float64, one loop after the other, as the documentation of package net
-// has them.
+// reference is the network and its losses in float64, in plain loops, as documented in package net.
 type reference struct {
 	config  net.Config
 	board   *game.Board
@@ -70,7 +69,7 @@ func (r *reference) linear(name string, x []float64, relu bool) []float64 {
 	return y
 }
 
-// logits are those of one position: wdl [3], gameover [4], cells [H*W].
+// logits returns those of one position: wdl [3], gameover [4], cells [H*W].
 func (r *reference) logits(p game.Position) (wdl, over, cells []float64) {
 	n := r.board.Cells()
 	planes := make([]float32, net.PlanesSize(r.board, 1))
@@ -99,7 +98,7 @@ func (r *reference) logits(p game.Position) (wdl, over, cells []float64) {
 	return r.linear("value.wdl", f, false), r.linear("value.gameover", f, false), r.conv("policy.logit", q, 1, false, nil)[0]
 }
 
-// loss is the weighted sum of the losses.
+// loss returns the weighted sum of the losses, and each of them.
 func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3]float64) {
 	var mass [3]float64
 	add := func(k int, logits, targets []float64, weight float32) {
@@ -141,7 +140,7 @@ func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3
 	return total, parts
 }
 
-// randomExamples are positions with soft targets; some rows lack some of them.
+// randomExamples are positions with soft targets; some rows lack some targets.
 func randomExamples(seed uint64, b *game.Board, n int) []Example {
 	r := gametest.Rand(seed)
 	examples := make([]Example, n)
@@ -199,7 +198,7 @@ func testGraph(t testing.TB, n *net.Network, b *game.Board, examples []Example, 
 	return g
 }
 
-// gradients are the graph's after one run, by the names of tensors.
+// gradients runs the graph once and returns its losses and its gradients by tensor name.
 func gradients(t testing.TB, g *graph) (Losses, map[string][]float32) {
 	t.Helper()
 	losses, err := g.run()
@@ -218,7 +217,7 @@ func gradients(t testing.TB, g *graph) (Losses, map[string][]float32) {
 	return *losses, grads
 }
 
-// The losses are those of the reference, and the gradient of every parameter is the slope of the reference.
+// The losses match the reference, and the gradient of every parameter is the slope of the reference.
 func TestGradients(t *testing.T) {
 	for _, test := range []struct {
 		config string
@@ -240,7 +239,7 @@ func TestGradients(t *testing.T) {
 			examples := randomExamples(2, b, 6)
 			g := testGraph(t, n, b, examples, test.w)
 			losses, grads := gradients(t, g)
-			again, grads2 := gradients(t, g) // with memory in use
+			again, grads2 := gradients(t, g) // the second run reuses memory
 			r := newReference(n, b)
 			total, parts := r.loss(examples, test.w)
 			near(t, "total loss", losses.Total, total, 1e-5)

@@ -6,15 +6,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Learning the rules from positions: whether a game is over, and how, and what the next stones decide.
+// Sources of positions that teach the rules: whether and how a game is over, and what the next stones decide.
 //
-// Two kinds of play give the positions. In a random game every legal move is as likely as any other, until the game
-// ends. In a long game no move wins as long as another is legal, so that boards get full; it stops after a random number
-// of moves. Every position is seen from either side with equal chance, also from the side whose turn it is not.
+// The positions come from two kinds of play. In a random game every legal move is equally likely until the game ends. In a
+// long game no winning move is played while another one is legal, so that boards fill up; it stops after a random number of
+// moves. NaturalPositions and RulePositions show each position from either side with probability 1/2, no matter whose turn
+// it really is.
 
-// NaturalPositions is the source of positions at the rates of random games: each of a random game's positions, from
-// the first stone to the last, is as likely as each position of any other game. On 7x6x4 about 0.953 of them are not
-// over, 0.047 are won, and 0.00015 are drawn. seed must not be that of a run whose network is measured.
+// NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the
+// first stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are
+// drawn. seed must not be that of a run whose network is measured.
 func NaturalPositions(b *game.Board, seed uint64) Source {
 	return func(step int, dst []Example) error {
 		s := sampler{b, randomOf(seed, forMeasuring, step)}
@@ -25,9 +26,9 @@ func NaturalPositions(b *game.Board, seed uint64) Source {
 	}
 }
 
-// RulePositions is the source to learn the rule from: of 4 positions 2 are not over, 1 is won and 1 drawn. Half of the
-// first two kinds are of random games, half of long ones; drawn games are long ones. Where the board cannot give such a
-// position, a natural one is in its place.
+// RulePositions is a source to learn the end of a game from: of 4 positions 2 are not over, 1 is won and 1 drawn. Half of
+// the first two kinds come from random games and half from long ones; drawn games are long ones. If no such position is
+// found, a natural one takes its place.
 func RulePositions(b *game.Board, seed uint64) Source {
 	return func(step int, dst []Example) error {
 		s := sampler{b, randomOf(seed, forLearning, step)}
@@ -38,11 +39,11 @@ func RulePositions(b *game.Board, seed uint64) Source {
 	}
 }
 
-// DecidedPositions is the source to learn from what the rules decide before the game is over (game.Board.Outlook): of 4
-// positions 2 are won, mostly with the next stone, 1 is lost, and in 1 a single move keeps the other side from winning at
-// once. Where the rules decide the game, its result is the target, and the moves to play, each alike; where every move
-// loses at once none is taught, and where only the move is known no value. Half of the positions are of random games, half
-// of long ones. Where the board cannot give such a position, a natural one is in its place.
+// DecidedPositions is a source to learn what the rules decide before the game is over (game.Board.Outlook). Of 4 positions 2
+// are won, mostly with the next stone, 1 is lost, and in 1 a single move keeps the other side from winning at once. If the
+// rules decide the game, the targets are its result and the right moves with equal probabilities. If every move loses at
+// once, there is no policy target; if only the right move is known, there is no value target. Half of the positions come
+// from random games and half from long ones. If no such position is found, a natural one takes its place.
 func DecidedPositions(b *game.Board, seed uint64) Source {
 	return func(step int, dst []Example) error {
 		s := sampler{b, randomOf(seed, forDeciding, step)}
@@ -53,10 +54,10 @@ func DecidedPositions(b *game.Board, seed uint64) Source {
 	}
 }
 
-// tries is how often a position is drawn until it is as wanted.
+// tries is how many positions are drawn to find a wanted one.
 const tries = 100
 
-// decided is an example with that result by the rules, or where it is Ongoing with a single move to play.
+// decided is an example with that result by the rules. For Ongoing it is one with a single move to play.
 func (s sampler) decided(result game.Result) Example {
 	for range tries {
 		p := s.natural()
@@ -73,7 +74,7 @@ func (s sampler) decided(result game.Result) Example {
 	return s.example(s.natural())
 }
 
-// outlook is the example of what the rules foresee.
+// outlook makes the example of what the rules foresee.
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	e := Example{Position: p, Weight: 1, GameOver: NotOver}
 	if o.Result != game.Ongoing {
@@ -88,13 +89,13 @@ func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	return e
 }
 
-// sampler makes positions.
+// sampler draws random positions.
 type sampler struct {
 	board *game.Board
 	r     *rand.Rand
 }
 
-// example is a position from either side, with its class.
+// example makes an example of a position, seen from a random side, with its gameover class.
 func (s sampler) example(p game.Position) Example {
 	if s.r.IntN(2) == 1 {
 		p.Own = p.Other()
@@ -111,7 +112,7 @@ func (s sampler) example(p game.Position) Example {
 	return e
 }
 
-// natural picks a game and a number of plies, and takes the pair if the game lasted so long.
+// natural draws a game and a number of plies until the game lasts that long.
 func (s sampler) natural() game.Position {
 	for {
 		plies := 1 + s.r.IntN(s.board.Cells())
@@ -121,7 +122,7 @@ func (s sampler) natural() game.Position {
 	}
 }
 
-// random is the position of a random game after so many plies, or its last one and false if it ended before.
+// random is the position of a random game after that many plies, or its last one and false if it ended before.
 func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	for range plies {
 		if s.board.Result(p) != game.Ongoing {
@@ -132,7 +133,7 @@ func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	return p, true
 }
 
-// long is the position of a long game after so many plies, or an earlier one if every move wins or the board is full.
+// long is the position of a long game after that many plies, or an earlier one if every move wins or the board is full.
 func (s sampler) long(plies int) (p game.Position) {
 	for range plies {
 		quiet := s.board.Legal(p).AndNot(s.board.Wins(p))
@@ -144,12 +145,12 @@ func (s sampler) long(plies int) (p game.Position) {
 	return p
 }
 
-// pick is a random one of a set's cells.
+// pick returns a random cell of a set.
 func (s sampler) pick(set game.Bits) game.Bits {
 	return set.Nth(s.r.IntN(set.OnesCount()))
 }
 
-// wanted is a position with that result for the side to move: Ongoing, Loss (it is won by the other) or Draw.
+// wanted is a position with that result for the side to move: Ongoing, Loss (the other side has won) or Draw.
 func (s sampler) wanted(result game.Result) game.Position {
 	cells := s.board.Cells()
 	for range tries {

@@ -26,26 +26,27 @@ const (
 	MetricsFile    = "metrics.jsonl"
 )
 
-// ErrInUse is the error of a folder that another process has.
+// ErrInUse means that another process is using the folder.
 var ErrInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
 
-// Run is a run in a folder: what can go on is there, and so is what it has learned. Close it.
+// Run is a training run in a folder. The folder holds the checkpoint to resume from and the network learned so far. The
+// caller must Close it.
 type Run struct {
 	*Trainer
-	HeldOut []Example // measured on now and then, for the metrics, if there are any; set it before Train
+	HeldOut []Example // measured now and then for the metrics, if not empty; set it before Train
 
 	dir     string
 	threads int
-	unlock  func() error // of the folder
+	unlock  func() error // releases the lock on the folder
 	metrics *os.File
 	events  *os.File
 	board   *tensorboard.Writer
 	means   means
-	judge   *graph // of Network, for HeldOut; nil before it is needed
+	judge   *graph // the graph of Network that measures HeldOut; nil until it is needed
 }
 
-// OpenRun begins a run in a folder, which is made where there is none, or goes on with the one that is there. Arguments
-// are as in New.
+// OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
+// as in New.
 func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
 	r := &Run{dir: dir, threads: threads}
 	defer func() {
@@ -68,7 +69,7 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 	if err := r.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := runconfig.Keep(r.path(ConfigFile), c); err != nil { // also where it is of a run of another kind
+	if err := runconfig.Keep(r.path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
 		return nil, err
 	}
 	return r, r.openMetrics()
@@ -76,7 +77,7 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 
 func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
 
-// restore goes on from the folder's checkpoint, if there is one.
+// restore resumes from the folder's checkpoint, if there is one.
 func (r *Run) restore() error {
 	file, err := os.ReadFile(r.path(CheckpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +89,7 @@ func (r *Run) restore() error {
 	return r.Restore(file)
 }
 
-// openMetrics leaves those metrics in the file that are of steps before the checkpoint's, and begins a file of
-// TensorBoard's.
+// openMetrics drops metrics of steps after the checkpoint's from the file, and starts a new file for TensorBoard.
 func (r *Run) openMetrics() error {
 	path := r.path(MetricsFile)
 	old, err := ReadMetrics(path)
@@ -121,8 +121,8 @@ func (r *Run) openMetrics() error {
 	return err
 }
 
-// Train makes the steps that are missing. It saves the run every so often and at its end, also when it ends early: with
-// a cancelled context, whose error it returns, or with any other. progress, where it is not nil, hears of every step.
+// Train makes the remaining steps. It saves the run every saveEvery and when it returns, except if a step fails. It returns
+// early with the error of a cancelled context or any other error. progress, if not nil, is called after every step.
 func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
 	saved := time.Now()
 	for r.Done() < r.config.Steps && err == nil {
@@ -131,7 +131,7 @@ func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(
 		}
 		var report Report
 		if report, err = r.Step(); err != nil {
-			return err // its weights are not worth keeping
+			return err // these weights are not worth keeping
 		}
 		err = r.note(report)
 		if progress != nil {
@@ -145,7 +145,7 @@ func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(
 	return errors.Join(err, r.Save())
 }
 
-// trainingKey is the network's metadata about the run: what the checkpoint's header has.
+// trainingKey is the key of the network's metadata that holds the checkpoint's header.
 const trainingKey = "evald.training"
 
 // Save writes the network and the checkpoint.
@@ -157,7 +157,7 @@ func (r *Run) Save() error {
 	return wholefile.Write(r.path(CheckpointFile), r.Checkpoint())
 }
 
-// note counts a step in, and writes the metrics when it is time.
+// note adds a step to the means, and writes a line of metrics when one is due.
 func (r *Run) note(report Report) (err error) {
 	r.means.add(report)
 	every := min(max(1, r.config.Steps/400), 100)
@@ -182,15 +182,15 @@ func (r *Run) note(report Report) (err error) {
 	return r.board.Scalars(time.Now(), report.Step, m.scalars()...)
 }
 
-// linesBetween is every how many lines of the metrics, one in so many steps, HeldOut is measured. A measurement goes through
-// the network once for each example, a step about three times, so that 30 examples learned from for each one measured are
-// about 1% of the time.
+// linesBetween is the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next. Measuring
+// an example takes one forward pass; a training step costs about three per example. So one measured example for 30 trained
+// ones takes about 1% of the time.
 func (r *Run) linesBetween(every int) int {
 	measured := (len(r.HeldOut) + measureBatch - 1) / measureBatch * measureBatch
 	return (30*measured + every*r.config.Batch - 1) / (every * r.config.Batch)
 }
 
-// measureHeldOut measures the network as it would be saved.
+// measureHeldOut measures the network as it would be saved now.
 func (r *Run) measureHeldOut() (*Heads, error) {
 	if r.judge == nil {
 		var err error
@@ -212,7 +212,7 @@ func (r *Run) measureHeldOut() (*Heads, error) {
 	return &heads, nil
 }
 
-// Close gives memory, files and goroutines back. It saves nothing.
+// Close releases memory, files, goroutines and the folder's lock. It saves nothing.
 func (r *Run) Close() (err error) {
 	if r.Trainer != nil {
 		r.Trainer.Close()
@@ -231,7 +231,7 @@ func (r *Run) Close() (err error) {
 	return err
 }
 
-// ReadMetrics reads a run's metrics, in the order of steps. A last line that a kill has torn is left out.
+// ReadMetrics reads a run's metrics in the order of steps. It skips a last line that was cut off by a kill.
 func ReadMetrics(path string) (all []Metrics, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -33,7 +33,7 @@ func read(t testing.TB, dir, name string) []byte {
 	return file
 }
 
-// wholeRun is the folder of a run that nothing has disturbed.
+// wholeRun returns the folder of a run without interruption.
 func wholeRun(t *testing.T, source Source) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func wholeRun(t *testing.T, source Source) string {
 	return dir
 }
 
-// sameRun compares the network and the steps of the metrics.
+// sameRun compares the networks and the steps of the metrics.
 func sameRun(t *testing.T, want, got string) {
 	t.Helper()
 	if !bytes.Equal(read(t, want, NetworkFile), read(t, got, NetworkFile)) {
@@ -93,10 +93,10 @@ func TestRunInterrupted(t *testing.T) {
 
 const (
 	killedDir    = "EVALD_TEST_KILLED"        // the folder of the run that kills itself
-	killedScores = "EVALD_TEST_KILLED_SCORES" // the exact scores that it learns from; random examples if there are none
+	killedScores = "EVALD_TEST_KILLED_SCORES" // the exact scores that it learns from; random examples if empty
 )
 
-// killedSource opens what a killed run learns from.
+// killedSource opens the data of a killed run.
 func killedSource(t *testing.T, scores string) Source {
 	if scores == "" {
 		return testSource(testConfig())
@@ -110,7 +110,7 @@ func killedSource(t *testing.T, scores string) Source {
 	return WithRules(r.Source, b, 7)
 }
 
-// A run is killed in its 17th step, when the checkpoint is one of the 16th and the metrics' last line is torn.
+// A run is killed in its 17th step, when the checkpoint is of the 16th step and the metrics' last line is incomplete.
 func TestRunKilled(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
 		r := openRun(t, dir, killedSource(t, os.Getenv(killedScores)))
@@ -172,7 +172,7 @@ func TestRunRefuses(t *testing.T) {
 	refused(testConfig(), "remove it to begin anew")
 }
 
-// What is wrong with a configuration is named.
+// Errors name the wrong field of a configuration.
 func TestConfigRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"network config":     func(c *Config) { c.Network = "6" },
@@ -198,7 +198,7 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkStep is what peer.py measures in PyTorch: steps of a 6x64 network on batches of 256.
+// BenchmarkStep measures the same as peer.py does in PyTorch: steps of a 6x64 network on batches of 256.
 func BenchmarkStep(b *testing.B) {
 	for _, rule := range []string{AdamW, Muon} {
 		b.Run(rule, func(b *testing.B) {

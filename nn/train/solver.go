@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The optimisers' constants.
+// Constants of the optimizers.
 const (
 	momentum     = 0.9 // of SGD
 	muonMomentum = 0.95
@@ -20,33 +20,33 @@ const (
 	epsilon      = 1e-8
 )
 
-// solver is one of three rules, as a Solver of gorgonia; gorgonia's own keep their state to themselves, and a run could
-// not go on from it.
+// solver is one of three optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, so a run could
+// not be resumed.
 //
 //	AdamW  Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019)
 //	SGD    with momentum
-//	Muon   for the blocks' weights: the momentum's nearest orthogonal matrix (Jordan et al., "Muon: An optimizer for
-//	       hidden layers in neural networks", 2024); AdamW for all else
+//	Muon   for the blocks' weights: the orthogonal matrix nearest to the momentum (Jordan et al., "Muon: An optimizer for
+//	       hidden layers in neural networks", 2024); AdamW for all other parameters
 //
-// A symmetric network (net.Network.Symmetric) stays so: each gradient is averaged with its mirror.
+// A symmetric network (net.Network.Symmetric) stays symmetric: each gradient is averaged with its mirror image.
 type solver struct {
 	clip, decay float64
 	pool        *conv.Pool
 	moments     map[string]*moments // by the parameter's name
-	steps       int                 // done
+	steps       int                 // steps done
 
 	rate float64 // of the next step
-	norm float64 // of the last step's gradient, before it was cut
+	norm float64 // of the last step's gradient, before clipping
 }
 
-// moments are a parameter's running means: of the gradient, and (AdamW) of its square, nil for the others.
+// moments are a parameter's running means: of the gradient and, for AdamW alone, of its square (otherwise nil).
 type moments struct {
 	first, second []float32
-	muon          *muon   // nil where it is not Muon's
-	mirror        []int32 // net.Spec.Mirror where the network is symmetric, or nil
+	muon          *muon   // nil unless Muon trains this parameter
+	mirror        []int32 // net.Spec.Mirror if the network is symmetric, or nil
 }
 
-// newMoments is for a parameter of a network that learns by the rule of Config.Optimizer.
+// newMoments makes the state of a parameter for a Config.Optimizer.
 func newMoments(rule string, s net.Spec, symmetric bool) *moments {
 	m := &moments{first: make([]float32, s.Size())}
 	switch {
@@ -62,8 +62,8 @@ func newMoments(rule string, s net.Spec, symmetric bool) *moments {
 	return m
 }
 
-// Step changes every parameter by its gradient, and sets the gradients to 0. A gradient that is not finite is an error,
-// and nothing is changed.
+// Step changes every parameter by its gradient, and sets the gradients to 0. If a gradient is not finite, it returns an
+// error and changes nothing.
 func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	grads := make([][]float32, len(model))
 	square := 0.0
@@ -107,7 +107,7 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	return nil
 }
 
-// symmetrise replaces each value by its mean with the one that mirror says; nil is no mirror.
+// symmetrise replaces each value by its mean with its mirror, values[mirror[i]]. It does nothing if mirror is nil.
 func symmetrise(values []float32, mirror []int32) {
 	for i, j := range mirror {
 		if i < int(j) {
@@ -119,9 +119,9 @@ func symmetrise(values []float32, mirror []int32) {
 
 func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
 
-// adam is one step of w; keep is what the weight decay leaves of a weight.
+// adam is one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
 func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, steps int) {
-	// The corrections for means that began at 0 are the same for all: put into rate and epsilon.
+	// Bias correction is the same for all values, so it is put into the rate and epsilon.
 	second := math.Sqrt(1 - math.Pow(beta2, float64(steps)))
 	size := float32(rate * second / (1 - math.Pow(beta1, float64(steps))))
 	eps := float32(epsilon * second)
@@ -141,7 +141,7 @@ func (m *moments) sgd(w, grad []float32, rate, scale, keep float32) {
 	}
 }
 
-// orthogonal is one step of Muon, with Nesterov's momentum.
+// orthogonal is one step of Muon with Nesterov momentum.
 func (m *moments) orthogonal(pool *conv.Pool, w, grad []float32, rate float64, scale, keep float32) {
 	for i, g := range grad {
 		g *= scale
@@ -149,7 +149,7 @@ func (m *moments) orthogonal(pool *conv.Pool, w, grad []float32, rate float64, s
 		m.muon.update[i] = muonMomentum*m.first[i] + (1-muonMomentum)*g
 	}
 	m.muon.orthogonalise(pool)
-	symmetrise(m.muon.update, m.mirror) // rounding has no symmetry
+	symmetrise(m.muon.update, m.mirror) // rounding breaks the symmetry
 	size := float32(rate * muonScale * math.Sqrt(float64(m.muon.columns)))
 	for i, u := range m.muon.update {
 		w[i] = keep*w[i] - size*u

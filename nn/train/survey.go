@@ -6,14 +6,14 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Survey is what was counted of records before the first is learned from. Those that count have a weight and were not
-// answered by heuristics, unless these are learned from too.
+// Survey is what was counted in the records before training. A record counts if its weight is not 0 and no heuristic
+// answered it, unless heuristics are learned from too.
 type Survey struct {
 	Records  int64
 	Ignored  int64    // answered by heuristics
-	Count    int64    // that count
-	Policies int64    // of those, with a policy
-	Outcomes [3]int64 // of those, won, drawn and lost
+	Count    int64    // records that count
+	Policies int64    // of those, records with a policy
+	Outcomes [3]int64 // of those, records of won, drawn and lost games
 }
 
 func (s *Survey) add(rec *record.Record, heuristics bool) {
@@ -32,8 +32,7 @@ func (s *Survey) add(rec *record.Record, heuristics bool) {
 	}
 }
 
-// survey reads all records once, so that what is wrong with one is said before anything is learned, and decides which are
-// held out.
+// survey reads all records once and decides which are held out. So errors in the files are found before training begins.
 func (r *Records) survey() error {
 	rows := r.reader.Rows()
 	if r.options.HeldOut > 0 {
@@ -63,20 +62,20 @@ func (r *Records) survey() error {
 	return nil
 }
 
-// split decides which records are held out: whole games of them. Whether a game is follows from its number and the seed. Rows
-// without a number are a game as long as each comes of the one before it by a move, as self-play writes them; such games are
-// numbered as they come.
+// split decides which records are held out: whole games, chosen by the seed and the game's number. Consecutive rows without
+// a number belong to one game as long as each follows from the one before by a move, as self-play writes them. Such games
+// are numbered in the order of the rows.
 type split struct {
 	seed  uint64
 	share float64
 
-	unnumbered int   // games without a number so far
-	game       int64 // of the record before, or record.NoGame
-	last       bool  // what was decided of it
+	unnumbered int   // number of games without a number so far
+	game       int64 // game of the previous record, or record.NoGame
+	last       bool  // whether that game is held out
 	begun      bool
 }
 
-// out reports whether the next record is held out; before is the one before it.
+// out reports whether rec is held out; before is the record before it.
 func (s *split) out(rec, before *record.Record) bool {
 	use, number := forHoldingOut, int(rec.Game)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// gameRecords are the records of n random games on 7x6, whose weights number them from 1.
+// gameRecords are the records of n random games on 7x6. Their weights number the records from 1.
 func gameRecords(n int) (all []record.Record) {
 	b, random := game.MustBoard(game.Connect4), gametest.Rand(4)
 	for number := range n {
@@ -75,7 +75,7 @@ func openSplit(t *testing.T, seed uint64, share float64, paths ...string) *Recor
 	return r
 }
 
-// weights are those of one pass, and of all of two passes by Source.
+// weights counts the records' weights in one pass by Once, and in two passes by Source.
 func weights(t *testing.T, r *Records) (once, twice map[int]int) {
 	t.Helper()
 	once, twice = map[int]int{}, map[int]int{}
@@ -104,8 +104,8 @@ func weights(t *testing.T, r *Records) (once, twice map[int]int) {
 	return once, twice
 }
 
-// Whole games are held out, by their numbers: the same ones for the same seed, in whatever order the records are. None of
-// them is learned from in any pass, and all others are.
+// Whole games are held out, by their numbers: the same ones for the same seed, in any order of the records. No pass learns
+// from them, and every pass learns from all others.
 func TestHeldOut(t *testing.T) {
 	const games = 600
 	rs := gameRecords(games)
@@ -157,8 +157,7 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// The rows of a game are kept together also where they have no number: in a file of an older program, and where the numbers
-// were lost.
+// The rows of a game stay together even if they have no number: in a file of an older program, and if the numbers were lost.
 func TestHeldOutUnnumbered(t *testing.T) {
 	rs := gameRecords(300)
 	gameOf := map[int]int64{}
@@ -185,7 +184,7 @@ func TestHeldOutUnnumbered(t *testing.T) {
 	sums := map[int64]bool{}
 	for seed := range uint64(40) {
 		r, err := OpenRecords(game.MustBoard(game.Connect4), RecordOptions{Seed: seed, HeldOut: 0.5, Heuristics: true}, old)
-		if err != nil { // none or all are held out
+		if err != nil { // all games are on one side
 			continue
 		}
 		sums[r.HeldOut().Rows()] = true
@@ -196,7 +195,7 @@ func TestHeldOutUnnumbered(t *testing.T) {
 	}
 }
 
-// What a value foretells is not learned from games that are held out.
+// Games that are held out do not influence what a value foretells.
 func TestHeldOutForetellsNothing(t *testing.T) {
 	rs := gameRecords(200)
 	b := game.MustBoard(game.Connect4)
@@ -232,7 +231,7 @@ func TestHeldOutForetellsNothing(t *testing.T) {
 	}
 }
 
-// What is wrong anywhere in the files is said when they are opened, with its place.
+// Any fault in the files is reported when they are opened, with its place.
 func TestSurveyRefuses(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	good := gameRecords(400)
@@ -262,7 +261,7 @@ func TestSurveyRefuses(t *testing.T) {
 	}
 }
 
-// heldOutRun trains a run with so many examples held out, and gives its folder.
+// heldOutRun trains a run with n examples held out, and returns its folder.
 func heldOutRun(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -279,7 +278,7 @@ func heldOutRun(t *testing.T, n int) string {
 	return dir
 }
 
-// What is held out is measured with the network as it is saved, and changes nothing of it.
+// Held-out examples are measured with the network as it is saved, and do not change it.
 func TestMeasureHeldOut(t *testing.T) {
 	const n = 1500
 	with, without := heldOutRun(t, n), heldOutRun(t, 0)
@@ -331,7 +330,7 @@ func TestMeasureHeldOut(t *testing.T) {
 	}
 }
 
-// However few steps lie between two lines of the metrics, 30 examples are learned from for each that is measured.
+// However few steps lie between two lines of the metrics, at least 30 examples are learned from for each one measured.
 func TestLinesBetween(t *testing.T) {
 	for _, c := range []struct{ held, batch, every, want int }{
 		{2048, 1024, 11, 6}, {2048, 1024, 1, 60}, {1, 1024, 1, 30}, {1024, 1 << 16, 1, 1}, {1025, 512, 100, 2}, {2048, 32, 1, 1920},

@@ -11,35 +11,35 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Source fills dst with the examples of a step, counted from 0. The same step always has the same examples, which is
-// what lets a run go on where it was killed.
+// Source fills dst with the examples of a step, counted from 0. The same step always gets the same examples, so a killed run
+// can be resumed.
 type Source func(step int, dst []Example) error
 
-// Trainer does the steps of one run. It is not safe for concurrent use.
+// Trainer makes the steps of one run. It is not safe for concurrent use.
 type Trainer struct {
 	config   Config
 	board    *game.Board
-	net      *net.Network // what the steps change
+	net      *net.Network // the weights that the steps change
 	average  *net.Network // the moving average, or net itself
 	graph    *graph
 	solver   *solver
 	source   Source
 	examples []Example
-	step     int // done
+	step     int // steps done
 }
 
-// Report is one step.
+// Report describes one step.
 type Report struct {
 	Step  int // counted from 1
 	Began time.Time
 	Rate  float64
-	Norm  float64 // of the gradient, before it was cut
+	Norm  float64 // of the gradient before clipping
 	Losses
 }
 
-// New prepares a run. It begins with a copy of the given network, grown to the configuration's shape (net.Network.Grow),
-// or with a fresh symmetric one where that is nil. A symmetric network stays so. threads is how many goroutines the
-// kernels use, 0 for all; nothing depends on it. Close the Trainer.
+// New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow),
+// or with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. threads is the number of
+// goroutines of the kernels, 0 for all processors; results do not depend on it. The caller must Close the Trainer.
 func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, error) {
 	shape, board, err := c.Validate()
 	if err != nil {
@@ -56,7 +56,7 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 	}
 	t.average = t.net
 	if c.EMA > 0 {
-		if t.average, err = t.net.Grow(shape, c.Seed); err != nil { // by nothing: a copy
+		if t.average, err = t.net.Grow(shape, c.Seed); err != nil { // adds no blocks: a copy
 			return nil, err
 		}
 	}
@@ -74,14 +74,15 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 // Close ends the kernels' goroutines. It may be called twice.
 func (t *Trainer) Close() { t.graph.close() }
 
-// Done is how many steps have been made.
+// Done is the number of steps made so far.
 func (t *Trainer) Done() int { return t.step }
 
-// Network is what the run has learned so far: the moving average of the weights. It changes with every step.
+// Network is the moving average of the weights so far, or the weights themselves if there is no average. It changes with
+// every step.
 func (t *Trainer) Network() *net.Network { return t.average }
 
-// Step makes one step: a batch from the source, of which each example is mirrored or not, its losses, their gradient,
-// the solver.
+// Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
+// losses and their gradient, and updates the weights.
 func (t *Trainer) Step() (Report, error) {
 	report, err := t.doStep()
 	if err != nil {
@@ -122,14 +123,14 @@ func (t *Trainer) doStep() (r Report, err error) {
 	return Report{t.step + 1, began, t.solver.rate, t.solver.norm, *losses}, nil
 }
 
-// follow moves an average towards values.
+// follow updates the moving average: average = keep*average + (1-keep)*values.
 func follow(average, values []float32, keep float32) {
 	for i, v := range values {
 		average[i] = keep*average[i] + (1-keep)*v
 	}
 }
 
-// What random numbers are for: each use has a sequence of its own for every step.
+// The uses of random numbers. Each use has its own sequence for every step.
 const (
 	forMirrors = iota + 1
 	forLearning
@@ -141,7 +142,7 @@ const (
 	forHoldingOutUnnumbered
 )
 
-// randomOf is the random numbers of one use at one step.
+// randomOf returns the random numbers of one use at one step.
 func randomOf(seed uint64, use, step int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(use)<<40+uint64(step)))
 }

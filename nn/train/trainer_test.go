@@ -24,7 +24,7 @@ func testConfig() Config {
 	}
 }
 
-// testSource is random examples for each step.
+// testSource gives random examples for each step.
 func testSource(c Config) Source {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -67,8 +67,7 @@ func weightsOf(t testing.TB, n *net.Network) []byte {
 	return file
 }
 
-// A run that goes on from a checkpoint ends with the same bytes as one that was never stopped, whatever the number of
-// threads.
+// A run resumed from a checkpoint ends with the same bytes as one that was never stopped, with any number of threads.
 func TestResume(t *testing.T) {
 	for _, optimizer := range []string{Muon, AdamW, SGD} {
 		c := testConfig()
@@ -79,7 +78,7 @@ func TestResume(t *testing.T) {
 		first := newTrainer(t, c, 2)
 		steps(t, first, 17)
 		second := newTrainer(t, c, 3)
-		steps(t, second, 3) // whatever it was before
+		steps(t, second, 3) // Restore replaces whatever state there was
 		if err := second.Restore(first.Checkpoint()); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a checkpoint is an error, and the run is as before.
+// Every faulty checkpoint is refused with an error, and the run is left unchanged.
 func TestRestoreRefuses(t *testing.T) {
 	tr := newTrainer(t, testConfig(), 1)
 	steps(t, tr, 2)
@@ -147,7 +146,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// A few examples are learned by heart.
+// Every optimizer can learn a few examples by heart.
 func TestOverfit(t *testing.T) {
 	for _, optimizer := range []string{Muon, AdamW, SGD} {
 		c := testConfig()
@@ -186,7 +185,7 @@ func TestOverfit(t *testing.T) {
 	}
 }
 
-// The losses of mirror images under a network whose kernels are mirrored are the same.
+// A network with mirrored kernels has the same losses on the mirror images.
 func TestMirror(t *testing.T) {
 	for _, b := range gametest.Boards()[:5] {
 		n := scrambled(t, "1x4/3/5", 4)
@@ -225,7 +224,8 @@ func TestRate(t *testing.T) {
 	near(t, "late decay", c.decay(10000), 0.99, 0)
 }
 
-// A symmetric network stays so by every rule, bit for bit, and its moving average too; another one stays another.
+// A symmetric network stays symmetric with every optimizer, bit for bit, and so does its moving average. Another network
+// does not become symmetric.
 func TestStaysSymmetric(t *testing.T) {
 	for _, rule := range []string{Muon, AdamW, SGD} {
 		c := testConfig()
@@ -246,7 +246,7 @@ func TestStaysSymmetric(t *testing.T) {
 	}
 }
 
-// A run that begins with fewer blocks than it shall have begins with what those compute, and the added ones learn.
+// A run that begins with a network of fewer blocks first computes the same as that network, and the added blocks learn.
 func TestBeginsSmaller(t *testing.T) {
 	c := testConfig()
 	c.Network = "2x4/4/6"
@@ -275,7 +275,7 @@ func TestBeginsSmaller(t *testing.T) {
 	}
 }
 
-// param is a parameter for the solver alone.
+// param is a parameter for tests of the solver alone.
 type param struct {
 	name    string
 	w, grad *tensor.Dense
@@ -288,7 +288,7 @@ func vector(shape []int, values ...float32) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
 }
 
-// Two steps by hand: the norm cut over all parameters, the decay on weights but not on biases, the moments.
+// Two steps by hand: clipping over all parameters, decay on weights but not on biases, and the moments.
 func TestSolver(t *testing.T) {
 	for _, rule := range []string{SGD, AdamW} {
 		weight := param{"weight", vector([]int{1, 2}, 1, -2), vector([]int{1, 2}, 3, 0)}
@@ -336,7 +336,7 @@ func TestSolver(t *testing.T) {
 	}
 }
 
-// The moving average is what its definition says.
+// The moving average follows its definition.
 func TestAverage(t *testing.T) {
 	c := testConfig()
 	tr := newTrainer(t, c, 1)
@@ -350,7 +350,7 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// The rates of classes are those documented.
+// The rates of classes are as documented.
 func TestPositionRates(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	count := func(s Source, batches int) (classes [4]float64) {
@@ -383,7 +383,7 @@ func TestPositionRates(t *testing.T) {
 		t.Error("no draw among 100,000 natural positions")
 	}
 	within("to learn", count(RulePositions(b, 1), 20), [4]float64{0.5, 0.125, 0.125, 0.25}, 0.012)
-	line := game.MustBoard(game.Rules{Rows: 1, Columns: 3, InARow: 1, Gravity: true}) // nothing is ever drawn
+	line := game.MustBoard(game.Rules{Rows: 1, Columns: 3, InARow: 1, Gravity: true}) // cannot be drawn
 	if err := RulePositions(line, 1)(0, make([]Example, 8)); err != nil {
 		t.Error(err)
 	}
@@ -402,9 +402,9 @@ func TestDecidedPositions(t *testing.T) {
 		won, lost, forced := 0, 0, 0
 		for i, e := range dst {
 			if b.Result(e.Position) != game.Ongoing || e.Policy == nil && e.WDL == [3]float32{} {
-				continue // in place of what the board cannot give
+				continue // a natural position: the board had no decided one
 			}
-			wins, threats := map[int]bool{}, 0 // moves that win, and that leave the other side none that does
+			wins, threats := map[int]bool{}, 0 // the winning moves; how many moves leave the other side no win
 			safe := -1
 			for a := range b.Actions() {
 				if !b.CanPlay(e.Position, a) {
@@ -447,7 +447,7 @@ func TestDecidedPositions(t *testing.T) {
 	}
 }
 
-// The source of a step does not depend on the steps before it.
+// The examples of a step do not depend on the steps before it.
 func TestSourcesByStep(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, s := range []Source{NaturalPositions(b, 3), RulePositions(b, 3), DecidedPositions(b, 3)} {
@@ -472,7 +472,7 @@ func TestSourcesByStep(t *testing.T) {
 	}
 }
 
-// What Measure counts is what the network's reference forward pass says.
+// Measure agrees with the network's reference forward pass.
 func TestMeasure(t *testing.T) {
 	b := game.MustBoard(game.TicTacToe)
 	n := scrambled(t, "1x4/3/5", 9)
@@ -532,7 +532,7 @@ func TestFillRefuses(t *testing.T) {
 	}
 }
 
-// About half of the examples are mirrored, others at every step.
+// About half of the examples of a step are mirrored, different ones at each step.
 func TestStepMirrors(t *testing.T) {
 	c := testConfig()
 	c.Batch = 400

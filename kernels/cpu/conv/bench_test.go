@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// tower is six residual blocks of the network, with all that their backward pass needs.
+// tower is six residual blocks of the network, with everything that their backward pass needs.
 type tower struct {
 	s       Shape
-	weights [][]float32  // of each convolution, two a block
-	x       [][]float32  // x[0], then what each convolution put out
+	weights [][]float32  // of each convolution, two per block
+	x       [][]float32  // x[0], then the output of each convolution
 	dx      [3][]float32 // gradients
 	dw, db  []float32
 }
@@ -54,7 +54,8 @@ func (t *tower) forward(p *Pool) {
 	}
 }
 
-// backward takes the gradient of the tower's output in dx[0], already zero where the output is, to that of its input.
+// backward computes the gradient with respect to the tower's input from that of its output in dx[0], which is already zero
+// wherever the output is.
 func (t *tower) backward(p *Pool) {
 	for i := len(t.weights) - 1; i > 0; i -= 2 {
 		p.Conv3x3WeightGrad(t.dw, t.db, t.dx[0], t.x[i], t.s, nil)
@@ -64,8 +65,7 @@ func (t *tower) backward(p *Pool) {
 	}
 }
 
-// BenchmarkCeiling is what one thread can do at most: multiplications and additions in registers, of independent
-// numbers.
+// BenchmarkCeiling is the most that one thread can do: independent multiplications and additions in registers.
 func BenchmarkCeiling(b *testing.B) {
 	for _, k := range paths() {
 		b.Run(k.name, func(b *testing.B) {
@@ -78,9 +78,9 @@ func BenchmarkCeiling(b *testing.B) {
 	}
 }
 
-// BenchmarkTower is six blocks of 64 channels for 256 boards of 7x6, as in peer.py. GFLOP/s count the plain loops'
-// multiplications and additions, with those on the border's zeros, as is customary. The fast
-// paths do 192/378 of those, so their figures may lie above BenchmarkCeiling.
+// BenchmarkTower is six blocks of 64 channels for 256 boards of 7x6, as in peer.py. GFLOP/s count the multiplications and
+// additions of the plain loops, including those on the border's zeros, as is customary. The fast paths do 192/378 of those,
+// so their figures may exceed BenchmarkCeiling.
 func BenchmarkTower(b *testing.B) {
 	for _, k := range paths() {
 		for _, last := range []bool{false, true} {

@@ -8,54 +8,53 @@ type Shape struct {
 	I, O int // channels in and out
 	H, W int // rows and columns of a board
 
-	// ChannelsLast says that x, y, dx, dy and all that goes beside them are [N,H,W,C] instead of [N,C,H,W]. The fast
-	// paths work in that order: a tower that stays in it saves a transposition at both ends of each layer, most of
-	// all where the numbers of channels are multiples of 16. Weights and biases are the same in both.
+	// ChannelsLast says that x, y, dx, dy and the tensors of the same shapes are [N,H,W,C] instead of [N,C,H,W]. The fast
+	// paths work in that order: a tower that keeps it saves a transposition at both ends of each layer, and saves most if
+	// the numbers of channels are multiples of 16. Weights and biases are the same in both.
 	ChannelsLast bool
 }
 
-// Then is what follows a convolution in the same pass over memory; the zero value is nothing.
+// Then is what follows a convolution in the same pass over memory. The zero value does nothing.
 type Then struct {
 	Add  []float32 // like y, added to the result (a residual connection), or nil; may be y itself
-	ReLU bool      // at last, negative results become zero; NaN stays, so that it is noticed
+	ReLU bool      // finally, negative results become zero; NaN stays, so that it is noticed
 }
 
-// Grad is what goes around the gradient by a layer's input; the zero value is nothing. With it a tower's backward
-// pass needs no step of its own for its ReLUs and residual connections:
+// Grad is what surrounds the gradient with respect to a layer's input. The zero value does nothing. With it a tower's
+// backward pass needs no separate steps for its ReLUs and residual connections:
 //
 //	dx = (convᵀ(dy where Y > 0) + Add) where X > 0
 type Grad struct {
-	Y   []float32 // like dy: the output after the layer's own ReLU, dy counts as zero where Y <= 0; nil: no ReLU
+	Y   []float32 // like dy: the output after the layer's own ReLU; dy counts as zero wherever Y <= 0; nil: no ReLU
 	Add []float32 // like dx: added to the gradient, or nil; may be dx itself
-	X   []float32 // like dx: the input, where it came out of a ReLU; dx becomes zero where X <= 0; or nil
+	X   []float32 // like dx: the input, if it comes from a ReLU; dx becomes zero wherever X <= 0; or nil
 }
 
 // Conv3x3 is a 3x3 convolution with a border of zeros:
 //
 //	y[n,o,r,c] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[n,i,r+kr-1,c+kc-1]
 //
-// with x [N,I,H,W], weight [O,I,3,3], bias [O] or nil, y [N,O,H,W]; then follows what then asks for. y must not
-// overlap x.
+// with x [N,I,H,W], weight [O,I,3,3], bias [O] or nil, y [N,O,H,W]; then says what follows. y must not overlap x.
 func (p *Pool) Conv3x3(y, x, weight, bias []float32, s Shape, then Then) {
 	p.forward(y, x, weight, bias, s, then, 3)
 }
 
-// Conv3x3InputGrad is the gradient of Conv3x3 by x, from dy [N,O,H,W] into dx [N,I,H,W]:
+// Conv3x3InputGrad is the gradient of Conv3x3 with respect to x, from dy [N,O,H,W] into dx [N,I,H,W]:
 //
 //	dx[n,i,r,c] = sum over o, kr, kc of weight[o,i,kr,kc] * dy[n,o,r-kr+1,c-kc+1]
 //
-// with what g asks for before and after. dx must not overlap dy.
+// and g says what is done before and after. dx must not overlap dy.
 func (p *Pool) Conv3x3InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	p.inputGrad(dx, dy, weight, s, g, 3)
 }
 
-// Conv3x3WeightGrad is the gradient of Conv3x3 by weight and bias, into dweight [O,I,3,3] and dbias [O] or nil, which
-// are overwritten:
+// Conv3x3WeightGrad is the gradient of Conv3x3 with respect to weight and bias, into dweight [O,I,3,3] and dbias [O] or nil,
+// which are overwritten:
 //
 //	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,o,r,c] * x[n,i,r+kr-1,c+kc-1]
 //	dbias[o]           = sum over n, r, c of dy[n,o,r,c]
 //
-// Where y (like dy, or nil) is given, dy counts as zero where y <= 0.
+// If y (like dy, or nil) is given, dy counts as zero wherever y <= 0.
 func (p *Pool) Conv3x3WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
 	p.weightGrad(dweight, dbias, dy, x, s, y, 3)
 }
@@ -67,17 +66,17 @@ func (p *Pool) Conv1x1(y, x, weight, bias []float32, s Shape, then Then) {
 	p.forward(y, x, weight, bias, s, then, 1)
 }
 
-// Conv1x1InputGrad is the gradient of Conv1x1 by x, as Conv3x3InputGrad.
+// Conv1x1InputGrad is the gradient of Conv1x1 with respect to x, as in Conv3x3InputGrad.
 func (p *Pool) Conv1x1InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	p.inputGrad(dx, dy, weight, s, g, 1)
 }
 
-// Conv1x1WeightGrad is the gradient of Conv1x1 by weight [O,I,1,1] and bias, as Conv3x3WeightGrad.
+// Conv1x1WeightGrad is the gradient of Conv1x1 with respect to weight [O,I,1,1] and bias, as in Conv3x3WeightGrad.
 func (p *Pool) Conv1x1WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
 	p.weightGrad(dweight, dbias, dy, x, s, y, 1)
 }
 
-// check panics where a buffer has not the length that s asks for: a mistake of the calling program.
+// check panics if the shape is invalid: a bug in the calling program.
 func (s Shape) check() {
 	if s.N < 0 || s.I < 1 || s.O < 1 || s.H < 1 || s.W < 1 {
 		panic(fmt.Sprintf("conv: shape %+v: N must be at least 0, the others at least 1", s))

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A processor that can take a fast path takes it, unless the build leaves them out.
+// A processor that supports a fast path uses it, unless the build leaves the fast paths out.
 func TestPaths(t *testing.T) {
 	var got, want []string
 	for _, k := range paths() {
@@ -31,7 +31,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// guarded is memory of the given size between words that nobody may write to.
+// guarded is memory of the given size between guard words that must not change.
 type guarded struct {
 	t     *testing.T
 	whole []float32
@@ -97,7 +97,7 @@ func newProblem(t *testing.T, rng *rand.Rand, s Shape, k int) *problem {
 	return p
 }
 
-// forget fills the results with NaN, so that whatever is not written shows.
+// forget fills the results with NaN, so that anything not written is noticed.
 func (p *problem) forget() {
 	for _, got := range [][]float32{p.gotY, p.gotDx, p.gotDweight, p.gotDbias} {
 		for i := range got {
@@ -125,7 +125,7 @@ func randomShape(rng *rand.Rand) Shape {
 	}
 }
 
-// near fails where got is further from want than float32 sums of that many products of standard normal numbers go.
+// near fails if got differs from want by more than float32 sums of that many products of standard normal numbers do.
 func near(t *testing.T, name string, got, want []float32, terms int) {
 	t.Helper()
 	const eps = 1.0 / (1 << 24)
@@ -138,7 +138,7 @@ func near(t *testing.T, name string, got, want []float32, terms int) {
 	}
 }
 
-// Every path does what the loops of reference_test.go do, and writes nowhere else.
+// Every path agrees with the loops of reference_test.go, and writes nowhere else.
 func TestAgainstReference(t *testing.T) {
 	pools := map[string]*Pool{}
 	for _, k := range paths() {
@@ -155,7 +155,7 @@ func TestAgainstReference(t *testing.T) {
 	for range 16 {
 		shapes = append(shapes, randomShape(rng))
 	}
-	if testing.Short() { // the race detector makes the plain loops slow
+	if testing.Short() { // the plain loops are slow under the race detector
 		shapes = shapes[3:6]
 	}
 	for i, s := range shapes {
@@ -182,8 +182,8 @@ func TestAgainstReference(t *testing.T) {
 	}
 }
 
-// The gradient by the input is the adjoint: <dy, conv x> = <conv' dy, x>, and by the weights likewise, for shapes that
-// the reference would take too long for.
+// The gradient with respect to the input is the adjoint, <dy, conv x> = <conv' dy, x>, and likewise for the weights. The
+// shapes here would take the reference too long.
 func TestAdjoint(t *testing.T) {
 	for _, k := range paths() {
 		t.Run(k.name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestAdjoint(t *testing.T) {
 	}
 }
 
-// dot is the inner product, and the norms' product.
+// dot is the inner product, and the product of the norms.
 func dot(x, y []float32) (sum, norms float64) {
 	var xx, yy float64
 	for i := range x {
@@ -225,8 +225,7 @@ func dot(x, y []float32) (sum, norms float64) {
 	return sum, math.Sqrt(xx * yy)
 }
 
-// The loops of reference_test.go, in turn, against finite differences. The loss is the sum of dy * y; steps keep
-// clear of the ReLU's corner by the choice of the seed.
+// The loops of reference_test.go agree with finite differences. The loss is the sum of dy * y.
 func TestReferenceGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 6))
 	for _, side := range []int{1, 3} {
@@ -259,7 +258,7 @@ func TestReferenceGradient(t *testing.T) {
 					wrong++
 				}
 			}
-			// A difference across the corner of the ReLU is no derivative.
+			// A difference across the corner of the ReLU is not the derivative, so a few may be wrong.
 			if wrong*20 > len(c.value) {
 				t.Errorf("%dx%d: %d of %d gradients by %s are not the finite differences", side, side, wrong, len(c.value), c.name)
 			}
@@ -267,7 +266,7 @@ func TestReferenceGradient(t *testing.T) {
 	}
 }
 
-// The same bits come out for any number of threads, and again.
+// The bits are the same for any number of threads, and when repeated.
 func TestThreads(t *testing.T) {
 	for _, k := range paths() {
 		t.Run(k.name, func(t *testing.T) {
@@ -300,7 +299,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A board's result does not depend on the boards beside it.
+// A board's result does not depend on the other boards.
 func TestRowsAlone(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)
@@ -320,7 +319,7 @@ func TestRowsAlone(t *testing.T) {
 	}
 }
 
-// Buffers may be shared as the documentation says, and NaN passes a ReLU both ways.
+// Buffers may be shared as documented, and NaN passes a ReLU both ways.
 func TestInPlace(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)

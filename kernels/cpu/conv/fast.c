@@ -5,18 +5,18 @@
 //
 //	outputs = A' [ sum over i of (G w G') * (B' d B) ] A
 //
-// where * goes element by element. So each of the 16 elements is a product of matrices [tiles, I] x [I, O], which
-// costs 16 multiplications a tile and pair of channels where the plain loop takes 36. All entries of A and B are 0, 1
-// and -1, and of G 0, 1/2 and 1, so the error stays near that of the plain loop. The gradient by the weights is
-// the same formula transposed,
+// where * is element by element. So each of the 16 elements is a matrix product [tiles, I] x [I, O]. That costs 16
+// multiplications per tile and pair of channels, and the plain loop takes 36. All entries of A and B are 0, 1 and -1, and
+// those of G are 0, 1/2 and 1, so the error stays near that of the plain loop. The gradient with respect to the weights is
+// the transposed formula,
 //
 //	dw = G' [ sum over tiles of (B' d B) * (A dy A') ] G
 //
-// and that by the input a convolution of dy with the kernels turned by half a turn. A 1x1 kernel is the product of
-// matrices alone, with cells for tiles.
+// and the gradient with respect to the input is a convolution of dy with the kernels rotated by 180 degrees. A 1x1 kernel is
+// just the matrix product, with cells in place of tiles.
 //
-// Boards are brought into the order [cell][channel], channels padded to whole vectors, before they are transformed.
-// Transformed data of a few boards ("a block") stay in the processor's second cache between the three steps.
+// Boards are converted to the order [cell][channel], with channels padded to whole vectors, before they are transformed. The
+// transformed data of a few boards ("a block") stay in the processor's second-level cache between the three steps.
 
 #include <immintrin.h>
 #include <string.h>
@@ -25,20 +25,20 @@
 
 enum {
 	LANES = 16,   // channels are padded to multiples of this
-	PANEL = 64,   // output channels whose weights lie together
-	ROWS = 6,     // rows of a product that are in registers at once
-	SKEW = LANES, // keeps the 16 matrices of a block from starting in the same set of the cache
+	PANEL = 64,   // output channels whose weights are stored together
+	ROWS = 6,     // rows of a matrix product that are in registers at once
+	SKEW = LANES, // keeps the 16 matrices of a block from starting in the same cache set
 };
 
 static int pad(int c) { return (c + LANES - 1) / LANES * LANES; }
 static int points(const conv_dims *d) { return d->k == 3 ? 16 : 1; }
 static int tiles(const conv_dims *d) { return d->k == 3 ? (d->h + 1) / 2 * ((d->w + 1) / 2) : d->h * d->w; }
 
-// Where things lie in scratch memory: at its start a board in order [cell][channel] with a row of zeros behind it, then
-// the same transposed, then a block's transformed input and output.
+// Offsets in scratch memory: at its start a board in order [cell][channel] with a row of zeros after it, then the same board
+// transposed, then a block's transformed input and output.
 typedef struct {
 	long flat, v, m, size;
-	long vs, ms; // from one of the 16 matrices to the next
+	long vs, ms; // distances between the 16 matrices
 } layout;
 
 static layout carve(const conv_dims *d) {
@@ -56,7 +56,7 @@ conv_lengths conv_sizes(const conv_dims *d) {
 	return (conv_lengths){carve(d).size, matrices, matrices};
 }
 
-// Weights lie as [panel][point][i][output channel of the panel].
+// Weights are stored as [panel][point][i][output channel of the panel].
 static long at_weight(const conv_dims *d, int point, int i, int o) {
 	int panel = o / PANEL * PANEL, width = pad(d->o) - panel;
 	if (width > PANEL) width = PANEL;

@@ -1,12 +1,12 @@
-// Included by fast.c once for each set of instructions: ISA(name) names a function of it, TARGET is its attribute,
-// WIDTH the floats in a vector.
+// fast.c includes this file once for each set of instructions: ISA(name) names one of its functions, TARGET is the
+// functions' attribute, WIDTH the floats in a vector.
 
 typedef float ISA(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 #define vec ISA(vec)
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
-#define VECS (WIDTH == 16 ? 4 : 2) // vectors of a row of a product that are in registers at once
+#define VECS (WIDTH == 16 ? 4 : 2) // vectors of a row of a matrix product that are in registers at once
 
 // c[r,0..vecs) = (add ? c : 0) + sum over k of a[r*ar + k*ak] * b[k*bk + ..], for r < rows.
 INLINE void ISA(tile)(const int rows, const int vecs, float *c, long cr, const float *a, long ar, long ak, const float *b,
@@ -24,7 +24,7 @@ INLINE void ISA(tile)(const int rows, const int vecs, float *c, long cr, const f
 		UNROLL for (int v = 0; v < vecs; v++) *(vec *)(c + r * cr + v * WIDTH) = sum[r][v];
 }
 
-// product is tile for any number of rows, and vecs vectors across.
+// product_vecs is tile for any number of rows. It is vecs vectors wide.
 INLINE void ISA(product_vecs)(const int vecs, int rows, float *c, long cr, const float *a, long ar, long ak, const float *b,
 	long bk, int depth, int add) {
 	for (; rows >= ROWS; rows -= ROWS, c += ROWS * cr, a += ROWS * ar)
@@ -82,7 +82,7 @@ TARGET static void ISA(weights)(float *u, const float *weight, long so, long si,
 		}
 }
 
-// The partial gradients lie as [partial][point][i][o], o padded.
+// The partial gradients are stored as [partial][point][i][o], with o padded.
 TARGET static void ISA(gradients)(float *dweight, float *sums, int partials, int i0, int i1, const conv_dims *d) {
 	int taps = d->k * d->k, op = pad(d->o);
 	long each = conv_sizes(d).sums;
@@ -113,7 +113,7 @@ TARGET static void ISA(gradients)(float *dweight, float *sums, int partials, int
 		}
 }
 
-// transpose8 is to[c*ts + r] = from[r*fs + c] for r, c < 8.
+// transpose8 sets to[c*ts + r] = from[r*fs + c] for r, c < 8.
 INLINE void ISA(transpose8)(float *to, long ts, const float *from, long fs) {
 	__m256 a[8], b[8];
 	UNROLL for (int r = 0; r < 8; r++) a[r] = _mm256_loadu_ps(from + r * fs);
@@ -133,7 +133,7 @@ INLINE void ISA(transpose8)(float *to, long ts, const float *from, long fs) {
 	}
 }
 
-// transpose is to[c*ts + r] = from[r*fs + c]; the last square of 8x8 overlaps the one before.
+// transpose sets to[c*ts + r] = from[r*fs + c]. The last square of 8x8 overlaps the one before.
 TARGET static void ISA(transpose)(float *to, long ts, const float *from, long fs, int rows, int columns) {
 	if (rows < 8 || columns < 8) {
 		for (int r = 0; r < rows; r++)
@@ -149,8 +149,8 @@ TARGET static void ISA(transpose)(float *to, long ts, const float *from, long fs
 	}
 }
 
-// load brings a board x of c channels into to [cells][pad(c)], with zeros where mask is not positive, and in the
-// padding; flat [c*cells] is memory to work in.
+// load copies a board x of c channels into to [cells][pad(c)], with zeros in the padding and wherever mask is not positive.
+// flat [c*cells] is scratch memory.
 TARGET static void ISA(load)(float *to, float *flat, const float *x, const float *mask, int c, int cells, int last) {
 	int cp = pad(c);
 	if (mask) {
@@ -165,8 +165,7 @@ TARGET static void ISA(load)(float *to, float *flat, const float *x, const float
 		for (int cell = 0; cell < cells; cell++) memset(to + (long)cell * cp + c, 0, 4 * (cp - c));
 }
 
-// store is the way back, from a board [cells][pad(c)] to y; on it bias and add are added, and relu and mask done. y may
-// be add.
+// store copies a board [cells][pad(c)] to y, and applies bias, add, relu and mask on the way. y may be add.
 TARGET static void ISA(store)(float *y, float *from, float *flat, const float *bias, const float *add, const float *mask,
 	int relu, int c, int cells, int last) {
 	long cp = pad(c), all = (long)c * cells;
@@ -188,7 +187,7 @@ TARGET static void ISA(store)(float *y, float *from, float *flat, const float *b
 	memcpy(y, flat, 4 * all);
 }
 
-// input_transform is v = B' d B for each tile of a board [cells][cp] with a row of zeros behind it.
+// input_transform is v = B' d B for each tile of a board [cells][cp] with a row of zeros after it.
 TARGET static void ISA(input_transform)(float *v, long vs, const float *board, int cp, int h, int w) {
 	for (int r = 0; r < h; r += 2)
 		for (int c = 0; c < w; c += 2, v += cp) {
@@ -214,7 +213,7 @@ TARGET static void ISA(input_transform)(float *v, long vs, const float *board, i
 		}
 }
 
-// output_transform is board = A' m A; outputs off the board fall on the row behind it.
+// output_transform is board = A' m A. Outputs off the board are written to the row after it.
 TARGET static void ISA(output_transform)(float *board, const float *m, long ms, int cp, int h, int w) {
 	for (int r = 0; r < h; r += 2)
 		for (int c = 0; c < w; c += 2, m += cp) {
@@ -238,7 +237,7 @@ TARGET static void ISA(output_transform)(float *board, const float *m, long ms, 
 		}
 }
 
-// gradient_transform is m = A dy A' for each tile of a board [cells][cp] with a row of zeros behind it.
+// gradient_transform is m = A dy A' for each tile of a board [cells][cp] with a row of zeros after it.
 TARGET static void ISA(gradient_transform)(float *m, long ms, const float *board, int cp, int h, int w) {
 	for (int r = 0; r < h; r += 2)
 		for (int c = 0; c < w; c += 2, m += cp) {
@@ -262,8 +261,8 @@ TARGET static void ISA(gradient_transform)(float *m, long ms, const float *board
 		}
 }
 
-// load_block loads and transforms boards, by input_transform (outputs = 0) or gradient_transform (outputs = 1), and
-// adds up their channels in sum, unless it is NULL.
+// load_block loads and transforms boards, by input_transform (outputs = 0) or gradient_transform (outputs = 1). It adds up
+// their channels in sum, unless sum is NULL.
 TARGET static void ISA(load_block)(float *v, long vs, float *sum, float *scratch, const layout *l, const float *x, const float *mask,
 	int boards, int c, int outputs, const conv_dims *d) {
 	int cells = d->h * d->w, cp = pad(c);
@@ -284,8 +283,8 @@ TARGET static void ISA(load_block)(float *v, long vs, float *sum, float *scratch
 	}
 }
 
-// prefetch asks for one of so many equal shares of a block of floats, so that it is there when the products are done. The
-// block may be NULL, and go on behind the end of its buffer: asking for memory never faults.
+// prefetch prefetches one of `shares` equal shares of a block of floats, so that it is in the cache when the products are
+// done. The block may be NULL, and may extend beyond its buffer: prefetching never faults.
 INLINE void ISA(prefetch)(const float *x, long floats, int share, int shares) {
 	if (!x) return;
 	for (long j = floats * share / shares; j < floats * (share + 1) / shares; j += 16) __builtin_prefetch(x + j, 0, 2);
@@ -351,7 +350,7 @@ TARGET static void ISA(sums)(float *sums, float *dbias, const float *x, const fl
 	}
 }
 
-// ceiling is conv_ceiling of fast.h; 12 sums hide the latency of an instruction.
+// ceiling is conv_ceiling of fast.h. Its 12 sums hide the latency of an instruction.
 TARGET static double ISA(ceiling)(long rounds) {
 	vec sum[12];
 	vec a = (vec){0} + 0.999f, b = (vec){0} + 0.001f;

@@ -1,10 +1,10 @@
 package conv
 
-// kernels is one way to compute: with a set of the processor's instructions, or in plain Go. What the functions do is
-// told in fast.h; where that has NULL, a slice is nil.
+// kernels is one way to compute: with some of the processor's instructions, or in plain Go. fast.h documents the functions;
+// a slice is nil if the argument there is NULL.
 type kernels struct {
 	name      string
-	wide      int32 // of the dims that the functions get
+	wide      int32 // dims.wide for the functions
 	sizes     func(d *dims) (scratch, weights, sums int)
 	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
 	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
@@ -16,8 +16,8 @@ type kernels struct {
 // dims is conv_dims of fast.h.
 type dims struct{ n, block, i, o, h, w, k, last, relu, wide int32 }
 
-// job is a convolution under way. Seen from here the gradient by the input is a convolution as well, from O to I
-// channels, of weights that are turned by half a turn.
+// job is the convolution in progress. The gradient with respect to the input is here a convolution too, from O to I
+// channels, with weights rotated by 180 degrees.
 type job struct {
 	*kernels
 	d                            dims
@@ -25,22 +25,22 @@ type job struct {
 	weight                       []float32
 	so, si                       int // strides of weight by output and input channel
 	flip                         bool
-	dweight, dbias, dy           []float32 // of a gradient by the weights, where y and x are as in the forward pass
-	part, parts                  int       // boards in a piece of work, and the number of partial gradients
+	dweight, dbias, dy           []float32 // for a gradient with respect to the weights; y and x are those of the forward pass
+	part, parts                  int       // boards per piece of work, and the number of partial gradients
 
-	u, sums, dbiases buffer // transformed weights, partial gradients by weights and bias
+	u, sums, dbiases buffer // transformed weights, partial gradients with respect to weights and bias
 }
 
 const (
-	blockTiles   = 48      // about as many tiles of 2x2 are transformed together
-	pieceBlocks  = 4       // blocks in a piece of work, at most
-	channelSlice = 8       // input channels of the weights that are transformed in one piece
-	maxParts     = 16      // partial gradients
-	minPart      = 8       // boards that are worth a partial gradient
-	maxSums      = 8 << 20 // floats in all partial gradients; the limit on their number for many channels
+	blockTiles   = 48      // about how many tiles of 2x2 are transformed together
+	pieceBlocks  = 4       // the most blocks in a piece of work
+	channelSlice = 8       // input channels whose weights are transformed in one piece
+	maxParts     = 16      // the most partial gradients
+	minPart      = 8       // the fewest boards for a partial gradient
+	maxSums      = 8 << 20 // floats in all partial gradients together; limits their number if there are many channels
 )
 
-// prepare makes p's job one of k, from i to o channels, without its buffers.
+// prepare sets the pool's job to a convolution of kernel size k, from i to o channels, without its buffers.
 func (p *Pool) prepare(s Shape, i, o, k int) *job {
 	d := dims{n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k), wide: p.kernels.wide}
 	tiles := (s.H + 1) / 2 * ((s.W + 1) / 2)
@@ -114,13 +114,13 @@ func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32,
 	j.release()
 }
 
-// convolve runs the job and forgets the buffers that it was given.
+// convolve runs the job and drops its references to the caller's buffers.
 func (p *Pool) convolve() {
 	j := &p.job
 	_, size, _ := j.sizes(&j.d)
 	j.u.of(size)
 	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
-	// Boards do not depend on each other, so the number of threads may have a say here.
+	// Boards do not depend on each other, so the size of a piece may depend on the number of threads.
 	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*cap(p.workers))))
 	p.run((int(j.d.n)+j.part-1)/j.part, (*job).forwardPiece)
 	j.release()
@@ -168,7 +168,7 @@ func (j *job) reduceBias() {
 	}
 }
 
-// prepare sets w's sizes to those of the job with n boards, and returns the memory that they take.
+// prepare sets w's sizes to those of the job with n boards, and returns scratch memory for them.
 func (w *worker) prepare(j *job, n int) []float32 {
 	w.d = j.d
 	w.d.n = int32(n)
@@ -176,7 +176,7 @@ func (w *worker) prepare(j *job, n int) []float32 {
 	return w.scratch.of(size)
 }
 
-// rows is x[from:to] where each row has the given width, or nil where x is nil.
+// rows is x[from:to] for rows of the given width, or nil if x is nil.
 func rows(x []float32, from, to, width int) []float32 {
 	if x == nil {
 		return nil

@@ -35,7 +35,7 @@ func fast(name string, wide int32) kernels {
 	}
 }
 
-// paths are those that this processor can take, the best first.
+// paths are the paths that this processor can run, the best first.
 func paths() []*kernels {
 	var all []*kernels
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
@@ -47,7 +47,7 @@ func paths() []*kernels {
 	return append(all, &plain)
 }
 
-// dims and conv_dims are the same memory.
+// dims and conv_dims have the same memory layout.
 var _ = [1]struct{}{}[unsafe.Sizeof(dims{})-C.sizeof_conv_dims]
 
 func (d *dims) c() *C.conv_dims { return (*C.conv_dims)(unsafe.Pointer(d)) }

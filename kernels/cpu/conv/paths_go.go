@@ -2,5 +2,5 @@
 
 package conv
 
-// paths are those that this build can take, the best first.
+// paths are the paths that this build can run, the best first.
 func paths() []*kernels { return []*kernels{&plain} }

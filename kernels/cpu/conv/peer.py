@@ -1,9 +1,9 @@
-"""Times PyTorch on the CPU at what BenchmarkTower does, for comparison. Needs the Python package torch.
+"""Times the work of BenchmarkTower in PyTorch on the CPU, for comparison. Needs the Python package torch.
 
     python peer.py [threads]
 
 Prints milliseconds and GFLOP/s (counted as in BenchmarkTower) of six residual blocks of 64 channels for 256 boards of
-7x6, forward alone and with the backward pass, in both orders of memory that PyTorch knows.
+7x6, forward alone and with the backward pass, in both of PyTorch's memory orders.
 """
 
 import sys
@@ -28,7 +28,7 @@ class Tower(nn.Module):
 
 
 def seconds(step):
-    """The median over half a second of repetitions and at least 5."""
+    """The median time of a repetition, over half a second and at least 5 repetitions."""
     for _ in range(3):
         step()
     times, end = [], time.perf_counter() + 0.5

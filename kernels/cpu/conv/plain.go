@@ -1,14 +1,13 @@
 package conv
 
-// plain computes in Go alone: the loops of Conv3x3 over planes with a border of zeros, so that a row of outputs and
-// the next are one run, and what comes out between them is dropped.
+// plain computes in Go alone, with the loops of Conv3x3 over planes with a border of zeros. So all rows of outputs are one
+// run, and the values computed for the border between them are dropped.
 var plain = kernels{
 	name: "go", sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
 	ceiling: plainCeiling,
 }
 
-// plane is the size of a channel with its border of one cell, and of the border's column alone; a kernel of 1x1 needs
-// none.
+// plane is the size of a channel with its border, and the width of the border: one cell, or none for a 1x1 kernel.
 func (d *dims) plane() (size, border int) {
 	border = int(d.k) / 2
 	return (int(d.h) + 2*border) * (int(d.w) + 2*border), border
@@ -49,7 +48,7 @@ func plainGradients(dweight, sums []float32, partials, i0, i1 int, d *dims) {
 	}
 }
 
-// plainLoad brings a board x of the given channels into planes [channels][plane], zero where mask is not positive.
+// plainLoad copies a board x of the given channels into planes [channels][plane], with zero wherever mask is not positive.
 func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	size, border := d.plane()
 	clear(planes)
@@ -62,7 +61,7 @@ func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	}
 }
 
-// at is the index of a channel and cell on a board, padded that of a cell in its plane.
+// at is the index of a channel and cell of a board. padded is the index of a cell in its plane.
 func (d *dims) at(c, channels, cell int) int {
 	if d.last != 0 {
 		return cell*channels + c
@@ -103,7 +102,7 @@ func addScaled(sum, x []float32, w float32) {
 	}
 }
 
-// addTaps adds to each output what the 3x3 cells around it give; stride is that of a plane's rows.
+// addTaps adds the 3x3 convolution of plane with w to each output. stride is the distance between a plane's rows.
 func addTaps(sum, plane []float32, stride int, w *[9]float32) {
 	a, b, c := plane[:len(sum)+2], plane[stride:][:len(sum)+2], plane[2*stride:][:len(sum)+2]
 	for j := range sum {
@@ -158,7 +157,7 @@ func plainSums(sums, dbias, x, dy, y, scratch []float32, d *dims) {
 	}
 }
 
-// sumTaps adds to each element of the kernel the products of gradients and of cells that meet there.
+// sumTaps adds to each element of the kernel the products of gradients and the cells that it multiplies.
 func sumTaps(w *[9]float32, grad, plane []float32, stride int) {
 	a, b, c := plane[:len(grad)+2], plane[stride:][:len(grad)+2], plane[2*stride:][:len(grad)+2]
 	var w0, w1, w2, w3, w4, w5, w6, w7, w8 float32
@@ -179,7 +178,7 @@ func plainCeiling(rounds int) float64 {
 		e, f, g, h = e*0.999+0.001, f*0.999+0.001, g*0.999+0.001, h*0.999+0.001
 	}
 	if a+b+c+d+e+f+g+h == 0 {
-		return 0 // never: it keeps the sums from being left out
+		return 0 // never happens; it keeps the compiler from dropping the sums
 	}
 	return 16 * float64(rounds)
 }

@@ -6,29 +6,29 @@ import (
 	"sync/atomic"
 )
 
-// Pool owns the goroutines and the memory that the kernels work with. Once a shape has been seen nothing is allocated
-// for it again. A Pool does one kernel at a time; calls from several goroutines wait for each other.
+// Pool owns the goroutines and the memory of the kernels. After the first call with a shape, nothing is allocated for it
+// again. A Pool runs one kernel at a time; calls from several goroutines wait for each other.
 type Pool struct {
 	kernels *kernels
-	wake    chan struct{} // an element for each goroutine that shall take part in a step
+	wake    chan struct{} // one element for each goroutine that shall take part in a step
 	busy    sync.WaitGroup
 	ended   sync.WaitGroup
-	workers chan *worker // the idle ones
+	workers chan *worker // idle workers
 
-	call   sync.Mutex // guards what follows, which belongs to the call under way
+	call   sync.Mutex // guards the fields below, which belong to the current call
 	job    job
 	step   func(*job, *worker, int)
 	pieces int
 	next   atomic.Int64
 }
 
-// worker is what one thread owns: its memory, and the sizes that it hands to a kernel.
+// worker is what one thread owns: its scratch memory, and the sizes that it passes to a kernel.
 type worker struct {
 	scratch buffer
 	d       dims
 }
 
-// buffer is memory that grows.
+// buffer is memory that grows as needed.
 type buffer struct{ floats []float32 }
 
 func (b *buffer) of(size int) []float32 {
@@ -38,8 +38,8 @@ func (b *buffer) of(size int) []float32 {
 	return b.floats[:size]
 }
 
-// NewPool starts a pool that works on the given number of threads, the caller's included; 0 stands for GOMAXPROCS.
-// Close it.
+// NewPool starts a pool that works on the given number of threads, including the caller's; 0 means GOMAXPROCS. The caller
+// must Close it.
 func NewPool(threads int) *Pool { return newPool(threads, paths()[0]) }
 
 func newPool(threads int, k *kernels) *Pool {
@@ -61,14 +61,14 @@ func newPool(threads int, k *kernels) *Pool {
 	return p
 }
 
-// Close ends the pool's goroutines. The pool must not be used after it.
+// Close ends the pool's goroutines. The pool must not be used afterwards.
 func (p *Pool) Close() {
 	close(p.wake)
 	p.ended.Wait()
 }
 
-// run does a step of the job for every piece from 0 up to pieces, on all threads. Which thread does which is left to
-// chance, so no result may depend on it.
+// run runs a step of the job for every piece from 0 to pieces-1, on all threads. Which thread takes which piece is
+// undefined, so no result may depend on it.
 func (p *Pool) run(pieces int, step func(*job, *worker, int)) {
 	p.step, p.pieces = step, pieces
 	p.next.Store(0)

@@ -1,8 +1,8 @@
 package conv
 
-// The loops that the fast kernels are compared with, for kernels of k x k, k odd.
+// The loops that the fast kernels are compared with, for k x k kernels with odd k.
 
-// at is the index of channel c of channels, row r, column col of board n.
+// at is the index of channel c of channels, row r and column col of board n.
 func (s Shape) at(n, c, channels, r, col int) int {
 	if s.ChannelsLast {
 		return ((n*s.H+r)*s.W+col)*channels + c
@@ -10,7 +10,7 @@ func (s Shape) at(n, c, channels, r, col int) int {
 	return ((n*channels+c)*s.H+r)*s.W + col
 }
 
-// taps calls f for each element t of the kernel, each output cell (r,c), and the input cell (xr,xc) that it meets there.
+// taps calls f for each element t of the kernel, each output cell (r,c), and the input cell (xr,xc) that t multiplies.
 func (s Shape) taps(k int, f func(t, r, c, xr, xc int)) {
 	for t := range k * k {
 		dr, dc := t/k-k/2, t%k-k/2
@@ -94,7 +94,7 @@ func referenceWeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, 
 	}
 }
 
-// masked is dy[at], or zero where the ReLU's output y is not positive; NaN counts as positive.
+// masked is dy[at], or zero if the ReLU's output y is not positive; NaN counts as positive.
 func masked(dy, y []float32, at int) float32 {
 	if y != nil && y[at] <= 0 {
 		return 0

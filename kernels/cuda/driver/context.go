@@ -21,55 +21,55 @@ import (
 	"gorgonia.org/cu"
 )
 
-// What a context holds. All are handles, which may be copied, and are worth nothing in another context.
+// What a context holds. All are handles, which may be copied and are invalid in other contexts.
 type (
-	Memory   = cu.DevicePtr // an address in the device's memory; one may add to it
+	Memory   = cu.DevicePtr // an address in the device's memory; arithmetic is allowed
 	Module   = cu.Module    // compiled kernels
 	Function = cu.Function  // a kernel
-	Stream   = cu.Stream    // a queue: what is put into one happens in that order, and at the same time as what is in others
-	Event    = cu.Event     // a place in a Stream
+	Stream   = cu.Stream    // a queue: its operations run in order, and at the same time as those of other streams
+	Event    = cu.Event     // a point in a Stream
 )
 
-// Context calls the driver on a Worker's thread. Errors are of type *Error. Calls that take a Stream return before it
-// is done; what fails later is the error of a later call, at the latest of Wait.
+// Context calls the driver on a Worker's thread. Errors are of type *Error. Calls that take a Stream return before the
+// operation is done. If it fails later, a later call returns the error, at the latest Wait.
 type Context struct{}
 
-// MemInfo is how many bytes of the device's memory are free, and how many there are.
+// MemInfo returns the free and the total bytes of the device's memory.
 func (*Context) MemInfo() (free, total int64, err error) {
 	free, total, err = cu.MemInfo()
 	return free, total, wrap("cuMemGetInfo", err)
 }
 
-// Alloc takes n > 0 bytes of the device's memory.
+// Alloc allocates n > 0 bytes of the device's memory.
 func (*Context) Alloc(n int) (Memory, error) {
 	m, err := cu.MemAlloc(int64(n))
 	return m, wrap("cuMemAlloc", err)
 }
 
-// Free gives back what Alloc took.
+// Free frees memory of Alloc.
 func (*Context) Free(m Memory) error { return wrap("cuMemFree", cu.MemFree(m)) }
 
-// Upload copies to the device, and returns when that is done.
+// Upload copies to the device, and returns when the copy is done.
 func (*Context) Upload(to Memory, from []byte) error {
 	if err := cu.MemcpyHtoD(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))); err != nil {
 		return wrap("cuMemcpyHtoD", err)
 	}
-	// The driver may return while the last of it is still under way, in stream 0, which other streams do not wait for.
+	// The driver may return before the copy is done, in stream 0, which other streams do not wait for.
 	return wrap("cuStreamSynchronize", cu.NoStream.Synchronize())
 }
 
-// Download copies from the device, and returns when that is done.
+// Download copies from the device, and returns when the copy is done.
 func (*Context) Download(to []byte, from Memory) error {
 	return wrap("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(unsafe.SliceData(to)), from, int64(len(to))))
 }
 
-// Host is memory of the machine that is pinned, so that copies between it and the device happen in a Stream.
+// Host is pinned memory of the machine, so that copies between it and the device can run in a Stream.
 type Host struct{ bytes []byte }
 
-// Bytes are the memory itself, until it is freed. While a copy is under way they belong to the device.
+// Bytes is the memory itself, valid until it is freed. During a copy it belongs to the device.
 func (h Host) Bytes() []byte { return h.bytes }
 
-// AllocHost takes n > 0 bytes of pinned memory.
+// AllocHost allocates n > 0 bytes of pinned memory.
 func (*Context) AllocHost(n int) (Host, error) {
 	var p unsafe.Pointer
 	if err := failed("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), 0)); err != nil {
@@ -78,24 +78,24 @@ func (*Context) AllocHost(n int) (Host, error) {
 	return Host{unsafe.Slice((*byte)(p), n)}, nil
 }
 
-// FreeHost gives back what AllocHost took.
+// FreeHost frees memory of AllocHost.
 func (*Context) FreeHost(h Host) error {
 	return wrap("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(h.bytes))))
 }
 
-// CopyToDevice copies the first n bytes.
+// CopyToDevice queues a copy of the first n bytes.
 func (*Context) CopyToDevice(to Memory, from Host, n int, s Stream) error {
 	p := unsafe.Pointer(unsafe.SliceData(from.bytes[:n]))
 	return wrap("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(to, p, int64(n), s))
 }
 
-// CopyToHost copies to the first n bytes.
+// CopyToHost queues a copy to the first n bytes.
 func (*Context) CopyToHost(to Host, from Memory, n int, s Stream) error {
 	p := unsafe.Pointer(unsafe.SliceData(to.bytes[:n]))
 	return wrap("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(p, from, int64(n), s))
 }
 
-// Load compiles PTX for the device. What the compiler says of its errors is part of the error.
+// Load compiles PTX for the device. The error includes the compiler's messages.
 func (*Context) Load(ptx string) (Module, error) {
 	said := make([]byte, 8<<10)
 	m, err := cu.LoadDataEx(ptx, &cu.JITErrorLogBuffer{Buffer: said})
@@ -107,10 +107,10 @@ func (*Context) Load(ptx string) (Module, error) {
 	return m, err
 }
 
-// Unload gives back what Load made.
+// Unload frees a module of Load.
 func (*Context) Unload(m Module) error { return wrap("cuModuleUnload", m.Unload()) }
 
-// Function finds a kernel by its name.
+// Function returns the kernel with that name.
 func (*Context) Function(m Module, name string) (Function, error) {
 	f, err := m.Function(name)
 	if err != nil {
@@ -119,23 +119,24 @@ func (*Context) Function(m Module, name string) (Function, error) {
 	return f, nil
 }
 
-// AllowShared lets blocks of the kernel have up to n bytes of shared memory at launch, at most Device.Shared; without
-// it 48 KiB.
+// AllowShared lets blocks of the kernel have up to n bytes of shared memory at launch, at most Device.Shared. The default is
+// 48 KiB.
 func (*Context) AllowShared(f Function, n int) error {
-	// cu does not have this call, and a cu.Function is nothing but the driver's handle.
+	// cu does not have this call. A cu.Function is just the driver's handle.
 	handle := *(*C.CUfunction)(unsafe.Pointer(&f))
 	return failed("cuFuncSetAttribute", C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
-// Resident is how many blocks of so many threads and bytes of shared memory one multiprocessor runs at a time.
+// Resident is the number of blocks, with that many threads and bytes of shared memory, that one multiprocessor runs at a
+// time.
 func (*Context) Resident(f Function, threads, shared int) (int, error) {
 	n, err := f.MaxActiveBlocksPerMultiProcessor(threads, int64(shared))
 	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
 }
 
-// Launch puts a kernel into the stream: a grid of so many blocks, each of so many threads and bytes of shared memory.
-// The arguments are the kernel's in order, an address or number each, smaller ones in the low bytes; they must be as
-// many as it has, which nothing checks.
+// Launch queues a kernel in the stream, as a grid of blocks with the given threads and bytes of shared memory per block.
+// args are the kernel's arguments in order, each an address or a number, smaller ones in the low bytes. Their number must be
+// right, which is not checked.
 func (*Context) Launch(f Function, grid, block [3]int, shared int, s Stream, args ...uint64) error {
 	at := make([]unsafe.Pointer, len(args))
 	for i := range args {
@@ -144,25 +145,25 @@ func (*Context) Launch(f Function, grid, block [3]int, shared int, s Stream, arg
 	return wrap("cuLaunchKernel", f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, at))
 }
 
-// LaunchStruct is Launch for a kernel whose one argument is a struct, of which this is the address. The struct holds no
-// Go pointers and is not part of a larger one; it is copied before the call returns. Nothing is allocated.
+// LaunchStruct is Launch for a kernel whose one argument is the struct at this address. The struct must have no Go pointers
+// and must not be part of a larger one. It is copied before the call returns. Nothing is allocated.
 func (*Context) LaunchStruct(f Function, blocks, threads, shared int, s Stream, argument unsafe.Pointer) error {
 	return failed("cuLaunchKernel", C.launch(*(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(blocks), C.uint(threads), C.uint(shared), *(*C.CUstream)(unsafe.Pointer(&s)), argument))
 }
 
-// NewStream makes an empty stream.
+// NewStream creates an empty stream.
 func (*Context) NewStream() (Stream, error) {
 	s, err := cu.MakeStream(cu.NonBlocking)
 	return s, wrap("cuStreamCreate", err)
 }
 
-// DestroyStream ends a stream.
+// DestroyStream destroys a stream.
 func (*Context) DestroyStream(s Stream) error { return wrap("cuStreamDestroy", s.Destroy()) }
 
-// Wait returns when all that is in the stream is done.
+// Wait returns when everything in the stream is done.
 func (*Context) Wait(s Stream) error { return wrap("cuStreamSynchronize", s.Synchronize()) }
 
-// Idle says whether all that is in the stream is done, without waiting.
+// Idle reports whether everything in the stream is done, without waiting.
 func (*Context) Idle(s Stream) (bool, error) {
 	result := C.cuStreamQuery(*(*C.CUstream)(unsafe.Pointer(&s)))
 	if result == C.CUDA_ERROR_NOT_READY {
@@ -171,22 +172,22 @@ func (*Context) Idle(s Stream) (bool, error) {
 	return result == C.CUDA_SUCCESS, failed("cuStreamQuery", result)
 }
 
-// NewEvent makes an event that measures time.
+// NewEvent creates an event that measures time.
 func (*Context) NewEvent() (Event, error) {
 	e, err := cu.MakeEvent(cu.DefaultEvent)
 	return e, wrap("cuEventCreate", err)
 }
 
-// DestroyEvent ends an event.
+// DestroyEvent destroys an event.
 func (*Context) DestroyEvent(e Event) error { return wrap("cuEventDestroy", cu.DestroyEvent(&e)) }
 
-// Record puts the event behind what is in the stream.
+// Record puts the event after what is in the stream.
 func (*Context) Record(e Event, s Stream) error { return wrap("cuEventRecord", e.Record(s)) }
 
-// WaitEvent returns when all before the event is done.
+// WaitEvent returns when everything before the event is done.
 func (*Context) WaitEvent(e Event) error { return wrap("cuEventSynchronize", e.Synchronize()) }
 
-// After lets what is put into the stream from now on wait for the event, which may be in another stream.
+// After makes later operations of the stream wait for the event, which may be in another stream.
 func (*Context) After(s Stream, e Event) error { return wrap("cuStreamWaitEvent", s.Wait(e, 0)) }
 
 // Elapsed is the time between two events in milliseconds. Both must have happened.

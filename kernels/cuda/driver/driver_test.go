@@ -26,8 +26,8 @@ var ptx string
 
 var device *fake.Driver
 
-// TestMain runs the tests on the fake driver; with EVALD_GPU=1 it runs TestGPU alone, on what the machine has. As the
-// program of TestReasons it only says what it finds.
+// TestMain runs the tests on the fake driver. With EVALD_GPU=1 it runs TestGPU alone, on the machine's driver. As the child
+// process of TestReasons it only prints what Find returns.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVALD_TEST_FIND") != "" {
 		_, err := driver.Find()
@@ -61,7 +61,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// start is a worker on the fake device, with all counts at zero.
+// start returns a worker on the fake device, with all counts at zero.
 func start(t *testing.T) *driver.Worker {
 	t.Helper()
 	found, err := driver.Find()
@@ -91,7 +91,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Every way in which there is no device is told apart.
+// The error distinguishes all reasons why there is no device.
 func TestReasons(t *testing.T) {
 	fakeDriver := os.Getenv("EVALD_CUDA_DRIVER")
 	garbage := filepath.Join(t.TempDir(), "libcuda.so")
@@ -134,8 +134,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// Each call fails in turn, at each of its places: the error names it, and nothing is left behind. A failure on the device
-// costs the context; a new one works.
+// Each call fails in turn, each time it is made: the error names it, and nothing is left allocated. A failure on the device
+// costs the context; a new context works.
 func TestEveryCallFails(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	found, err := driver.Find()
@@ -189,7 +189,7 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// After a failure on the device every call has the same answer until there is a new context.
+// After a failure on the device every call returns the same error until there is a new context.
 func TestLostDevice(t *testing.T) {
 	w := start(t)
 	device.Fail("kernel", 1, 1, fake.IllegalAddress)
@@ -214,7 +214,7 @@ func TestLostDevice(t *testing.T) {
 	device.Reset()
 }
 
-// What is put into a stream is done when somebody waits for it, and its failure is reported then.
+// Operations in a stream are done when somebody waits for the stream, and their errors are reported then.
 func TestStreamsAreLate(t *testing.T) {
 	w := start(t)
 	if err := w.Do(func(c *driver.Context) error {
@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 		_, tooMuch := c.Alloc(2 << 30)
 		_, nothing := c.Alloc(0)
 		e, _ := c.NewEvent()
-		for shared, want := range map[int]int{0: 16, 48 << 10: 4, 232448: 1} { // of 228 KiB, 1 KiB a block taken
+		for shared, want := range map[int]int{0: 16, 48 << 10: 4, 232448: 1} { // of 228 KiB, with 1 KiB per block reserved
 			if n, err := c.Resident(f, 128, shared); err != nil || n != want {
 				t.Errorf("%d blocks of %d bytes fit (%v), want %d", n, shared, err, want)
 			}
@@ -292,7 +292,7 @@ func TestRefusals(t *testing.T) {
 		}
 		return nil
 	})
-	// The module, the stream, the event and the pinned memory are left to Close.
+	// The module, the stream, the event and the pinned memory are left for Close to free.
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
@@ -301,7 +301,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Contexts belong to threads: without the worker's thread there is none.
+// Calls from many goroutines run on the worker's thread, one at a time.
 func TestManyCallers(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	w := start(t)

@@ -10,25 +10,24 @@ import (
 	"reflect"
 )
 
-// Error is a call that the driver refused, or, where kernels and copies run on their own, the failure of an earlier
-// one. After most failures on the device the driver gives the same answer to every later call until the context is
-// destroyed.
+// Error is a call that failed, or that reports the failure of an earlier kernel or copy. After most failures on the device
+// every later call returns the same error until the context is destroyed.
 type Error struct {
 	Call string // as in the driver's documentation: cuMemAlloc
 	Code int    // CUresult
 	Name string // of the code: CUDA_ERROR_OUT_OF_MEMORY
-	Text string // the driver's
+	Text string // the driver's description
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text) }
 
-// wrap gives an error of cu the name of the call and the driver's words.
+// wrap adds the name of the call and the driver's description to an error of cu.
 func wrap(call string, err error) error {
 	if err == nil {
 		return nil
 	}
 	v := reflect.ValueOf(err)
-	if !v.CanInt() { // cu's type of results is an int that it does not export
+	if !v.CanInt() { // cu's type of results is an unexported int
 		return fmt.Errorf("%s: %w", call, err)
 	}
 	return failed(call, C.CUresult(v.Int()))

@@ -21,11 +21,11 @@ import (
 // Supported reports whether this program was built with GPU support.
 const Supported = true
 
-// libraries are tried in order: what the system's loader finds, then where WSL and container runtimes put the driver
-// without telling it.
+// libraries are tried in order: what the system's loader finds, then the places where WSL and container runtimes put the
+// driver without telling the loader.
 var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
 
-// Find is the driver and its devices, or why there are none. The first call looks; the others repeat its answer.
+// Find returns the driver and its devices, or an error that says why there are none. Later calls repeat the first answer.
 func Find() (*Driver, error) { return find() }
 
 var find = sync.OnceValues(func() (*Driver, error) {
@@ -61,7 +61,7 @@ var find = sync.OnceValues(func() (*Driver, error) {
 // noDevice is CUDA_ERROR_NO_DEVICE.
 const noDevice = 100
 
-// open opens the first of the names that is a driver's library. A library whose driver does not start ends the search.
+// open opens the first of the names that is a driver library. If that driver does not start, the search ends.
 func open(names []string) (name string, err error) {
 	var tried, reasons []string
 	why := make([]byte, 512)

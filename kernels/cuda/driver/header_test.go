@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Our cuda.h says what an official one says: constants, layouts, and the parameters of functions.
+// Our cuda.h agrees with an official one in constants, layouts, and the parameters of functions.
 func TestHeader(t *testing.T) {
 	official := officialHeader(t)
 	header, err := os.ReadFile("include/cuda.h")
@@ -28,7 +28,7 @@ func TestHeader(t *testing.T) {
 		t.Fatalf("only %d constants in include/cuda.h", len(names))
 	}
 	for _, name := range names {
-		if string(name[1]) == "CU_CTX_FLAGS_MASK" { // it grows with the versions
+		if string(name[1]) == "CU_CTX_FLAGS_MASK" { // it differs between versions
 			continue
 		}
 		fmt.Fprintf(&constants, "C(%s)\n", name[1])
@@ -56,8 +56,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// officialHeader is the folder of an official cuda.h: EVALD_CUDA_INCLUDE, or that of the package that
-// .ci/requirements.txt names.
+// officialHeader returns the folder of an official cuda.h: EVALD_CUDA_INCLUDE, or that of the package in
+// .ci/requirements.txt.
 func officialHeader(t *testing.T) string {
 	if dir := os.Getenv("EVALD_CUDA_INCLUDE"); dir != "" {
 		return dir

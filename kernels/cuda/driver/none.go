@@ -5,7 +5,7 @@ package driver
 // Supported reports whether this program was built with GPU support.
 const Supported = false
 
-// Find is the driver and its devices, or why there are none.
+// Find returns an error that says why there is no driver.
 func Find() (*Driver, error) {
 	return nil, none("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// work is what an evaluator does for a batch, each kind of call at least once, and what it gives back in the end: y +=
-// a x in a stream, for n numbers, the copies in another.
+// work does what an evaluator does for a batch, with each kind of call at least once, and frees everything at its end. It
+// computes y += a x in a stream, for n numbers, with the copies in another stream.
 func work(w *driver.Worker, a float32, x, y []float32) error {
 	return w.Do(func(c *driver.Context) (err error) {
 		var undo []func() error
@@ -27,7 +27,7 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 				err = errors.Join(err, undo[i-1]())
 			}
 		}()
-		const shared = 64 << 10 // more than is allowed unasked
+		const shared = 64 << 10 // more than the default limit
 		n := 4 * len(x)
 		m, err := c.Load(ptx)
 		if err != nil {
@@ -83,11 +83,11 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 			func() error { return c.CopyToDevice(memory[0], host, n, streams[0]) },
 			func() error { return c.Record(events[0], streams[0]) },
 			func() error { return c.After(streams[1], events[0]) },
-			func() error { // half of it
+			func() error { // adds half of a x
 				return c.Launch(f, [3]int{(len(x) + 127) / 128, 1, 1}, [3]int{128, 1, 1}, shared, streams[1],
 					uint64(memory[0]), uint64(memory[1]), uint64(math.Float32bits(a/2)), uint64(len(x)))
 			},
-			func() error { // and the other half
+			func() error { // adds the other half
 				return c.LaunchStruct(inStruct, (len(x)+127)/128, 128, 0, streams[1],
 					unsafe.Pointer(&axpy{memory[0], memory[1], a / 2, int32(len(x))}))
 			},

@@ -10,23 +10,23 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Worker is an operating system's thread with a context of one device. The driver ties contexts to threads, so all that
-// is done with the device is done through Do.
+// Worker is an operating system thread with a context of one device. The driver ties contexts to threads, so all work on the
+// device goes through Do.
 //
-// After a failure on the device (a kernel that faults, an error of the memory) every call in that context fails, and
-// all that it holds is lost: Close the Worker and Start another.
+// After a failure on the device (a kernel that faults, a memory error) every call in that context fails, and everything in
+// it is lost: Close the Worker and Start another one.
 type Worker struct {
 	jobs  chan func(*Context)
 	quit  chan struct{}
 	ended chan struct{}
 	close sync.Once
-	err   error // of destroying the context; to be read after ended
+	err   error // of destroying the context; read it after ended
 }
 
-// ErrClosed is Do's answer after Close.
+// ErrClosed is returned by Do after Close.
 var ErrClosed = errors.New("driver: the worker is closed")
 
-// Start makes a context of the device, and a thread for it.
+// Start creates a context of the device, and a thread for it.
 func (d Device) Start() (*Worker, error) {
 	w := &Worker{jobs: make(chan func(*Context)), quit: make(chan struct{}), ended: make(chan struct{})}
 	started := make(chan error)
@@ -40,7 +40,7 @@ func (d Device) Start() (*Worker, error) {
 
 func (w *Worker) run(d cu.Device, started chan<- error) {
 	defer close(w.ended)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, and with it what the driver keeps there
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the driver's state in the thread with it
 	ctx, err := d.MakeContext(cu.SchedAuto)
 	started <- wrap("cuCtxCreate", err)
 	if err != nil {
@@ -58,7 +58,7 @@ func (w *Worker) run(d cu.Device, started chan<- error) {
 	}
 }
 
-// Do runs the function on the Worker's thread, one at a time, and returns its error. The Context is good until it
+// Do runs the function on the Worker's thread, one at a time, and returns its error. The Context is valid until the function
 // returns.
 func (w *Worker) Do(f func(c *Context) error) error {
 	done := make(chan error, 1)
@@ -70,8 +70,8 @@ func (w *Worker) Do(f func(c *Context) error) error {
 	}
 }
 
-// Close waits for the function that runs, if one does, and destroys the context: memory, modules, streams and events in
-// it are gone. A second call returns what the first did.
+// Close waits for the function in progress, if any, and destroys the context with all its memory, modules, streams and
+// events. Later calls return the same result.
 func (w *Worker) Close() error {
 	w.close.Do(func() { close(w.quit) })
 	<-w.ended

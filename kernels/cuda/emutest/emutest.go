@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// Emulator is a program that runs launches.
+// Emulator is a program that emulates launches.
 type Emulator struct{ path string }
 
-// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message where the source
-// reads or writes outside of memory or does what C++ leaves undefined.
+// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message on accesses outside
+// of memory and on undefined behaviour.
 var (
 	Optimised = []string{"-O3", "-march=native"}
 	Sanitised = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 )
 
-// Build compiles C++ and kernel sources, named from kernels/cuda on, into a program in folder. Where there is no g++ the
-// test skips, or fails if EVALD_REQUIRE_DATA=1.
+// Build compiles C++ and kernel sources, whose paths start in kernels/cuda, into a program in folder. If there is no g++,
+// the test is skipped, or fails if EVALD_REQUIRE_DATA=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
@@ -40,11 +40,11 @@ func Build(t testing.TB, folder string, flags []string, sources ...string) Emula
 	return e
 }
 
-// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_DATA=1 does not require it.
+// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_DATA=1 is not set.
 var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 
-// Library compiles all kernels into a library in folder whose functions the fake driver runs (fake.UseKernels), and
-// returns its path.
+// Library compiles all kernels into a library in folder and returns its path. The fake driver runs its functions
+// (fake.UseKernels).
 func Library(folder string) (string, error) {
 	_, self, _, _ := runtime.Caller(0)
 	path := filepath.Join(folder, "libkernels.so")
@@ -53,7 +53,7 @@ func Library(folder string) (string, error) {
 		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "emu/emu.cpp", "emu/fake.cpp"})
 }
 
-// compile makes path of sources, which are named from root on.
+// compile compiles sources, whose paths start in root, into the file path.
 func compile(root, path string, flags, sources []string) error {
 	if _, err := exec.LookPath("g++"); err != nil {
 		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
@@ -90,7 +90,7 @@ func read(root string) error {
 	return nil
 }
 
-// Output runs the program.
+// Output runs the program with an input, and returns its output and its messages.
 func (e Emulator) Output(in []byte, args ...string) (out []byte, log string, err error) {
 	var stderr bytes.Buffer
 	run := exec.Command(e.path, args...)
@@ -99,20 +99,20 @@ func (e Emulator) Output(in []byte, args ...string) (out []byte, log string, err
 	return out, stderr.String(), err
 }
 
-// Launch is one start of a kernel.
+// Launch is one launch of a kernel.
 type Launch struct {
 	Kernel  string
 	Blocks  int    // of the grid
 	Shared  int    // bytes of shared memory
-	Order   uint32 // in which warps and lanes run: 0 ascending, 1 descending, else shuffled by this seed
-	Job     []byte // the job's numbers, from n on
+	Order   uint32 // of warps and lanes: 0 ascending, 1 descending, else shuffled by this seed
+	Job     []byte // the fields of Job from n on
 	Weights []byte
 	Pos     []byte
 	Out     int // bytes of out
-	Scratch int // bytes of scratch for each block
+	Scratch int // bytes of scratch per block
 }
 
-// Run runs the launch in the program built of the kernels and emu/main.cpp. The bytes of out that nothing wrote are 0xcd.
+// Run runs the launch in a program built from the kernels and emu/main.cpp. Bytes of out that nothing wrote are 0xcd.
 func (e Emulator) Run(t testing.TB, l Launch) []byte {
 	t.Helper()
 	in := append([]byte(nil), l.Job...)

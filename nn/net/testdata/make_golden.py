@@ -1,4 +1,4 @@
-"""Writes torch_golden.json and torch_*.safetensors, what PyTorch makes of a few positions and of a tiny network:
+"""Writes torch_golden.json, PyTorch's outputs for a few positions, and torch_*.safetensors, a tiny network in PyTorch's files:
 
     pip install torch safetensors numpy && python make_golden.py
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(here.parent))
 import torch_model  # noqa: E402
 
 MODEL = here.parent.parent.parent / "models" / "seeded-2x16.safetensors"
-CASES = [  # columns, rows, in a row, gravity, stones to lay at random
+CASES = [  # columns, rows, in a row, gravity, number of random stones
     (7, 6, 4, True, 0), (7, 6, 4, True, 1), (7, 6, 4, True, 17), (7, 6, 4, True, 30),
     (9, 5, 4, True, 12), (9, 5, 4, True, 23), (3, 3, 3, False, 0), (3, 3, 3, False, 4),
     (12, 9, 5, True, 41), (1, 1, 1, True, 0),
@@ -25,7 +25,7 @@ CASES = [  # columns, rows, in a row, gravity, stones to lay at random
 
 
 def random_board(rng, columns, rows, gravity, stones):
-    """A flat board from the top left. Whether somebody has won does not matter to the network."""
+    """A flat board from the top left. Somebody may have won, which does not matter to the network."""
     board = [0] * (rows * columns)
     for ply in range(stones):
         legal = [i for i, v in enumerate(board) if playable(board, columns, rows, gravity, i)]
@@ -74,7 +74,7 @@ def cases():
 
 
 def tiny_networks():
-    """A tiny network as PyTorch writes it, in float32 and in bfloat16; every weight is exact in bfloat16."""
+    """Writes a tiny network with PyTorch, in float32 and in bfloat16. Every weight is exact in bfloat16."""
     net = torch_model.Net(1, 2, 1, 1)
     state = net.state_dict()
     for seed, name in enumerate(sorted(state)):

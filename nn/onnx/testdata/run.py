@@ -1,6 +1,6 @@
-"""Checks ONNX files and runs them: reads cases from standard input, writes what onnxruntime answers to standard output.
+"""Checks and runs ONNX files: reads cases from standard input and writes onnxruntime's outputs to standard output.
 
-The planes are computed from Kaggle boards by ../example.py, so that it is tested as well.
+../example.py computes the planes from Kaggle boards, so it is tested as well.
 """
 import json
 import pathlib

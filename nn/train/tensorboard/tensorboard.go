@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Scalar is one value of a curve. Tags with the same text before a slash share a section of the page.
+// Scalar is one value of a curve. Tags with the same text before a slash share a section of TensorBoard's page.
 type Scalar struct {
 	Tag   string
 	Value float32
 }
 
-// Writer writes one event file. Its name must contain "tfevents". Every event goes out in one Write, so that a kill
-// leaves whole ones behind, or at worst a last one that readers leave out.
+// Writer writes one event file. The file's name must contain "tfevents". Each event is one Write, so a killed process leaves
+// whole events and at most one partial event at the end, which readers ignore.
 type Writer struct{ w io.Writer }
 
 // Fields of the protocol buffer messages Event, Summary, Summary.Value and SessionLog.
@@ -32,8 +32,7 @@ const (
 	sessionStart        = 1
 )
 
-// NewWriter begins a file whose first step is the given one: what earlier files of the same folder have from that step
-// on is not shown any more.
+// NewWriter begins a file at a step. TensorBoard then hides what earlier files of the same folder have from that step on.
 func NewWriter(w io.Writer, now time.Time, step int) (*Writer, error) {
 	t := &Writer{w}
 	version := protowire.AppendString(protowire.AppendTag(nil, eventVersion, protowire.BytesType), "brain.Event:2")
@@ -56,7 +55,7 @@ func (t *Writer) Scalars(now time.Time, step int, values ...Scalar) error {
 	return t.event(now, step, protowire.AppendBytes(protowire.AppendTag(nil, eventSummary, protowire.BytesType), summary))
 }
 
-// event writes one Event with what it is about already encoded.
+// event writes one Event; what is its encoded content.
 func (t *Writer) event(now time.Time, step int, what []byte) error {
 	seconds := float64(now.UnixNano()) / 1e9
 	event := protowire.AppendFixed64(protowire.AppendTag(nil, eventTime, protowire.Fixed64Type), math.Float64bits(seconds))
@@ -67,7 +66,7 @@ func (t *Writer) event(now time.Time, step int, what []byte) error {
 	return nil
 }
 
-// frame is a record as TensorFlow's files have it: length, sum of the length, data, sum of the data.
+// frame is a record in TensorFlow's file format: length, checksum of the length, data, checksum of the data.
 func frame(data []byte) []byte {
 	record := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	record = binary.LittleEndian.AppendUint32(record, masked(record))
@@ -77,7 +76,7 @@ func frame(data []byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is the CRC-32C turned and shifted, so that the sum of data that has sums in it is a good one.
+// masked is the CRC-32C, rotated and offset so that it stays a good checksum for data that contains checksums.
 func masked(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8

@@ -15,7 +15,7 @@ import (
 
 var noon = time.UnixMilli(1_700_000_000_125)
 
-// The bytes of one event are those that TensorBoard's own writer gives for it.
+// One event has the bytes that TensorBoard's own writer gives it.
 func TestBytes(t *testing.T) {
 	var b bytes.Buffer
 	w := Writer{&b}
@@ -28,7 +28,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TensorBoard reads what was written; a file that begins at step 2 puts an end to what others say from there on.
+// TensorBoard reads what was written. A file that begins at step 2 hides what other files have from there on.
 func TestTensorBoardReads(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" {

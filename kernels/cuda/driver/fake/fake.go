@@ -1,7 +1,7 @@
 //go:build gpu && cgo && linux && amd64
 
-// Package fake is a CUDA driver for tests, made of host memory and host functions; src/state.c says what it does. It is a
-// shared library that a test builds and that package driver then finds in place of the real one.
+// Package fake is a CUDA driver for tests, made of host memory and host functions; src/state.c describes it. It is a shared
+// library that a test builds and that package driver then opens instead of the real one.
 package fake
 
 /*
@@ -29,21 +29,20 @@ import (
 	"unsafe"
 )
 
-// Codes of failures to ask for.
+// Codes for Fail.
 const (
-	OutOfMemory    = 2   // costs only the call
-	NoDevice       = 100 // of cuInit
-	IllegalAddress = 700 // costs the context
-	LaunchFailed   = 719 // costs the context
-	Spoil          = -1  // of "kernel": it succeeds, and what it wrote is damaged
-	Hang           = -2  // of "kernel": it does not end before the next Reset
+	OutOfMemory    = 2   // only the call fails
+	NoDevice       = 100 // for cuInit
+	IllegalAddress = 700 // the context is lost
+	LaunchFailed   = 719 // the context is lost
+	Spoil          = -1  // for "kernel": it succeeds, and its output is damaged
+	Hang           = -2  // for "kernel": it does not end before the next Reset
 )
 
-// Driver controls the fake that this process loaded.
+// Driver controls the fake driver that this process has loaded.
 type Driver struct{ library unsafe.Pointer }
 
-// Install builds the fake driver in a folder and lets package driver find it. To be called before driver.Find, by
-// TestMain.
+// Install builds the fake driver in a folder and makes package driver find it. TestMain must call it before driver.Find.
 func Install(folder string) (*Driver, error) {
 	_, file, _, _ := runtime.Caller(0)
 	here := filepath.Dir(file)
@@ -68,7 +67,7 @@ func Install(folder string) (*Driver, error) {
 	return &Driver{library}, nil
 }
 
-// Compile makes a shared library of C sources. It finds headers in the folders.
+// Compile builds a shared library from C sources. folders are searched for headers.
 func Compile(path string, sources []string, folders ...string) error {
 	args := append([]string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o", path}, sources...)
 	depends := slices.Clone(sources)
@@ -77,7 +76,7 @@ func Compile(path string, sources []string, folders ...string) error {
 		headers, _ := filepath.Glob(filepath.Join(folder, "*.h"))
 		depends = append(depends, headers...)
 	}
-	for _, name := range depends { // what a test looks at, go test remembers: it runs again after a change
+	for _, name := range depends { // go test notes the files that a test looks at, and runs the test again if they change
 		if _, err := os.Stat(name); err != nil {
 			return err
 		}
@@ -97,19 +96,19 @@ func (d *Driver) function(name string) unsafe.Pointer {
 	return C.dlsym(d.library, cName)
 }
 
-// Reset forgets calls, faults and what was counted, not what lives.
+// Reset clears calls, faults and counts. Existing objects remain.
 func (d *Driver) Reset() { C.call_reset(d.function("fake_reset")) }
 
-// Fail lets the at-th call of that name from now on, the first is 1, and times-1 after it fail with a code; all of them
-// where times is negative. Names are those that the library exports, cuMemAlloc_v2, and "kernel" for the execution of
-// one. IllegalAddress and LaunchFailed are the answer to every later call in that context as well.
+// Fail makes calls of that name fail with a code: the at-th from now on, starting from 1, and the times-1 calls after it, or
+// all calls after it if times is negative. Names are those that the library exports, such as cuMemAlloc_v2, and "kernel" for
+// the execution of a kernel. After IllegalAddress and LaunchFailed all later calls in that context fail too.
 func (d *Driver) Fail(name string, at, times, code int) {
 	cName := C.CString(name)
 	defer C.free(unsafe.Pointer(cName))
 	C.call_fail(d.function("fake_fail"), cName, C.long(at), C.long(times), C.int(code))
 }
 
-// Calls is how often each function was called since the Reset.
+// Calls returns the number of calls of each function since the last Reset.
 func (d *Driver) Calls() map[string]int {
 	calls := map[string]int{}
 	var n C.long
@@ -124,14 +123,14 @@ func (d *Driver) Calls() map[string]int {
 	}
 }
 
-// Count is how many things there are, or were, that should not be.
+// Count counts objects that still exist, and mistakes.
 type Count struct {
-	Contexts, Memory, Host, Modules, Streams, Events int // that live
-	Swept                                            int // that their context's end took, since the Reset
-	Overruns                                         int // pieces of memory written before or behind, since the Reset
+	Contexts, Memory, Host, Modules, Streams, Events int // that exist
+	Swept                                            int // objects that were freed only with their context, since the last Reset
+	Overruns                                         int // pieces of memory with a write before or after them, since the last Reset
 }
 
-// Count counts.
+// Count returns the counts.
 func (d *Driver) Count() Count {
 	live := func(kind C.int) int { return int(C.call_live(d.function("fake_live"), kind)) }
 	return Count{

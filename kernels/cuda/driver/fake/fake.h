@@ -1,36 +1,37 @@
-/* What tests may ask of the fake driver, beside the functions of the CUDA driver. */
+/* Functions of the fake driver for tests, beside those of the CUDA driver. */
 #ifndef EVALD_FAKE_H
 #define EVALD_FAKE_H
 
 /* A kernel as a host function, exported under the kernel's name by the library that EVALD_FAKE_KERNELS names. The
- * arguments are pointers to copies of the kernel's. Returns 0, or the CUresult that its execution ends in. */
+ * arguments are pointers to copies of the kernel's arguments. Returns 0, or the CUresult of its execution. */
 typedef int fake_kernel(const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments);
 
-/* Damages what a kernel with these arguments has written; exported by the same library as fake_spoil, if it can. */
+/* Damages the output of a kernel with these arguments. The same library may export it as fake_spoil. */
 typedef void fake_spoiler(void **arguments);
 #define FAKE_SPOIL -1
 #define FAKE_HANG -2
 
 enum fake_kind { FAKE_CONTEXT, FAKE_MEMORY, FAKE_HOST, FAKE_MODULE, FAKE_STREAM, FAKE_EVENT, FAKE_KINDS };
 
-/* Forgets calls, faults and what was counted, not what lives. */
+/* Clears calls, faults and counts. Existing objects remain. */
 void fake_reset(void);
 
-/* Lets the at-th call of that name from now on, the first is 1, and times - 1 after it answer that CUresult; all of them
- * where times is negative. "kernel" is the execution of one, where FAKE_SPOIL lets it succeed and then damages what it
- * wrote, and FAKE_HANG keeps who waits for it until the next reset. After a code of CUDA for a failure on the device, every call in that context answers it. */
+/* Makes calls of that name return a CUresult: the at-th from now on, starting from 1, and the times - 1 calls after it, or
+ * all calls after it if times is negative. "kernel" is the execution of a kernel: with FAKE_SPOIL it succeeds and its output
+ * is damaged, with FAKE_HANG it does not end before the next reset. After a CUresult for a failure on the device, every
+ * call in that context returns it. */
 void fake_fail(const char *name, long at, long times, int code);
 
-/* How often a call was made, at most 64 names. Name i is NULL after the last. */
+/* Returns name i of at most 64 and the number of its calls. The name is NULL after the last. */
 const char *fake_call(int i, long *count);
 
-/* How many things of a kind there are. */
+/* The number of existing objects of a kind. */
 long fake_live(int kind);
 
-/* Things other than the context that were still there when their context was destroyed, since the reset. */
+/* The number of objects that were freed only with their context, since the reset. */
 long fake_swept(void);
 
-/* Memory that something was written before or behind, noticed when it was freed, since the reset. */
+/* The number of pieces of memory with a write before or after them, noticed when they were freed, since the reset. */
 long fake_overruns(void);
 
 #endif

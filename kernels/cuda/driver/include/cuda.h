@@ -1,6 +1,6 @@
-/* Declarations of the CUDA driver API, as much as gorgonia.org/cu and this package name, so that both compile where
- * no CUDA toolkit is. Names, numbers and layouts are those of the driver's ABI at version 11.8, which later drivers
- * keep; TestHeader compares them with an official header where there is one. */
+/* The declarations of the CUDA driver API that gorgonia.org/cu and this package use, so that both compile without a CUDA
+ * toolkit. Names, numbers and layouts are those of the driver's ABI at version 11.8, which later drivers keep. TestHeader
+ * compares them with an official header if there is one. */
 #ifndef EVALD_CUDA_H
 #define EVALD_CUDA_H
 
@@ -29,7 +29,7 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef void (*CUhostFn)(void *);
 
-/* Constants, every name one that is used */
+/* Constants, only those that are used */
 
 #define CU_TRSF_READ_AS_INTEGER 0x01
 #define CU_TRSF_NORMALIZED_COORDINATES 0x02
@@ -317,7 +317,7 @@ typedef struct {
 	size_t width, height;
 } CUDA_MEMSET_NODE_PARAMS;
 
-/* Functions. Where the ABI has several versions of one, its plain name means the one listed. */
+/* Functions. If the ABI has several versions of one, the plain name means the one listed. */
 
 CUresult cuInit(unsigned);
 #define F(name, parameters) CUresult name parameters;

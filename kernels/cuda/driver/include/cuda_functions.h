@@ -1,6 +1,6 @@
-/* The functions of the CUDA driver that gorgonia.org/cu calls and those of ours, under the names that the library
- * exports, each with the types of its parameters. No guard: cuda.h makes declarations of it, the loader a table and
- * trampolines, by what they define F to be. cuInit is not among them: the loader answers it. */
+/* The functions of the CUDA driver that gorgonia.org/cu and this package call, under the names that the library exports,
+ * each with the types of its parameters. There is no include guard: cuda.h makes declarations of this list, and the loader
+ * a table and trampolines, each with its own F. cuInit is not in it, because the loader defines it. */
 
 /* Library and errors */
 F(cuDriverGetVersion, (int*))

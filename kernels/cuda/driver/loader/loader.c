@@ -1,6 +1,6 @@
-/* The library that the program is linked with in place of the driver's. Each function of cuda.h is a jump through a
- * table (trampolines.S); this fills the table. Everything is hidden, so that the driver, once it is loaded, cannot
- * take our symbols for its own. */
+/* The library that the program is linked with instead of the driver's. Each function of cuda.h is a jump through a table
+ * (trampolines.S); this file fills the table. All symbols are hidden, so that a loaded driver cannot use ours instead of
+ * its own. */
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -19,13 +19,13 @@ enum { count = sizeof names / sizeof *names };
 
 static CUresult not_opened(void) { return CUDA_ERROR_NOT_INITIALIZED; }
 
-/* What the library lacks; a driver may be older or newer than a function. */
+/* For functions that the library lacks: a driver may be older or newer than a function. */
 static CUresult not_supported(void) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 HIDDEN void *evald_cuda_table[count] = {[0 ... count - 1] = (void *)not_opened};
 
-/* cu calls it when the program starts, and ends the program where it fails. The driver's own takes its time and needs
- * a device, so it is called in evald_cuda_open. */
+/* cu calls it when the program starts, and ends the program if it fails. The driver's cuInit takes long and needs a
+ * device, so evald_cuda_open calls it. */
 HIDDEN CUresult cuInit(unsigned flags) {
 	(void)flags;
 	return CUDA_SUCCESS;
@@ -53,7 +53,7 @@ HIDDEN int evald_cuda_open(const char *name, char *why, size_t size) {
 		return -1;
 	}
 	CUresult result = init(0);
-	if (result != CUDA_SUCCESS) { /* not closed: a driver may have started threads */
+	if (result != CUDA_SUCCESS) { /* the library stays open: the driver may have started threads */
 		explain(library, result, why, size);
 		return result;
 	}

@@ -1,5 +1,5 @@
-/* A jump through evald_cuda_table for each function, in the order of cuda_functions.h. Arguments, and where it
- * returns to, are the function's own. */
+/* A jump through evald_cuda_table for each function, in the order of cuda_functions.h. It leaves the arguments and the
+ * return address unchanged. */
 	.section .note.GNU-stack, "", @progbits
 	.text
 	.set index, 0

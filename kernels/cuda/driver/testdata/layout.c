@@ -1,11 +1,11 @@
-/* Prints what a cuda.h says of structures, and of the constants in constants.h, which the test writes. It does not compile
- * where a function has other parameters than ours. */
+/* Prints the layouts of a cuda.h's structures, and the constants listed in constants.h, which the test writes. It does not
+ * compile if a function's parameters differ from ours. */
 #include <stddef.h>
 #include <stdio.h>
 
 #include <cuda.h>
 
-#if CUDA_VERSION >= 12000 /* plain names have moved on, of some functions too; these are ours */
+#if CUDA_VERSION >= 12000 /* there the plain names, also of some functions, mean newer versions; ours are these */
 #define CUDA_KERNEL_NODE_PARAMS CUDA_KERNEL_NODE_PARAMS_v1
 #define CUDA_MEMSET_NODE_PARAMS CUDA_MEMSET_NODE_PARAMS_v1
 #define CUDA_HOST_NODE_PARAMS CUDA_HOST_NODE_PARAMS_v1

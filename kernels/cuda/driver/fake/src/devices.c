@@ -1,4 +1,4 @@
-/* Devices, contexts, and what errors are called. */
+/* Devices, contexts, and the names of errors. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ ANYWHERE(cuCtxCreate_v2, (CUcontext *context, unsigned flags, CUdevice d), {
 	*context = (CUcontext)current;
 })
 
-/* Also where the device is lost; it then says so, and the context is gone nevertheless. */
+/* If the device is lost, this returns the error, and destroys the context nevertheless. */
 CUresult cuCtxDestroy_v2(CUcontext c) {
 	struct object *context = (struct object *)c;
 	pthread_mutex_lock(&mutex);

@@ -1,4 +1,4 @@
-/* Memory of the device and pinned memory, and copies. */
+/* Device memory, pinned memory, and copies. */
 #include <string.h>
 
 #include "state.h"

@@ -1,4 +1,4 @@
-/* Modules of PTX, of which the entries' parameters are read, and kernels, which are the host's. */
+/* Modules and kernels. Of a module's PTX only the entries' parameters are read; the kernels are host functions. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 #define DEFAULT_SHARED 49152
 
-/* The sizes of an entry's parameters, from the parenthesis that opens their list; how many, or -1. */
+/* Reads the sizes of an entry's parameters, from the parenthesis that opens their list. Returns their number, or -1. */
 static int parameters(const char *p, size_t sizes[MAX_ARGUMENTS]) {
 	const char *end = strchr(p, ')');
 	size_t bytes = 0;
@@ -30,7 +30,7 @@ static int parameters(const char *p, size_t sizes[MAX_ARGUMENTS]) {
 	return end ? n : -1;
 }
 
-/* What follows the name of an entry, or NULL. */
+/* The text after the name of an entry, or NULL. */
 static const char *entry(const char *ptx, const char *name) {
 	size_t n = strlen(name);
 	for (const char *p = ptx; (p = strstr(p, ".entry"));) {

@@ -1,12 +1,12 @@
-/* A CUDA driver for tests: its device's memory is the host's, its kernels are host functions, its faults come when they
- * are asked for. It has the functions that package driver calls; the loader answers for the others.
+/* A CUDA driver for tests: its device memory is host memory, its kernels are host functions, and its faults happen on
+ * demand. It has the functions that package driver calls; the loader provides the others.
  *
- * It is stricter than the real one where that finds mistakes. What is put into a stream is not done before somebody waits
- * for it. Memory begins as garbage, is checked for writes outside it, and copies must stay inside one piece. Copies in
- * streams need pinned memory, and nothing but waiting is possible with stream 0.
+ * It is stricter than the real one, to find mistakes. Operations in a stream are not done before somebody waits for them.
+ * New memory contains garbage, writes outside it are detected, and copies must stay inside one piece. Copies in streams
+ * need pinned memory, and stream 0 can only be waited for.
  *
- * Environment: EVALD_FAKE_DEVICES, how many (1); EVALD_FAKE_FAULTS, name:at:times:code as in fake_fail, separated by
- * commas; EVALD_FAKE_KERNELS, the library with the kernels. */
+ * Environment: EVALD_FAKE_DEVICES, the number of devices (default 1); EVALD_FAKE_FAULTS, name:at:times:code as in
+ * fake_fail, separated by commas; EVALD_FAKE_KERNELS, the library with the kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

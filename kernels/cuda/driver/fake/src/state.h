@@ -1,5 +1,5 @@
-/* What all of the fake driver's files know of: its objects, what stands in its streams, and how a call is made. All of it
- * is under one mutex, which the functions of the driver hold and the functions below expect to be held. */
+/* What all files of the fake driver share: its objects, the operations in its streams, and the form of a call. One mutex
+ * guards everything. The functions of the driver lock it, and the functions below expect it to be locked. */
 #ifndef EVALD_FAKE_STATE_H
 #define EVALD_FAKE_STATE_H
 
@@ -19,10 +19,10 @@ struct CUfunc_st {
 	fake_kernel *kernel;
 	int arguments;
 	size_t sizes[MAX_ARGUMENTS];
-	unsigned shared; /* allowed */
+	unsigned shared; /* the limit */
 };
 
-/* What stands in a stream. */
+/* An operation in a stream. */
 struct operation {
 	struct operation *next;
 	enum { COPY, LAUNCH, RECORD, AFTER } kind;
@@ -33,7 +33,7 @@ struct operation {
 	unsigned grid[3], block[3], shared;
 	_Alignas(16) unsigned char arguments[ARGUMENT_BYTES];
 	struct object *other; /* RECORD: the event; AFTER: the stream */
-	unsigned long place;  /* AFTER: that must be done there */
+	unsigned long place;  /* AFTER: number of operations that must be done there */
 };
 
 struct object {
@@ -44,12 +44,12 @@ struct object {
 	char *ptx; /* MODULE */
 	CUfunction functions;
 	struct operation *first, *last; /* STREAM */
-	unsigned long queued, done;     /* operations that were ever put there, and that were done */
-	int asked;                      /* whether they are done, and was told not yet */
+	unsigned long queued, done;     /* number of operations ever queued, and done */
+	int asked;                      /* whether a query has returned CUDA_ERROR_NOT_READY */
 	struct object *stream;          /* EVENT: where it was recorded */
 	unsigned long place;
 	double happened; /* in ms; 0: not yet */
-	CUresult lost;   /* CONTEXT: every call's answer */
+	CUresult lost;   /* CONTEXT: the result of every call */
 };
 
 #pragma GCC visibility push(hidden)
@@ -57,40 +57,40 @@ struct object {
 extern pthread_mutex_t mutex;
 extern pthread_cond_t was_reset;
 extern unsigned long resets;
-extern struct object *objects; /* all that live */
+extern struct object *objects; /* all that exist */
 extern size_t used;            /* bytes of FAKE_MEMORY */
 extern long swept, overruns;
 extern _Thread_local struct object *current; /* context */
 
-/* Counts a call, and gives the fault that is due, or CUDA_SUCCESS. */
+/* Counts a call, and returns the fault that is due, or CUDA_SUCCESS. */
 CUresult count_call(const char *name);
 CUresult count_call_in_context(const char *name);
 
-/* Whether it is one of that kind that lives. */
+/* Whether o exists and is of that kind. */
 int live(const struct object *o, enum fake_kind kind);
 struct object *make(enum fake_kind kind);
 struct object *make_bytes(enum fake_kind kind, size_t n);
 void destroy(struct object *o);
 
-/* The object of that kind that the n bytes are inside. */
+/* The object of that kind that contains the n bytes, or NULL. */
 struct object *inside(enum fake_kind kind, const void *at, size_t n);
 
-/* Puts an operation into a stream; it is all zero but for its kind. */
+/* Queues an operation in a stream. All its fields are zero, except its kind. */
 struct operation *put(CUstream s, int kind);
 void put_copy(CUstream s, void *to, const void *from, size_t n);
 
-/* Does what stands in a context's streams; what the context then answers. */
+/* Runs all operations in a context's streams. Returns the context's result. */
 CUresult drain_all(struct object *context);
 
-/* What the library of kernels exports under that name, or NULL. */
+/* The function that the library of kernels exports under that name, or NULL. */
 void *host_function(const char *name);
 
 #pragma GCC visibility pop
 
-/* Where an argument begins that follows so many bytes of others. */
+/* The offset of an argument after that many bytes of others. */
 static inline size_t place(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/* Every function of the driver is one body under the mutex, with its answer in result. */
+/* A function of the driver: a body that runs under the mutex and leaves its result in `result`. */
 #define ANYWHERE(name, parameters, ...) \
 	CUresult name parameters { \
 		pthread_mutex_lock(&mutex); \

@@ -1,4 +1,4 @@
-/* Streams and events: what is put there is done when somebody waits. */
+/* Streams and events. Operations are done when somebody waits for them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,7 +17,7 @@ static CUresult execute(struct operation *op) {
 	void *arguments[MAX_ARGUMENTS];
 	CUresult r;
 	switch (op->kind) {
-	case COPY: /* checked when it was put there; it may have been freed since */
+	case COPY: /* was checked when queued, but may have been freed since */
 		if ((!inside(FAKE_MEMORY, op->to, op->n) && !inside(FAKE_HOST, op->to, op->n)) ||
 			(!inside(FAKE_MEMORY, op->from, op->n) && !inside(FAKE_HOST, op->from, op->n))) return CUDA_ERROR_ILLEGAL_ADDRESS;
 		memcpy(op->to, op->from, op->n);
@@ -96,13 +96,13 @@ IN_CONTEXT(cuStreamDestroy_v2, (CUstream s), {
 })
 
 IN_CONTEXT(cuStreamSynchronize, (CUstream s), {
-	if (!s) break; /* nothing is ever late in stream 0 */
+	if (!s) break; /* operations of stream 0 are always done */
 	MUST_LIVE(s, FAKE_STREAM)
 	drain((struct object *)s, ((struct object *)s)->queued);
 	result = current->lost;
 })
 
-/* The first who asks after something was put there hears that it is not done; the next waits for it. */
+/* The first query returns CUDA_ERROR_NOT_READY if there are operations. The next query does them. */
 IN_CONTEXT(cuStreamQuery, (CUstream s), {
 	MUST_LIVE(s, FAKE_STREAM)
 	struct object *stream = (struct object *)s;
