@@ -1,7 +1,7 @@
 // Package book keeps the exact scores of all positions of a game's first plies.
 //
-// A book file holds no positions: those of so many plies are enumerated in a fixed order, and the file has one byte for
-// each. Positions that are mirror images count once, finished games not at all.
+// A book file holds no positions. The positions of the first plies are enumerated in a fixed order, and the file has one
+// byte for each. A position and its mirror image count once. Finished games are left out.
 //
 //	8 bytes    "EVALDBK1"
 //	8 bytes    rows, columns, in-a-row, 1 for gravity, plies, three zeros
