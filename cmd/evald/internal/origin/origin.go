@@ -1,16 +1,15 @@
-// Package origin keeps other sites' pages, in the browsers of people who can reach a service, from using it.
+// Package origin prevents other sites' pages, in the browsers of people who can reach a service, from using that service.
 //
-// A browser is known by headers that it adds to every request and that no page can take away: Origin, Sec-Fetch-Site and
-// its like, and Accept-Language, which is all that there is on a GET over plain HTTP. Of a browser's requests these are
-// refused:
+// A browser is recognized by headers that it adds to every request and that no page can remove: Origin, Sec-Fetch-Site and
+// similar ones, and Accept-Language, which is the only one on a GET over plain HTTP. These requests of browsers are refused:
 //
-//   - those of another site's page, unless that is an allowed origin, and but for links, which people follow;
-//   - those whose Host is a name that others can own: such a name can be made to lead here, and its page then counts as
-//     our own (DNS rebinding). Addresses, names of this machine, names without a dot and names below .localhost, .internal,
-//     .svc and .cluster.local, which public DNS does not have, are nobody else's;
-//   - where the browser is so old that it does not say which page asks: bodies of the types that every page's form can send.
+//   - requests of another site's page, unless that is an allowed origin; links that people follow are let through;
+//   - requests whose Host is a name that somebody else may own: its owner can make such a name point to this service, and
+//     the page under that name then counts as the service's own (DNS rebinding). Addresses, names of this machine, names
+//     without a dot, and names below .localhost, .internal, .svc and .cluster.local, which public DNS does not have, are safe;
+//   - bodies of the types that every page's form can send, if the browser is so old that it does not say which page asks.
 //
-// Requests of programs, which send none of these headers (curl, Prometheus, Kubernetes' probes, NVIDIA's clients), are let
+// Requests of programs send none of these headers (curl, Prometheus, Kubernetes' probes, NVIDIA's clients). They are let
 // through whatever their Host is.
 package origin
 
