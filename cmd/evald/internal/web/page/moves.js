@@ -95,7 +95,7 @@ export class Moves {
     this.fill();
   }
 
-  // complete asks for the evaluator's value of the positions that have none yet, unless only the one on the board is missing.
+  // complete asks for the evaluator's values of all positions, if one other than that on the board has none yet.
   async complete(line, signal) {
     const { positions, game } = this;
     if (positions.every((position) => position === game.position || this.values.get(position))) {

@@ -71,8 +71,9 @@ export class Play {
     }
   }
 
-  // open shows the position that the address names. If a link was followed, that is a new game. If it is an entry of the
-  // browser's history, the game keeps the moves after it. Agents then wait, so that people can look at the position.
+  // open shows the position that the address names. A link that was followed begins a new game; an entry of the browser's
+  // history goes to a position of the current game, which keeps the moves after it. Agents then wait, so that people can
+  // look at the position.
   open(position, players, fresh) {
     if (this.starting) {
       return;
