@@ -100,7 +100,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestFhourstones has only wins, draws and losses.
+// TestFhourstones checks positions of which only win, draw or loss is known.
 func TestFhourstones(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	s := mustNew(t, b, Options{})

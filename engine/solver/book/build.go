@@ -144,7 +144,7 @@ func checksum(frame int, scores []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(binary.LittleEndian.AppendUint32(nil, uint32(frame))), crc32.IEEETable, scores)
 }
 
-// solve finishes the scores of positions, which are those of the last ply.
+// solve completes the scores of positions, which are those of the last ply.
 func (p *part) solve(ctx context.Context, positions []game.Position, workers []Solve, progress func(done, total int)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
