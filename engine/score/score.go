@@ -54,8 +54,8 @@ func sign(s int) int {
 	return 0
 }
 
-// Mean is a mean with half the width of its 95% interval by the normal approximation, or a rate with the bounds of
-// Wilson's interval (E. B. Wilson, 1927).
+// Mean is a mean with the bounds of its 95% interval by the normal approximation, or a rate with those of Wilson's interval
+// (E. B. Wilson, 1927).
 type Mean struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
