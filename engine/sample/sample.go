@@ -19,7 +19,7 @@ type Kind string
 
 // The kinds of play.
 const (
-	Random    Kind = "random"    // every legal move is as likely as the others
+	Random    Kind = "random"    // every legal move is equally likely
 	Plausible Kind = "plausible" // each move is drawn by its visits in a small search with the bitsquares heuristic
 	Openings  Kind = "openings"  // the first moves only, each random or plausible with equal chance
 )
