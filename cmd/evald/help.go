@@ -38,7 +38,7 @@ wrong, and 130 where it was interrupted.`
 // Run prints the same as the command's --help.
 func (c *helpCmd) Run(ctx context.Context, s streams) error {
 	if status := run(ctx, append(c.Command, "--help"), s); status != exitOK {
-		return errBadLines // it has said why
+		return errBadLines // the error is already printed
 	}
 	return nil
 }

@@ -3,9 +3,6 @@
 //
 // The formats are those of the kaggle-environments package, release 1.33.2: an observation has board, mark, step and
 // remainingOverageTime; a configuration has rows, columns, inarow and actTimeout.
-//
-// The shapes are those of the kaggle-environments package, release 1.33.2: an observation has board, mark, step and
-// remainingOverageTime, a configuration rows, columns, inarow and actTimeout.
 package kaggle
 
 import (

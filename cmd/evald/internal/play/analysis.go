@@ -105,7 +105,7 @@ func describe(t *mcts.Tree) Report {
 
 // Exact is what the solver knows about the moves of a position so far. Scores are for the side to move.
 type Exact struct {
-	Scores   []int // [A] by action; solver.NoMove where illegal or not solved yet
+	Scores   []int // [A] by action; solver.NoMove if illegal or not solved yet
 	Solved   int   // number of solved moves
 	Legal    int   // number of legal moves
 	Action   int   // the move that is being solved
