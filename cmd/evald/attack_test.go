@@ -43,7 +43,7 @@ type attack struct {
 	http, grpc string
 	dialer     net.Dialer
 	web        *http.Client
-	seen       atomic.Int64 // number of successful calls
+	seen       atomic.Int64 // successful calls and connections
 }
 
 func newAttack(address map[string]string) *attack {

@@ -197,7 +197,7 @@ func (v *victim) visitor(d time.Duration) visit {
 	return out
 }
 
-// atRest waits until the service holds no more goroutines, files and request memory than before.
+// atRest waits until the service holds about as many goroutines and files as given, and no memory for requests.
 func (v *victim) atRest(goroutines, files int) {
 	v.t.Helper()
 	v.web.CloseIdleConnections()

@@ -111,7 +111,7 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 			if stones == w.cells {
 				return 0, true
 			}
-			value = (w.cells - stones) / 2 // own wins with its next stone, when stones+1 are on the board: (cells+1 - (stones+1)) / 2
+			value = (w.cells - stones) / 2 // own wins on its next move: (cells+1 - (stones+1)) / 2
 			if !flip {
 				value = -value
 			}
