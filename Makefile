@@ -4,11 +4,11 @@ TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
 RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 FUZZ  ?= 10s
 
-# The C code checks its stack and its copies, and the program lies at another address each time it starts (PIE, RELRO).
+# The C code checks its stack and its copies, and the program is loaded at another address at each start (PIE, RELRO).
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
-# GPU support (kernels/cuda/driver): in place of the CUDA driver's library the program is linked with a loader of our own. Its
-# folder is named after its sources, because go does not look into libraries when it decides what is up to date.
+# GPU support (kernels/cuda/driver): the program is linked with our own loader in place of the CUDA driver's library. The
+# loader's folder is named after the hash of its sources, because go ignores libraries when it decides what is up to date.
 ifeq ($(shell $(GO) env GOOS GOARCH CGO_ENABLED | paste -sd-),linux-amd64-1)
 GPUSRC := $(sort $(wildcard kernels/cuda/driver/include/* kernels/cuda/driver/loader/*))
 GPUDIR := bin/gpu-$(shell cat $(GPUSRC) | sha256sum | cut -c1-12)

@@ -17,7 +17,7 @@ type analyzeCmd struct {
 	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
 
-// Help says what queries and answers look like.
+// Help describes queries and answers.
 func (*analyzeCmd) Help() string {
 	return `A query is a JSON object on a line of its own:
   - id: text that the answers repeat

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The answers are those of evald search.
+// The answers are the same as those of evald search.
 func TestAnalyze(t *testing.T) {
 	status, out, stderr := evald(t, "{\"id\":\"a\",\"moves\":\"334\",\"visits\":50}\n{\"id\":\"b\",\"moves\":\"44\"}\n", "analyze", "--backend", "bitsquares", "--visits", "30")
 	lines := slices.Sorted(strings.Lines(out))

@@ -33,22 +33,22 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Attacks on the service: each is a client that asks for as much as it can without giving much. While it does, the
-// program's memory stays within --memory and a fifth, other clients are answered, and afterwards everything is as before.
-// EVALD_SOAK=1m makes each as long as that and says how fast the others were; without it an attack takes a second. The service
-// joins the control group whose folder is EVALD_CGROUP, if that is set.
+// Attacks on the service. Each is a client that requests as much as it can at little cost to itself. During an attack the
+// program's memory stays below 1.2 times --memory, and other clients are answered. Afterwards the service is as before.
+// EVALD_SOAK=1m makes each attack that long and prints how fast the others were answered; without it an attack takes a
+// second. The service joins the control group whose folder is EVALD_CGROUP, if that is set.
 
-// attack is a client from an address of its own.
+// attack is a client with an IP address of its own.
 type attack struct {
 	http, grpc string
 	dialer     net.Dialer
 	web        *http.Client
-	seen       atomic.Int64 // what it got done
+	seen       atomic.Int64 // successful calls and connections
 }
 
 func newAttack(address map[string]string) *attack {
 	a := &attack{http: address["http"], grpc: address["grpc"]}
-	if runtime.GOOS == "linux" { // where all of 127.0.0.0/8 is this machine
+	if runtime.GOOS == "linux" { // there, all of 127.0.0.0/8 is this machine
 		a.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 	}
 	a.web = &http.Client{Transport: &http.Transport{DialContext: a.dialer.DialContext, MaxIdleConnsPerHost: 64}}
@@ -64,7 +64,7 @@ func (a *attack) repeat(ctx context.Context, n int, f func(ctx context.Context) 
 				if f(ctx) == nil {
 					a.seen.Add(1)
 				}
-				select { // an attacker who does nothing else than attack would take the processors of this machine
+				select { // without a pause the attackers would take all processors of this machine
 				case <-ctx.Done():
 				case <-time.After(100 * time.Millisecond):
 				}
@@ -74,7 +74,7 @@ func (a *attack) repeat(ctx context.Context, n int, f func(ctx context.Context) 
 	wait.Wait()
 }
 
-// post sends a body and reads the answer to its end.
+// post sends a body and reads the whole answer.
 func (a *attack) post(ctx context.Context, path, encoding string, body io.Reader) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+a.http+path, body)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *attack) dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+a.grpc, options...)
 }
 
-// calls are n goroutines that each ask again and again over one connection.
+// calls makes calls from n goroutines over one connection until ctx ends.
 func (a *attack) calls(ctx context.Context, n int, f func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error) {
 	conn, err := a.dial()
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *attack) calls(ctx context.Context, n int, f func(ctx context.Context, a
 	a.repeat(ctx, n, func(ctx context.Context) error { return f(ctx, api) })
 }
 
-// open holds n connections that are sent something again and again, or nothing.
+// open holds n connections. It sends first on each, and then again repeatedly if that is not nil.
 func (a *attack) open(ctx context.Context, n int, address string, first, again []byte) {
 	a.repeat(ctx, n, func(ctx context.Context) error {
 		conn, err := a.dialer.DialContext(ctx, "tcp", address)
@@ -126,7 +126,7 @@ func (a *attack) open(ctx context.Context, n int, address string, first, again [
 		}
 		a.seen.Add(1)
 		for ctx.Err() == nil {
-			if again == nil { // until the other side ends it
+			if again == nil { // until the server closes it
 				_, err := io.Copy(io.Discard, conn)
 				return err
 			}
@@ -152,7 +152,7 @@ func zipped(text []byte) []byte {
 	return b.Bytes()
 }
 
-// filled is as many of a text as 8 MiB hold, between two others.
+// filled repeats a text up to 8 MiB between two others.
 func filled(before, text, after string) []byte {
 	return []byte(before + strings.Repeat(text, (8<<20-len(before)-len(after))/len(text)) + after)
 }
@@ -165,7 +165,7 @@ func emptyInputs(n int) *kserve.ModelInferRequest {
 	return r
 }
 
-// positions asks a model for n empty boards.
+// positionsRequest asks a model for n empty boards.
 func positionsRequest(model string, n int) *kserve.ModelInferRequest {
 	board := game.MustBoard(game.Connect4)
 	return &kserve.ModelInferRequest{
@@ -175,13 +175,13 @@ func positionsRequest(model string, n int) *kserve.ModelInferRequest {
 	}
 }
 
-// wire is what a client of HTTP/2 sends, by hand, since libraries send messages whole and read answers.
+// wire records what a client of HTTP/2 sends. It is written by hand because libraries send whole messages and read answers.
 type wire struct {
 	bytes.Buffer
 	framer *http2.Framer
 }
 
-// newWire begins a connection that lets the server send so many bytes on each stream.
+// newWire begins a connection that lets the server send window bytes on each stream.
 func newWire(window uint32) *wire {
 	w := new(wire)
 	w.WriteString(http2.ClientPreface)
@@ -190,7 +190,7 @@ func newWire(window uint32) *wire {
 	return w
 }
 
-// call begins a call with a part of its message.
+// call begins a call with the first part of its message.
 func (w *wire) call(id uint32, authority string, message []byte, whole bool) {
 	var b bytes.Buffer
 	h := hpack.NewEncoder(&b)
@@ -211,7 +211,7 @@ func (w *wire) call(id uint32, authority string, message []byte, whole bool) {
 
 func (w *wire) data(id uint32, b []byte, last bool) { _ = w.framer.WriteData(id, last, b) }
 
-// take cuts off the last n bytes, or all.
+// take removes and returns the last n bytes, or all if n is negative.
 func (w *wire) take(n int) []byte {
 	if n < 0 {
 		n = w.Len()
@@ -221,7 +221,7 @@ func (w *wire) take(n int) []byte {
 	return out
 }
 
-// attacks by name.
+// attacks are the attacks by name.
 var attacks = map[string]func(ctx context.Context, a *attack){
 	"zipped empty inputs, REST": func(ctx context.Context, a *attack) {
 		body := zipped(filled(`{"inputs":[{}`, `,{}`, `]}`))
@@ -347,7 +347,7 @@ func attackTime(t *testing.T) (d time.Duration, long bool) {
 	return d, true
 }
 
-// Each attack by itself.
+// Each attack alone.
 func TestAttacks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a second for each attack")
@@ -362,7 +362,7 @@ func TestAttacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v.t = t
 			v.atRest(goroutines, files)
-			v.visitor(100 * time.Millisecond) // is there before the attack
+			v.visitor(100 * time.Millisecond) // so that the visitor is known before the attack
 			v.clear()
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
@@ -392,7 +392,7 @@ func TestAttacks(t *testing.T) {
 	v.atRest(goroutines, files)
 }
 
-// All attacks at once, while the file of the network that is served is damaged, cut off and mended again and again.
+// All attacks at once, while the file of the served network is repeatedly damaged, truncated and repaired.
 func TestAttacksTogether(t *testing.T) {
 	d, long := attackTime(t)
 	if !long {
@@ -402,12 +402,12 @@ func TestAttacksTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "bitsquares.safetensors") // the attacks know that name
+	path := filepath.Join(t.TempDir(), "bitsquares.safetensors") // the attacks use that name
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args, memory := fmt.Sprintf(" --memory %dMiB", attackedMemory), attackedMemory
-	if os.Getenv("EVALD_CGROUP") != "" { // the service finds out by itself
+	if os.Getenv("EVALD_CGROUP") != "" { // the service then detects its limit itself
 		args, memory = "", 384
 	}
 	v := newVictim(t, fmt.Sprintf("--backend cpu --model %s --watch 100ms --repository%s", path, args))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// -v says who evaluates and how; EVALD_CPU_PATH chooses the path, and one that is not there is an error.
+// -v prints the evaluator and its path. EVALD_CPU_PATH chooses the path; an unknown one is an error.
 func TestCPUPath(t *testing.T) {
 	for _, c := range []struct {
 		path, backend string
@@ -33,8 +33,8 @@ func TestCPUPath(t *testing.T) {
 	}
 }
 
-// With --mirror a position and its mirror image get the same value and mirrored policies, which they do not without, and
-// the answers say so.
+// With --mirror a position and its mirror image have the same value and mirrored policies, and the answers say so. Without
+// it they differ.
 func TestMirrorFlag(t *testing.T) {
 	type answer struct {
 		WDL    [3]float32 `json:"wdl"`
@@ -64,8 +64,8 @@ func TestMirrorFlag(t *testing.T) {
 	}
 }
 
-// Without a model the shipped network answers on the board that it knows, bitsquares on others, and each answer names who
-// gave it. That there is no GPU is said with -v alone.
+// Without --model the shipped network answers on the board that it knows, and bitsquares on others. Each answer names its
+// evaluator. Only -v says that there is no GPU.
 func TestWhoAnswered(t *testing.T) {
 	for _, command := range []string{"eval", "search --visits 8", "analyze --visits 8"} {
 		input := "44\n9x5x4:44\n"

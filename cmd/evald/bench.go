@@ -38,7 +38,7 @@ type benchEvalCmd struct {
 	JSON     bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures and prints.
+// Run measures and prints the figures.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if want := map[string]string{"onnxruntime": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
 		return usage("--peer %s is for --backend %s", c.Peer, want)
@@ -65,10 +65,10 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	return writeFigures(s.out, figures, c.JSON)
 }
 
-// python is the interpreter of peers.
+// python is the interpreter for peers.
 func python() string { return cmp.Or(os.Getenv("EVALD_PYTHON"), "python3") }
 
-// gpu measures the GPU.
+// gpu measures networks on the GPU.
 func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	found, err := driver.Find()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	return writeJSON(s.out, report)
 }
 
-// network is that of --model. Without one a peer is measured with a random network of the usual size.
+// network returns the network of --model. Without --model, a peer is measured with a random network of the usual size.
 func (c *benchEvalCmd) network(notes io.Writer) (*net.Network, string, error) {
 	if c.Peer == "" || c.Model != defaultBenchModel {
 		return loadModel(c.Model, notes)
@@ -129,7 +129,7 @@ func (c *benchEvalCmd) network(notes io.Writer) (*net.Network, string, error) {
 	return n, config.String(), err
 }
 
-// figureProgress shows the name of the figure that is being measured, where stderr is a terminal.
+// figureProgress shows the name of the figure that is being measured, if stderr is a terminal.
 func figureProgress(stderr io.Writer) (show func(string), clear func()) {
 	if !isTerminal(stderr) {
 		return nil, func() {}
@@ -150,7 +150,7 @@ type benchSearchCmd struct {
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures and prints.
+// Run measures and prints the figures.
 func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
 	progress, clear := figureProgress(s.err)
 	defer clear()
@@ -170,7 +170,7 @@ type benchSelfplayCmd struct {
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures the evaluator of the flags, and without any random networks of two sizes.
+// Run measures the evaluator of the flags, or random networks of two sizes if no flag names one.
 func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	progress, clear := figureProgress(s.err)
 	defer clear()
@@ -216,7 +216,7 @@ type benchServeCmd struct {
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures and prints.
+// Run measures and prints the figures.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	network, name, err := c.network(s.err)
 	if err != nil {
@@ -256,7 +256,7 @@ type benchSolveCmd struct {
 	JSON     bool     `help:"Write JSON for machines instead of a table."`
 }
 
-// Validate looks at the memory before anything is read.
+// Validate checks the memory before anything is read.
 func (c *benchSolveCmd) Validate() error { return fitsMemory("table-mib", c.TableMiB, 1<<20) }
 
 // Run solves each set with one thread, no book, and an empty table for each position.

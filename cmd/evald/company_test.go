@@ -15,8 +15,8 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// What a search answers follows from its position and its own flags: not from the other positions, their order, how they
-// are dealt to commands, batches and processors, nor from which command it is.
+// A search's answer depends only on its position and its own flags: not on the other positions, their order, their
+// distribution over commands, batches and processors, nor on the command.
 func TestCompany(t *testing.T) {
 	for _, c := range []struct {
 		backend                   string
@@ -28,7 +28,7 @@ func TestCompany(t *testing.T) {
 			}
 			random := gametest.Rand(1)
 			positions := someLines(random, c.positions)
-			want := map[int][]string{} // by leaves
+			want := map[int][]string{} // by number of leaves
 			for _, leaves := range []int{1, 5} {
 				want[leaves] = alone(t, c.backend, positions, c.visits, leaves)
 			}
@@ -62,7 +62,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// A tree of many visits has room for them all, in whatever command: forced lines and all.
+// A tree of many visits has room for all of them in every command, even in forced lines.
 func TestRoom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a search of many nodes by one thread")
@@ -79,7 +79,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// someLines are moves to random positions, most of 7x6x4 and the rest of other boards, whose games are not over.
+// someLines returns moves to random positions of unfinished games, most of 7x6x4 and the rest of other boards.
 func someLines(random *rand.Rand, n int) (lines []string) {
 	boards := gametest.Boards()
 	for len(lines) < n {
@@ -101,7 +101,7 @@ func someLines(random *rand.Rand, n int) (lines []string) {
 	return lines
 }
 
-// alone are the answers that a tree by itself gives, as JSON.
+// alone returns the answers of a tree by itself, as JSON.
 func alone(t *testing.T, from string, positions []string, visits, leaves int) (answers []string) {
 	t.Helper()
 	e, err := backend{Backend: from}.choose(io.Discard)
@@ -130,7 +130,7 @@ func alone(t *testing.T, from string, positions []string, visits, leaves int) (a
 	return answers
 }
 
-// answerOf is what a line of output says of the position alone.
+// answerOf returns the part of a line of output that depends only on the position.
 func answerOf(t *testing.T, line string) string {
 	t.Helper()
 	var a analyze.Answer
@@ -144,7 +144,7 @@ func answerOf(t *testing.T, line string) string {
 	return string(text)
 }
 
-// searchSome are the answers of evald search to some positions, in the order of some.
+// searchSome returns the answers of evald search to some positions, in the order of some.
 func searchSome(t *testing.T, positions []string, some []int, flags []string) (answers []string) {
 	t.Helper()
 	var in strings.Builder
@@ -161,7 +161,7 @@ func searchSome(t *testing.T, positions []string, some []int, flags []string) (a
 	return answers
 }
 
-// analyzeSome are those of evald analyze, asked with random priorities.
+// analyzeSome returns those of evald analyze, asked with random priorities.
 func analyzeSome(t *testing.T, positions []string, some []int, flags []string, random *rand.Rand) []string {
 	t.Helper()
 	var in strings.Builder

@@ -17,7 +17,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 }
 
-// Help says what to do with the script.
+// Help says how to install the script.
 func (*completionCmd) Help() string {
 	return `In one session:
   source <(evald completion bash)
@@ -29,7 +29,7 @@ For all:
   evald completion fish > ~/.config/fish/completions/evald.fish`
 }
 
-// shellScripts ask the program itself, by evald complete, whatever was typed so far.
+// shellScripts call the program itself (evald complete) with the words typed so far.
 var shellScripts = map[string]string{
 	"bash": `_evald() {
   local IFS=$'\n' word
@@ -82,10 +82,10 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// anyFile stands for all files, which the shell knows best.
+// anyFile stands for all files; the shell completes them itself.
 const anyFile = ":files"
 
-// Run prints what the last word may become, a line each: the word, a tab and what it is.
+// Run prints the possible values of the last word, one per line: the word, a tab and its help.
 func (c *completeCmd) Run(s streams) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -101,7 +101,7 @@ func (c *completeCmd) Run(s streams) error {
 	return nil
 }
 
-// complete is what the last word may become after those before it.
+// complete returns the possible values of the last word after the words before it.
 func complete(app *kong.Application, words []string) []string {
 	at := completing{node: app.Node, flags: app.Flags}
 	for _, word := range words[:len(words)-1] {
@@ -119,8 +119,8 @@ func complete(app *kong.Application, words []string) []string {
 type completing struct {
 	node  *kong.Node
 	flags []*kong.Flag
-	value *kong.Flag // whose value is the next word; nil for none
-	only  bool       // -- was there: no flags from here on
+	value *kong.Flag // its value is the next word; nil: none
+	only  bool       // after --: no more flags
 }
 
 func (at *completing) take(word string) {
@@ -146,7 +146,7 @@ func (at *completing) take(word string) {
 	}
 }
 
-// candidates are all words that can stand here.
+// candidates returns all words that can stand here.
 func (at *completing) candidates(word string) []string {
 	var all []string
 	add := func(name, help string) {
@@ -181,14 +181,14 @@ func (at *completing) candidates(word string) []string {
 	return all
 }
 
-// valuesOf are the words that a flag or an argument takes, each behind a prefix.
+// valuesOf returns the known values of a flag or an argument, each with the prefix.
 func valuesOf(v *kong.Value, prefix string) []string {
 	var all []string
 	switch {
 	case v.Enum != "":
 		all = v.EnumSlice()
 	case v.Name == "model" || v.Name == "evaluate" || v.Name == "NAME|PATH":
-		known, _ := allModels() // what cannot be read is not offered
+		known, _ := allModels() // models that cannot be read are not offered
 		for _, m := range known {
 			all = append(all, m.Name)
 		}

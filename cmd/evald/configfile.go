@@ -28,7 +28,7 @@ type configFile string
 // configReader gives kong the values of the configuration file. It reads the file when the first flag asks.
 type configReader struct {
 	read   bool
-	values map[string]any // by command, and in these by flag
+	values map[string]any // by command, and within a command by flag
 	err    error          // what is wrong with the file
 }
 
@@ -41,10 +41,10 @@ func (r *configReader) Resolve(c *kong.Context, parent *kong.Path, flag *kong.Fl
 		r.read, r.err = true, r.load(c)
 	}
 	if r.err != nil {
-		return nil, nil // it is told by itself: kong would name the flag that happens to ask first
+		return nil, nil // reported separately: kong would name the flag that happens to ask first
 	}
 	if inEnvironment(flag) {
-		return nil, nil // the environment is nearer than a file
+		return nil, nil // the environment takes precedence over the file
 	}
 	section := r.values
 	var found any
@@ -58,7 +58,7 @@ func (r *configReader) Resolve(c *kong.Context, parent *kong.Path, flag *kong.Fl
 		}
 		if value, ok := section[flag.Name]; ok {
 			if _, isSection := value.(map[string]any); !isSection {
-				found = value // the innermost
+				found = value // the innermost section wins
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (r *configReader) load(c *kong.Context) error {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&r.values); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: %s", path, short.To(err.Error(), 4*short.Most)) // it may be several lines
+		return fmt.Errorf("--config %s: %s", path, short.To(err.Error(), 4*short.Most)) // the message may have several lines
 	}
 	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
@@ -90,7 +90,7 @@ func (r *configReader) load(c *kong.Context) error {
 	return nil
 }
 
-// checkSection refuses what no command knows, and makes single values text, as from a command line.
+// checkSection refuses what no command knows, and converts single values to text, as on a command line.
 func checkSection(node *kong.Node, at []string, section map[string]any) error {
 	for name, value := range section {
 		place := short.Text(strings.Join(append(slices.Clip(at), name), "."))
@@ -102,7 +102,7 @@ func checkSection(node *kong.Node, at []string, section map[string]any) error {
 				return err
 			}
 			continue
-		case child >= 0 && value == nil: // a section without anything
+		case child >= 0 && value == nil: // an empty section
 			continue
 		case isSection:
 			return fmt.Errorf("%s: there is no such command", place)
@@ -118,7 +118,7 @@ func checkSection(node *kong.Node, at []string, section map[string]any) error {
 	return nil
 }
 
-// hasFlag reports whether a command or one below it has a flag.
+// hasFlag reports whether a command or one of its subcommands has a flag.
 func hasFlag(node *kong.Node, name string) bool {
 	return name != "help" && name != "version" && name != "config" &&
 		(slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == name }) ||

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The systemd unit is one, as it is and with what its comments offer, and evald knows the flags.
+// The systemd unit is valid, both as it is and with its optional lines, and evald knows its flags.
 func TestSystemdUnit(t *testing.T) {
 	text, err := os.ReadFile("deploy/evald.service")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// systemdVerify lets systemd read a unit, where it is installed.
+// systemdVerify checks a unit with systemd, if that is installed.
 func systemdVerify(t *testing.T, unit string) {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {

@@ -8,9 +8,9 @@ import (
 
 const module = "github.com/evald/evald/"
 
-// layers are the packages in the order of ARCHITECTURE.md with what of ours each may import. A name ending in /...
-// stands for all below it. Packages for tests only (gametest, evaltest) may be imported by tests, which are not
-// looked at.
+// layers are the packages in the order of ARCHITECTURE.md, each with the packages of this module that it may import. A name
+// ending in /... stands for all below it. Imports of tests are not checked, so tests may import the packages for tests
+// (gametest, evaltest).
 var layers = []struct{ pkg, may string }{
 	{"engine/short", ""},
 	{"engine/strictjson", "engine/short"},

@@ -15,20 +15,20 @@ type devicesCmd struct {
 	JSON bool `help:"Write JSON for machines."`
 }
 
-// devices is what the machine can compute with.
+// devices describes what the machine can compute with.
 type devices struct {
 	CPU   processor      `json:"cpu"`
-	GPU   *driver.Driver `json:"gpu"`              // null where there is none
-	NoGPU string         `json:"no_gpu,omitempty"` // why
+	GPU   *driver.Driver `json:"gpu"`              // null if there is none
+	NoGPU string         `json:"no_gpu,omitempty"` // why there is none
 }
 
 type processor struct {
 	Arch     string   `json:"arch"`
 	Threads  int      `json:"threads"`
-	Features []string `json:"features"` // of those that evald has or may get code for
+	Features []string `json:"features"` // only those that evald has or may get code for
 }
 
-// Run looks and prints.
+// Run finds the devices and prints them.
 func (c *devicesCmd) Run(s streams) error {
 	found := devices{CPU: processor{runtime.GOARCH, runtime.GOMAXPROCS(0), cpuFeatures()}}
 	var err error

@@ -83,7 +83,7 @@ func (c *evalCmd) format(w io.Writer) stream.Format {
 	return stream.JSONL{W: w}
 }
 
-// fileSize is the size of a file in bytes, 0 where it is not known.
+// fileSize returns the size of a file in bytes, or 0 if it is unknown.
 func fileSize(r io.Reader) int64 {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -103,7 +103,7 @@ type outFile struct {
 
 func (f outFile) create(stdout io.Writer) (*output, error) { return create(f.Out, stdout) }
 
-// unwritten is what the last sentence of an interrupted command says of its file.
+// unwritten returns what the last message of an interrupted command says about its output file.
 func (f outFile) unwritten() string {
 	if f.Out == "" {
 		return ""
@@ -111,7 +111,7 @@ func (f outFile) unwritten() string {
 	return "; " + f.Out + " was not written, since it would not be whole"
 }
 
-// output is a file that appears under its name only when it is committed, or standard output.
+// output is standard output, or a file that appears under its name only after Commit.
 type output struct {
 	io.Writer
 	file *wholefile.File // nil for standard output

@@ -19,20 +19,20 @@ type globals struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// usageError is of a command line that cannot be meant; the program ends with exitUsage.
+// usageError is the error of a wrong command line; the program ends with exitUsage.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage is a usageError in these words.
+// usage returns a usageError.
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// variableOf is the environment variable of a flag: EVALD_MAX_BATCH of --max-batch, for all commands that have it.
+// variableOf returns the environment variable of a flag: EVALD_MAX_BATCH for --max-batch, for all commands that have it.
 func variableOf(flag *kong.Flag) string {
 	return "EVALD_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 }
 
-// withVariables gives each flag its environment variable, but not those that ask for a text and do nothing else.
+// withVariables gives each flag its environment variable, except --help and --version.
 func withVariables() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
@@ -45,14 +45,14 @@ func withVariables() kong.Option {
 	})
 }
 
-// refuseUseless refuses a flag of the command line that does nothing beside the others. Its struct tag says when:
+// refuseUseless refuses a flag on the command line that has no effect together with the others. Its struct tag says when:
 //
 //	needs:"build-book"        it needs this flag
 //	needs:"selection=uct|gumbel"   it needs this flag with one of these values
-//	without:"agent,build-book"     it goes with none of these
-//	without:"full-share=1"         nor with this value
+//	without:"agent,build-book"     it excludes these flags
+//	without:"full-share=1"         it excludes this flag with this value
 //
-// Those of the environment and of the configuration file are for many commands, and are not looked at.
+// Flags from the environment and the configuration file are not checked, because those are for many commands.
 func refuseUseless(c *kong.Context) error {
 	flags := map[string]*kong.Flag{}
 	for _, f := range c.Flags() {
@@ -75,7 +75,7 @@ func refuseUseless(c *kong.Context) error {
 	return nil
 }
 
-// holds reports whether a flag was given, or for FLAG=VALUE|VALUE whether it has one of these values.
+// holds reports whether a flag was given or, for FLAG=VALUE|VALUE, whether it has one of these values.
 func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool {
 	name, values, withValue := strings.Cut(condition, "=")
 	flag := flags[name]
@@ -88,13 +88,13 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 	return inEnvironment(flag) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
 }
 
-// inEnvironment reports whether the environment gives a flag.
+// inEnvironment reports whether the environment sets a flag.
 func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok })
 }
 
-// refuseAbsurd refuses numbers that are out of the range that the struct tag of their flag gives: range:"1 to 4096". Every
-// number but a seed has one.
+// refuseAbsurd refuses numbers outside the range in their flag's struct tag: range:"1 to 4096". Every number except a seed
+// has one.
 func refuseAbsurd(c *kong.Context) error {
 	for _, f := range c.Flags() {
 		text := f.Tag.Get("range")
@@ -139,14 +139,14 @@ func inRange(v reflect.Value, text string) bool {
 	}
 	x := 0.
 	if v.CanInt() {
-		x = float64(v.Int()) // no bound is so large that it would matter
+		x = float64(v.Int()) // no bound is large enough for the rounding to matter
 	} else {
 		x = v.Float()
 	}
 	return x >= parse(low) && x <= parse(high)
 }
 
-// fitsMemory refuses a flag that asks for so many things of so many bytes as this machine has not.
+// fitsMemory refuses a flag that asks for n things of the given number of bytes if this machine has too little memory for them.
 func fitsMemory(flag string, n, bytes int) error {
 	if have := machineMemory(); have > 0 && n > 0 && uint64(n) > have/uint64(bytes) {
 		return usage("--%s %d: takes %d MiB or more, and this machine has %d: must be at most %d", flag, n, uint64(n)*uint64(bytes)>>20, have>>20, have/uint64(bytes))

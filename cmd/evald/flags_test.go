@@ -25,7 +25,8 @@ func writeText(t *testing.T, name, text string) string {
 	return path
 }
 
-// The command line goes before the environment, that before the file, and in the file the command before all commands.
+// The command line takes precedence over the environment, that over the file, and in the file a command's section over the
+// top level.
 func TestWhereFlagsComeFrom(t *testing.T) {
 	file := writeText(t, "evald.yaml", "threads: 1\nbackend: uniform\nbatch: 5\neval:\n  batch: 7\nserve: {model: [default, seeded-2x16]}\nkaggle:\n")
 	for _, c := range []struct {
@@ -54,7 +55,7 @@ func TestWhereFlagsComeFrom(t *testing.T) {
 	}
 }
 
-// A list in the file is one in a flag.
+// A list in the file is the same as a list in a flag.
 func TestConfiguredList(t *testing.T) {
 	file := writeText(t, "evald.yaml", "score: {visits: [0, 3], backend: uniform, json: true}\n")
 	positions := writeText(t, "positions.txt", "4444445 -1 0 0 -1000 0 0 0\n")
@@ -110,7 +111,7 @@ func TestOldNames(t *testing.T) {
 	}
 }
 
-// Each command that writes answers writes them whole to a file too.
+// Each command that writes answers can write the same answers to a file.
 func TestOutEverywhere(t *testing.T) {
 	positions := writeText(t, "positions.txt", "4444445 -1 0 0 -1000 0 0 0\n")
 	queries := writeText(t, "queries.jsonl", `{"id":"a","moves":"4444445","visits":10}`+"\n")
@@ -171,7 +172,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// The shells take the scripts, and bash completes by its one.
+// The shells accept the scripts, and bash completes with its script.
 func TestCompletionScripts(t *testing.T) {
 	for shell := range shellScripts {
 		path, err := exec.LookPath(shell)
@@ -199,7 +200,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// The manual page has every command and flag, and troff has nothing to complain of.
+// The manual page has every command and flag, and troff reports nothing.
 func TestManual(t *testing.T) {
 	_, page, _ := evald(t, "", "man")
 	for _, want := range []string{".SS evald eval", ".SS evald model import", `\-\-max\-batch`, `\-o, \-\-out`, "EVALD_MAX_BATCH", ".SS evald bench serve"} {
@@ -224,7 +225,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// Help fits terminals of 60 columns, but for what must not be broken.
+// Help fits terminals of 60 columns, except for what must not be broken.
 func TestNarrowHelp(t *testing.T) {
 	t.Setenv("COLUMNS", "60")
 	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "match", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
@@ -245,7 +246,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Every number of every command has bounds, and what lies beyond is wrong use that names the flag and them.
+// Every number of every command has limits. A value beyond them is wrong use, and the message names the flag and the limits.
 func TestAbsurdFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of commands, one after the other: nothing for the race detector")
@@ -253,7 +254,7 @@ func TestAbsurdFlags(t *testing.T) {
 	absurd := map[reflect.Kind][]string{
 		reflect.Int:     {"2147483648", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e99"},
 		reflect.Float64: {"1e300", "-1e300", "NaN", "Inf"},
-		reflect.Int64:   {"2562047h", "-2562047h", "1e99h"}, // time
+		reflect.Int64:   {"2562047h", "-2562047h", "1e99h"}, // durations
 	}
 	tried := 0
 	commands(t, func(path []string, node *kong.Node) {
@@ -267,7 +268,7 @@ func TestAbsurdFlags(t *testing.T) {
 			} else if p.Enum != "" {
 				args = append(args, p.EnumSlice()[0])
 			} else {
-				args = append(args, "flags_test.go") // a file that is there, as some ask for
+				args = append(args, "flags_test.go") // an existing file, because some arguments require one
 			}
 		}
 		flags := slices.Concat(node.AllFlags(true)...)
@@ -290,7 +291,7 @@ func TestAbsurdFlags(t *testing.T) {
 			}
 			for _, value := range values {
 				if value == "2147483648" && f.Name == "grow-visits" {
-					continue // as many visits can be counted
+					continue // that many visits can be counted
 				}
 				tried++
 				status, out, stderr := evald(t, "", slices.Concat(args, []string{"--" + f.Name + "=" + value})...)
@@ -306,7 +307,7 @@ func TestAbsurdFlags(t *testing.T) {
 	}
 }
 
-// Tables are not larger than the memory.
+// Tables cannot be larger than the machine's memory.
 func TestMemoryFlags(t *testing.T) {
 	have := machineMemory()
 	if have == 0 {
@@ -321,7 +322,7 @@ func TestMemoryFlags(t *testing.T) {
 		{"selfplay", "--backend", "uniform", "-o", filepath.Join(t.TempDir(), "run"), "--games", "1048576", "--visits", "1000000", "--at-once", "1048576"},
 	} {
 		if args[len(args)-1] == "1073741824" {
-			continue // which this machine has room for
+			continue // this machine has enough memory for that
 		}
 		status, out, stderr := evald(t, "", args...)
 		if status != exitUsage || out != "" || !strings.Contains(stderr, args[len(args)-2]+" "+args[len(args)-1]+": takes") || !strings.Contains(stderr, "must be at most") {

@@ -18,10 +18,10 @@ import (
 	"github.com/evald/evald/kernels/cuda/emutest"
 )
 
-// TestGPU runs what follows with the fake driver and the emulated kernels.
+// TestGPU runs the tests below with the fake driver and the emulated kernels.
 func TestGPU(t *testing.T) {
 	folder := t.TempDir()
-	t.Setenv("EVALD_CUDA_DRIVER", "") // which Install sets
+	t.Setenv("EVALD_CUDA_DRIVER", "") // restores it after the test; Install sets it
 	kernels, err := emutest.Library(folder)
 	if errors.Is(err, emutest.ErrNoCompiler) {
 		t.Skip(err)
@@ -37,7 +37,7 @@ func TestGPU(t *testing.T) {
 	t.Run("bench", func(t *testing.T) { testGPUBench(t, env) })
 }
 
-// program runs this program in a process of its own, with a driver as the environment says.
+// program runs this program in a process of its own, with the driver that env names.
 func program(t *testing.T, stdin string, env []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, said strings.Builder
@@ -50,14 +50,14 @@ func program(t *testing.T, stdin string, env []string, args ...string) (status i
 	return p.ProcessState.ExitCode(), out.String(), said.String()
 }
 
-// The GPU answers where it works. Where it does not, gpu refuses with the reason, and auto says so once and goes on.
+// The GPU answers if it works. If it does not, gpu refuses with the reason, and auto reports that once and continues.
 func testGPUBackend(t *testing.T, env []string) {
 	const failed = "kernel tower_64: "
 	for name, test := range map[string]struct {
 		env              []string
 		backend          string
 		status           int
-		source           string // of the answers, one for each
+		source           string // of the answers, one per answer
 		says, saysNot    string
 		batch, positions int
 	}{
@@ -118,7 +118,7 @@ func testGPUBackend(t *testing.T, env []string) {
 	}
 }
 
-// The script for a machine with a GPU runs through with the fake driver, and says that it was one; without a driver it
+// The script for a machine with a GPU completes with the fake driver and says that the driver is fake. Without a driver it
 // refuses.
 func testGPUBench(t *testing.T, env []string) {
 	folder := t.TempDir()
@@ -131,7 +131,7 @@ func testGPUBench(t *testing.T, env []string) {
 	}
 	for name, text := range map[string]string{
 		"run":         string(script),
-		"driver.test": "#!/bin/sh\nexit 1\n", // its faults are those of a real device
+		"driver.test": "#!/bin/sh\nexit 1\n", // its fault tests need a real device
 		"evald":       fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, os.Args[0]),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {

@@ -18,7 +18,7 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, such as model import; without one, the program."`
 }
 
-// Help says what holds for all commands.
+// Help says what applies to all commands.
 func (*helpCmd) Help() string {
 	return `Flags can also be given by the environment: EVALD_MAX_BATCH=512 is --max-batch 512 for every command that has it. And by
 a YAML file, with --config FILE or EVALD_CONFIG:
@@ -35,10 +35,10 @@ A command ends with 0 where all went well, 1 where some input was refused or it 
 wrong, and 130 where it was interrupted.`
 }
 
-// Run writes what the command's --help does.
+// Run prints the same as the command's --help.
 func (c *helpCmd) Run(ctx context.Context, s streams) error {
 	if status := run(ctx, append(c.Command, "--help"), s); status != exitOK {
-		return errBadLines // it has said why
+		return errBadLines // the error is already printed
 	}
 	return nil
 }
@@ -48,17 +48,17 @@ type versionCmd struct {
 	JSON bool `help:"Write JSON for machines."`
 }
 
-// built is what a program was built with.
+// built describes how a program was built.
 type built struct {
 	Version  string   `json:"version"`
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
-	Paths    []string `json:"paths"` // how networks can be computed on this processor, the fastest first
-	GPU      bool     `json:"gpu"`   // there is support for GPUs
+	Paths    []string `json:"paths"` // the ways to compute networks on this processor, fastest first
+	GPU      bool     `json:"gpu"`   // the program has support for GPUs
 	Models   []string `json:"models"`
 }
 
-// Run prints.
+// Run prints the version.
 func (c *versionCmd) Run(s streams) error {
 	b := built{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, GPU: driver.Supported}
 	for _, p := range cpu.Paths() {
@@ -89,7 +89,7 @@ func (manCmd) Run(s streams) error {
 	return err
 }
 
-// manual is the program's manual page, in the macros of man(7).
+// manual returns the program's manual page, with the macros of man(7).
 func manual(app *kong.Application) string {
 	var b strings.Builder
 	text := func(s string) { fmt.Fprintln(&b, troff(s)) }
@@ -120,7 +120,7 @@ func manual(app *kong.Application) string {
 	return b.String()
 }
 
-// writeDetail writes paragraphs; the lines of those that are indented stay as they are.
+// writeDetail writes paragraphs. Those with indented lines keep their lines.
 func writeDetail(b *strings.Builder, text string) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		switch {
@@ -141,7 +141,7 @@ func writeFlags(b *strings.Builder, flags []*kong.Flag) {
 	}
 }
 
-// troff keeps a text from being read as requests of troff.
+// troff escapes a text so that troff does not take it for requests.
 func troff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, "±", `\(+-`).Replace(s)
 	lines := strings.Split(s, "\n")

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// A file that another program is writing is refused at once by every command that writes one, and stays that program's.
+// Every command that writes a file refuses one that another program is writing, at once and without touching it.
 func TestFileInUse(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out.onnx")
@@ -44,7 +44,7 @@ func TestFileInUse(t *testing.T) {
 	}
 }
 
-// So is a folder that another run has, before anything is read for it.
+// A folder in use by another run is refused too, before anything is read.
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := filelock.Folder(dir, train.ErrInUse)
@@ -66,7 +66,7 @@ func TestFolderInUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, errors %q", args, status, stderr)
 		}
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 { // learn makes one for its networks first
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 { // learn first makes one for its networks
 		t.Errorf("files %v, %v", files, err)
 	}
 }

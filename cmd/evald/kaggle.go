@@ -20,7 +20,7 @@ type kaggleCmd struct {
 	Pack  kagglePackCmd  `cmd:"" help:"Pack this program and an agent into an archive to submit."`
 }
 
-// kaggleAgent says who plays.
+// kaggleAgent is the flag for the agent that plays.
 type kaggleAgent struct {
 	Agent string `placeholder:"SPEC" default:"mcts:time=2s" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. Without one, a search with the network that ships. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
 }
@@ -59,7 +59,7 @@ func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
 // kaggleActCmd is `evald kaggle act`.
 type kaggleActCmd struct{ kaggleAgent }
 
-// Run answers the lines of the standard input.
+// Run answers the lines of standard input.
 func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 	players, _, err := c.players(s, 1)
 	if err != nil {
@@ -79,7 +79,7 @@ type kagglePackCmd struct {
 	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64; this one where it is missing."`
 }
 
-// Run writes the archive, after the program in it has played a move.
+// Run writes the archive after its program has played a move.
 func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	spec, err := agent.Parse(c.Agent)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// modelFile is the file of an agent's model; empty where it has none outside of the program.
+// modelFile returns the file of an agent's model; empty if it has none outside the program.
 func modelFile(model string) string {
 	if _, ok := heuristic.Named(model); ok || model == "" {
 		return ""

@@ -20,10 +20,11 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// killsWanted in the environment is how many kills TestKilledCommands shares out to all commands: 1000, for example.
+// killsWanted names an environment variable with the number of kills that TestKilledCommands distributes over all commands,
+// for example 1000.
 const killsWanted = "EVALD_TEST_KILLS"
 
-// killable are the commands that write files, each in a folder of its own with what prepareKills puts there.
+// killable are the commands that write files. Each runs in a folder of its own, filled by prepareKills.
 var killable = []struct{ name, args string }{
 	{"eval", "eval positions.txt --backend bitsquares -o out.jsonl"},
 	{"eval parquet", "eval positions.txt --backend bitsquares --format parquet -o out.parquet"},
@@ -42,7 +43,7 @@ var killable = []struct{ name, args string }{
 	{"import", "model import my.safetensors --name mine --rules 7x6x4"},
 }
 
-// prepareKills writes what the commands read into a folder.
+// prepareKills writes the commands' input files into a folder.
 func prepareKills(t *testing.T, dir string) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +83,7 @@ func prepareKills(t *testing.T, dir string) {
 	}
 }
 
-// killedProgram is a command as a process of its own.
+// killedProgram is a command in a process of its own.
 func killedProgram(dir, args string) *exec.Cmd {
 	program := exec.Command(os.Args[0], strings.Fields(args)...)
 	program.Dir = dir
@@ -90,8 +91,8 @@ func killedProgram(dir, args string) *exec.Cmd {
 	return program
 }
 
-// Commands are killed at random moments, again and again. The next run of the same command writes the files that one that was
-// never killed writes, and no others.
+// Commands are killed at random moments, repeatedly. The next run of the same command writes the same files as a run that
+// was never killed, and no others.
 func TestKilledCommands(t *testing.T) {
 	kills := 3 * len(killable)
 	if text := os.Getenv(killsWanted); text != "" {
@@ -158,7 +159,7 @@ func TestKilledCommands(t *testing.T) {
 	t.Logf("%d kills", total)
 }
 
-// temporaries is how many files and folders have names that a whole run leaves none of.
+// temporaries returns how many files and folders have names that a complete run leaves none of.
 func temporaries(t *testing.T, dir string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -173,10 +174,10 @@ func temporaries(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// byTheClock is what two runs of a command tell differently: how long things took, and when.
+// byTheClock matches what differs between two runs of a command: durations and dates.
 var byTheClock = regexp.MustCompile(`"(seconds|created|positions_per_second|crc32)": ?("[^"]*"|[0-9.e+-]+|\{[^}]*\})`)
 
-// written are the files of a folder without what follows from the clock.
+// written returns the files of a folder without what depends on the clock.
 func written(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -197,10 +198,10 @@ func written(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		switch base := filepath.Base(path); {
-		case strings.HasPrefix(base, "events.out.tfevents."): // one a process
+		case strings.HasPrefix(base, "events.out.tfevents."): // one per process
 			return nil
 		case base == "metrics.jsonl" || strings.HasPrefix(base, "generation") || base == "curves.svg" || base == "plot.svg" || base == "table.svg":
-			text = steps(text) // means begin anew where a run goes on
+			text = steps(text) // a resumed run restarts its means
 		case strings.HasSuffix(base, ".parquet") && !strings.HasPrefix(base, "games-") && base != "out.parquet":
 			games, err := parquet.ReadFile[arena.Game](path)
 			if err != nil {
@@ -211,7 +212,7 @@ func written(t *testing.T, dir string) map[string]string {
 				g.FirstSeconds, g.SecondSeconds, g.FirstLongest, g.SecondLongest, g.FirstLate, g.SecondLate = 0, 0, 0, 0, 0, 0
 			}
 			text = fmt.Appendf(nil, "%+v", games)
-		case base == "out.jsonl" && strings.Contains(string(text), `"id"`): // in the order of their ends
+		case base == "out.jsonl" && strings.Contains(string(text), `"id"`): // in the order in which searches ended
 			lines := strings.SplitAfter(byTheClock.ReplaceAllString(string(text), ""), "\n")
 			for _, line := range lines {
 				files[name+" "+line] = ""
@@ -227,7 +228,7 @@ func written(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// steps are the numbers of the steps and generations of lines of metrics.
+// steps returns the step and generation numbers in lines of metrics.
 func steps(text []byte) (numbers []byte) {
 	for line := range strings.Lines(string(text)) {
 		var metrics struct{ Step, Generation int }

@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// learnCmd is `evald learn`. What is not given is what the run's folder has, or the default for its board.
+// learnCmd is `evald learn`. Flags that are not given have the value in the run's folder, or the default for its board.
 type learnCmd struct {
 	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped, also without its other flags."`
 	Generations int    `range:"0 to 1000000" default:"10" help:"Go on until there are so many."`
@@ -55,7 +55,7 @@ type learnCmd struct {
 	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
-// Run goes through the generations that are missing.
+// Run computes the missing generations.
 func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	config, err := c.config()
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *learnCmd) plot(run *learn.Run) error {
 	return writeWhole(filepath.Join(c.Out, curvesFile), func(w io.Writer) error { return plot.Learning(w, title, run.Generations()) })
 }
 
-// line is what a generation came to.
+// line prints the results of a generation.
 func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(g)
@@ -118,7 +118,7 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	text := fmt.Sprintf("%3d  %d games by %s, %d records, %d steps", g.Number, g.Games, g.Player, g.Records, g.Steps)
 	for _, a := range g.Accuracy {
 		if a.Kind != learn.AllKinds {
-			continue // generations.jsonl has the kinds
+			continue // generations.jsonl has the other kinds
 		}
 		who := "policy"
 		if a.Visits > 0 {
@@ -142,7 +142,7 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	return err
 }
 
-// config is the effective configuration.
+// config returns the effective configuration.
 func (c *learnCmd) config() (learn.Config, error) {
 	var config learn.Config
 	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
@@ -191,14 +191,14 @@ func (c *learnCmd) config() (learn.Config, error) {
 	return config, nil
 }
 
-// set takes a flag that was given.
+// set copies a flag's value if the flag was given.
 func set[T any](field, flag *T) {
 	if flag != nil {
 		*field = *flag
 	}
 }
 
-// evaluators computes networks where the flags say.
+// evaluators returns a function that makes evaluators of networks on the device that the flags name.
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 	quiet := &newTexts{w: notes}
 	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
@@ -207,7 +207,7 @@ func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 	}
 }
 
-// newTexts writes each text once, since every network would say the same again.
+// newTexts writes each text only once, because every network would repeat the same ones.
 type newTexts struct {
 	mu   sync.Mutex
 	w    io.Writer

@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/engine/filetest"
 )
 
-// asProgram makes the test binary the program itself, for tests that kill it.
+// asProgram makes the test binary run as the program itself, for tests that kill it.
 const asProgram = "EVALD_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func learnArgs(dir string, more ...string) []string {
 		"--gate-visits 8 --gate-games 40 --opponent random --opponent-games 8 --positions 40 -o "+dir), more...)
 }
 
-// A run shows a line a generation and its curves, goes on without its flags, and says what is wrong.
+// A run prints a line per generation, draws its curves, continues without its flags, and reports what is wrong.
 func TestLearn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	status, out, stderr := evald(t, "", learnArgs(dir, "--generations", "1")...)
@@ -61,8 +61,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// A run of which a byte is wrong is refused with the file's name, or goes on as it would have: its last generation is to be
-// completed once more, so that all that a run reads is read.
+// A run with a damaged byte is refused with the file's name, or continues as it would have without the damage. Its last
+// generation must be completed once more, so that everything that a run reads is read.
 func TestLearnDamaged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := strings.Fields("learn --rules 4x4x3 --network 1x4 --seed 2 --first-games 20 --games 12 --batch 32 --visits 6 --fast-visits 4 " +
@@ -97,10 +97,10 @@ func TestLearnDamaged(t *testing.T) {
 	}, goesOn)
 }
 
-// withoutTimes takes out how long things took, and the checksum that follows from it.
+// withoutTimes matches durations, and the checksum that depends on them.
 var withoutTimes = regexp.MustCompile(`"seconds": \{[^}]*\}|"(positions_per_second|crc32)": ("\w*"|[0-9.e+-]+)`)
 
-// Killed at any moment, again and again, a run comes to the same networks.
+// However often and whenever it is killed, a run ends with the same networks.
 func TestLearnKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds of runs")
@@ -119,7 +119,7 @@ func TestLearnKilled(t *testing.T) {
 		if err := program.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Later each time, since what has no checkpoint yet begins anew.
+		// Later each time, because work without a checkpoint begins anew.
 		timer := time.AfterFunc(took/10*time.Duration(2+kills)/2, func() { program.Process.Kill() })
 		done = program.Wait() == nil
 		if timer.Stop(); !done {

@@ -10,14 +10,14 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
 
-// tally is what became of the lines of a command's input, for its last sentence.
+// tally counts what happened to the lines of a command's input, for its last message.
 type tally struct {
-	answered int // with an error too
+	answered int // includes those answered with an error
 	refused  int // answered with an error
-	givenUp  int // begun, and cut short by an interrupt
+	givenUp  int // begun, but cut short by an interrupt
 }
 
-// end says how many lines were refused.
+// end prints how many lines were refused.
 func (t tally) end(stderr io.Writer) error {
 	if t.refused == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (t tally) end(stderr io.Writer) error {
 	return errBadLines
 }
 
-// interrupted says how far the command has come, and more.
+// interrupted prints how far the command has come, followed by more.
 func (t tally) interrupted(stderr io.Writer, more string) error {
 	text := fmt.Sprintf("evald: interrupted; %d lines were answered", t.answered)
 	if t.refused > 0 {
@@ -39,12 +39,12 @@ func (t tally) interrupted(stderr io.Writer, more string) error {
 	return errInterrupted
 }
 
-// wasInterrupted reports whether a command has ended with err because the user wanted it to.
+// wasInterrupted reports whether a command ended with err because the user interrupted it.
 func wasInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
-// countLines is how many lines of a file hold a position, and 0 where it cannot be read twice.
+// countLines returns how many lines of a file hold a position, or 0 if the file cannot be read twice.
 func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -64,7 +64,7 @@ func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	return n, err
 }
 
-// open is a file of lines, or standard input for "" and "-". Where somebody has to type them, they are told.
+// open opens a file of lines, or standard input for "" and "-". If people have to type the lines, it tells them.
 func (s streams) open(name, what string) (io.ReadCloser, error) {
 	if name != "" && name != "-" {
 		return openFile(name)

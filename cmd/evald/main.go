@@ -18,7 +18,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// cli is the command line. Its names are stable: scripts rely on them.
+// cli is the command line. Its names are stable because scripts rely on them.
 type cli struct {
 	globals
 
@@ -46,13 +46,13 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
 }
 
-// streams are the program's files, so that tests can pass their own.
+// streams are the program's input and outputs; tests pass their own.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// Exit statuses. Kong's own for a wrong command line is 80; it is kept apart from that of bad input.
+// Exit statuses. A wrong command line has a status of its own, different from that of bad input. (Kong's own would be 80.)
 const (
 	exitOK          = 0
 	exitBadInput    = 1 // some lines were refused, or the command failed
@@ -60,17 +60,17 @@ const (
 	exitInterrupted = 130
 )
 
-// mostSaid bounds the last sentence of a command, in bytes. That on a wrong command line, whose parser repeats whatever it is
-// given, has a quarter.
+// mostSaid is the limit of a command's last message, in bytes. A message about a wrong command line has a quarter, because
+// the parser repeats whatever it is given.
 const mostSaid = 4 << 10
 
-// errBadLines ends a command that answered all it could.
+// errBadLines ends a command that answered all it could; some lines were refused.
 var errBadLines = errors.New("some lines were refused")
 
-// errLogged ends a command whose log says why.
+// errLogged ends a command whose log already has the error.
 var errLogged = errors.New("the log says why")
 
-// errInterrupted ends a command that was interrupted and has said so.
+// errInterrupted ends a command that was interrupted and has already reported that.
 var errInterrupted = errors.New("interrupted")
 
 func main() {
@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	return exitBadInput
 }
 
-// newParser is the command line, whose values go to c.
+// newParser returns the parser of the command line; it writes the values into c.
 func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kong.Kong {
 	parser, err := kong.New(c, append(more,
 		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
@@ -140,8 +140,8 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 	return parser
 }
 
-// valueHelp is what a flag or an argument is for. Its values are set apart, so that they can be wrapped; environment variables
-// are told once, by evald help.
+// valueHelp returns the help of a flag or an argument. Enum values are separated by ", " so that they can be wrapped.
+// Environment variables are left out; evald help describes them once.
 func valueHelp(v *kong.Value) string {
 	if v.Enum == "" {
 		return v.Help
@@ -149,7 +149,7 @@ func valueHelp(v *kong.Value) string {
 	return strings.ReplaceAll(v.Help, v.Enum, strings.Join(v.EnumSlice(), ", "))
 }
 
-// version is the module's, with the commit it was built from.
+// version returns the module's version, with the commit that it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -28,7 +28,7 @@ func evald(t *testing.T, stdin string, args ...string) (status int, stdout, stde
 
 var fraction = regexp.MustCompile(`\d+\.\d+(e-\d+)?|\d+e-\d+`)
 
-// golden compares with a file of testdata. Fractions are rounded, since processors differ in their last digits.
+// golden compares with a file of testdata. Fractions are rounded because processors differ in the last digits.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -152,7 +152,7 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-// A network answers by name and by path alike, and an automatic choice says what it chose.
+// A network answers the same by name and by path, and an automatic choice is reported.
 func TestModels(t *testing.T) {
 	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
 	if err != nil {
@@ -181,7 +181,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// An output file appears complete, or not at all.
+// An output file appears complete or not at all.
 func TestOutputFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "out.jsonl")
@@ -206,7 +206,7 @@ func TestOutputFile(t *testing.T) {
 	}
 }
 
-// DuckDB and pandas read what --format parquet writes.
+// DuckDB and pandas can read the output of --format parquet.
 func TestParquetPeers(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" {
@@ -223,7 +223,7 @@ func TestParquetPeers(t *testing.T) {
 	golden(t, "read_parquet.txt", string(out))
 }
 
-// The numbers themselves are not tested, only that there are some.
+// The numbers themselves are not tested, only that they exist.
 func TestBenchEval(t *testing.T) {
 	status, out, stderr := evald(t, "", "bench", "eval", "--round", "1ms", "--json")
 	if status != exitOK {

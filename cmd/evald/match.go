@@ -38,8 +38,8 @@ type matchCmd struct {
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
 
-	book  *opening.Book   // of --grow-book
-	grown *wholefile.File // it, as it will be; no other match grows it meanwhile
+	book  *opening.Book   // the book of --grow-book
+	grown *wholefile.File // its new version; the lock keeps other matches from growing it
 }
 
 // Help lists the agents.
@@ -50,7 +50,7 @@ func (*matchCmd) Help() string {
 			"More are faster, and change the moves. By visits a search begins anew at each move; within a time it keeps its tree.", agent.TimedLeaves)
 }
 
-// asList makes lines of a name and words about it the items of a list, which is wrapped.
+// asList turns lines of a name and a description into the items of a list, which the help wraps.
 func asList(lines string) (list string) {
 	for line := range strings.Lines(lines) {
 		name, about, _ := strings.Cut(line, " ")
@@ -59,7 +59,7 @@ func asList(lines string) (list string) {
 	return list
 }
 
-// Run plays the games that are missing and shows how the match stands.
+// Run plays the missing games and shows the standings.
 func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	if c.GrowBook != "" {
 		var err error
@@ -100,7 +100,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// mostGames bounds what a command line may ask for.
+// mostGames is the limit of what a command line may ask for.
 const mostGames = 10_000_000
 
 func (c *matchCmd) howToGoOn() string {
@@ -110,7 +110,7 @@ func (c *matchCmd) howToGoOn() string {
 	return "; the same command goes on"
 }
 
-// match is what the flags ask for; source says in words where its openings come from.
+// match returns the match that the flags describe; source says in words where its openings come from.
 func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, source string, err error) {
 	switch {
 	case len(c.Agents) < 2:
@@ -151,16 +151,16 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 	return m, source, err
 }
 
-// errDecided ends a match whose sequential test has its verdict.
+// errDecided ends a match after its sequential test has reached a verdict.
 var errDecided = errors.New("the test is decided")
 
-// test is the sequential test of --sprt.
+// test returns the sequential test of --sprt.
 func (c *matchCmd) test() arena.SPRT {
 	const wrong = 0.05
 	return arena.SPRT{Elo0: c.SPRT[0], Elo1: c.SPRT[1], Alpha: wrong, Beta: wrong}
 }
 
-// openings gives the match its openings and says where they come from.
+// openings sets the match's openings and returns where they come from.
 func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
 	want, distinct, more := c.Games/2, 0, ""
 	if c.Openings != "" {
@@ -215,7 +215,7 @@ func (c *matchCmd) readOpenings(ctx context.Context, b *game.Board) (all [][]int
 	return all, nil
 }
 
-// describe shows the effective configuration.
+// describe prints the effective configuration.
 func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int) {
 	kept := "games are not kept (-o FILE keeps them)"
 	if c.Out != "" {
@@ -234,13 +234,13 @@ type matchRun struct {
 	match    *arena.Match
 	record   *arena.Record // nil without --out
 	games    []arena.Game
-	before   int // games that were there at the start
+	before   int // number of games in the record at the start
 	start    time.Time
-	saved    time.Time // when the book was
+	saved    time.Time // when the book was last saved
 	progress *progress
 }
 
-// close completes the record and the book, where there are such.
+// close completes the record and the book, if there are any.
 func (r *matchRun) close() error {
 	err := r.saveBook()
 	if r.record != nil {
@@ -284,12 +284,12 @@ func (r *matchRun) add(g arena.Game) error {
 	return nil
 }
 
-// ratio is the log likelihood ratio of --sprt.
+// ratio returns the log likelihood ratio of --sprt.
 func (r *matchRun) ratio() float64 {
 	return r.test().LogRatio(arena.CountPairs(r.games, r.match.Players[0].Name))
 }
 
-// verdict of --sprt; undecided without it.
+// verdict returns the verdict of --sprt; undecided without it.
 func (r *matchRun) verdict() arena.Verdict {
 	if r.SPRT == nil {
 		return arena.Undecided
@@ -297,7 +297,7 @@ func (r *matchRun) verdict() arena.Verdict {
 	return r.test().Verdict(r.ratio())
 }
 
-// show writes how the match stands.
+// show prints the standings.
 func (r *matchRun) show(w io.Writer) error {
 	report := matchReport{Rules: r.match.Board.Rules().String(), Seed: r.Seed, Table: arena.NewTable(r.match.Names(), r.games)}
 	if r.SPRT != nil {
@@ -312,7 +312,7 @@ func (r *matchRun) show(w io.Writer) error {
 	return writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) })
 }
 
-// share is what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
+// share returns what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
 // batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := shareAgents(notes)
@@ -337,7 +337,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 		return book, nil
 	})
 	shared.Books = func(path string) (*opening.Book, error) {
-		path, err := filepath.Abs(path) // the same book by any name of its
+		path, err := filepath.Abs(path) // different paths of a file give the same book
 		if err != nil {
 			return nil, err
 		}
@@ -355,7 +355,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	return shared, nil
 }
 
-// bookEvery is how often a growing book is saved: what a killed match loses of it.
+// bookEvery is the time between two saves of a growing book, and so the most that a killed match loses of it.
 const bookEvery = time.Minute
 
 func (r *matchRun) saveBook() error {

@@ -24,11 +24,11 @@ import (
 var (
 	duration = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s)\b`)
 	blanks   = regexp.MustCompile(` +`)
-	// untimed compares games but for the times that they took.
+	// untimed compares games without their times.
 	untimed = cmpopts.IgnoreFields(arena.Game{}, "FirstSeconds", "SecondSeconds", "FirstLongest", "SecondLongest")
 )
 
-// timeless is a table without times, and without the blanks that depend on them.
+// timeless removes times from a table, and the blanks that depend on them.
 func timeless(table string) string {
 	return blanks.ReplaceAllString(duration.ReplaceAllString(table, "T"), " ")
 }
@@ -59,7 +59,7 @@ func TestMatch(t *testing.T) {
 	if err != nil || !bytes.Contains(picture, []byte(">random#2</text>")) || bytes.Count(picture, []byte("<rect")) != 1+16 {
 		t.Errorf("plot: %v, %s", err, picture)
 	}
-	// Again: everything is there.
+	// A second time, all games exist.
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A book grows with a match and from one to the next, and agents begin with it.
+// A book grows during a match and from one match to the next, and agents start from it.
 func TestMatchBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.book")
 	positions := func() int {
@@ -120,7 +120,7 @@ func TestMatchBook(t *testing.T) {
 	}
 }
 
-// An interrupted match shows how it stands, keeps its games, and goes on to what it would have been.
+// An interrupted match shows its standings, keeps its games, and when continued ends like an uninterrupted one.
 func TestMatchInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	path, whole := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "whole.parquet")
@@ -150,7 +150,7 @@ func TestMatchInterrupted(t *testing.T) {
 	}
 }
 
-// cancelAtWrite interrupts the program when it says what it is about to do.
+// cancelAtWrite interrupts the program when it prints its configuration.
 type cancelAtWrite struct {
 	bytes.Buffer
 	cancel func()
@@ -172,7 +172,7 @@ func TestMatchSPRT(t *testing.T) {
 	if games < 4 || games > 100 {
 		t.Errorf("decided after %d games", games)
 	}
-	// What is decided stays so.
+	// A decided match stays decided.
 	_, again, _ := evald(t, "", args...)
 	if timeless(again) != timeless(out) || len(readGames(t, path)) != games {
 		t.Errorf("again: %s, want %s", again, out)
@@ -184,7 +184,7 @@ func TestMatchSPRT(t *testing.T) {
 	}
 }
 
-// Openings come from a file, too, and repeat where it has too few.
+// Openings can come from a file; they repeat if it has too few.
 func TestMatchOpenings(t *testing.T) {
 	dir := t.TempDir()
 	book, path := filepath.Join(dir, "book"), filepath.Join(dir, "games.parquet")
@@ -261,7 +261,7 @@ func TestMatchWrongUse(t *testing.T) {
 	}
 }
 
-// A network is loaded once for all games, whoever plays with it.
+// A network is loaded once for all games and players.
 func TestMatchModels(t *testing.T) {
 	status, out, stderr := evald(t, "", "match", "policy:model=seeded-2x16", "mcts:model=seeded-2x16,visits=3", "--games", "4", "--rules", "5x4x4")
 	if status != exitOK || strings.Count(stderr, "not trained") != 1 || !strings.Contains(out, "mcts:model=seeded-2x16,visits=3") || strings.Contains(out, "forfeited") {
@@ -269,7 +269,7 @@ func TestMatchModels(t *testing.T) {
 	}
 }
 
-// DuckDB and pandas read the games.
+// DuckDB and pandas can read the games.
 func TestMatchPeers(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" {

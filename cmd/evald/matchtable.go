@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// matchReport is how a match stands, as --json writes it.
+// matchReport is the standing of a match, in the form that --json writes.
 type matchReport struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
@@ -28,7 +28,7 @@ type sprtReport struct {
 	Verdict arena.Verdict `json:"verdict"`
 }
 
-// write writes the report as JSON, or for people: the standings, then who scored what against whom.
+// write writes the report as JSON, or for people: the standings, then the score of each player against each other.
 func (r *matchReport) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, r)
@@ -96,10 +96,10 @@ func crossTable(w io.Writer, t arena.Table) error {
 	return tab.Flush()
 }
 
-// whole is a rating to be written without fraction, never as -0.
+// whole rounds a rating; it never returns -0.
 func whole(elo float64) float64 { return math.Round(elo) + 0 }
 
-// plusMinus is half an interval in Elo; negative where it is not known.
+// plusMinus formats half an interval in Elo; negative means unknown.
 func plusMinus(err float64) string {
 	if err < 0 {
 		return "±?"
@@ -107,7 +107,7 @@ func plusMinus(err float64) string {
 	return fmt.Sprintf("±%.0f", err)
 }
 
-// seconds is a time with three digits or so.
+// seconds converts a time, rounded to about three digits.
 func seconds(s float64) time.Duration {
 	d := time.Duration(s * float64(time.Second))
 	for unit := time.Second; unit > time.Nanosecond; unit /= 10 {

@@ -32,7 +32,7 @@ type modelCmd struct {
 	Verify modelVerifyCmd `cmd:"" help:"Compare checksums and let models answer a few positions."`
 }
 
-// modelInfo is a model as --json writes it.
+// modelInfo is a model in the form that --json writes.
 type modelInfo struct {
 	models.Entry
 	Path       string            `json:"path,omitempty"` // of its file; shipped models have none
@@ -52,7 +52,7 @@ type modelListCmd struct {
 	JSON bool `help:"Write JSON for machines instead of a table."`
 }
 
-// Run lists what can be read; what cannot is the error.
+// Run lists the models that can be read; the error names those that cannot.
 func (c *modelListCmd) Run(s streams) error {
 	all, wrong := allModels()
 	if c.JSON {
@@ -80,7 +80,7 @@ func trainedOn(e models.Entry) string {
 	return strings.Join(e.Rules, ", ")
 }
 
-// allModels are the shipped ones and those of the store; the error is of what cannot be read there.
+// allModels returns the shipped models and those of the store. The error names what cannot be read in the store.
 func allModels() ([]modelInfo, error) {
 	var all []modelInfo
 	for _, e := range models.List() {
@@ -103,7 +103,7 @@ type modelShowCmd struct {
 	JSON  bool   `help:"Write JSON for machines instead of lines."`
 }
 
-// Run shows the model's entry and what its file says.
+// Run prints the model's entry and the metadata of its file.
 func (c *modelShowCmd) Run(s streams) error {
 	m, n, err := openModel(c.Model)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// entry is what the flags and the file's metadata say.
+// entry returns the entry that the flags and the file's metadata describe.
 func (c *modelImportCmd) entry(n *net.Network) (models.Entry, error) {
 	base := filepath.Base(c.File)
 	e := models.Entry{Name: c.Name, Config: n.Config().String(), Note: c.Note, Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second)}
@@ -239,7 +239,7 @@ func (c *modelExportCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	content := m.content // the same bytes, and so the same checksum
+	content := m.content // the same bytes, so the same checksum
 	if extension == ".onnx" {
 		if n.Metadata["evald.name"] == "" || m.Version > 0 {
 			n.Metadata["evald.name"] = m.Name
@@ -262,7 +262,7 @@ type modelRemoveCmd struct {
 	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. What has loaded it goes on with it."`
 }
 
-// Run removes the model and says what it was.
+// Run removes the model and prints what it was.
 func (c *modelRemoveCmd) Run(s streams) error {
 	store, err := userStore()
 	if err != nil {
@@ -284,7 +284,7 @@ type modelVerifyCmd struct {
 	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"Which ones; all of evald model list where none is named."`
 }
 
-// Run verifies each model, and goes on after one that fails.
+// Run verifies each model, and continues after one that fails.
 func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	refs := c.Models
 	var wrong error
@@ -317,8 +317,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// checkAnswers lets the network answer a few positions of several games and of those given: a network can have finite
-// weights and still overflow.
+// checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.
 func checkAnswers(ctx context.Context, n *net.Network, rules []string) error {
 	e := net.NewEvaluator(n)
 	for _, text := range append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...) {
@@ -332,14 +331,14 @@ func checkAnswers(ctx context.Context, n *net.Network, rules []string) error {
 		}
 		batch := eval.NewBatch(board, 3)
 		clear(batch.Pos)
-		for i := 1; i < len(batch.Pos); i++ { // one move after the other, from the left
+		for i := 1; i < len(batch.Pos); i++ { // each position adds one move, in the leftmost open column
 			before := batch.Pos[i-1]
 			batch.Pos[i] = before
 			if legal := board.Legal(before); !legal.IsZero() && board.Result(before) == game.Ongoing {
 				batch.Pos[i] = board.PlayCell(before, legal.LowBit())
 			}
 		}
-		if err := e.Evaluate(ctx, batch); err != nil { // also where an answer is not finite
+		if err := e.Evaluate(ctx, batch); err != nil { // this also fails if an answer is not finite
 			return fmt.Errorf("on %s it does not work: %w", text, err)
 		}
 	}

@@ -27,7 +27,7 @@ func ownStore(t *testing.T) string {
 	return dir
 }
 
-// must runs the program and fails where it does.
+// must runs the program and fails the test if the program fails.
 func must(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	status, out, stderr := evald(t, stdin, args...)
@@ -80,7 +80,7 @@ func TestModelCommands(t *testing.T) {
 	}
 }
 
-// Every command takes a stored model by its name, the newest version without a number, and says which it was.
+// Every command accepts a stored model by its name, takes the newest version if no number is given, and says which one it used.
 func TestModelByName(t *testing.T) {
 	store := ownStore(t)
 	must(t, "", "model", "import", "../../nn/net/testdata/torch_f32.safetensors", "--name", "mine", "--rules", "7x6x4")
@@ -101,7 +101,7 @@ func TestModelByName(t *testing.T) {
 		t.Errorf("kaggle pack takes the file %q, want %q", got, want)
 	}
 
-	// A store out of order does not keep anybody from a file.
+	// A damaged store does not prevent the use of a model file.
 	if err := os.Remove(filepath.Join(store, "mine", "2", "manifest.json")); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestModelExport(t *testing.T) {
 	golden(t, "onnx_example.txt", string(out))
 }
 
-// PyTorch reads what evald exports, and evald imports what PyTorch saves of that, with the same answers.
+// PyTorch can read what evald exports, and evald imports what PyTorch then saves. The answers are the same.
 func TestTorchBothWays(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" || exec.Command(python, "-c", "import torch, safetensors").Run() != nil {

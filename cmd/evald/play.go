@@ -29,7 +29,7 @@ func (*playCmd) Help() string {
 	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
 }
 
-// defaultOpponent answers fast enough for people.
+// defaultOpponent is a level that answers fast enough for people.
 const defaultOpponent = "strong"
 
 // Run plays until the user quits.
@@ -42,7 +42,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	if typed && !c.Plain {
 		out := s.out
 		if b, ok := out.(beside); ok {
-			out = b.File // the whole terminal is the game's
+			out = b.File // the game uses the whole terminal
 		}
 		return play.Run(ctx, config, s.in, out)
 	}
@@ -53,7 +53,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	return play.Plain(ctx, config, lines, s.in, s.out)
 }
 
-// config makes the board and the players.
+// config returns the game's board, players and search.
 func (c *playCmd) config(s streams) (play.Config, error) {
 	board, start, err := c.game()
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *playCmd) config(s streams) (play.Config, error) {
 	return config, err
 }
 
-// game is the board and the moves to begin after.
+// game returns the board and the moves at the start.
 func (c *playCmd) game() (*game.Board, []int, error) {
 	rules, moves, flag := c.Rules, c.Position, "--rules"
 	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
@@ -104,7 +104,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 	return board, start, nil
 }
 
-// players sit down as --side says.
+// players returns the players in the order of --side.
 func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
@@ -129,7 +129,7 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 	case "second":
 		return [2]play.Player{first, you}, nil
 	}
-	second, err := c.player(names[len(names)-1], shared) // of its own, also where it is the same
+	second, err := c.player(names[len(names)-1], shared) // a separate agent, even if it is the same kind
 	return [2]play.Player{first, second}, err
 }
 

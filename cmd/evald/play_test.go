@@ -7,7 +7,7 @@ import (
 
 func TestPlay(t *testing.T) {
 	status, out, stderr := evald(t, "3\n4\n8\nquit\n", "play", "--agent", "uct-bitsquares:sims=500", "--position", "4455", "--side", "second")
-	// The person plays second: the agent, to move, wins.
+	// The person plays second. The agent is to move, and wins.
 	if status != exitOK || stderr != "" || !strings.HasPrefix(out, "7x6x4: X uct-bitsquares:sims=500, O you; \"help\" lists the commands\nX plays ") ||
 		!strings.Contains(out, "X wins\n") || !strings.HasSuffix(out, "\"8\": the game is over; undo, new or quit\n") {
 		t.Errorf("status %d, errors %q, output\n%s", status, stderr, out)
@@ -22,7 +22,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// Levels are called by their names, in the help and at the board, however they were asked for.
+// Levels are shown by their names, in the help and at the board, whether asked for by name or by agent.
 func TestPlayLevels(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                               "7x6x4: X you, O strong; ",
@@ -43,7 +43,7 @@ func TestPlayLevels(t *testing.T) {
 	}
 }
 
-// Hints are the network's where it knows the board, and bitsquares' elsewhere: after 44 only column 4 holds the win.
+// Hints come from the network if it knows the board, else from bitsquares. After 44 only column 4 keeps the win.
 func TestPlayHint(t *testing.T) {
 	for position, want := range map[string]string{"44": "hint: 4 ", "9x5x4:44": "hint: "} {
 		status, out, stderr := evald(t, "hint\n", "play", "--side", "both", "--position", position)
@@ -53,7 +53,7 @@ func TestPlayHint(t *testing.T) {
 	}
 }
 
-// The same seed gives the same game of random agents, another one another game.
+// The same seed gives the same game of random agents; another seed gives another game.
 func TestPlaySeed(t *testing.T) {
 	games := map[string]bool{}
 	for _, seed := range []string{"1", "1", "2"} {

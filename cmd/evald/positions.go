@@ -33,7 +33,7 @@ type positionsCmd struct {
 	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
 }
 
-// Run makes the files that are missing.
+// Run makes the missing files.
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	board, err := boardOf(c.Rules)
 	if err != nil {
@@ -54,12 +54,12 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(c.makeAll(ctx, s, board, known), unlock())
 }
 
-// makeAll makes the files that are missing in a folder that nobody else writes.
+// makeAll makes the missing files in a folder that is locked.
 func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
 	if err := wholefile.Sweep(c.Out); err != nil {
 		return err
 	}
-	// What is in the way is said before hours of work.
+	// Conflicts with existing files are reported before hours of work.
 	var sets []*positionSet
 	for _, kind := range c.Kinds {
 		set := c.set(board, sample.Kind(kind))
@@ -91,15 +91,15 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 	return nil
 }
 
-// positionSet is the file of one kind of play.
+// positionSet is the file of positions of one kind of play.
 type positionSet struct {
 	board *game.Board
 	kind  sample.Kind
 	count int
 	seed  uint64
 	path  string
-	head  string // its first line, in the file with the checksum behind it
-	kept  int    // positions with their scores on disk
+	head  string // the file's first line, without the checksum that follows it there
+	kept  int    // number of positions with scores on disk
 }
 
 func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
@@ -110,11 +110,11 @@ func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
 	}
 }
 
-// partial is the journal of a set that is being made: its first line, then positions as they were solved, as JSON with
-// checksums (an older evald's are as in the file). A kill can tear the last line only.
+// partial is the path of the journal of an unfinished set: its first line, then positions in the order in which they were
+// solved, as JSON with checksums (an older evald wrote them in the file's form). A kill can tear only the last line.
 func (p *positionSet) partial() string { return p.path + ".partial" }
 
-// lines reads what is whole of a file of this set; nothing where there is none. A file of another set is an error.
+// lines reads the whole lines of a file of this set; none if there is no file. A file of another set is an error.
 func (p *positionSet) lines(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func (p *positionSet) lines(path string) ([]byte, error) {
 	return text[:bytes.LastIndexByte(text, '\n')+1], nil
 }
 
-// make draws and solves the positions, unless the file is there, and says what it is now.
+// make draws and solves the positions unless the file exists, and returns a message about the result.
 func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, progress *progress) (string, error) {
 	start := time.Now()
 	text, err := p.lines(p.path)
@@ -179,7 +179,7 @@ func (p *positionSet) forget() error {
 	return nil
 }
 
-// solve gives the scores of all positions: those that the journal has, and the others, which it gets.
+// solve returns the scores of all positions: those in the journal, and the others, which it adds to the journal.
 func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Book, threads int, progress *progress) ([][]int, error) {
 	journal, solved, err := p.openJournal()
 	if err != nil {
@@ -222,7 +222,7 @@ type solvedPosition struct {
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal behind what it has, and reads the scores there. Close it.
+// openJournal opens the journal for appending and reads its scores. The caller must close it.
 func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, nil, err

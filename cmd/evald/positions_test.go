@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/engine/sumjson"
 )
 
-// positionsIn are the flags of small sets in a folder.
+// positionsIn returns the arguments for small sets in a folder.
 func positionsIn(dir string, more ...string) []string {
 	return append([]string{"positions", "-o", dir, "--rules", "5x4x4", "--count", "40"}, more...)
 }
@@ -45,8 +45,8 @@ func readSets(t *testing.T, dir string) map[string]string {
 	return sets
 }
 
-// The same command writes the same bytes whatever the threads and the book, another seed others, and the scores are those
-// of evald solve.
+// The same command writes the same bytes with any number of threads and any book, another seed gives others, and the scores
+// are those of evald solve.
 func TestPositions(t *testing.T) {
 	dir, again, other := t.TempDir(), t.TempDir(), t.TempDir()
 	status, out, stderr := evald(t, "", positionsIn(dir, "--threads", "1")...)
@@ -90,7 +90,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// What is there is left, what was interrupted goes on, and torn lines do not matter: the files end up the same.
+// Complete files are left alone, interrupted ones are continued, and torn lines do not matter: the files end up the same.
 func TestPositionsResumed(t *testing.T) {
 	whole, few := t.TempDir(), []string{"--count", "15", "--kinds", "random,plausible"}
 	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
@@ -122,7 +122,7 @@ func TestPositionsResumed(t *testing.T) {
 			t.Errorf("%s: %d files, want %d", name, len(got), len(want))
 		}
 	}
-	// Scores in a journal are taken as they are: a wrong one shows that they are not solved again.
+	// Scores in a journal are not solved again: a wrong score in it appears in the result.
 	line, _, _ := strings.Cut(set[len(head):], "\n")
 	moves, _, _ := strings.Cut(line, " ")
 	marked := moves + " 1 1 1 1 1\n"
@@ -130,7 +130,7 @@ func TestPositionsResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, journal := range []string{marked, string(summed) + "\n"} { // an older evald's, and today's
+	for _, journal := range []string{marked, string(summed) + "\n"} { // that of an older evald, and today's
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+journal), 0o644); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestPositionsResumed(t *testing.T) {
 	}
 }
 
-// interrupting is a book that knows nothing and interrupts the program when the journal has a position.
+// interrupting is a book that knows nothing and interrupts the program once the journal has a position.
 type interrupting struct {
 	journal string
 	cancel  func()
@@ -156,7 +156,7 @@ func (b interrupting) Score(game.Position) (int, bool) {
 	return 0, false
 }
 
-// An interrupt ends it, says what is kept, and the same command ends with the same file.
+// An interrupt ends the command, which says what is kept. The same command then completes the same file.
 func TestPositionsInterrupted(t *testing.T) {
 	whole, dir := t.TempDir(), t.TempDir()
 	if status, _, stderr := evald(t, "", positionsIn(whole, "--kinds", "openings")...); status != exitOK {
@@ -186,7 +186,7 @@ func TestPositionsInterrupted(t *testing.T) {
 	}
 }
 
-// What is wrong is said, with the way out, and nothing that is there is lost.
+// Errors name the way out, and no existing file is lost.
 func TestPositionsErrors(t *testing.T) {
 	dir := t.TempDir()
 	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "random")...); status != exitOK {
@@ -240,7 +240,8 @@ func TestPositionsErrors(t *testing.T) {
 	}
 }
 
-// Each file is a kind with a row of its own, and without the rules' step positions that the next stone decides are wrong.
+// Each file is a kind with a row of its own. With --raw, which skips the rules' step, fewer
+// answers are good.
 func TestScoreKinds(t *testing.T) {
 	dir := t.TempDir()
 	if status, _, stderr := evald(t, "", positionsIn(dir, "--count", "200")...); status != exitOK {
@@ -283,7 +284,7 @@ func TestScoreKinds(t *testing.T) {
 	if two := measured(string(text), "-", files[1]); two.Kinds[0].Name != "-" || two.Kinds[0].Good != ruled.Kinds[0].Good {
 		t.Errorf("standard input: %+v", two.Kinds)
 	}
-	// A score of (cells+1-stones)/2 wins with the next stone.
+	// A score of (cells+1-stones)/2 is a win with the next stone.
 	var won strings.Builder
 	for line := range strings.Lines(string(text)) {
 		if solvedAtOnce(t, line) {
@@ -310,7 +311,7 @@ func TestScoreKinds(t *testing.T) {
 	}
 }
 
-// solvedAtOnce reports whether a line of a set is of a position on 5x4x4 that the next stone wins.
+// solvedAtOnce reports whether a line of a set is a position on 5x4 that the next stone wins.
 func solvedAtOnce(t *testing.T, line string) bool {
 	words := strings.Fields(line)
 	if words[0][0] == '#' {
@@ -328,7 +329,7 @@ func solvedAtOnce(t *testing.T, line string) bool {
 	return best > 0 && best == (20+1-stones)/2
 }
 
-// A set of which a byte is wrong, complete or half done, is refused with the file's name, or comes to the same lines.
+// A set with a damaged byte, complete or half done, is refused with the file's name, or ends with the same lines.
 func TestPositionsDamaged(t *testing.T) {
 	whole, half := t.TempDir(), t.TempDir()
 	few := []string{"--rules", "4x4x4", "--count", "12", "--kinds", "random"}

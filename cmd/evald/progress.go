@@ -12,14 +12,14 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
 
-// statusLine is the last line of a terminal, which is written over. Whatever else is written there goes through beside.
+// statusLine is the last line of a terminal, which is overwritten. Other output to that terminal goes through beside.
 type statusLine struct {
 	mu    sync.Mutex
 	file  *os.File
 	shown bool
 }
 
-// show writes text over the last one; it cuts what does not fit, since a line that is wrapped cannot be written over.
+// show overwrites the last text. It cuts what does not fit, because a wrapped line cannot be overwritten.
 func (l *statusLine) show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (b beside) Write(p []byte) (int, error) {
 
 func (b beside) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
-// withStatusLine gives the streams that are terminals one status line together.
+// withStatusLine gives all streams that are terminals one common status line.
 func (s streams) withStatusLine() streams {
 	stderr, ok := s.err.(*os.File)
 	if !ok || !isTerminal(stderr) {
@@ -73,13 +73,13 @@ func (s streams) withStatusLine() streams {
 	return s
 }
 
-// progress says on a terminal's status line how far a command is.
+// progress shows on a terminal's status line how far a command has come.
 type progress struct {
-	line  *statusLine // nil where nobody looks
-	size  int64       // bytes of input, 0 where not known
+	line  *statusLine // nil if stderr is not a terminal
+	size  int64       // bytes of input, 0 if unknown
 	since time.Time
 
-	mu   sync.Mutex // a solver says how far it is in a goroutine of its own
+	mu   sync.Mutex // a solver reports its progress in another goroutine
 	last time.Time
 }
 
@@ -91,19 +91,19 @@ func newProgress(stderr io.Writer, size int64) *progress {
 	return p
 }
 
-// shown reports whether somebody looks.
+// shown reports whether there is a status line.
 func (p *progress) shown() bool { return p.line != nil }
 
 const progressEvery = 200 * time.Millisecond
 
-// due reports whether text would write: for lines that cost something to make.
+// due reports whether text would write now. Callers use it if the line is expensive to make.
 func (p *progress) due() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.shown() && time.Since(p.last) >= progressEvery
 }
 
-// text writes a line over the last one, unless that is too new.
+// text overwrites the last line, unless that is too recent.
 func (p *progress) text(s string) {
 	if !p.due() {
 		return
@@ -114,7 +114,7 @@ func (p *progress) text(s string) {
 	p.line.show(s)
 }
 
-// show is text for a stream of lines.
+// show shows the progress of a stream of lines.
 func (p *progress) show(s stream.Summary) {
 	took := time.Since(p.since)
 	text := fmt.Sprintf("%d lines, %.0f/s", s.Lines, float64(s.Lines)/took.Seconds())
@@ -128,8 +128,8 @@ func (p *progress) show(s stream.Summary) {
 	p.text(text)
 }
 
-// counting gives a function that says how many of so many positions are done, how fast, and how long the rest will take.
-// before is how many an earlier run did. It says so at once, since the first of them can take long.
+// counting returns a function that shows how many of total positions are done, how fast, and the remaining time. before is the
+// number that an earlier run has done. The function writes its first line at once, because the first positions can take long.
 func (p *progress) counting(what string, before, total int) func(done int) {
 	start := time.Now()
 	p.atOnce()
@@ -148,7 +148,7 @@ func (p *progress) counting(what string, before, total int) func(done int) {
 	return show
 }
 
-// atOnce lets the next text be written however new the last one is.
+// atOnce lets the next text be written even if the last one is recent.
 func (p *progress) atOnce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// rulePositions is how many positions of random play each backend is asked for: few where they would take minutes.
+// rulePositions returns the number of random positions for a backend: few in runs in which many would take minutes.
 func rulePositions(full int) int {
 	if testing.Short() || gametest.Race {
 		return min(full, 2000)
@@ -21,7 +21,7 @@ func rulePositions(full int) int {
 	return full
 }
 
-// Whoever evaluates, what the next stones decide is answered by the rules.
+// With every evaluator, the rules answer what the next stones decide.
 func TestRulesFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		backend
@@ -53,7 +53,7 @@ func TestRulesFirst(t *testing.T) {
 	}
 }
 
-// So does the service, with a cache and without, as its client and so any search elsewhere sees it.
+// The same holds for the service, with and without a cache, as seen by its client and so by any search elsewhere.
 func TestRulesFirstServed(t *testing.T) {
 	for name, args := range map[string][]string{
 		"bitsquares":  {"--backend", "bitsquares"},

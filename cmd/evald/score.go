@@ -33,10 +33,10 @@ type scoreCmd struct {
 	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
 
-// mostVisits is the most that --visits may ask for.
+// mostVisits is the limit of --visits.
 const mostVisits = 1 << 26
 
-// Validate looks at the numbers before anything is read.
+// Validate checks the numbers before anything is read.
 func (c *scoreCmd) Validate() error {
 	for _, visits := range c.Visits {
 		if visits != 0 && (visits < 2 || visits > mostVisits) {
@@ -60,7 +60,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.create(s.out) // what is wrong with it is said before the measuring
+	out, err := c.create(s.out) // an error is reported before the measuring
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ Intervals are of 95%.
 	return err
 }
 
-// positions reads all files. Where there are several, the kind of each one's positions is its name.
+// positions reads all files. If there are several, each file's name is the kind of its positions.
 func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Position, err error) {
 	files := map[string]string{} // by kind
 	for _, file := range c.Files {
@@ -152,14 +152,14 @@ type namedReport struct {
 	score.Report
 }
 
-// subject is who is measured.
+// subject is an evaluator or agent that is measured.
 type subject struct {
 	name string
 	eval.Evaluator
 	movesOnly bool // it has no values
 }
 
-// subjects are the agents of --agent, or else the evaluator's policy and the searches with it.
+// subjects returns the agents of --agent, or else the evaluator's policy and the searches with it.
 func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 	if c.Raw && !slices.Contains(c.Visits, 0) {
 		return nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
@@ -195,7 +195,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 		}
 		flags := searching{Visits: visits, Selection: c.Selection}
 		config := flags.config()
-		config.MaxNodes = 1 << 31 // as many as the visits take; fewer trees are searched at once then
+		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)
@@ -229,7 +229,7 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
 	for _, b := range slices.Concat(r.Kinds, r.Bands, []score.Summary{r.All}) {
 		brier := plain(b.Brier)
-		if b.ValueSign == (score.Mean{}) { // no values at all
+		if b.ValueSign == (score.Mean{}) { // the subject has no values
 			brier = "-"
 		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", b.Name, b.Positions, percent(b.Perfect), percent(b.Good),
@@ -239,7 +239,7 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 	return t.Flush()
 }
 
-// percent is a rate with the larger half of its interval.
+// percent formats a rate with the larger half of its interval.
 func percent(m score.Mean) string {
 	if m == (score.Mean{}) {
 		return "-"

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// searching are the flags of commands that search.
+// searching has the flags of commands that search.
 type searching struct {
 	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
@@ -103,29 +103,29 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 // searchRun is one run over lines.
 type searchRun struct {
 	*searchCmd
-	ctx       context.Context // once it has ended no more positions are begun
+	ctx       context.Context // after it ends, no more positions are begun
 	evaluator choice
 	out       *bufio.Writer
 	since     time.Time
-	total     int          // lines of the input, 0 where not known
-	trees     []*mcts.Tree // of the last game, to be used again
+	total     int          // lines of the input, 0 if unknown
+	trees     []*mcts.Tree // of the last game, for reuse
 
-	mu       sync.Mutex // of all below
+	mu       sync.Mutex // guards all fields below
 	progress *progress
 	tally
-	lines   []searchLine // that were read together
-	written int          // of lines
+	lines   []searchLine // the lines that were read together
+	written int          // number of these lines
 	busy    int          // positions under way
-	visits  int          // of these
+	visits  int          // visits of the positions under way
 }
 
-// searchLine is a line and what was made of it.
+// searchLine is a line and its state.
 type searchLine struct {
 	stream.Line
 	state   game.State
 	begun   bool
 	refused bool
-	answer  []byte // nil until it has one
+	answer  []byte // nil until the line has one
 }
 
 // searched is the answer to one line, as JSON.
@@ -134,8 +134,8 @@ type searched struct {
 	analyze.Answer
 }
 
-// answer answers lines that were read together. Where ctx ends first it returns its error, and the first lines have
-// their answers.
+// answer answers lines that were read together. If ctx ends first, it returns its error; the answered lines are then the
+// first ones.
 func (r *searchRun) answer(lines []stream.Line) error {
 	r.lines, r.written = r.lines[:0], 0
 	if len(lines) > 0 && r.ctx.Err() != nil {
@@ -196,12 +196,12 @@ func (r *searchRun) write() error {
 	return r.out.Flush()
 }
 
-// treesAtOnce is how many such trees may be searched together.
+// treesAtOnce returns how many trees of that many visits may be searched together.
 func treesAtOnce(board *game.Board, visits int) int {
 	return max(1, analyze.MaxNodes/mcts.NodesFor(board, visits))
 }
 
-// treesFor gives trees for so many positions of a board, as far as their memory may go.
+// treesFor returns trees for that many positions of a board, or fewer if they would take too much memory.
 func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, error) {
 	c := r.config()
 	c.MaxNodes = mcts.NodesFor(board, r.Visits)
@@ -220,8 +220,7 @@ func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, er
 	return r.trees[:n], nil
 }
 
-// search searches lines of one game; todo are their indices in r.lines. Each tree takes the next line when it is done with
-// one.
+// search searches lines of one game; todo are their indices in r.lines. A tree that has finished a line takes the next one.
 func (r *searchRun) search(board *game.Board, todo []int) error {
 	trees, err := r.treesFor(board, len(todo))
 	if err != nil {
@@ -247,21 +246,21 @@ func (r *searchRun) search(board *game.Board, todo []int) error {
 type gameSearch struct {
 	*searchRun
 	finishing context.Context // ends soon after an interrupt
-	todo      []int           // lines that have not begun
+	todo      []int           // lines that have not been begun
 	turns     map[*mcts.Tree]*turn
-	failed    error // of writing
+	failed    error // error of writing
 }
 
-// turn is what a tree does now.
+// turn is the current work of a tree.
 type turn struct {
 	line   *searchLine // nil before the first
-	visits int         // when it was last looked at
+	visits int         // visits at the last look
 }
 
-// visitsPerLook is how many visits a tree makes between two looks at it.
+// visitsPerLook is the number of visits of a tree between two looks at it.
 const visitsPerLook = 64
 
-// next is what a tree is to have; see mcts.Drive.
+// next returns a tree's next goal; see mcts.Drive.
 func (g *gameSearch) next(t *mcts.Tree) (goal mcts.Goal) {
 	at := g.turns[t]
 	var answer []byte
@@ -299,18 +298,18 @@ func (g *gameSearch) next(t *mcts.Tree) (goal mcts.Goal) {
 	return mcts.Goal{Visits: g.Visits, Look: at.visits + visitsPerLook}
 }
 
-// show says how far the search is, also while the first positions take long.
+// show shows how far the search has come, even while the first positions take long.
 func (r *searchRun) show() {
 	if r.progress.due() {
 		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())
 	}
 }
 
-// searchProgress is how far a search is.
+// searchProgress says how far a search has come.
 type searchProgress struct {
-	done, total int // positions; total is 0 where it is not known
+	done, total int // positions; total is 0 if unknown
 	busy        int // positions under way
-	visits, of  int // that all of these have, and that one of them is to have
+	visits, of  int // visits of all positions under way, and the visits that one needs
 	elapsed     time.Duration
 }
 
@@ -319,7 +318,7 @@ func (p searchProgress) String() string {
 	if p.total > 0 {
 		text = fmt.Sprintf("%d of %d positions", p.done, p.total)
 	}
-	work := float64(p.done) // positions, and parts of those under way
+	work := float64(p.done) // positions, including parts of those under way
 	if p.busy > 0 {
 		part := float64(p.visits) / float64(p.of)
 		work += part
@@ -335,7 +334,7 @@ func (p searchProgress) String() string {
 	return text
 }
 
-// refused is the answer to a line that has none.
+// refused is the answer to a line that is refused.
 type refused struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`

@@ -20,7 +20,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// What company a position has, and how many trees are searched at once, leaves its answer as it is.
+// An answer does not depend on the other positions or on the number of trees searched at once.
 func TestSearchCompany(t *testing.T) {
 	lines := []string{"121212", "334", "-", "3x3x3free:1", "44", "334", "9x5x4:4455", "7x6x5:44"}
 	for _, selection := range []string{"puct", "uct", "gumbel"} {
@@ -41,7 +41,7 @@ func TestSearchCompany(t *testing.T) {
 	}
 }
 
-// The trees that are searched at once take no more nodes than the command's bound, and each has room for all its visits.
+// All trees searched at once together take at most the command's limit of nodes, and each has room for all its visits.
 func TestSearchMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
@@ -59,7 +59,7 @@ func TestSearchMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Forced lines want more nodes than visits times moves: a tree that had not been given them would not see their end.
+	// Forced lines need more nodes than visits times moves. A tree without that room would not see their end.
 	for _, moves := range []string{"44", "4455", "334", "2252576253462244"} {
 		p := b.PlayMoves(actions(moves))
 		roomy := mcts.DefaultConfig()
@@ -81,7 +81,7 @@ func TestSearchMemory(t *testing.T) {
 	}
 }
 
-// actions are moves on a board of up to 9 columns.
+// actions returns the actions of moves on a board of up to 9 columns.
 func actions(moves string) (all []int) {
 	for _, m := range moves {
 		all = append(all, int(m-'1'))
@@ -89,7 +89,7 @@ func actions(moves string) (all []int) {
 	return all
 }
 
-// Somebody who looks at the terminal sees how far a search is before its first answer.
+// The terminal shows how far a search has come before its first answer.
 func TestSearchProgress(t *testing.T) {
 	for want, p := range map[string]searchProgress{
 		"0 of 2000 positions": {total: 2000},
@@ -118,7 +118,7 @@ func TestSearchProgress(t *testing.T) {
 	}
 }
 
-// interruptingOutput is an output that interrupts the program with its first answer.
+// interruptingOutput interrupts the program at its first answer.
 type interruptingOutput struct {
 	bytes.Buffer
 	cancel func()
@@ -129,8 +129,8 @@ func (o *interruptingOutput) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// An interrupt ends every command that reads a file of positions: what was begun is answered or given up, what was read
-// ahead is dropped, and nobody calls that refused.
+// An interrupt ends every command that reads a file of positions. Lines under way are answered or given up, lines read ahead
+// are dropped, and neither is reported as refused.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, first, then string) string {
@@ -145,7 +145,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		return path
 	}
-	short := write("short", "1212121", "44") // the first game is over, and answered at once
+	short := write("short", "1212121", "44") // the first game is over, so it is answered at once
 	hard := write("hard", "1212121", "12x9x5:-")
 	bad := write("bad", "nonsense", "44")
 	queries := write("queries", `{"id":"a","moves":"1212121"}`, `{"id":"N","moves":"-"}`)
@@ -179,7 +179,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// What takes long is given up after an interrupt, also where the input is a pipe that waits.
+// A long search is given up after an interrupt, even if the input is a silent pipe.
 func TestInterruptedLong(t *testing.T) {
 	for _, command := range []string{
 		"search --visits 50000000 --backend uniform", "solve --table-mib 8", "solve --scores --table-mib 8 --threads 2",
@@ -198,7 +198,7 @@ func TestInterruptedLong(t *testing.T) {
 	}
 }
 
-// A measurement that was interrupted has no table.
+// An interrupted measurement prints no table.
 func TestScoreInterrupted(t *testing.T) {
 	for _, flags := range []string{"--agent solver", "--visits 50000000 --backend uniform"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestScoreInterrupted(t *testing.T) {
 	}
 }
 
-// A second interrupt ends the program at once, also where nobody takes its answers.
+// A second interrupt ends the program at once, even if nobody reads its answers.
 func TestInterruptedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions")
 	if err := os.WriteFile(path, []byte(strings.Repeat("44\n", 100_000)), 0o644); err != nil {
@@ -230,7 +230,7 @@ func TestInterruptedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer program.Process.Kill()
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is at work, and soon waits for somebody to read
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is at work, and soon blocks on the full pipe
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
@@ -251,12 +251,12 @@ func TestInterruptedTwice(t *testing.T) {
 		case <-late:
 			t.Fatal("the program does not end")
 		case <-again.C:
-			_ = program.Process.Signal(os.Interrupt) // fails where it has just ended
+			_ = program.Process.Signal(os.Interrupt) // fails if it has just ended
 		}
 	}
 }
 
-// ended runs a program that has to come to an end.
+// ended runs a program that must end.
 func ended(t *testing.T, program func() int) int {
 	t.Helper()
 	done := make(chan int, 1)

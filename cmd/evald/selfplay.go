@@ -18,7 +18,7 @@ type selfplayCmd struct {
 	Games int    `range:"1 to 1000000000" default:"1000" help:"Games in all."`
 }
 
-// selfplayFlags say how games are played.
+// selfplayFlags describe how games are played.
 type selfplayFlags struct {
 	Rules            string  `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Visits           int     `range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
@@ -38,7 +38,7 @@ type selfplayFlags struct {
 	Batch            int     `range:"1 to 1048576" default:"${batch}" help:"Leaves that are evaluated together."`
 }
 
-// selfplayVars are the defaults as kong wants them.
+// selfplayVars returns the defaults as variables for kong.
 func selfplayVars() map[string]string {
 	c := selfplay.DefaultConfig()
 	return map[string]string{
@@ -62,7 +62,7 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 	return c
 }
 
-// visits says how long the searches of a configuration are.
+// visits describes the number of visits in a configuration's searches.
 func visits(c selfplay.Config) string {
 	if c.FullShare == 1 {
 		return fmt.Sprintf("%d visits a move", c.Visits)
@@ -70,7 +70,7 @@ func visits(c selfplay.Config) string {
 	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
 }
 
-// Run plays the games that are missing.
+// Run plays the missing games.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	const node = 32 // bytes; a visit makes one or more
 	if err := fitsMemory("at-once", min(c.AtOnce, c.Games), node*c.Visits); err != nil {

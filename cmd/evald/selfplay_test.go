@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Records appear, the run goes on, and what is wrong is said.
+// Records appear, the run continues, and errors are reported.
 func TestSelfplay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := strings.Fields("selfplay --backend bitsquares --visits 20 --fast-visits 5 --seed 3 -o " + dir + " --games")
@@ -28,7 +28,7 @@ func TestSelfplay(t *testing.T) {
 	}
 }
 
-// Whether a network's answers are mirrored is part of what the records came from.
+// The configuration of a run includes whether a network's answers are mirrored.
 func TestSelfplayMirror(t *testing.T) {
 	args := strings.Fields("selfplay --model seeded-2x16 --backend cpu --visits 4 --full-share 1 --games 1 -o " + filepath.Join(t.TempDir(), "run"))
 	if status, _, stderr := evald(t, "", append(args, "--mirror")...); status != exitOK || !strings.Contains(stderr, "by seeded-2x16, mirrored, 1 games; 4 visits a move;") {

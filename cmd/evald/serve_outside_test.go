@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// A load tells nothing of the files of this machine, by its words, its status, the index or the log.
+// A load reveals nothing about this machine's files: not in its message, its status, the index or the log.
 func TestLoadTellsNothing(t *testing.T) {
 	ownStore(t)
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func TestLoadTellsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{
-		filepath.Join(dir, "missing"), // the others are answered alike
+		filepath.Join(dir, "missing"), // the others must be answered the same
 		there, there + "/x", dir, "/etc/shadow", "/etc/passwd", "/dev/zero", "serve.go", "../../models/default.safetensors", "missing", "missing@1",
 	}
 	address, log, _ := startServe(t, "--backend", "uniform", "--repository")
@@ -51,7 +51,7 @@ func TestLoadTellsNothing(t *testing.T) {
 	}
 }
 
-// Every port of the service, and the agent behind a URL, keep other sites' pages out; ours goes on.
+// Every port of the service, and the agent behind a URL, refuses other sites' pages. The service's own page works.
 func TestServeOtherSites(t *testing.T) {
 	address, _, _ := startServe(t, "--backend", "uniform", "--allow-origin", "https://notebook.example.org", "--host", "evald.example.org")
 	body := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
@@ -96,7 +96,7 @@ func TestServeOtherSites(t *testing.T) {
 	}
 }
 
-// dialed is a connection to a gRPC port.
+// dialed returns a connection to a gRPC port.
 func dialed(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))

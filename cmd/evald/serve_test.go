@@ -25,7 +25,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// syncBuffer is a log that is read while it is written.
+// syncBuffer is a log that can be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -56,7 +56,7 @@ func startServe(t *testing.T, args ...string) (address map[string]string, log *s
 	return addresses(t, log), log, stop
 }
 
-// addresses are the ports that a service's log names when it has started.
+// addresses waits for the ports in the log of a starting service.
 func addresses(t *testing.T, log *syncBuffer) map[string]string {
 	t.Helper()
 	address := map[string]string{}
@@ -98,14 +98,14 @@ func TestServeTritonClient(t *testing.T) {
 	}
 }
 
-// perf_analyzer, which older packages of tritonclient have inside, measures the service over both transports.
+// perf_analyzer, which older packages of tritonclient contain, measures the service over both transports.
 func TestServePerfAnalyzer(t *testing.T) {
 	program := os.Getenv("EVALD_PERF_ANALYZER")
 	if program == "" {
 		t.Skip("EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
 	}
 	dir := t.TempDir()
-	// It is linked with libraries for what is not asked of it here.
+	// It is linked with libraries that it does not use here.
 	for library, script := range map[string]string{"libb64.so.0d": "", "libcudart.so.12": "libcudart.so.12 { global: *; };"} {
 		version := filepath.Join(dir, library+".map")
 		if err := os.WriteFile(version, []byte(script), 0o600); err != nil {
@@ -150,7 +150,7 @@ func perfAnalyzer(t *testing.T, program, libraries, transport, address, data str
 	}
 }
 
-// emptyPlanes is the empty board as perf_analyzer reads planes.
+// emptyPlanes is the empty board in perf_analyzer's form of planes.
 func emptyPlanes() string {
 	planes := net.NewPlanes(game.MustBoard(game.Connect4), make([]game.Position, 1)).Float32s()
 	var values []string
@@ -160,7 +160,7 @@ func emptyPlanes() string {
 	return `{"data":[{"planes":[` + strings.Join(values, ",") + `]}]}`
 }
 
-// The flags of evald serve that are wrong are named, in the log.
+// Errors about wrong flags of evald serve name the flag, in the log.
 func TestServeWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
@@ -180,7 +180,7 @@ func TestServeWrongUse(t *testing.T) {
 		"--http 256.0.0.1:1 --backend uniform":      "--http 256.0.0.1:1",
 	} {
 		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", "", "--log", "json"}, strings.Fields(args)...)...)
-		if strings.Contains(says, ": must be 1 to") { // seen before there is a log
+		if strings.Contains(says, ": must be 1 to") { // detected before the log exists
 			if status != exitUsage || out != "" || !strings.Contains(stderr, says) {
 				t.Errorf("evald serve %s: status %d, errors %q, want %q", args, status, stderr, says)
 			}
@@ -198,7 +198,7 @@ func TestServeWrongUse(t *testing.T) {
 	}
 }
 
-// The numbers themselves are not tested, only that there are some.
+// The numbers themselves are not tested, only that they exist.
 func TestBenchServe(t *testing.T) {
 	for _, args := range []string{"--json", "--model seeded-2x16"} {
 		status, out, stderr := evald(t, "", append([]string{"bench", "serve", "--round", "5ms"}, strings.Fields(args)...)...)
@@ -216,14 +216,14 @@ func TestBenchServe(t *testing.T) {
 	}
 }
 
-// posted is what a server answers to a body of JSON.
+// posted returns a server's answer to a JSON body.
 func posted(t *testing.T, url, body string) (status int, answer string) {
 	t.Helper()
 	r, err := http.Post(url, "application/json", strings.NewReader(body))
 	return answered(t, r, err)
 }
 
-// answered is the whole of an answer.
+// answered returns the whole answer.
 func answered(t *testing.T, r *http.Response, err error) (status int, answer string) {
 	t.Helper()
 	if err != nil {
@@ -237,7 +237,7 @@ func answered(t *testing.T, r *http.Response, err error) (status int, answer str
 	return r.StatusCode, string(text)
 }
 
-// A model that is removed from the store while it is served is served on: what is loaded stays.
+// A model that is removed from the store while it is served continues to be served: what is loaded stays.
 func TestServeRemoved(t *testing.T) {
 	ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine", "--rules", "7x6x4")
@@ -265,7 +265,7 @@ func TestServeRemoved(t *testing.T) {
 	}
 }
 
-// A model's file that is exchanged while the service runs is loaded; names that are no model's are not opened as files.
+// If a served model's file is replaced, the new one is loaded. Names that are no model's are not opened as files.
 func TestServeReload(t *testing.T) {
 	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
 	if err != nil {
@@ -322,7 +322,7 @@ func TestServeReload(t *testing.T) {
 	}
 }
 
-// Tokens that everybody on the machine can read are said, with the way out.
+// A file of tokens that everybody on the machine can read is reported, with the way out.
 func TestServeTokensReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(path, []byte("inference s3cret\n"), 0o600); err != nil {

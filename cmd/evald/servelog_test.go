@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// logRecords reads a log in JSON, each line of which must be a record.
+// logRecords parses a JSON log, each line of which must be a record.
 func logRecords(t *testing.T, text string) (records []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -28,8 +28,8 @@ func logRecords(t *testing.T, text string) (records []map[string]any) {
 	return records
 }
 
-// All that the service says on standard error is in the form that was asked for, from its start to its end: the program's
-// notes, what libraries have to say, and why it ends.
+// Everything that the service writes to standard error has the chosen form, from start to end: the program's notes, messages
+// of libraries, and the reason for the end.
 func TestServeLogForm(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer collector.Close()

@@ -18,10 +18,10 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// long is ten megabytes that each parser gets as far as it can with, in lines of its kind.
+// long is a line of ten megabytes whose start makes a parser read as far as it can.
 func long(begin, end string) string { return begin + strings.Repeat("x", 10<<20) + end + "\n" }
 
-// Whatever the length of a line, what is said of it is short.
+// However long a line is, messages about it are short.
 func TestLongLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of commands, one after the other")
@@ -92,15 +92,14 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// A value of any length, of whatever flag or argument, is not said again at length, but for the name of a file to write, which is
-// that long where it is one.
+// Messages do not repeat a long value of any flag or argument. The exception is the name of an output file.
 func TestLongArguments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of commands, one after the other")
 	}
 	ownStore(t)
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // what there is nothing to say against need not be done
+	cancel() // no command does its work: arguments that are accepted would start it
 	value := strings.Repeat("x", 20<<10)
 	try := func(args ...string) {
 		t.Helper()
@@ -112,7 +111,7 @@ func TestLongArguments(t *testing.T) {
 	}
 	commands(t, func(path []string, node *kong.Node) {
 		if slices.Contains(path, "complete") {
-			return // whose answer is a list of files
+			return // its answer is a list of files
 		}
 		for _, f := range node.AllFlags(true) {
 			for _, f := range f {
@@ -131,7 +130,7 @@ func TestLongArguments(t *testing.T) {
 	try("help", value)
 }
 
-// commands visits every command that does something, with the words that call it.
+// commands visits every command that can be run, with the words that call it.
 func commands(t *testing.T, visit func(path []string, node *kong.Node)) {
 	t.Helper()
 	var walk func(path []string, node *kong.Node)
@@ -146,7 +145,7 @@ func commands(t *testing.T, visit func(path []string, node *kong.Node)) {
 	walk(nil, newParser(&cli{}, streams{}, func(int) {}).Model.Node)
 }
 
-// What the service says of a request is short, over REST and in a trailer of gRPC.
+// The service's messages about a request are short, over REST and in gRPC's trailers.
 func TestLongRequests(t *testing.T) {
 	address, log, _ := startServe(t, "--backend", "uniform", "--repository")
 	const infer = "/v2/models/uniform/infer"

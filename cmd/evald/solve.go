@@ -32,10 +32,10 @@ type solveCmd struct {
 	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
-	threads int // for one position together, for several one each
+	threads int // all for one position, or one each for several
 }
 
-// Validate looks at the numbers before anything is read.
+// Validate checks the numbers before anything is read.
 func (c *solveCmd) Validate() error {
 	if c.BuildBook != "" && (c.File != "" || c.Out != "") {
 		return errors.New("--build-book names the file to write, and reads none: leave the positions and -o out")
@@ -94,24 +94,24 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 // solveRun is one run over lines.
 type solveRun struct {
 	*solveCmd
-	ctx       context.Context // once it has ended no more positions are begun
-	finishing context.Context // of the positions under way; ends soon after
+	ctx       context.Context // after it ends, no more positions are begun
+	finishing context.Context // for the positions under way; ends soon after ctx
 	books     func(game.Rules) solver.Book
 	out       *bufio.Writer
 	progress  *progress
-	count     func(done int) // says how many lines are done; nil where their number is not known
+	count     func(done int) // shows how many lines are done; nil if the total is unknown
 
 	together solvers   // all threads on one position
-	workers  []solvers // a position each
+	workers  []solvers // one position each
 	tally
-	cut bool // a line had no answer: none of those behind it is written
+	cut bool // a line has no answer, so none after it is written
 }
 
-// solvers keeps the solver of the last game, whose table helps with its next positions.
+// solvers keeps the solver of the last game, because its table helps with the game's next positions.
 type solvers struct{ last *solver.Solver }
 
-// lines answers all lines, or where ctx ends the first ones. Those that wait together are solved one a thread, a single one
-// by all threads.
+// lines answers all lines, or only the first ones if ctx ends. Several lines that wait are solved by one thread each, a
+// single line by all threads.
 func (r *solveRun) lines(in *stream.Reader) error {
 	const waiting = 16
 	var lines []stream.Line
@@ -168,7 +168,7 @@ func (r *solveRun) chunk(lines []stream.Line) error {
 	return r.interruption()
 }
 
-// interruption is the error of the interrupt, if it has cost a line its answer.
+// interruption returns the error of ctx if an interrupt has left a line without an answer.
 func (r *solveRun) interruption() error {
 	if r.cut {
 		return r.ctx.Err()
@@ -176,7 +176,7 @@ func (r *solveRun) interruption() error {
 	return nil
 }
 
-// show says how many positions are done.
+// show shows how many positions are done.
 func (r *solveRun) show() {
 	if r.count != nil {
 		r.count(r.answered)
@@ -190,7 +190,7 @@ type solved struct {
 	Line     int     `json:"line"`
 	Position string  `json:"position"`
 	Score    int     `json:"score"`
-	Best     *int    `json:"best"`             // from 1; null where the game is over
+	Best     *int    `json:"best"`             // from 1; null if the game is over
 	Scores   []*int  `json:"scores,omitempty"` // null for a move that cannot be played
 	Nodes    uint64  `json:"nodes"`
 	Seconds  float64 `json:"seconds"`
@@ -198,10 +198,10 @@ type solved struct {
 
 	err error
 
-	notBegun, givenUp bool // there is no answer, since an interrupt came before or meanwhile
+	notBegun, givenUp bool // no answer: an interrupt came before the position was begun, or while it was being solved
 }
 
-// answer solves one line with the solver kept in keep, with so many threads.
+// answer solves one line with the solver kept in keep and the given number of threads.
 func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
 	a := solved{Line: l.Number, Position: l.Text}
 	var parser game.Parser
@@ -253,13 +253,13 @@ func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solve
 	if threads == r.threads {
 		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
 	}
-	keep.last = nil // its memory can go before the next takes some
+	keep.last = nil // its memory can be freed before the next solver allocates
 	s, err := solver.New(board, o)
 	keep.last = s
 	return s, err
 }
 
-// share is the table of a solver of so many threads; 0 leaves it to the solver.
+// share returns the table size of a solver with that many threads; 0 means the solver's default.
 func (c *solveCmd) share(threads int) int {
 	if c.TableMiB == 0 {
 		return 0
@@ -267,7 +267,7 @@ func (c *solveCmd) share(threads int) int {
 	return max(1, c.TableMiB*threads/c.threads)
 }
 
-// describe is the progress of one long search in a line.
+// describe returns the progress of a long search as one line.
 func describe(p solver.Progress) string {
 	return fmt.Sprintf("score %+d to %+d, asking for more than %+d; %.1f M nodes, %.1f M/s, table %.0f%% full",
 		p.Lower, p.Upper, p.Window, float64(p.Nodes)/1e6, float64(p.Nodes)/1e6/p.Elapsed.Seconds(), 100*p.Fill)
@@ -309,7 +309,7 @@ func marshalLine(v any) []byte {
 	return append(text, '\n')
 }
 
-// text is the answer as `moves score` or `moves s1 s2 ..`.
+// text returns the answer as `moves score` or `moves s1 s2 ..`.
 func (a solved) text() []byte {
 	if a.err != nil {
 		return fmt.Appendf(nil, "# %s\n", strings.ReplaceAll(a.err.Error(), "\n", " "))
@@ -347,7 +347,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 	start := time.Now()
 	var show func(done int)
 	b, err := book.Build(ctx, c.BuildBook, board, c.Plies, workers, func(done, total int) {
-		if show == nil { // before the first
+		if show == nil { // the first call
 			show = progress.counting("book", done, total)
 		}
 		show(done)

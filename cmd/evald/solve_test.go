@@ -41,7 +41,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// Agents are measured by their moves alone; the solver's are perfect.
+// Agents are measured by their moves only; the solver's are perfect.
 func TestScoreAgents(t *testing.T) {
 	const positions = "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n" +
 		"9x5x4:6862261646278997351243442483357\n3x3x3free:51\n4x4x3:-\n"
@@ -72,7 +72,7 @@ func TestScoreAgents(t *testing.T) {
 	}
 }
 
-// What solve writes, score reads.
+// score can read what solve writes.
 func TestSolveThenScore(t *testing.T) {
 	dir := t.TempDir()
 	for _, format := range []string{"text", "jsonl"} {
@@ -130,7 +130,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// A long search ends when it is interrupted, and says which line was not solved.
+// An interrupt ends a long search, and the message says which line was not solved.
 func TestSolveInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in := &cancelAfterRead{text: strings.NewReader("12x9x5:-\n"), cancel: cancel}
@@ -146,7 +146,7 @@ func TestSolveInterrupted(t *testing.T) {
 	}
 }
 
-// cancelAfterRead interrupts the program when it has read everything.
+// cancelAfterRead interrupts the program after it has read everything.
 type cancelAfterRead struct {
 	text   *strings.Reader
 	cancel func()
@@ -188,8 +188,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// More visits find better moves: both puzzles have one good move that the heuristic alone does not see.
-// The book that ships answers unless another one is named, or none.
+// The shipped book answers unless another one or none is named.
 func TestShippedBook(t *testing.T) {
 	status, out, stderr := evald(t, "-\n", "solve", "--scores")
 	if status != exitOK || stderr != "" || !strings.Contains(out, `"score":1,"best":4,"scores":[-2,-1,0,1,0,-1,-2],"nodes":0`) || !strings.Contains(out, `"book":true`) {

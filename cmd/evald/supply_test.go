@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What CI downloads is known by its hash.
+// Everything that CI downloads is pinned by a hash.
 func TestPinned(t *testing.T) {
 	files, err := filepath.Glob("../../.ci/*.txt")
 	if err != nil || len(files) < 3 {
@@ -63,7 +63,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// The program that make builds lies at another address each time, and its relocations and stacks are no one's to write or run.
+// The program that make builds is loaded at another address each time, its relocations are read-only, and its stacks are not
+// executable.
 func TestHardened(t *testing.T) {
 	program := os.Getenv("EVALD_PROGRAM")
 	if program == "" || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {

@@ -51,10 +51,10 @@ type trainCmd struct {
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
 
-// Validate looks at the flags before anything is read.
+// Validate checks the flags before anything is read.
 func (c *trainCmd) Validate() error {
 	if c.Out == "" {
-		return nil // the parser says so
+		return nil // the parser reports this
 	}
 	if _, err := net.ParseConfig(c.Network); err != nil {
 		return fmt.Errorf("--network: %w", err)
@@ -70,7 +70,7 @@ func (c *trainCmd) Validate() error {
 	return nil
 }
 
-// Run begins or goes on with a run and says how it went.
+// Run begins or continues a run and prints the results.
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	board, err := boardOf(c.Rules)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("--init: %w", err)
 	}
 	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
-		defer os.Remove(c.Out) // which it does where nothing came to be in it
+		defer os.Remove(c.Out) // this removes only an empty folder
 	}
 	if err := c.checkFolder(); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	return c.results(ctx, s, run.Network(), board, config.Weights, source, records)
 }
 
-// checkFolder looks whether the run can write its folder, and whether that is another command's or another run has it, before
-// anything is read.
+// checkFolder checks, before anything is read, that the run can write its folder and that neither another command nor
+// another run uses it.
 func (c *trainCmd) checkFolder() error {
 	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
 		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
@@ -139,7 +139,7 @@ func (c *trainCmd) checkFolder() error {
 	return unlock()
 }
 
-// source is what the run learns from; records is nil for --task gameover.
+// source returns the examples that the run learns from; records is nil for --task gameover.
 func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {
@@ -164,10 +164,10 @@ func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Re
 	return train.WithRules(records.Source, b, c.Seed), records, nil
 }
 
-// checkKind refuses records where exact scores are wanted, and scores where records are.
+// checkKind refuses records if exact scores are wanted, and the reverse.
 func (c *trainCmd) checkKind(file string) error {
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return err // what is no regular file is refused when it is opened
+		return err // if it is not a regular file, opening it fails later
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *trainCmd) checkKind(file string) error {
 	return nil
 }
 
-// enough refuses records that a network cannot learn from.
+// enough refuses records from which a network cannot learn.
 func (c *trainCmd) enough(r *train.Records) error {
 	files := c.Files[0]
 	if more := len(c.Files) - 1; more > 0 {
@@ -205,7 +205,7 @@ func (c *trainCmd) enough(r *train.Records) error {
 	return nil
 }
 
-// initial is the network to begin with, with the blocks that the run adds; nil for a fresh one.
+// initial returns the network to begin with, with the blocks that the run adds; nil for a fresh one.
 func (c *trainCmd) initial() (*net.Network, error) {
 	if c.Init == "" {
 		return nil, nil
@@ -225,7 +225,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 	return grown, nil
 }
 
-// config is the effective configuration.
+// config returns the effective configuration.
 func (c *trainCmd) config(records *train.Records) train.Config {
 	config := train.Config{
 		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: c.LR, Schedule: c.Schedule,
@@ -255,7 +255,7 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 	return config
 }
 
-// describe shows what is about to be done.
+// describe prints what is about to be done.
 func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Records, done int) {
 	from := "random positions"
 	if records != nil {
@@ -278,10 +278,10 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Rec
 	}
 }
 
-// heldOutSample is how many of the records that are held out are measured on the way.
+// heldOutSample is the number of held-out records that are measured during training.
 const heldOutSample = 2048
 
-// train makes the steps with a line of progress.
+// train makes the steps and shows their progress.
 func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, config train.Config, records *train.Records) error {
 	if records != nil && records.HeldOut() != nil {
 		run.HeldOut = make([]train.Example, min(heldOutSample, records.HeldOut().Rows()))
@@ -307,7 +307,7 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, 
 	return err
 }
 
-// losses are a step's, in words.
+// losses formats the losses of a step.
 func losses(r train.Report) string {
 	var parts []string
 	for _, c := range r.Heads().Curves() {
@@ -318,11 +318,11 @@ func losses(r train.Report) string {
 	return fmt.Sprintf("%.4f: %s", r.Total, strings.Join(parts, ", "))
 }
 
-// learnedSample is how many of what the run has learned from are measured at its end.
+// learnedSample is the number of learned examples that are measured at the end of the run.
 const learnedSample = 1 << 14
 
-// results shows the losses and the accuracy of the network that was saved, on some of what it has learned from and on all
-// that was held out.
+// results prints the losses and the accuracy of the saved network, on some of the examples that it has learned from and on
+// all that were held out.
 func (c *trainCmd) results(ctx context.Context, s streams, n *net.Network, b *game.Board, w train.Weights, source train.Source, records *train.Records) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
@@ -366,11 +366,11 @@ func (c *trainCmd) results(ctx context.Context, s streams, n *net.Network, b *ga
 	return t.Flush()
 }
 
-// measure shows how often the gameover head is right on positions that the run has not seen.
+// measure prints how often the gameover head is right on positions that the run has not seen.
 func (c *trainCmd) measure(ctx context.Context, s streams, n *net.Network, b *game.Board) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
-	other := ^c.Seed // its positions are others anyway: random numbers for measuring are not those for learning
+	other := ^c.Seed // the positions differ in any case: measuring and learning use different random numbers
 	seen, err := train.Measure(ctx, n, b, train.NaturalPositions(b, other), c.Test, train.Weights{GameOver: 1}, progress.counting("measuring", 0, c.Test))
 	if err != nil {
 		return err

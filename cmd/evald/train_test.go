@@ -19,7 +19,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// trainTiny are the flags of a run of a moment.
+// trainTiny returns the arguments of a run that takes a moment.
 func trainTiny(dir string, more ...string) []string {
 	return append([]string{"train", "-o", dir, "--network", "1x4/4/6", "--batch", "32", "--steps", "8", "--threads", "1"}, more...)
 }
@@ -67,7 +67,7 @@ $`)
 	}
 }
 
-// recordsFile is a file of n records, of games of ten positions each, of which every fourth was answered by a heuristic.
+// recordsFile writes a file of n records, of games of ten positions each. A heuristic answered every fourth record.
 func recordsFile(t *testing.T, n int, change func(i int, r *record.Record)) string {
 	t.Helper()
 	b := game.MustBoard(game.Connect4)
@@ -129,7 +129,7 @@ $`)
 	}
 }
 
-// Whole games are held out; the last table and the metrics have their losses, the same ones when the command is given again.
+// Whole games are held out. The last table and the metrics have their losses, and the same ones if the command is repeated.
 func TestTrainValidate(t *testing.T) {
 	path := recordsFile(t, 400, nil)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -162,7 +162,7 @@ func TestTrainValidate(t *testing.T) {
 		t.Errorf("a second time: status %d, output %q, want %q", status, again, out)
 	}
 	for want, more := range map[string][]string{
-		"the run has":                            {"--validate", "0.5"}, // also another number of records
+		"the run has":                            {"--validate", "0.5"}, // this also changes the number of records
 		"the run has records 400, and now it is": {"--validate", "0.25"},
 	} {
 		other := dir
@@ -176,7 +176,7 @@ func TestTrainValidate(t *testing.T) {
 	}
 }
 
-// What solve writes, train learns from, in either format.
+// train can learn from what solve writes, in both formats.
 func TestTrainExact(t *testing.T) {
 	var networks []string
 	for _, format := range []string{"text", "jsonl"} {
@@ -218,7 +218,7 @@ func TestTrainInterrupted(t *testing.T) {
 	}
 }
 
-// What is wrong with the command line is told apart from what is wrong with the files. Neither leaves a folder.
+// Wrong use has another status than bad files. Neither leaves a folder behind.
 func TestTrainWrongUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	text := filepath.Join(t.TempDir(), "text")

@@ -29,12 +29,12 @@ type victim struct {
 	process *os.Process
 	address map[string]string
 
-	// Of a visitor, who was there before the attackers.
+	// The connections of a visitor, which exist before the attackers come.
 	api kserve.GRPCInferenceServiceClient
 	web *http.Client
 }
 
-// TestVictim is the process: it serves with the arguments of the environment until it is interrupted.
+// TestVictim is that process: it serves with the arguments in the environment until it is interrupted.
 func TestVictim(t *testing.T) {
 	args := os.Getenv("EVALD_TEST_SERVE")
 	if args == "" {
@@ -88,7 +88,7 @@ func newVictim(t *testing.T, args string) *victim {
 	return v
 }
 
-// peak is the most memory that the process has had resident since clear, in MiB, and resident what it has now.
+// peak is the process's largest resident memory since clear, in MiB; resident is the current one.
 func (v *victim) peak() int     { return v.status("VmHWM") }
 func (v *victim) resident() int { return v.status("VmRSS") }
 
@@ -111,7 +111,7 @@ func (v *victim) clear() {
 	}
 }
 
-// gauge is a number of the service's metrics.
+// gauge returns a number from the service's metrics.
 func (v *victim) gauge(name string) int {
 	reply, err := http.Get("http://" + v.address["metrics"] + "/metrics")
 	_, text := answered(v.t, reply, err)
@@ -126,7 +126,7 @@ func (v *victim) gauge(name string) int {
 	return int(x)
 }
 
-// visit is what became of a visitor's requests.
+// visit is the result of a visitor's requests.
 type visit struct {
 	sent, answered int
 	took           []time.Duration
@@ -141,7 +141,8 @@ func (v visit) p99() time.Duration {
 	return v.took[len(v.took)*99/100]
 }
 
-// visitor asks for a few positions a hundred times a second, over both transports and for health in turns, until d is over.
+// visitor asks for a few positions a hundred times a second until d is over. It alternates between both transports and the
+// health check.
 func (v *victim) visitor(d time.Duration) visit {
 	ask := positionsRequest("bitsquares", 4)
 	const body = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":["4","44","445","4455"]}]}`
@@ -196,7 +197,7 @@ func (v *victim) visitor(d time.Duration) visit {
 	return out
 }
 
-// atRest waits until the service holds no more than it did.
+// atRest waits until the service holds about as many goroutines and files as given, and no memory for requests.
 func (v *victim) atRest(goroutines, files int) {
 	v.t.Helper()
 	v.web.CloseIdleConnections()

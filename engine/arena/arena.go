@@ -1,7 +1,7 @@
 // Package arena plays matches: every player against every other, each opening twice with colours exchanged.
 //
-// A Match says who plays and from where, and plays the games that are missing. A Record keeps them in a file. Rate
-// turns them into ratings, Table into a table, and SPRT tells when two players have played enough.
+// A Match names the players and openings, and plays the games that are missing. A Record keeps them in a file. Rate computes
+// ratings from them, NewTable a table, and SPRT tells when two players have played enough.
 package arena
 
 import (
@@ -18,15 +18,15 @@ import (
 // Player takes part in a match.
 type Player struct {
 	Name  string
-	Limit time.Duration // of a move, for counting those that took longer; 0 is none
+	Limit time.Duration // time for a move; only used to count moves that took longer. 0 means no limit
 
-	// New makes the player's agent for one game. The seed is the game's: another game, another seed; the same match
-	// again, the same seeds. It is called concurrently.
+	// New makes the player's agent for one game. Each game has its own seed, and the same match has the same seeds again.
+	// New is called concurrently.
 	New func(seed uint64) (agent.Agent, error)
 }
 
-// Players are those of the specs, in their order, named by them; a spec that is there again is named with "#2" behind
-// it. A game's seed is added to the spec's own.
+// Players returns the players of the specs, in their order. Each is named by its spec; a repeated spec gets "#2" and so on
+// appended. A game's seed is added to the spec's own.
 func Players(specs []agent.Spec, shared agent.Shared) []Player {
 	players, taken := make([]Player, len(specs)), map[string]bool{}
 	for i, spec := range specs {
@@ -44,14 +44,14 @@ func Players(specs []agent.Spec, shared agent.Shared) []Player {
 	return players
 }
 
-// Match is a tournament. Its games are numbered from 1, opening by opening, so that those of the same match with more
-// openings begin with them.
+// Match is a tournament. Its games are numbered from 1, opening by opening, so the same match with more openings begins with
+// the same games.
 type Match struct {
 	Board       *game.Board
-	Players     []Player // from 2
-	Openings    [][]int  // the actions of each, as from RandomOpenings; each pair plays each twice
+	Players     []Player // 2 or more
+	Openings    [][]int  // the actions of each, as from RandomOpenings; each pair of players plays each opening twice
 	Seed        uint64
-	Concurrency int // games at once, from 1
+	Concurrency int // games at once, 1 or more
 }
 
 // Names are the players' names.
@@ -66,17 +66,17 @@ func (m *Match) Names() []string {
 // Games is the number of games of the match.
 func (m *Match) Games() int { return 2 * len(m.Openings) * pairs(len(m.Players)) }
 
-// pairs is how many pairs there are among so many players.
+// pairs is the number of pairs among the given number of players.
 func pairs(players int) int { return players * (players - 1) / 2 }
 
-// pairing is what a game's number stands for.
+// pairing is what a game's number determines.
 type pairing struct {
 	pair, opening int // from 0
 	first, second int // players; first has the first move of the game, the opening's included
 }
 
-// pairing of game number n, from 1. Pairs go through an opening together, with the one colours before the other, so
-// that whenever a match ends all have played about as much.
+// pairing returns the pairing of game n, from 1. In each opening all pairs play once before any pair plays with colours
+// exchanged. So whenever a match ends, all players have played about the same number of games.
 func (m *Match) pairing(n int) pairing {
 	all := pairs(len(m.Players))
 	n--
@@ -92,12 +92,12 @@ func (m *Match) pairing(n int) pairing {
 	return p
 }
 
-// seed is that of one side (0 moves first) of game n.
+// seed is the seed of one side (0 moves first) in game n.
 func (m *Match) seed(n, side int) uint64 { return rand.NewPCG(m.Seed, uint64(2*n+side)).Uint64() }
 
-// Run plays the games that are not in have, in order but several at once, and calls done with each that is finished;
-// its calls do not overlap. An error of done ends the match; games under way are abandoned then, as they are when ctx
-// ends, which is an error that wraps ctx.Err(). An agent that cannot be made ends the match too.
+// Run plays the games that are not in have, in order but several at once, and calls done with each finished game; these
+// calls do not overlap. If done returns an error, if an agent cannot be made or if ctx ends, the match ends and games under
+// way are abandoned. The error then wraps that of done or New, or ctx.Err().
 func (m *Match) Run(ctx context.Context, have []Game, done func(Game) error) error {
 	played := make(map[int]bool, len(have))
 	for _, g := range have {
@@ -120,13 +120,13 @@ func (m *Match) Run(ctx context.Context, have []Game, done func(Game) error) err
 		for n, ok := take(); ok; n, ok = take() {
 			g, err := m.play(inner, n)
 			mu.Lock()
-			if err == nil && !ended { // a game that is finished counts, also after an interrupt
+			if err == nil && !ended { // a finished game counts even after an interrupt
 				err = done(g)
 			}
 			ended = ended || err != nil
 			mu.Unlock()
 			if err != nil {
-				cancel(err) // the first cause stays
+				cancel(err) // only the first cause is kept
 			}
 		}
 	}

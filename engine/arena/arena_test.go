@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// untimed compares games but for the times that they took.
+// untimed compares games without their times.
 var untimed = cmpopts.IgnoreFields(arena.Game{}, "FirstSeconds", "SecondSeconds", "FirstLongest", "SecondLongest")
 
-// newMatch is a match on 7x6x4 from random openings.
+// newMatch returns a match on 7x6x4 from random openings.
 func newMatch(t testing.TB, openings, concurrency int, specs ...string) *arena.Match {
 	t.Helper()
 	var parsed []agent.Spec
@@ -45,7 +45,7 @@ func newMatch(t testing.TB, openings, concurrency int, specs ...string) *arena.M
 	return m
 }
 
-// play is all games of a match that are not in have, in the order of their numbers.
+// play returns all games of a match that are not in have, in the order of their numbers.
 func play(t testing.TB, m *arena.Match, have []arena.Game) []arena.Game {
 	t.Helper()
 	var games []arena.Game
@@ -56,7 +56,7 @@ func play(t testing.TB, m *arena.Match, have []arena.Game) []arena.Game {
 	return games
 }
 
-// script is an agent that does what a function says.
+// script is an agent that calls a function for each move.
 type script func(ctx context.Context, b *game.Board, p game.Position) (int, error)
 
 func (s script) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -72,8 +72,8 @@ func first(_ context.Context, b *game.Board, p game.Position) (int, error) {
 	return b.Action(b.Legal(p).First()), nil
 }
 
-// Every pair plays every opening with both colours; the records say what happened; nothing depends on how many games
-// are played at once.
+// Every pair plays every opening with both colours, and the records say what happened. Nothing depends on how many games are
+// played at once.
 func TestMatch(t *testing.T) {
 	specs := []string{"uct:sims=20", "random", "random", "negamax"}
 	m := newMatch(t, 6, 3, specs...)
@@ -101,7 +101,7 @@ func TestMatch(t *testing.T) {
 	if diff := gocmp.Diff(games, again, untimed); diff != "" {
 		t.Errorf("one game at once, another match:\n%s", diff)
 	}
-	// Another seed, other games.
+	// Another seed gives other games.
 	m.Seed++
 	if again := play(t, m, nil); gocmp.Equal(games, again, untimed) {
 		t.Error("another seed, the same match")
@@ -133,7 +133,7 @@ func checkGame(t *testing.T, m *arena.Match, g arena.Game) {
 	}
 }
 
-// A match goes on with the games that are missing, and a longer one begins with the games of a shorter one.
+// A match continues with the games that are missing, and a longer match begins with the games of a shorter one.
 func TestMissingGames(t *testing.T) {
 	m := newMatch(t, 4, 2, "random", "uct:sims=10", "policy")
 	games := play(t, m, nil)
@@ -193,7 +193,7 @@ func TestForfeit(t *testing.T) {
 	}
 }
 
-// Moves over the limit are counted for the player that has one.
+// Moves over the limit are counted for a player that has a limit.
 func TestLate(t *testing.T) {
 	m := newMatch(t, 1, 1, "policy", "negamax")
 	m.Players[0].Limit = 1
@@ -208,7 +208,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// An interrupt abandons the games under way, forfeits nothing, and keeps what is finished.
+// An interrupt abandons the games under way, forfeits none, and keeps the finished ones.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -243,7 +243,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Whoever takes the games can end the match, and so does an agent that cannot be made.
+// An error of done ends the match, and so does an agent that cannot be made.
 func TestEnd(t *testing.T) {
 	enough := errors.New("enough")
 	m := newMatch(t, 50, 4, "random", "random")
@@ -314,8 +314,8 @@ func TestRandomOpenings(t *testing.T) {
 	}
 }
 
-// Openings are all the positions that nobody wins soon by force, and the solver knows which those are: on 5x4 seven
-// plies are looked ahead.
+// RandomOpenings finds exactly the positions in which nobody wins by force soon, compared with the solver. On 5x4 it looks
+// seven plies ahead.
 func TestQuiet(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
 	const plies, ahead = 6, 7
@@ -343,7 +343,7 @@ func TestQuiet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The score of who wins with stone n: (cells + 1 - stones before it) / 2. The side to move sets stones 7, 9, ..
+		// The score of a win with stone n is (cells + 1 - stones before it) / 2. The side to move sets stones 7, 9, ..
 		score := func(n int) int { return (b.Cells() + 2 - n) / 2 }
 		open := r.Score < score(plies+ahead) && -r.Score < score(plies+ahead-1)
 		for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
@@ -402,7 +402,7 @@ func TestParseOpening(t *testing.T) {
 	}
 }
 
-// What is read as an opening can be played, and is read again from what it is written as.
+// Text that is accepted as an opening can be played, and survives formatting and parsing.
 func FuzzParseOpening(f *testing.F) {
 	for _, seed := range []string{"44554", "-", "7x6x4:44", "9x5x4:4455", "1212121", "x:"} {
 		f.Add(seed)

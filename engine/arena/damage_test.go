@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/filetest"
 )
 
-// A record of which a byte is wrong, in the file or in its journal, is refused, or has the games that were played but for the
-// last one, which is played again.
+// If a byte of a record is wrong, in the file or in its journal, the record is refused, or it has the games that were played
+// except the last one, which is played again.
 func TestDamaged(t *testing.T) {
 	m := newMatch(t, 3, 1, "random", "uct:sims=5")
 	games := play(t, m, nil)

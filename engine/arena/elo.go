@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Encounter is what two players scored on one opening, in one game or two.
+// Encounter is the result of two players on one opening, in one game or two.
 type Encounter struct {
 	A, B   int     // players
 	Games  int     // 1 or 2
@@ -16,28 +16,27 @@ type Encounter struct {
 
 // Ratings are Elo ratings with their uncertainty.
 //
-// They are those of the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)) with a draw as half a win and
-// half a loss (R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, 1952), at the maximum of
-// the likelihood times a weak prior: each player has drawn one game against somebody of rating 0. The prior keeps the
-// rating of one who won every game finite (200 of 200 rate two players 1058 apart), and the mean at 0.
+// They follow the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)), with a draw as half a win and half a
+// loss (R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, 1952). They maximize the likelihood times
+// a weak prior: each player has drawn one game against an opponent of rating 0. The prior keeps the rating of a player who
+// won every game finite (200 of 200 rate two players 1058 apart), and the mean at 0.
 //
-// Games on the same opening are not independent, and one with colours exchanged makes up for what the opening gives to
+// Games on the same opening are not independent: the game with colours exchanged compensates for what the opening gives to
 // one side. The covariance is therefore the sandwich H^-1 G H^-1 of P. J. Huber (The behavior of maximum likelihood
-// estimates under nonstandard conditions, 1967) with an encounter as the unit, H the Hessian and G the sum of the
-// squares of the encounters' gradients; for two players that is the variance of the scores of game pairs, as the
-// pentanomial model has it. Intervals take Student's quantile, with as many degrees of freedom as there are encounters
-// less the ratings to be found.
+// estimates under nonstandard conditions, 1967) with an encounter as the unit, H the Hessian and G the sum of the squares of
+// the encounters' gradients. For two players this is the variance of the scores of game pairs, as in the pentanomial model.
+// Intervals use Student's quantile; the degrees of freedom are the number of encounters less the number of free ratings.
 type Ratings struct {
-	Elo []float64 // a player each, their mean 0
+	Elo []float64 // one per player, with mean 0
 
 	covariance mat.SymDense // of Elo
-	quantile   float64      // of 97.5%; +Inf where there are too few games to tell
+	quantile   float64      // of 97.5%; +Inf if there are too few games to tell
 }
 
-// elo is a unit of log odds in Elo.
+// elo is one unit of log odds in Elo.
 const elo = 400 / math.Ln10
 
-// Rate finds the ratings of so many players.
+// Rate finds the ratings of the given number of players.
 func Rate(players int, encounters []Encounter) Ratings {
 	r := Ratings{Elo: make([]float64, players)}
 	logOdds := maximum(players, encounters)
@@ -59,7 +58,7 @@ func Rate(players int, encounters []Encounter) Ratings {
 	if !cholesky.Factorize(hessian) || cholesky.InverseTo(&inverse) != nil {
 		panic("arena: the prior makes the Hessian positive definite")
 	}
-	// With the mean taken off: C = M H^-1 G H^-1 M', M = I - 1/n.
+	// Subtract the mean: C = M H^-1 G H^-1 M', M = I - 1/n.
 	m := mat.NewDense(players, players, nil)
 	for i := range players {
 		for j := range players {
@@ -88,12 +87,12 @@ func Rate(players int, encounters []Encounter) Ratings {
 	return r
 }
 
-// Error is half the 95% interval of player i's rating, against the mean of all; +Inf where there are too few games.
+// Error is half the 95% interval of player i's rating relative to the mean of all players; +Inf if there are too few games.
 func (r *Ratings) Error(i int) float64 {
 	return r.interval(r.covariance.At(i, i))
 }
 
-// interval is half the 95% interval of what has this variance.
+// interval is half the 95% interval of a quantity with the given variance.
 func (r *Ratings) interval(variance float64) float64 {
 	if math.IsInf(r.quantile, 1) {
 		return r.quantile
@@ -117,7 +116,7 @@ func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // maximum finds the log odds of greatest posterior likelihood by Newton's method. The logarithm of the likelihood is
-// concave, so that a step that does not climb need only be shortened.
+// concave, so a step that does not climb only needs to be shortened.
 func maximum(players int, encounters []Encounter) []float64 {
 	x := make([]float64, players)
 	height := likelihood(x, encounters)
@@ -153,9 +152,9 @@ func maximum(players int, encounters []Encounter) []float64 {
 	return x
 }
 
-// likelihood is its logarithm, with the prior.
+// likelihood is the logarithm of the likelihood times the prior.
 func likelihood(x []float64, encounters []Encounter) (sum float64) {
-	logP := func(x float64) float64 { // of logistic, without overflow
+	logP := func(x float64) float64 { // logarithm of logistic(x), without overflow
 		return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x)))
 	}
 	for _, e := range encounters {
@@ -168,7 +167,7 @@ func likelihood(x []float64, encounters []Encounter) (sum float64) {
 	return sum
 }
 
-// hessian is the negative one.
+// hessian is the negative Hessian of likelihood.
 func hessian(x []float64, encounters []Encounter) *mat.SymDense {
 	h := mat.NewSymDense(len(x), nil)
 	for _, e := range encounters {

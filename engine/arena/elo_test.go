@@ -10,8 +10,8 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// simulateGame is the points of a player that is so much better, before what the opening gives it. A third of the
-// games that are not clear are drawn: the expected score is that of the model.
+// simulateGame returns the points of a player that is better by elo, without the effect of an opening. The closer the
+// players, the more draws; the expected score is that of the model.
 func simulateGame(r *rand.Rand, elo float64) float64 {
 	p := 1 / (1 + math.Pow(10, -elo/400))
 	draw := 0.6 * min(p, 1-p)
@@ -24,17 +24,17 @@ func simulateGame(r *rand.Rand, elo float64) float64 {
 	return 0
 }
 
-// simulatePair is the points from two games with colours exchanged, out of an opening that gives one side much. The
-// expected score of the pair is that of a player so much better.
+// simulatePair returns the points from two games with colours exchanged, from an opening that favours one side much. The
+// expected score of the pair is that of a player better by elo.
 func simulatePair(r *rand.Rand, elo float64) float64 {
 	p := 1 / (1 + math.Pow(10, -elo/400))
-	// The opening moves what the favoured side expects up and the other's down by as much.
+	// The opening raises the favoured side's expected score and lowers the other's by as much.
 	shift := 0.9 * min(p, 1-p) * r.Float64()
 	other := func(q float64) float64 { return 400 * math.Log10(q/(1-q)) }
 	return simulateGame(r, other(p+shift)) + simulateGame(r, other(p-shift))
 }
 
-// encounters of all pairs of players with these ratings.
+// encounters returns simulated encounters of all pairs of players with these ratings.
 func encounters(r *rand.Rand, ratings []float64, openings int) (all []arena.Encounter) {
 	for range openings {
 		for a := range ratings {
@@ -46,8 +46,8 @@ func encounters(r *rand.Rand, ratings []float64, openings int) (all []arena.Enco
 	return all
 }
 
-// A true rating is within its 95% interval in about 95% of the matches, for few openings and many, two players and
-// more, equals and others; and on average it is what is found.
+// A true rating is within its 95% interval in about 95% of the matches: for few openings and many, two players and more,
+// equal ones and others. On average the rating found is the true one.
 func TestCoverage(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
@@ -82,7 +82,7 @@ func TestCoverage(t *testing.T) {
 		}
 		rate, rate2 := float64(covered)/float64(all), float64(differences)/float64(all)
 		t.Logf("%v, %d openings: %.3f of the ratings and %.3f of the differences covered, bias of the first %.1f", c.ratings, c.openings, rate, rate2, bias)
-		// Ratings of one match go together, so count matches.
+		// Ratings of one match are correlated, so the number of matches counts.
 		slack := 3 * math.Sqrt(0.95*0.05/float64(runs))
 		if math.Abs(rate-0.95) > 0.01+slack || math.Abs(rate2-0.95) > 0.01+slack {
 			t.Errorf("%v, %d openings: %.3f of the ratings and %.3f of the differences are in their 95%% intervals", c.ratings, c.openings, rate, rate2)
@@ -93,8 +93,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Two players by hand: the rating difference is that of the mean score, and its interval Student's of the pair scores,
-// both but for the prior's two games.
+// Two players, computed by hand: the rating difference is that of the mean score, and its interval is Student's of the pair
+// scores. Both differ only by the prior's two games.
 func TestTwoPlayers(t *testing.T) {
 	const pairs = 4000
 	var all []arena.Encounter
@@ -121,7 +121,7 @@ func TestTwoPlayers(t *testing.T) {
 	}
 }
 
-// Who wins or loses every game is rated far away, not infinitely; who has not played is rated 0.
+// A player that wins or loses every game is rated far away, but not infinitely. One that has not played is rated 0.
 func TestExtremes(t *testing.T) {
 	var all []arena.Encounter
 	for range 100 {
@@ -142,8 +142,8 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// Colours exchanged make up for the openings: where each is won by who moves first, 200 even games say that two
-// players are equals to a few points, and 200 independent ones could not.
+// Exchanged colours compensate for the openings. If the side that moves first wins every opening, 200 even games show that
+// two players are equal within a few points; 200 independent games could not show that.
 func TestPairsNarrowTheInterval(t *testing.T) {
 	var pairs []arena.Encounter
 	for i := range 100 {

@@ -10,11 +10,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Game is one finished game: a line of a journal, a row of a Parquet file. First is who makes the game's first move,
-// the opening's included.
+// Game is one finished game: a line of a journal, a row of a Parquet file. First is the player who makes the game's first
+// move, including those of the opening.
 type Game struct {
 	Number  int32 `json:"game" parquet:"game"`       // from 1, in the match
-	Pair    int32 `json:"pair" parquet:"pair"`       // from 1, of players
+	Pair    int32 `json:"pair" parquet:"pair"`       // number of the pair of players, from 1
 	Opening int32 `json:"opening" parquet:"opening"` // from 1
 
 	First  string  `json:"first" parquet:"first,dict"`
@@ -24,14 +24,14 @@ type Game struct {
 	Plies  int32   `json:"plies" parquet:"plies"`   // of the whole game
 
 	OpeningMoves string `json:"opening_moves" parquet:"opening_moves"` // as in Moves
-	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, the rules before them unless they are 7x6x4
+	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, preceded by the rules unless they are 7x6x4
 
-	// By the clock, a move's time from being asked to having answered.
-	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves
+	// Wall-clock times. A move's time is from the request to the answer.
+	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves together
 	SecondSeconds float64 `json:"second_seconds" parquet:"second_seconds"` //
 	FirstLongest  float64 `json:"first_longest" parquet:"first_longest"`   // seconds of the longest move
 	SecondLongest float64 `json:"second_longest" parquet:"second_longest"` //
-	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // asked for, those of the opening not included
+	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves asked for, without those of the opening
 	SecondMoves   int32   `json:"second_moves" parquet:"second_moves"`     //
 	FirstLate     int32   `json:"first_late" parquet:"first_late"`         // moves that took longer than the player's limit
 	SecondLate    int32   `json:"second_late" parquet:"second_late"`       //
@@ -55,7 +55,7 @@ type side struct {
 	late    int32
 }
 
-// move asks for a move and takes the time. reason says why there is none; the error is one that ends the match.
+// move asks for a move and takes the time. If there is no move, reason says why. The error is one that ends the match.
 func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action int, reason string, err error) {
 	start := time.Now()
 	action, err = s.agent.Move(ctx, b, p)
@@ -78,7 +78,7 @@ func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action
 	return action, "", nil
 }
 
-// play is game number n.
+// play plays game n.
 func (m *Match) play(ctx context.Context, n int) (Game, error) {
 	at := m.pairing(n)
 	players := [2]Player{m.Players[at.first], m.Players[at.second]}
@@ -125,5 +125,5 @@ func (m *Match) play(ctx context.Context, n int) (Game, error) {
 	return g, nil
 }
 
-// opening is an opening (from 0) as text.
+// opening returns an opening (from 0) as text.
 func (m *Match) opening(i int) string { return game.FormatNotation(m.Board.Rules(), m.Openings[i]) }

@@ -11,17 +11,17 @@ import (
 // DefaultPlies is a sensible length of random openings: 4 on 7x6, none on the smallest boards.
 func DefaultPlies(b *game.Board) int { return min(8, b.Cells()/10) }
 
-// RandomOpenings draws n openings of random legal moves. In each the game goes on, neither side has a move that wins
-// at once, and no side wins by force in a few plies. They are distinct, also up to mirror images, as far as there are
-// enough; then they repeat from the first on, and distinct says how many there are. The first openings of a longer
-// list are those of a shorter one.
+// RandomOpenings draws n openings of random legal moves. After each the game goes on, neither side has a move that wins at
+// once, and neither side wins by force in a few plies. The openings are distinct, also up to mirror images. If there are
+// fewer than n distinct ones, they repeat from the first on; distinct is their number. The first openings of a longer list
+// are those of a shorter one.
 func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int, distinct int, err error) {
 	if plies < 0 || plies >= b.Cells() {
 		return nil, 0, fmt.Errorf("openings of %d plies: want 0 to %d on %v", plies, b.Cells()-1, b.Rules())
 	}
 	r := rand.New(rand.NewPCG(seed, 0x6f70656e696e67))
 	seen := map[game.Position]bool{}
-	const enough = 10000 // draws in a row without a new opening: there are no more, or they are very rare
+	const enough = 10000 // after this many draws without a new opening, there are no more or they are very rare
 	for misses := 0; len(openings) < n && misses < enough; misses++ {
 		p, moves := randomMoves(r, b, plies)
 		key, _ := b.Canonical(p)
@@ -44,7 +44,7 @@ func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int,
 	return openings, distinct, nil
 }
 
-// randomMoves plays random moves, fewer where the game ends.
+// randomMoves plays random moves, fewer if the game ends.
 func randomMoves(r *rand.Rand, b *game.Board, plies int) (p game.Position, moves []int) {
 	for len(moves) < plies && b.Result(p) == game.Ongoing {
 		legal := b.Legal(p)
@@ -55,7 +55,7 @@ func randomMoves(r *rand.Rand, b *game.Board, plies int) (p game.Position, moves
 	return p, moves
 }
 
-// quiet reports whether the game goes on, neither side could win with the next stone, and neither wins by force soon.
+// quiet reports whether the game goes on, neither side can win with the next stone, and neither wins by force soon.
 func quiet(b *game.Board, p game.Position) bool {
 	if b.Result(p) != game.Ongoing {
 		return false
@@ -65,7 +65,7 @@ func quiet(b *game.Board, p game.Position) bool {
 			return false
 		}
 	}
-	// As deep as some 100 000 positions without any pruning: 6 plies on 7 columns.
+	// The depth is limited to about 100 000 positions without pruning: 6 plies on 7 columns.
 	depth := 1
 	for size := 1; size*b.Actions() <= 150_000 && depth < b.Cells(); depth++ {
 		size *= max(2, b.Actions())
@@ -73,8 +73,8 @@ func quiet(b *game.Board, p game.Position) bool {
 	return forced(b, p, depth-1) == 0
 }
 
-// forced is 1 where the side to move wins within so many plies whatever the other does, -1 where it loses, else 0.
-// The game is not over.
+// forced is 1 if the side to move wins by force within the given number of plies, -1 if it loses, else 0. The game must not
+// be over.
 func forced(b *game.Board, p game.Position, plies int) int {
 	if plies == 0 {
 		return 0
@@ -96,7 +96,7 @@ func forced(b *game.Board, p game.Position, plies int) int {
 	return best
 }
 
-// ParseOpening reads an opening: moves from the empty board, behind the rules unless they are 7x6x4. The game must go
+// ParseOpening reads an opening: moves from the empty board, preceded by the rules unless they are 7x6x4. The game must go
 // on after it.
 func ParseOpening(b *game.Board, text string) ([]int, error) {
 	rules, moves := game.Connect4, text

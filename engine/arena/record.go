@@ -20,19 +20,19 @@ import (
 	"github.com/evald/evald/engine/wholefile"
 )
 
-// Settings are what all games of a record have in common. Games of other settings are other games.
+// Settings are what all games of a record have in common. Games with other settings belong to another match.
 type Settings struct {
 	Rules    string   `json:"rules"`
-	Players  []string `json:"players"` // in their order
+	Players  []string `json:"players"` // in the order of the match
 	Seed     uint64   `json:"seed"`
-	Openings string   `json:"openings"` // where they come from, in words; each game has its own beside it
+	Openings string   `json:"openings"` // where they come from, in words; each game has its own moves
 }
 
-// Record is the file of a match. While the match runs finished games are appended to a journal beside it, FILE.part:
-// a line of JSON with the settings, then one for each game, each with its checksum (sumjson). Each is written at once with
-// its newline, so that only the last can be torn when the program is killed. Close writes them all to FILE as Parquet, with
-// the settings as metadata under "evald.match" and its checksum (parquetsum), and removes the journal. The games of a record
-// are those of FILE and of its journal.
+// Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line of
+// JSON with the settings, then one line per game, each with its checksum (sumjson). Each line is written in one call
+// together with its newline, so only the last can be torn if the program is killed. Close writes all games to FILE as
+// Parquet, with the settings as metadata under "evald.match" and a checksum (parquetsum), and removes the journal. The games
+// of a record are those of FILE and of its journal.
 type Record struct {
 	path     string
 	settings Settings
@@ -40,7 +40,7 @@ type Record struct {
 
 	journal *os.File
 	fresh   bool  // the journal was empty when it was opened
-	end     int64 // of its last whole line then
+	end     int64 // end of the journal's last whole line when it was opened
 }
 
 const settingsKey = "evald.match"
@@ -50,8 +50,8 @@ const (
 	foreignJournal = "is there already and is no journal of a match: name another file, or remove it"
 )
 
-// OpenRecord opens the record of a match or begins it; no other process may have it open. The games there are checked
-// against the match: where it is another one, the error says what differs, and the files stay as they are.
+// OpenRecord opens the record of a match or begins it. No other process may have it open. The games in it are checked
+// against the match: if they belong to another one, the error says what differs, and the files stay as they are.
 func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
 	if err := r.openJournal(); err != nil {
@@ -63,7 +63,7 @@ func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	return r, nil
 }
 
-// read takes the games of the file and of its journal.
+// read reads the games of the file and of its journal.
 func (r *Record) read(m *Match) error {
 	if err := r.readParquet(); err != nil {
 		return fmt.Errorf("record %s: %w", r.path, err)
@@ -79,7 +79,7 @@ func (r *Record) read(m *Match) error {
 	return r.begin()
 }
 
-// abandon closes a record that could not be used. A journal that was begun for it goes.
+// abandon closes a record that could not be used. It removes a journal that was begun for it.
 func (r *Record) abandon() error {
 	if r.fresh {
 		return errors.Join(r.journal.Close(), os.Remove(r.part()))
@@ -87,10 +87,10 @@ func (r *Record) abandon() error {
 	return r.journal.Close()
 }
 
-// Games are those finished so far, in no certain order. The slice must not be changed.
+// Games are the games finished so far, in no particular order. The slice must not be changed.
 func (r *Record) Games() []Game { return r.games }
 
-// Add appends a finished game. It is safe once Add has returned, unless the machine itself goes down.
+// Add appends a finished game. Once Add has returned, the game survives a kill of the program, but not a crash of the machine.
 func (r *Record) Add(g Game) error {
 	r.games = append(r.games, g)
 	return r.writeLine(g)
@@ -198,8 +198,7 @@ func (r *Record) openJournal() error {
 
 var errInUse = errors.New("another match is writing this file: name another one, or wait for it to end")
 
-// readJournal reads the whole lines. A first line that is empty or torn is that of a program killed before its first
-// game.
+// readJournal reads the whole lines. If the first line is empty or torn, the program was killed before its first game.
 func (r *Record) readJournal() error {
 	text, err := io.ReadAll(r.journal)
 	if err != nil {
@@ -230,7 +229,7 @@ func (r *Record) readJournal() error {
 	return nil
 }
 
-// begin makes the journal ready for more: what is behind its last whole line is cut off.
+// begin prepares the journal for more lines: everything after its last whole line is cut off.
 func (r *Record) begin() error {
 	if err := r.journal.Truncate(r.end); err != nil {
 		return err
@@ -244,7 +243,7 @@ func (r *Record) begin() error {
 	return nil
 }
 
-// same says what differs between the settings of the record and those of the match.
+// same returns an error that says how the settings of the record differ from those of the match, or nil.
 func (r *Record) same(there Settings) error {
 	var differ []string
 	differs := func(what, there, here string) {
@@ -263,7 +262,7 @@ func (r *Record) same(there Settings) error {
 	return fmt.Errorf("has games of another match (%s): go on with its settings, or name another file", strings.Join(differ, "; "))
 }
 
-// checkAll says why the games, in the order of their numbers, are not those of the match, or nil.
+// checkAll returns an error if the games, sorted by number, are not those of the match.
 func (m *Match) checkAll(games []Game) error {
 	for i := range games {
 		if err := m.check(&games[i]); err != nil {
@@ -278,7 +277,7 @@ func (m *Match) checkAll(games []Game) error {
 	return nil
 }
 
-// check says why a game read from a record is not one of the match, or nil.
+// check returns an error if a game read from a record is not one of the match.
 func (m *Match) check(g *Game) error {
 	if g.Number < 1 {
 		return fmt.Errorf("game %d: games are numbered from 1", g.Number)

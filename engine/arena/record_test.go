@@ -19,7 +19,7 @@ import (
 
 const source = "random of 4 plies"
 
-// open is a record that must open.
+// open opens a record, and fails the test if it cannot.
 func open(t testing.TB, path string, m *arena.Match) *arena.Record {
 	t.Helper()
 	r, err := arena.OpenRecord(path, m, source)
@@ -42,7 +42,7 @@ func keep(t testing.TB, r *arena.Record, games []arena.Game) {
 	}
 }
 
-// rows are those of a finished record, which has no journal.
+// rows returns the games of a finished record, which must have no journal.
 func rows(t testing.TB, path string) []arena.Game {
 	t.Helper()
 	if _, err := os.Stat(path + ".part"); !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func rows(t testing.TB, path string) []arena.Game {
 	return games
 }
 
-// However much of the journal a killed match leaves, the match goes on, and its rows are those of one that was never
+// However much of the journal is left after a kill, the match continues, and its rows are those of a match that was never
 // interrupted.
 func TestResume(t *testing.T) {
 	m := newMatch(t, 3, 2, "random", "uct:sims=5")
@@ -107,7 +107,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A match that was interrupted, closed and killed in turn still has all its games; one that is longer goes on too.
+// A match that was interrupted, closed and killed in turn still has all its games, and so does a longer match that continues it.
 func TestResumeTwice(t *testing.T) {
 	m := newMatch(t, 6, 1, "random", "uct:sims=5")
 	games := play(t, m, nil)
@@ -125,7 +125,7 @@ func TestResumeTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, r, nil)
-	// Killed: as if the rows of the file were those of before. A game that is in both counts once.
+	// Killed: the file still has its earlier rows, and so has the journal. A game that is in both counts once.
 	if err := os.WriteFile(path+".part", journal, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestResumeTwice(t *testing.T) {
 	}
 }
 
-// A record of another match is refused with what differs; nothing is changed or left behind.
+// A record of another match is refused, and the error names what differs. Nothing is changed or left behind.
 func TestOtherMatch(t *testing.T) {
 	m := newMatch(t, 2, 1, "random", "uct:sims=5")
 	path := filepath.Join(t.TempDir(), "games.parquet")
@@ -171,9 +171,9 @@ func TestOtherMatch(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed (%v)", err)
 	}
-	rows(t, path) // no journal
+	rows(t, path) // there is no journal
 
-	// The same from a journal.
+	// The same with a journal.
 	if err := os.WriteFile(path+".part", []byte(`{"rules":"9x5x4","players":["a","b"],"seed":3,"openings":"x"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestOtherMatch(t *testing.T) {
 	}
 }
 
-// Files of others are refused and left alone.
+// Files of other programs are refused and left alone.
 func TestForeignFiles(t *testing.T) {
 	m := newMatch(t, 2, 1, "random", "random")
 	dir := t.TempDir()
@@ -236,7 +236,7 @@ func openingText(m *arena.Match, i int) string {
 	return s.String()
 }
 
-// Two matches do not write the same file.
+// Two matches cannot write the same file.
 func TestRecordInUse(t *testing.T) {
 	m := newMatch(t, 1, 1, "random", "random")
 	path := filepath.Join(t.TempDir(), "games.parquet")
@@ -251,7 +251,7 @@ func TestRecordInUse(t *testing.T) {
 	}
 }
 
-// A match without a game leaves nothing behind.
+// A match without games leaves nothing behind.
 func TestEmptyRecord(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, open(t, filepath.Join(dir, "games.parquet"), newMatch(t, 1, 1, "random", "random")), nil)
@@ -260,7 +260,7 @@ func TestEmptyRecord(t *testing.T) {
 	}
 }
 
-// No journal makes the program panic, and what is read from one is of the match.
+// No journal makes the program panic, and all games read from one belong to the match.
 func FuzzJournal(f *testing.F) {
 	m := newMatch(f, 2, 1, "random", "random")
 	path := filepath.Join(f.TempDir(), "games.parquet")

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// SPRT is a sequential test between two hypotheses: the first player is Elo0, or it is Elo1, better than the second.
-// It ends as soon as the logarithm of the likelihood ratio leaves the bounds log(Beta/(1-Alpha)) and
-// log((1-Beta)/Alpha) (A. Wald, Sequential tests of statistical hypotheses, 1945).
+// SPRT is a sequential test between two hypotheses: the first player is better than the second by Elo0, or by Elo1. It ends
+// as soon as the logarithm of the likelihood ratio leaves the bounds log(Beta/(1-Alpha)) and log((1-Beta)/Alpha) (A. Wald,
+// Sequential tests of statistical hypotheses, 1945).
 type SPRT struct {
 	Elo0, Elo1  float64
-	Alpha, Beta float64 // the probability of accepting Elo1 where Elo0 is true, and Elo0 where Elo1 is
+	Alpha, Beta float64 // the probabilities of accepting Elo1 if Elo0 is true, and Elo0 if Elo1 is true
 }
 
-// Verdict is what a test says so far.
+// Verdict is the result of a test so far.
 type Verdict string
 
 // The verdicts.
@@ -23,7 +23,7 @@ const (
 	Accept1   Verdict = "elo1"
 )
 
-// Validate names what is out of range, or is nil.
+// Validate returns an error that names what is out of range, or nil.
 func (s SPRT) Validate() error {
 	switch {
 	case !(s.Elo0 < s.Elo1) || math.Abs(s.Elo0) > 2000 || math.Abs(s.Elo1) > 2000:
@@ -34,12 +34,12 @@ func (s SPRT) Validate() error {
 	return nil
 }
 
-// Bounds are those of the log likelihood ratio.
+// Bounds are the bounds of the log likelihood ratio.
 func (s SPRT) Bounds() (lower, upper float64) {
 	return math.Log(s.Beta / (1 - s.Alpha)), math.Log((1 - s.Beta) / s.Alpha)
 }
 
-// Verdict of a log likelihood ratio.
+// Verdict is the verdict for a log likelihood ratio.
 func (s SPRT) Verdict(ratio float64) Verdict {
 	lower, upper := s.Bounds()
 	switch {
@@ -51,11 +51,11 @@ func (s SPRT) Verdict(ratio float64) Verdict {
 	return Undecided
 }
 
-// LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0: that of the likeliest distributions of
-// pair scores that have the expected score of the one and of the other. pairs counts the pairs of games by the first
-// player's points, 0, 0.5, 1, 1.5, 2. The test is that of fishtest, Stockfish's testing framework, with logistic Elo
-// (M. Van den Bergh, The generalized maximum likelihood ratio for the expectation value of a distribution); as there,
-// a count of 0 is taken for 0.001.
+// LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0. For each it takes the likeliest
+// distribution of pair scores that has the expected score of that hypothesis. pairs counts the pairs of games by the first
+// player's points: 0, 0.5, 1, 1.5, 2. The test is that of fishtest, Stockfish's testing framework, with logistic Elo (M. Van
+// den Bergh, The generalized maximum likelihood ratio for the expectation value of a distribution). As in fishtest, a count
+// of 0 is taken for 0.001.
 func (s SPRT) LogRatio(pairs [5]int) float64 {
 	var n [5]float64
 	any := false
@@ -75,10 +75,10 @@ func (s SPRT) LogRatio(pairs [5]int) float64 {
 	return sum
 }
 
-// CountPairs counts pairs of games on one opening, both with the player, by its points: 0, 0.5, 1, 1.5, 2. Openings with
-// one game yet are left out.
+// CountPairs counts pairs of games on one opening by the player's points: 0, 0.5, 1, 1.5, 2. All games must be the player's.
+// Openings with only one game so far are left out.
 func CountPairs(games []Game, player string) (pairs [5]int) {
-	halves := map[int32]int{} // twice the points and one more of the first game of a pair, by opening; 0 where there is none
+	halves := map[int32]int{} // by opening: 1 + twice the points of a pair's first game; 0 if there is none
 	for i := range games {
 		g := &games[i]
 		points := int(2 * g.Points)
@@ -94,13 +94,13 @@ func CountPairs(games []Game, player string) (pairs [5]int) {
 	return pairs
 }
 
-// pairScore is the score, 0 to 1, of the i-th count of pairs.
+// pairScore is the score, 0 to 1, of index i in the counts of pairs.
 func pairScore(i int) float64 { return float64(i) / 4 }
 
-// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the mean asked for: those are the likeliest
-// distribution with that mean, up to a factor. The weighted sum of a_i - mean falls as t rises.
+// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the given mean. These weights are, up to a factor, the
+// likeliest distribution with that mean. The weighted sum of a_i - mean falls as t rises.
 func tilt(n [5]float64, mean float64) float64 {
-	low, high := -1/(1-mean), 1/mean // where a weight of the extreme scores becomes infinite
+	low, high := -1/(1-mean), 1/mean // at these values the weight of an extreme score becomes infinite
 	for range 200 {
 		t := (low + high) / 2
 		sum := 0.0

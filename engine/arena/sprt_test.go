@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// Ratios that fishtest published beside its counts, in pull requests of Stockfish: logistic Elo, to two digits.
+// The ratios that fishtest published with its counts, in pull requests of Stockfish: logistic Elo, to two digits.
 func TestLogRatioPublished(t *testing.T) {
 	for _, c := range []struct {
 		pull       int
@@ -35,7 +35,7 @@ func TestLogRatioPublished(t *testing.T) {
 	}
 }
 
-// Where all pairs are won or lost the likeliest distribution with a mean is (1-mean, mean), whatever was seen.
+// If all pairs are won or lost, the likeliest distribution with a given mean is (1-mean, mean), whatever was seen.
 func TestLogRatioByHand(t *testing.T) {
 	s := arena.SPRT{Elo0: 0, Elo1: 400 * math.Log10(3), Alpha: 0.05, Beta: 0.1} // scores of 1/2 and 3/4
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestLogRatioByHand(t *testing.T) {
 		{[5]int{4, 0, 0, 0, 10}, 10*math.Log(1.5) + 4*math.Log(0.5)},
 		{[5]int{30, 0, 0, 0, 50}, 50*math.Log(1.5) + 30*math.Log(0.5)},
 	} {
-		// The 0.001 in place of each 0 is worth up to some thousandths.
+		// The 0.001 in place of each 0 changes the ratio by up to some thousandths.
 		if got := s.LogRatio(c.pairs); math.Abs(got-c.want) > 5e-3 {
 			t.Errorf("%v: %v, want %v", c.pairs, got, c.want)
 		}
@@ -73,7 +73,7 @@ func TestLogRatioByHand(t *testing.T) {
 			t.Errorf("verdict of %v is %v, want %v", ratio, got, want)
 		}
 	}
-	// No counts, however one-sided, give anything but a number.
+	// The ratio is finite for all counts, however one-sided.
 	for i := range 5 {
 		for _, n := range []int{1, 1000, 1 << 40} {
 			var pairs [5]int
@@ -105,7 +105,7 @@ func TestSPRTValidate(t *testing.T) {
 	}
 }
 
-// The test errs about as often as it was asked to: overshooting a bound makes it a little more careful.
+// The test errs about as often as configured. Because a ratio overshoots its bound, it errs a little less often.
 func TestSPRTErrors(t *testing.T) {
 	s := arena.SPRT{Elo0: 0, Elo1: 60, Alpha: 0.05, Beta: 0.1}
 	runs := 2000

@@ -14,18 +14,18 @@ type Standing struct {
 	Wins     int     `json:"wins"`
 	Draws    int     `json:"draws"`
 	Losses   int     `json:"losses"`
-	Score    float64 `json:"score"`     // points a game, 0 to 1; 0 without games
-	Elo      float64 `json:"elo"`       // against the mean of all players
-	EloError float64 `json:"elo_error"` // half the 95% interval; -1 where there are too few games to tell
+	Score    float64 `json:"score"`     // points per game, 0 to 1; 0 without games
+	Elo      float64 `json:"elo"`       // relative to the mean of all players
+	EloError float64 `json:"elo_error"` // half the 95% interval; -1 if there are too few games to tell
 	Moves    int     `json:"moves"`
-	Seconds  float64 `json:"seconds"`  // a move, on average
+	Seconds  float64 `json:"seconds"`  // per move, on average
 	Longest  float64 `json:"longest"`  // seconds of the longest move
 	Late     int     `json:"late"`     // moves that took longer than the player's limit
 	Forfeits int     `json:"forfeits"` // games lost by an error or an illegal move
 	Why      string  `json:"why,omitempty"`
 }
 
-// Meeting is what one player scored against another.
+// Meeting is the result of one player against another.
 type Meeting struct {
 	A      string  `json:"a"`
 	B      string  `json:"b"`
@@ -33,15 +33,16 @@ type Meeting struct {
 	Wins   int     `json:"wins"` // of A
 	Draws  int     `json:"draws"`
 	Losses int     `json:"losses"`
-	Score  float64 `json:"score"` // of A, points a game
-	// Pairs counts pairs of games on one opening by A's points: 0, 0.5, 1, 1.5, 2. Openings with one game yet are left out.
+	Score  float64 `json:"score"` // of A, points per game
+	// Pairs counts pairs of games on one opening by A's points: 0, 0.5, 1, 1.5, 2. Openings with only one game so far are
+	// left out.
 	Pairs    [5]int  `json:"pairs"`
-	Elo      float64 `json:"elo"`       // A's rating less B's
+	Elo      float64 `json:"elo"`       // A's rating minus B's
 	EloError float64 `json:"elo_error"` // as in Standing
 	Superior float64 `json:"superior"`  // probability that A is the better one
 }
 
-// Table is how a match stands.
+// Table is the standing of a match.
 type Table struct {
 	Standings []Standing `json:"standings"` // by rating, the best first
 	Meetings  []Meeting  `json:"meetings"`  // each pair once, A above B in the standings
@@ -49,7 +50,7 @@ type Table struct {
 	Games     int        `json:"games"`
 }
 
-// NewTable sums up games of the players named.
+// NewTable sums up the games of the named players.
 func NewTable(names []string, games []Game) Table {
 	s := sums{players: make([]Standing, len(names)), index: map[string]int{}, met: map[[2]int]*meeting{}}
 	for i, name := range names {
@@ -62,11 +63,11 @@ func NewTable(names []string, games []Game) Table {
 	return s.table(names, len(games))
 }
 
-// sums are a table in the making.
+// sums is a table under construction.
 type sums struct {
 	players []Standing // in the order of names
 	index   map[string]int
-	met     map[[2]int]*meeting // by players, the lower first
+	met     map[[2]int]*meeting // by the two players' indices, the lower first
 }
 
 // meeting of players a < b.
@@ -169,7 +170,7 @@ func (s *sums) table(names []string, games int) Table {
 	return t
 }
 
-// meeting is what i scored against j.
+// meeting is the result of i against j.
 func (s *sums) meeting(names []string, i, j int) Meeting {
 	m := s.met[[2]int{min(i, j), max(i, j)}]
 	if m == nil {
@@ -203,7 +204,7 @@ func sortedKeys(m map[int32]*Encounter) []int32 {
 	return keys
 }
 
-// finite is x, or -1 where it is infinite, which JSON cannot say.
+// finite returns x, or -1 if it is infinite, which JSON cannot express.
 func finite(x float64) float64 {
 	if math.IsInf(x, 0) {
 		return -1

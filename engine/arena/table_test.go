@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// A table by hand.
+// A table computed by hand.
 func TestTable(t *testing.T) {
 	games := []arena.Game{
 		{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 0, Reason: "4 in a row", FirstMoves: 3, FirstSeconds: 6, FirstLongest: 5, SecondMoves: 4, SecondSeconds: 2, SecondLongest: 1},
@@ -64,7 +64,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Tables of no games and of one are JSON too.
+// Tables of no games and of one game can be encoded as JSON.
 func TestTableOfLittle(t *testing.T) {
 	for _, games := range [][]arena.Game{nil, {{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 1}}} {
 		table := arena.NewTable([]string{"a", "b"}, games)

@@ -1,5 +1,5 @@
-// Package sample draws positions as they come up in three kinds of play, for measuring evaluators and to begin games of
-// self-play with. What an evaluator is right in depends on where its positions come from.
+// Package sample draws positions as they occur in three kinds of play. They serve to measure evaluators and as starts of
+// self-play games. An evaluator's accuracy depends on where its positions come from.
 package sample
 
 import (
@@ -19,15 +19,15 @@ type Kind string
 
 // The kinds of play.
 const (
-	Random    Kind = "random"    // every legal move is as likely as the others
-	Plausible Kind = "plausible" // each move is drawn by the visits of a small search with the bitsquares heuristic
-	Openings  Kind = "openings"  // the first moves alone, each of either kind with equal chance
+	Random    Kind = "random"    // every legal move is equally likely
+	Plausible Kind = "plausible" // each move is drawn by its visits in a small search with the bitsquares heuristic
+	Openings  Kind = "openings"  // the first moves only, each random or plausible with equal chance
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Random, Plausible, Openings} }
 
-// Plies are the least and the most stones of the positions that Draw gives: on 7x6 from 6 to 35, of openings 4 to 12.
+// Plies returns the least and the most stones of the positions from Draw: on 7x6 6 and 35, for openings 4 and 12.
 func (k Kind) Plies(b *game.Board) (from, to int) {
 	if k == Openings {
 		return b.Cells() / 10, b.Cells() * 2 / 7
@@ -35,7 +35,7 @@ func (k Kind) Plies(b *game.Board) (from, to int) {
 	return b.Cells() / 7, b.Cells() * 5 / 6
 }
 
-// The small search of plausible play. Dirichlet noise makes it try moves that it thinks little of.
+// The small search of plausible play. Dirichlet noise makes it also try moves that it considers bad.
 const (
 	visits = 32
 	noise  = 0.25
@@ -47,7 +47,7 @@ type Player struct {
 	search eval.Evaluator
 }
 
-// NewPlayer prepares for a board. The noise of plausible play in a position depends on the seed.
+// NewPlayer makes a player for a board. The noise of plausible play in a position depends on the seed.
 func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	bitsquares, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
@@ -59,9 +59,10 @@ func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	return &Player{b, search}, err
 }
 
-// Game plays so many moves from the empty board, fewer where the game ends before. ctx can end it early, with its error.
+// Game plays the given number of moves from the empty board, or fewer if the game ends before. If ctx ends, Game returns its
+// error.
 func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (moves []int, at game.Position, err error) {
-	if err := ctx.Err(); err != nil { // random play asks no one else who would notice
+	if err := ctx.Err(); err != nil { // random play calls nothing else that checks ctx
 		return nil, at, fmt.Errorf("%s play: %w", k, err)
 	}
 	moves = make([]int, 0, plies)
@@ -83,12 +84,12 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 	return moves, at, nil
 }
 
-// enough is how many games in a row bring nothing new where there is little left to find.
+// enough is the number of games in a row without a new position after which there is probably no more to find.
 const enough = 1000
 
-// Draw gives n positions of a kind whose game is not over, as the moves that lead there, one of each game, at each number
-// of plies about as many. They are distinct, also up to mirror images, and follow from the seed. There are fewer than n
-// where a small board has no more. progress, if not nil, hears how many there are.
+// Draw returns n positions of a kind as the moves that lead there. No game is over, each position is from another game, and
+// the numbers of plies are about equally frequent. Positions are distinct, also up to mirror images, and are determined by
+// the seed. There are fewer than n if a small board has no more. progress, if not nil, is called with their number so far.
 func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {
@@ -96,14 +97,14 @@ func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progre
 	}
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
-	var plies []int // that may have more
+	var plies []int // numbers of plies that may have more positions
 	for from, to := k.Plies(b); from <= to; from++ {
 		plies = append(plies, from)
 	}
 	var all [][]int
 	for len(all) < n && len(plies) > 0 {
 		i := r.IntN(len(plies))
-		// A game that ends too soon is played anew, or there would be few positions with many stones.
+		// A game that ends too soon is discarded. A shorter position in its place would leave few positions with many stones.
 		moves, err := player.fresh(ctx, k, plies[i], r, seen)
 		if err != nil {
 			return nil, err
@@ -120,8 +121,8 @@ func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progre
 	return all, nil
 }
 
-// fresh plays games until one comes to a position of so many plies that is not over and not in seen yet, and adds it there.
-// It gives its moves, nil where it finds none.
+// fresh plays games until one reaches a position of the given number of plies that is not over and not in seen, and adds it
+// to seen. It returns the moves, or nil if it finds none.
 func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) ([]int, error) {
 	for range enough {
 		moves, at, err := p.Game(ctx, k, plies, r)

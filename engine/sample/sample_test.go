@@ -24,8 +24,8 @@ func draw(t *testing.T, b *game.Board, k sample.Kind, n int, seed uint64) [][]in
 	return games
 }
 
-// On boards of all sorts positions are reached by legal moves, not over, within the plies of their kind, as often at each
-// of them, and distinct also up to mirror images.
+// On boards of all sorts, positions are reached by legal moves, are not over, have a number of plies of their kind, each
+// about equally often, and are distinct, also up to mirror images.
 func TestDraw(t *testing.T) {
 	for _, rules := range []game.Rules{game.Connect4, {Rows: 4, Columns: 5, InARow: 4, Gravity: true}, {Rows: 9, Columns: 12, InARow: 5, Gravity: true}, {Rows: 4, Columns: 4, InARow: 4}} {
 		b := game.MustBoard(rules)
@@ -60,7 +60,7 @@ func TestDraw(t *testing.T) {
 			}
 			mean := float64(n) / float64(to-from+1)
 			for at := from; at <= to; at++ {
-				// Six standard deviations of what chance does to a count of that mean.
+				// Six standard deviations of a random count with that mean.
 				if d := float64(plies[at]) - mean; d*d > 36*mean {
 					t.Errorf("%s: %d positions of %d plies, want about %.1f", k, plies[at], at, mean)
 				}
@@ -69,7 +69,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// A position follows from the seed, and fewer of them are the first of more.
+// Positions are determined by the seed, and a shorter list is the start of a longer one.
 func TestSeed(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, k := range sample.Kinds() {
@@ -83,7 +83,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// The kinds are what they are called: who plays at random leaves more wins on the board.
+// The kinds differ as their names say: random play leaves more wins on the board.
 func TestKindsDiffer(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	const n = 400
@@ -101,7 +101,7 @@ func TestKindsDiffer(t *testing.T) {
 	}
 }
 
-// All positions of a small board are found, but for some that are met once in thousands of games, and then it ends.
+// All positions of a small board are found, except some that occur once in thousands of games; then Draw ends.
 func TestSmallBoard(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 3, Columns: 3, InARow: 3, Gravity: true})
 	for _, k := range sample.Kinds() {
@@ -132,13 +132,13 @@ func TestSmallBoard(t *testing.T) {
 			}
 		}
 	}
-	// The first stone wins: no game of the least plies goes on.
+	// The first stone wins, so no game reaches the least number of plies.
 	if games := draw(t, game.MustBoard(game.Rules{Rows: 3, Columns: 3, InARow: 1, Gravity: true}), sample.Random, 5, 1); len(games) != 0 {
 		t.Errorf("%v", games)
 	}
 }
 
-// It ends when ctx does, and says how far it is on the way.
+// Draw ends when ctx does, and reports its progress until then.
 func TestCancelled(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, k := range sample.Kinds() {
@@ -155,7 +155,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// No position of plausible play is one of those that results are published on.
+// No position of plausible play is in the test sets on which results are published.
 func TestNotPublished(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	known := map[game.Position]string{}

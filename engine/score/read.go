@@ -33,8 +33,8 @@ func Read(r io.Reader) (positions []Position, err error) {
 	}
 }
 
-// Seal is a file of lines behind a first one, which is a comment without a newline and gets the checksum of all behind it,
-// a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
+// Seal makes a file of a first line and the lines after it. head is the first line, a comment without a newline. Seal adds
+// the checksum of everything after that line to it, a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
 func Seal(head string, lines []byte) []byte {
 	behind := append([]byte{'\n'}, lines...)
 	return append(fmt.Appendf(nil, "%s%s%08x", head, beforeSum, crc32.ChecksumIEEE(behind)), behind...)
@@ -42,7 +42,7 @@ func Seal(head string, lines []byte) []byte {
 
 const beforeSum = "; crc32 "
 
-// CheckSeal compares the checksum of a file that Seal has made; one of an older evald, which has none, is as it is.
+// CheckSeal compares the checksum of a file made by Seal. A file without one, from an older evald, passes.
 func CheckSeal(text []byte) error {
 	_, behind, ok := bytes.Cut(text, []byte(beforeSum))
 	if !ok {
@@ -55,22 +55,22 @@ func CheckSeal(text []byte) error {
 	return nil
 }
 
-// Reader reads positions with exact scores, one a line: `moves s1 s2 ..`, one score for each action and -1000 for one
-// that cannot be played, or the JSON that `evald solve --scores` writes. Blank lines and those that begin with # are
-// skipped. It holds one line.
+// Reader reads positions with exact scores, one per line: `moves s1 s2 ..`, with one score for each action and -1000 for an
+// action that cannot be played, or the JSON that `evald solve --scores` writes. It skips blank lines and those that begin
+// with #. It holds one line in memory.
 type Reader struct {
 	lines  *bufio.Scanner
 	parser game.Parser
 	place  Place
 }
 
-// Place is a place between two lines of a file.
+// Place is a position between two lines of a file.
 type Place struct {
 	Offset int64 // bytes before it
 	Line   int   // lines before it
 }
 
-// NewReader reads from r, which begins at a place of a file; errors count lines from there.
+// NewReader reads from r, which begins at the given place of a file; errors count lines from there.
 func NewReader(r io.Reader, at Place) *Reader {
 	s := &Reader{lines: bufio.NewScanner(r), place: at}
 	s.lines.Buffer(nil, maxLine)
@@ -82,16 +82,16 @@ func NewReader(r io.Reader, at Place) *Reader {
 	return s
 }
 
-// Place is behind the last line that was read.
+// Place is the place after the last line read.
 func (r *Reader) Place() Place { return r.place }
 
-// Next is the next position; io.EOF comes after the last. Other errors name the line and what is wrong with it.
+// Next returns the next position, and io.EOF after the last. Other errors name the line and what is wrong with it.
 func (r *Reader) Next() (Position, error) {
 	for r.lines.Scan() {
 		r.place.Line++
 		text := bytes.TrimSpace(r.lines.Bytes())
 		if r.place.Line == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff")) // Windows' editors begin UTF-8 files with it
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // editors on Windows put it at the start of UTF-8 files
 		}
 		if len(text) == 0 || text[0] == '#' {
 			continue
@@ -121,7 +121,7 @@ func parse(parser *game.Parser, text string) (Position, error) {
 	return p, p.validate()
 }
 
-// fields cuts a line into the position and its scores.
+// fields splits a line into the position and its scores.
 func fields(text string) (moves string, scores []int, err error) {
 	if text[0] == '{' {
 		var solved struct {

@@ -1,5 +1,5 @@
-// Package score measures evaluators against exact scores: how often the likeliest move is among the best, what it
-// gives away, and how well the value foretells the result.
+// Package score measures evaluators against exact scores: how often the likeliest move is among the best, how much it gives
+// away, and how well the value predicts the result.
 package score
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Position is a position with the exact score of each move, for the side to move: s > 0 wins, and the sooner the
-// larger; 0 draws; s < 0 loses.
+// Position is a position with the exact score of each move, for the side to move: s > 0 wins, and a faster win scores more;
+// 0 draws; s < 0 loses.
 type Position struct {
 	State  game.State
-	Scores []int // by action; Illegal where it cannot be played
+	Scores []int // by action; Illegal if it cannot be played
 
-	// Kind names where it comes from, for Report.Kinds; "" is nothing of interest.
+	// Kind names where the position comes from, for Report.Kinds; "" means it counts for no kind.
 	Kind string
 }
 
@@ -54,38 +54,38 @@ func sign(s int) int {
 	return 0
 }
 
-// Mean is a mean with half the width of its 95% interval by the normal approximation, or a rate with the bounds of
-// Wilson's interval (E. B. Wilson, 1927).
+// Mean is a mean with the bounds of its 95% interval by the normal approximation, or a rate with those of Wilson's interval
+// (E. B. Wilson, 1927).
 type Mean struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// Summary is the accuracy over some positions. Where several moves are the likeliest their credit is shared.
+// Summary is the accuracy over some positions. If several moves are equally likely, they share the credit.
 type Summary struct {
 	Name      string `json:"name"`
 	Positions int    `json:"positions"`
 	Perfect   Mean   `json:"perfect"`             // rate of moves with the best exact score
 	Good      Mean   `json:"good"`                // rate of moves that do not worsen win, draw or loss
-	Regret    Mean   `json:"regret"`              // mean of best score less the move's
+	Regret    Mean   `json:"regret"`              // mean of the best score minus that of the move
 	ValueSign Mean   `json:"value_sign,omitzero"` // rate at which the likeliest of win, draw and loss is the exact result
 	Brier     Mean   `json:"brier,omitzero"`      // mean squared distance of WDL from the exact result, 0 to 2
-	Critical  int    `json:"critical"`            // positions where a legal move worsens the result
+	Critical  int    `json:"critical"`            // positions in which a legal move worsens the result
 	// The first two rates over the critical positions only.
 	CriticalPerfect Mean `json:"critical_perfect"`
 	CriticalGood    Mean `json:"critical_good"`
 }
 
-// Report is a Summary of each kind of positions in the order of their first ones, of each band of plies that has
-// positions, and of all.
+// Report has a Summary of each kind of position, in order of first appearance, of each band of plies that has positions, and
+// of all positions.
 type Report struct {
 	Kinds []Summary `json:"kinds,omitempty"`
 	Bands []Summary `json:"bands"`
 	All   Summary   `json:"all"`
 }
 
-// DropValues clears what was measured of the values, for one who has none.
+// DropValues clears what was measured about values, for an evaluator that has none.
 func (r *Report) DropValues() {
 	r.All.ValueSign, r.All.Brier = Mean{}, Mean{}
 	for _, part := range [][]Summary{r.Kinds, r.Bands} {
@@ -98,7 +98,7 @@ func (r *Report) DropValues() {
 // rows is how many positions are evaluated at once.
 const rows = 256
 
-// Measure evaluates all positions and compares. Bands are a seventh of the game each: 6 plies on 7x6.
+// Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
 func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
 	var all sums
 	var kinds []string
@@ -106,7 +106,7 @@ func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progre
 	bands := make([]sums, 8)
 	batch := &eval.Batch{}
 	for from := 0; from < len(positions); {
-		// A batch is of one board.
+		// All positions of a batch have the same board.
 		board := positions[from].State.Board
 		to := from + 1
 		for to < len(positions) && to-from < rows && positions[to].State.Board.Rules() == board.Rules() {
@@ -158,7 +158,7 @@ type outcome struct {
 	critical              bool
 }
 
-// compare shares the credit between the likeliest moves, and between the likeliest results.
+// compare shares the credit between equally likely moves, and between equally likely results.
 func compare(p Position, wdl, policy []float32) outcome {
 	best := p.best()
 	o := outcome{critical: p.critical()}
@@ -239,7 +239,7 @@ func (s *sums) summary(name string) Summary {
 // z is the normal distribution's 97.5% quantile.
 const z = 1.959963984540054
 
-// rate is k of n with Wilson's interval; all zero where n is.
+// rate is k of n with Wilson's interval; all zero if n is 0.
 func rate(k float64, n int) Mean {
 	if n == 0 {
 		return Mean{}
@@ -251,7 +251,7 @@ func rate(k float64, n int) Mean {
 	return Mean{p, max(0, centre-half), min(1, centre+half)}
 }
 
-// mean is sum/n with the interval that the sample's variance gives.
+// mean is sum/n with the interval that the sample's variance gives; all zero if n is 0.
 func mean(sum, squares float64, n int) Mean {
 	if n == 0 {
 		return Mean{}

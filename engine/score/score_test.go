@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// fixed answers every position alike.
+// fixed gives every position the same answer.
 func fixed(wdl [3]float32, policy ...float32) eval.Evaluator {
 	return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
 		for i := range b.Pos {
@@ -38,7 +38,8 @@ func measure(t *testing.T, e eval.Evaluator, text string) score.Report {
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 func TestMeasure(t *testing.T) {
-	// Two positions: in the first column 4 wins soonest, 3 wins later, the others lose; in the second all draw but 1.
+	// Two positions. In the first, column 4 wins soonest, 3 wins later, and the others lose. In the second, all columns draw
+	// except 1; column 4 is full.
 	const text = `
 # comment
 44 -2 -2 3 5 -2 -2 -2
@@ -61,7 +62,7 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			name: "columns 1 and 4 alike", e: fixed([3]float32{0.5, 0.5, 0}, 0.5, 0, 0, 0.5, 0, 0, 0),
-			// The first shares 1 and 0; in the second column 4 is full.
+			// The first position shares 1 and 0; in the second, column 4 is full.
 			perfect: 0.25, good: 0.25, regret: (3.5 + 1) / 2, sign: 0.5, brier: 0.5, cGood: 0.25, positions: 2, critical: 2,
 			perfectLow: 0.02662086, perfectHigh: 0.80492, regretLow: 2.25 - 1.25*z, regretH: 2.25 + 1.25*z,
 		},

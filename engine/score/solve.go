@@ -10,24 +10,24 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// SolveOptions of Solve.
+// SolveOptions are the options of Solve.
 type SolveOptions struct {
-	Threads int         // a position each; 0 means 1
+	Threads int         // each solves one position at a time; 0 means 1
 	Book    solver.Book // asked before a search, if not nil
 
-	// Solved, if not nil, hears of each position as soon as it has its scores: its index, in any order, one call at a
-	// time. An error of its ends Solve.
+	// Solved, if not nil, is called with each position's index as soon as it has its scores, in any order, one call at a
+	// time. An error that it returns ends Solve.
 	Solved func(i int, p Position) error
 }
 
-// Solve finds the exact score of each move in positions of one board whose games are not over. The answers are in the
-// order of the positions, and do not depend on the number of threads. The first error ends it, also that of ctx.
+// Solve finds the exact score of each move in positions of one board whose games are not over. The answers are in the order
+// of the positions and do not depend on the number of threads. The first error ends it, including that of ctx.
 func Solve(ctx context.Context, board *game.Board, positions []game.Position, o SolveOptions) ([]Position, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	solved := make([]Position, len(positions))
 	var next atomic.Int64
-	var mu sync.Mutex // of Solved
+	var mu sync.Mutex // guards calls of Solved
 	work := func() error {
 		s, err := solver.New(board, solver.Options{Threads: 1, Book: o.Book})
 		if err != nil {
@@ -53,7 +53,7 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 	for range min(max(1, o.Threads), len(positions)) {
 		wg.Go(func() {
 			if err := work(); err != nil {
-				cancel(err) // the first one is kept, the other threads end by it
+				cancel(err) // only the first error is kept; it ends the other threads
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 	return solved, nil
 }
 
-// exact is a position with its scores.
+// exact returns a position with its scores.
 func exact(ctx context.Context, s *solver.Solver, at game.Position) (Position, error) {
 	scores, _, err := s.Scores(ctx, at)
 	if err != nil {
@@ -79,8 +79,8 @@ func exact(ctx context.Context, s *solver.Solver, at game.Position) (Position, e
 	return p, p.validate()
 }
 
-// AppendLine adds the line `moves s1 s2 ..` that a Reader reads to text. moves is as game.FormatNotation writes it, scores
-// as Position has them.
+// AppendLine appends the line `moves s1 s2 ..`, which a Reader reads. moves is in the form of game.FormatNotation, scores as
+// in Position.
 func AppendLine(text []byte, moves string, scores []int) []byte {
 	text = append(text, moves...)
 	for _, s := range scores {

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// small are the positions of one game on 5x4x4, and its moves.
+// small returns the positions of one game on 5x4x4, and the moves to each.
 func small() (b *game.Board, games [][]int, positions []game.Position) {
 	b = game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
 	all := []int{2, 2, 1, 3, 4, 4, 0, 2, 4, 0}
@@ -24,8 +24,8 @@ func small() (b *game.Board, games [][]int, positions []game.Position) {
 	return b, games, positions
 }
 
-// Scores are the solver's whatever the threads, each position is heard of once, and the lines say the same when they are
-// read.
+// Scores are the solver's for any number of threads, Solved is called once for each position, and the lines say the same
+// after they are read back.
 func TestSolve(t *testing.T) {
 	b, games, positions := small()
 	one, err := solver.New(b, solver.Options{})
@@ -76,7 +76,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// askedBook counts how often it is asked, and knows nothing.
+// askedBook counts the questions, and knows nothing.
 type askedBook struct{ asked *int }
 
 func (b askedBook) Score(game.Position) (int, bool) {
@@ -92,7 +92,7 @@ func TestSolveBook(t *testing.T) {
 	}
 }
 
-// The first error ends it: a position that is over, what hears of the positions, and ctx.
+// The first error ends Solve: a position that is over, an error of Solved, or the end of ctx.
 func TestSolveErrors(t *testing.T) {
 	b, _, positions := small()
 	over := append(slices.Clone(positions), b.PlayMoves([]int{0, 1, 0, 1, 0, 1, 0}))
@@ -115,7 +115,7 @@ func TestSolveErrors(t *testing.T) {
 	}
 }
 
-// Rows of kinds add up to all, and positions without a kind are in none.
+// The summaries of the kinds add up to that of all positions, and positions without a kind are in no kind.
 func TestKinds(t *testing.T) {
 	b, _, positions := small()
 	solved, err := score.Solve(t.Context(), b, positions, score.SolveOptions{})

@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Best finds the exact score and all actions that reach it, in ascending order; none where the game is over. It is
-// cheaper than Scores, since what the others are worth is not asked. On error actions is nil.
+// Best finds the exact score and all actions that reach it, in ascending order. It is cheaper than Scores: it does not find
+// what the other actions are worth. If the game is over, there are no actions. On error actions is nil.
 func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, result Result, err error) {
 	result, err = s.call(ctx, func(r *run) Result {
 		best := s.solve(r, p)
@@ -24,7 +24,7 @@ func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, resu
 	return actions, result, err
 }
 
-// atMost reports whether p's score is no more than so much.
+// atMost reports whether p's score is at most the given number.
 func (s *Solver) atMost(r *run, p game.Position, most int) bool {
 	if res, over := s.over(p); over {
 		return res.Score <= most

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Best is the moves with the greatest of all scores, with and without a book that knows some of them.
+// Best finds all moves with the greatest score, with and without a book that knows some of the scores.
 func TestBest(t *testing.T) {
 	for _, b := range gametest.Boards() {
 		plain, known := mustNew(t, b, Options{TableMiB: 1}), mapBook{}

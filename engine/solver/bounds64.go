@@ -2,22 +2,22 @@ package solver
 
 import "math/bits"
 
-// bound tries to settle a quiet position c for the parent's window (alpha, alpha+1) without search. It returns a bound
-// for the parent's mover and whether it settles the window.
+// bound tries to settle a quiet position c for the parent's window (alpha, alpha+1) without search. It returns a bound for
+// the parent's mover and whether that settles the window.
 func (w *worker) bound(c *node, alpha int) (value int, done bool) {
 	if c.flip {
 		alpha = -alpha - 1
 	}
 	// From here on alpha and value are for c's mover.
 	left := w.cells - int(c.stones)
-	value = (left - 1) / 2 // the mover wins with the next stone but one, at best
+	value = (left - 1) / 2 // at best, the mover wins with its second stone from now
 	if value > alpha {
 		value, done = w.staticUpper(c, alpha, value)
 	} else {
 		done = true
 	}
 	if !done {
-		value = -(left - 2) / 2 // the opponent wins with the second stone after this one, at best
+		value = -(left - 2) / 2 // at worst, the opponent wins with its second stone from now
 		if alpha < 0 && value <= alpha && !w.won((w.full&^c.all)|(c.all^c.own)) {
 			value = 0
 		}
@@ -29,16 +29,16 @@ func (w *worker) bound(c *node, alpha int) (value int, done bool) {
 	return value, done
 }
 
-// staticUpper is an upper bound that the follow-up strategy proves, and whether it is not above alpha.
+// staticUpper returns an upper bound that the follow-up strategy proves, and whether the bound is at most alpha.
 //
-// The opponent answers in the column where the mover played. If every column has an even number of empty cells, the
-// opponent so gets the upper cell of each pair (claimeven: Allis, A Knowledge-Based Approach of Connect-Four, 1988)
-// and the mover's lines must do with the lower ones. Two columns of odd height are joined: the stone at the foot of one
-// is answered at the foot of the other, so that the mover may get either, and the rest are pairs again.
+// The opponent answers in the column in which the mover played. If every column has an even number of empty cells, the
+// opponent thus gets the upper cell of each pair (claimeven: Allis, A Knowledge-Based Approach of Connect-Four, 1988) and
+// the mover can only build lines from the lower ones. Two columns of odd height are joined: the stone at the foot of one is
+// answered at the foot of the other, so the mover may get either, and the rest are pairs again.
 //
-// Where the opponent holds a threat at cell x, the part of the column above x does not count: the column ends with
-// the mover under x and the opponent winning on x. With pairs counted from x down the strategy works if the cells that
-// are left, x included, are even in number. The mover, who has no line, runs out of other moves and loses.
+// If the opponent has a threat at cell x, the part of the column above x does not count: the column ends with the mover's
+// stone below x and the opponent winning on x. With pairs counted from x down, the strategy works if the number of remaining
+// cells, x included, is even. The mover has no line, runs out of other moves and loses.
 func (w *worker) staticUpper(c *node, alpha, upper int) (value int, done bool) {
 	left := w.cells - int(c.stones)
 	empty := w.full &^ c.all
@@ -47,7 +47,7 @@ func (w *worker) staticUpper(c *node, alpha, upper int) (value int, done bool) {
 	if left&1 != 0 {
 		class, other = w.low, w.top
 	}
-	others := empty&w.low | landing // what the mover can get in columns that are paired from the top
+	others := empty&w.low | landing // cells that the mover can get in columns that are paired from the top
 	for threats := c.lose & class; threats != 0; threats &= threats - 1 {
 		i := bits.TrailingZeros64(threats)
 		value := -(int(w.above[i&63]) + 2) / 2

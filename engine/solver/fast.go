@@ -49,8 +49,8 @@ func (f *fast) nodes() (n uint64) {
 
 func (f *fast) fill() float64 { return f.table.fill() }
 
-// prove searches with all workers until the first is done: each fills the table for the others, and busy keeps them
-// apart. With one thread the node count is the same every time.
+// prove runs all workers until the first is done. Each fills the table for the others, and busy keeps them apart. With one
+// thread the number of nodes is the same every time.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
 	canMirror := f.geo.hasMirror() && root.own&f.geo.mirror(root.all^root.own) == 0
@@ -83,7 +83,7 @@ func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	return value, action
 }
 
-// root is p as a node.
+// root returns p as a node.
 func (f *fast) root(p game.Position) node {
 	g := f.geo
 	n := node{own: p.Own.Lo, all: p.All.Lo, stones: int32(p.Plies())}
@@ -93,13 +93,13 @@ func (f *fast) root(p game.Position) node {
 	return n
 }
 
-// busy says which positions some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996): another
-// thread leaves them for later and by then often finds them answered. It is only advice; collisions do no harm.
+// busy marks the positions that some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996). Another thread
+// defers them; by the time it returns to them they are often answered. The marks are only advice: collisions do no harm.
 type busy [1 << busyBits]atomic.Uint64
 
 const (
 	busyBits = 14
-	busyLeft = 14 // positions with fewer empty cells are not worth the trouble
+	busyLeft = 14 // with fewer empty cells a position is not worth marking
 )
 
 func (b *busy) slot(mixed uint64) *atomic.Uint64 {

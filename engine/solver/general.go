@@ -8,12 +8,12 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// general is the search for boards of more than 64 bits and for those without gravity: plain alpha-beta with null
-// windows over game.Board, a table that holds whole positions, and one look ahead for wins.
+// general is the search for boards of more than 64 bits and for boards without gravity: plain alpha-beta with null windows
+// over game.Board, a table that holds whole positions, and a look one move ahead for wins.
 type general struct {
 	board  *game.Board
 	cells  int
-	centre [game.MaxBits]int16 // lines through a cell
+	centre [game.MaxBits]int16 // number of lines through each cell
 	table  []generalEntry      // its length is a power of two
 	gen    uint32
 	used   int
@@ -69,7 +69,7 @@ func (g *general) prove(r *run, p game.Position, alpha int) (value, action int) 
 	return g.search(p, alpha, 0)
 }
 
-// search is worker.search with the action that failed high, or -1.
+// search is the same as worker.search, and also returns the action that failed high, or -1.
 func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	g.count++
 	if g.count%pollEvery == 0 {
@@ -118,8 +118,9 @@ func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	return best, action
 }
 
-// moves are those that do not lose to the next stone, in dst, unless the value is settled without search: the mover
-// wins, the opponent has two winning cells, or the lines still open and the stones left put it on one side of alpha.
+// moves collects in dst the moves after which the opponent cannot win at once, unless the value is settled without search:
+// the mover wins, the opponent has two winning cells, or a bound from the lines still open and the cells left lies on one
+// side of alpha.
 func (g *general) moves(p game.Position, alpha, left int, dst []generalMove) (moves []generalMove, value int, done bool) {
 	b := g.board
 	legal, other := b.Legal(p), p.Other()
@@ -162,7 +163,7 @@ func (g *general) moves(p game.Position, alpha, left int, dst []generalMove) (mo
 	return dst, 0, false
 }
 
-// turn is the action on the mirrored board, or a itself; -1 stays.
+// turn converts an action between the position's board and the key's: it mirrors a if mirrored is true. -1 stays -1.
 func (g *general) turn(a int, mirrored bool) int {
 	if a < 0 || !mirrored {
 		return a

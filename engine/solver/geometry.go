@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// geometry is a board of at most 64 bits made ready for the fast search: its masks, and for each cell what the static
-// bounds ask of it. It is immutable.
+// geometry is a board of at most 64 bits prepared for the fast search: its masks, and what the static bounds need to know
+// about each cell. It is immutable.
 //
 // A column's cells are paired from the top: (top, second), (third, fourth) and so on. top holds the upper cell of each
 // pair, low the lower one; a column of odd height leaves a single cell at its foot that belongs to top.
@@ -15,15 +15,15 @@ type geometry struct {
 	rows, columns, inARow uint
 	stride                uint // rows + 1: the distance between columns in bits
 	cells                 int
-	four                  bool // four in a row, and every shift that needs is below 64
+	four                  bool // four in a row, and every shift that this needs is below 64
 
 	full, bottom uint64
 	top, low     uint64
 
 	below  [64]uint64 // cells under this one in its column
-	column [64]uint64 // its whole column
-	above  [64]int8   // how many cells lie over it
-	centre [64]int8   // how many lines pass through it, for ordering
+	column [64]uint64 // the whole column of this cell
+	above  [64]int8   // number of cells above this one
+	centre [64]int8   // number of lines through this cell, for ordering
 
 	swaps     []swap // see mirror
 	mirrorPad uint
@@ -69,8 +69,8 @@ func newGeometry(b *game.Board) *geometry {
 	return g
 }
 
-// planMirror prepares the mirror of the columns by swapping halves, then quarters and so on, of a power of two of
-// columns; where those do not fit 64 bits swaps stays empty and there is no mirror.
+// planMirror prepares the mirror of the columns: it swaps halves, then quarters and so on, of a power-of-two number of
+// columns. If that many columns do not fit in 64 bits, swaps stays empty and there is no mirror.
 func (g *geometry) planMirror() {
 	slots := uint(1) << bits.Len(g.columns-1)
 	if slots*g.stride > 64 {
@@ -88,7 +88,7 @@ func (g *geometry) planMirror() {
 	}
 }
 
-// mirror reverses the columns of any word whose columns keep to themselves: stones, or a key.
+// mirror reverses the columns of a word in which nothing crosses from one column into the next: stones, or a key.
 func (g *geometry) mirror(x uint64) uint64 {
 	if g.stride == 7 && g.columns == 7 {
 		x = x>>28&0xfffffff | x&0xfffffff<<28
@@ -105,16 +105,16 @@ func (g *geometry) mirror(x uint64) uint64 {
 // hasMirror reports whether mirror works on this board and is not the identity.
 func (g *geometry) hasMirror() bool { return g.columns > 1 && len(g.swaps) > 0 }
 
-// landing are the cells where a stone can fall now.
+// landing returns the cells where a stone can land now.
 func (g *geometry) landing(all uint64) uint64 { return (all + g.bottom) & g.full }
 
-// threats are the cells, taken or not, that together with stones already there complete a line for s. The caller masks
-// the taken ones out.
+// threats returns the cells that complete a line together with the stones s. It includes cells that are taken; the caller
+// masks them out.
 func (g *geometry) threats(s uint64) uint64 {
 	if !g.four {
 		return g.threatsAny(s)
 	}
-	// Constant distances let the compiler shift by immediates, which is what most of the search's time goes into.
+	// Constant distances let the compiler shift by immediates. These shifts take most of the search's time.
 	switch g.stride {
 	case 7:
 		return s<<1&(s<<2)&(s<<3) | along7(s) | along6(s) | along8(s)
@@ -124,8 +124,9 @@ func (g *geometry) threats(s uint64) uint64 {
 	return s<<1&(s<<2)&(s<<3) | along(s, g.stride-1) | along(s, g.stride) | along(s, g.stride+1)
 }
 
-// along are the cells that complete four in one direction, d the distance between neighbours in it: with the two
-// stones before the cell, the third before or the first behind; with the two behind, likewise.
+// along returns the cells that complete four in one direction; d is the distance between neighbours in it. Either the two
+// cells before hold stones, and the third before or the first behind; or the two behind, and the third behind or the first
+// before.
 func along(s uint64, d uint) uint64 {
 	before, behind := s<<(d&63), s>>(d&63)
 	two := before & (s << (2 * d & 63))
@@ -154,12 +155,12 @@ func along8(s uint64) uint64 {
 	return before&(s<<16)&(s<<24|behind) | behind&(s>>16)&(s>>24|before)
 }
 
-// threatsAny is threats for any number in a row: j stones before the cell and the other inARow-1-j behind it.
+// threatsAny is threats for any number in a row: j stones behind the cell and the other inARow-1-j before it.
 func (g *geometry) threatsAny(s uint64) uint64 {
 	var r uint64
 	for _, d := range [4]uint{1, g.stride - 1, g.stride, g.stride + 1} {
-		// before[j] is where the j cells before all hold stones. Its last entry is used alone, then it shrinks while
-		// behind grows.
+		// before[j] has the cells whose j predecessors all hold stones. The loop below uses its last entry alone first, then
+		// shorter ones while behind grows.
 		var before [64]uint64
 		before[0] = ^uint64(0)
 		for j := uint(1); j < g.inARow; j++ {
@@ -176,7 +177,7 @@ func (g *geometry) threatsAny(s uint64) uint64 {
 	return r
 }
 
-// won reports whether the set holds a line.
+// won reports whether the stones s contain a line.
 func (g *geometry) won(s uint64) bool {
 	if !g.four {
 		return g.wonAny(s)

@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// adviseHuge asks for large pages, so that a probe into a big table does not also miss the processor's page cache.
-// A refusal costs only speed.
+// adviseHuge asks for large pages, so that a probe into a big table does not also miss the TLB. A refusal costs only speed.
 func adviseHuge(memory []byte) {
 	const hugePage = 14 // MADV_HUGEPAGE
 	page := uintptr(syscall.Getpagesize())
@@ -16,7 +15,7 @@ func adviseHuge(memory []byte) {
 	_ = syscall.Madvise(alignTo(memory, page), hugePage)
 }
 
-// alignTo is the part of memory that begins on a multiple of page.
+// alignTo returns the part of memory that begins on a multiple of page.
 func alignTo(memory []byte, page uintptr) []byte {
 	return memory[-uintptr(unsafe.Pointer(unsafe.SliceData(memory)))%page:]
 }

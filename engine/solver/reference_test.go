@@ -2,8 +2,8 @@ package solver
 
 import "github.com/evald/evald/engine/game"
 
-// minimax is the definition of the score (see the package comment) and nothing else: every game to its end. It is what
-// the solver is tested against, and good for a dozen empty cells.
+// minimax is the definition of the score (see the package comment) and nothing else: it plays every game to its end. The
+// solver is tested against it. It is fast enough for a dozen empty cells.
 func minimax(b *game.Board, p game.Position) int {
 	left := b.Cells() - p.Plies()
 	switch b.Result(p) {
@@ -21,8 +21,8 @@ func minimax(b *game.Board, p game.Position) int {
 	return best
 }
 
-// alphaBeta is minimax that leaves out what cannot matter: exact within (alpha, beta), a bound outside
-// (Knuth and Moore, 1975).
+// alphaBeta is minimax without the moves that cannot matter: exact within (alpha, beta), a bound outside (Knuth and Moore,
+// 1975).
 func alphaBeta(b *game.Board, p game.Position, alpha, beta int) int {
 	if b.Result(p) != game.Ongoing {
 		return minimax(b, p)

@@ -8,15 +8,15 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover
-// cannot win at once, the opponent threatens nothing that has to be blocked, and there are at least two moves.
+// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover cannot
+// win at once, the opponent has no threat that must be blocked, and there are at least two moves.
 type node struct {
 	own, all  uint64
-	win, lose uint64 // empty cells that complete a line of the mover, of the opponent
+	win, lose uint64 // empty cells that complete a line: win for the mover, lose for the opponent
 	moves     uint64 // moves after which the opponent cannot win at once
 	mixed     uint64 // table key
 	stones    int32
-	mirrored  bool  // the key is of the mirror image
+	mirrored  bool  // the key is that of the mirror image
 	flip      bool  // the mover is not the mover of the parent
 	cell      uint8 // the move that led here, and its column
 	column    uint8
@@ -28,9 +28,9 @@ type worker struct {
 	*geometry
 	table    *table
 	nodes    uint64
-	frames   []node       // for each ply, one node a column
-	mirrored bool         // keys are taken of the smaller of a position and its mirror image
-	history  [2][64]int32 // [stones&1][cell]: how often the cell refuted a position rather than failed to
+	frames   []node       // for each ply, one node per column
+	mirrored bool         // the key is the smaller of a position's and its mirror image's
+	history  [2][64]int32 // [stones&1][cell]: grows if the cell refutes a position, shrinks if it fails to
 	rootMove int          // cell of the move that failed high at ply 0; -1 if none did
 
 	busy   *busy
@@ -40,11 +40,11 @@ type worker struct {
 	run     *run
 	fast    *fast
 	done    *atomic.Bool  // another worker has the answer
-	flushed atomic.Uint64 // nodes, as far as others may know
-	stopped bool          // unwinding: values mean nothing any more
+	flushed atomic.Uint64 // node count that other threads may read
+	stopped bool          // the search is unwinding: values mean nothing any more
 }
 
-// pollEvery is how many nodes (a power of two) lie between looks at what goes on outside: well under a millisecond.
+// pollEvery is the number of nodes (a power of two) between two polls of stop and done: well under a millisecond.
 const pollEvery = 1024
 
 func (w *worker) poll() {
@@ -55,8 +55,8 @@ func (w *worker) poll() {
 	}
 }
 
-// key is the table key, mixed, and whether it is of the mirror image. own+all is unique: in a column of n stones it is
-// from 2^n-1 to 2^(n+1)-2, so that it tells n, and then which of them are own (compare Tromp's and Pons' keys).
+// key returns the mixed table key and whether it is that of the mirror image. own+all is unique: in a column of n stones it
+// is between 2^n-1 and 2^(n+1)-2, so it determines n and then which stones are own (compare Tromp's and Pons' keys).
 func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {
@@ -67,7 +67,7 @@ func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	return w.table.mix(k), false
 }
 
-// stored turns a column for the table, or from it, where the key is of the mirror image.
+// stored converts a column to or from the table: it is mirrored if the key is that of the mirror image.
 func (w *worker) stored(n *node, column int) int {
 	if n.mirrored && column < int(w.columns) {
 		return int(w.columns) - 1 - column
@@ -75,8 +75,8 @@ func (w *worker) stored(n *node, column int) int {
 	return column
 }
 
-// quiet are the moves of the side to move after which the other side cannot win at once; lose are the other side's
-// winning cells. It is empty where every move loses.
+// quiet returns the moves after which the other side cannot win at once. lose are the other side's winning cells. The result
+// is empty if every move loses.
 func quiet(landing, lose uint64) uint64 {
 	if forced := landing & lose; forced != 0 {
 		if forced&(forced-1) != 0 {
@@ -87,10 +87,10 @@ func quiet(landing, lose uint64) uint64 {
 	return landing &^ (lose >> 1)
 }
 
-// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. It reports
-// whether the game's value is known, and then that value for n's mover; otherwise c is the quiet position.
+// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. It reports whether
+// the game's value is known, and then that value for n's mover; otherwise c is the quiet position.
 //
-// Every position on the way has a mover who cannot win at once, so that the one without a good move loses next ply.
+// No mover on the way can win at once, so a mover without a safe move loses at the next ply.
 func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	own, all := n.own|cell, n.all|cell
 	win, lose := w.threats(own)&^all&w.full, n.lose&^cell
@@ -111,7 +111,7 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 			if stones == w.cells {
 				return 0, true
 			}
-			value = (w.cells - stones) / 2 // own wins at the next move but one: cells+1 - (stones+1)
+			value = (w.cells - stones) / 2 // own wins on its next move: (cells+1 - (stones+1)) / 2
 			if !flip {
 				value = -value
 			}
@@ -124,11 +124,11 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	}
 }
 
-// search looks whether n is worth more than alpha for its mover. It returns a bound on the value from the side of alpha
-// that it found: above alpha a lower bound, else an upper bound.
+// search finds out whether n is worth more than alpha for its mover. It returns a bound on the value: a lower bound if it is
+// above alpha, else an upper bound.
 //
-// n must be quiet, except that the root may have a single move. ply is the depth of the recursion; hint a column to try
-// first, if it is one.
+// n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try
+// first; a value outside the board means none.
 func (w *worker) search(n *node, alpha, ply, hint int) int {
 	w.nodes++
 	if w.nodes&(pollEvery-1) == 0 {
@@ -179,7 +179,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 				continue
 			}
 		}
-		// Insertion keeps sorted in falling order; equals stay as they came.
+		// Insertion sort in descending order; equal moves keep their order.
 		v := uint32(c.order+1<<22)<<8 | uint32(k)
 		j := left
 		for ; j > 0 && sorted[(j-1)&31]>>8 < v>>8; j-- {
@@ -210,7 +210,8 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 	return best
 }
 
-// try searches the moves in order until one fails high. It returns the bound, no less than best, and which it was.
+// try searches the moves in order until one fails high. It returns the bound, which is at least best, and the index of that
+// move.
 func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value, k int) {
 	deferred := uint32(0)
 	for pass := range 2 {
@@ -240,7 +241,7 @@ func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value,
 	return best, 0
 }
 
-// descend is the value of the child c for the parent's mover, by the table if it knows enough by now.
+// descend returns the value of the child c for the parent's mover, from the table if that now knows enough.
 func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
 	hint := -1
 	if word := w.table.probe(c.mixed); word != 0 {
@@ -259,7 +260,7 @@ func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
 	return w.search(c, alpha, ply+1, hint)
 }
 
-// learn moves the history of the last of the moves tried, which failed high, up and that of the others down.
+// learn raises the history of the last move tried, which failed high, and lowers that of the others.
 func (w *worker) learn(n *node, frame []node, tried []uint32) {
 	if len(tried) == 1 {
 		return
@@ -279,7 +280,7 @@ func (w *worker) learn(n *node, frame []node, tried []uint32) {
 const (
 	historyStep  = 4096
 	historyDecay = 6
-	historyLeft  = 24 // with more cells empty than this, what refuted leaves misleads
+	historyLeft  = 24 // with more empty cells than this, the history misleads
 )
 
 // failHigh remembers the root's move.
@@ -289,7 +290,7 @@ func (w *worker) failHigh(ply, cell int) {
 	}
 }
 
-// probed is what a table word says about c for the parent's mover, and whether that settles the window.
+// probed returns the bound that a table word gives for c, for the parent's mover, and whether it settles the window.
 func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) {
 	lower, upper := w.table.lower(word), w.table.upper(word)
 	if c.flip {
@@ -301,9 +302,9 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 	return upper, upper <= alpha
 }
 
-// rank orders moves, more is better: by the lines that the mover is one stone short of, doubly where parity lets it
-// have the cell in the end (the low cells of the pairs if the number of empty cells is even, else the top ones), then by
-// how often the cell has refuted elsewhere, then by the lines through the cell.
+// rank orders moves; more is better. First count the lines that the mover is one stone short of, doubly if parity will give
+// it the cell (the low cells of the pairs if the number of empty cells is even, else the top ones). Then comes how often the
+// cell has refuted elsewhere, then the number of lines through the cell.
 func (w *worker) rank(n, c *node, cell int) int32 {
 	mine := c.lose
 	if !c.flip {

@@ -2,11 +2,11 @@
 //
 // # Scores
 //
-// A score is exact and for the side to move. s > 0: it wins, and s = (cells + 1 - stones on the board when the winning
-// stone falls, that one not counted) / 2 rounded down, so that faster wins score more. 0 is a draw. Losses are negative.
+// A score is exact and from the perspective of the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board
+// before the winning stone) / 2, rounded down, so faster wins score more. 0 is a draw. Losses are negative.
 //
-// Boards of at most 64 bits are searched fast (search64.go); wider ones and those without gravity by a general search
-// (general.go). Both only answer whether a position is worth more than some number; windows.go asks them the questions.
+// Boards of at most 64 bits with gravity are searched fast (search64.go), all others by a general search (general.go). Both
+// only answer whether a position is worth more than a given number; windows.go chooses the numbers.
 package solver
 
 import (
@@ -23,8 +23,8 @@ const NoMove = math.MinInt
 
 // Options of a solver. The zero value is ready for use.
 type Options struct {
-	TableMiB int  // memory of the transposition table; 0 chooses, see DefaultTableMiB
-	Threads  int  // searching threads of one position; 0 means 1. The general search uses one
+	TableMiB int  // memory of the transposition table; 0 means DefaultTableMiB
+	Threads  int  // threads that search one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0
 
 	// Book, if not nil, is asked before a search.
@@ -40,10 +40,10 @@ type Book interface {
 	Score(p game.Position) (score int, ok bool)
 }
 
-// Progress of a search that runs. Of several positions (Scores), it is about the one being searched.
+// Progress of a running search. During Scores it describes the position that is being searched.
 type Progress struct {
 	Lower, Upper int           // the score is known to be in this range
-	Window       int           // the search now asks: is it more than this?
+	Window       int           // the search now asks whether the score is greater than this
 	Plies        int           // stones on the board of the position that is searched
 	Nodes        uint64        // calls of the recursive search since the call began, of all threads
 	Elapsed      time.Duration // since the call began
@@ -55,8 +55,8 @@ func (p Progress) NodesPerSecond() float64 { return float64(p.Nodes) / max(p.Ela
 
 // Result of a search.
 type Result struct {
-	Score   int           // for the side to move; of WDL only its sign, -1, 0 or 1
-	Best    int           // an action that reaches Score; -1 where the game is over
+	Score   int           // for the side to move; WDL gives only its sign, -1, 0 or 1
+	Best    int           // an action that reaches Score; -1 if the game is over
 	Nodes   uint64        // calls of the recursive search, of all threads
 	Elapsed time.Duration // wall clock
 	Booked  bool          // the book knew the score
@@ -69,11 +69,12 @@ type Solver struct {
 	prover  prover
 }
 
-// prover answers whether a position is worth more than a number. The position is not over, nobody wins with the next
-// stone or the one after, and at least one move keeps it so.
+// prover answers whether a position is worth more than a number. The position must not be over, the mover must not win at
+// once, and at least one move must not lose to the next stone.
 type prover interface {
-	// prove returns a bound on p's score: above alpha a lower bound, and an action that reaches it; else an upper
-	// bound, and -1. After run.stop the answer means nothing.
+	// prove returns a bound on p's score. Above alpha it is a lower bound, with an action that reaches it, or -1 if every
+	// move does that does not lose at once. Otherwise it is an upper bound, with -1. After run.stop the answer means
+	// nothing.
 	prove(run *run, p game.Position, alpha int) (value, action int)
 	// nodes is the number of calls of the recursive search since the solver was made.
 	nodes() uint64
@@ -81,8 +82,8 @@ type prover interface {
 	reset()
 }
 
-// DefaultTableMiB is 16 for boards of up to 42 cells: there a table that stays in the processor's cache is faster than
-// a larger one that saves nodes. Larger boards get 256.
+// DefaultTableMiB is 16 for boards of up to 42 cells: a table that stays in the processor's cache is faster there than a
+// larger one that saves nodes. Larger boards get 256.
 func DefaultTableMiB(b *game.Board) int {
 	if b.Cells() <= 42 {
 		return 16
@@ -90,7 +91,7 @@ func DefaultTableMiB(b *game.Board) int {
 	return 256
 }
 
-// New prepares a solver and takes all the memory that it will use. The error names an option out of range.
+// New prepares a solver and allocates all the memory that it will use. The error names an option that is out of range.
 func New(board *game.Board, o Options) (*Solver, error) {
 	switch {
 	case o.TableMiB < 0:
@@ -117,13 +118,13 @@ func (s *Solver) Board() *game.Board { return s.board }
 // Reset forgets everything learnt from earlier positions. It costs almost nothing.
 func (s *Solver) Reset() { s.prover.reset() }
 
-// Solve finds the exact score and an action that reaches it. Where ctx ends first the error wraps its cause, and the
-// result holds only nodes and time.
+// Solve finds the exact score and an action that reaches it. If ctx ends first, the error wraps its cause, and the result
+// holds only nodes and time.
 func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result { return s.solve(r, p) })
 }
 
-// Score is Solve without the best action, where finding it takes more than the score: Best may be -1.
+// Score is Solve without a search that would only find a best action: Best may be -1.
 func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
 		r.bare = true
@@ -141,8 +142,8 @@ func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
 	})
 }
 
-// Scores finds the exact score of every action for the side to move, NoMove for those that cannot be played, and the
-// best of them. Where the game is over all are NoMove. scores is nil on error.
+// Scores finds the exact score of every action for the side to move, and the best action. Actions that cannot be played have
+// NoMove; if the game is over, all have. scores is nil on error.
 func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, result Result, err error) {
 	result, err = s.call(ctx, func(r *run) Result {
 		if s.board.Result(p) != game.Ongoing {
@@ -174,7 +175,7 @@ func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, res
 	return scores, result, err
 }
 
-// call runs work under ctx and fills in what it cost.
+// call runs work under ctx and fills in its nodes and time.
 func (s *Solver) call(ctx context.Context, work func(*run) Result) (Result, error) {
 	r := &run{solver: s, start: time.Now(), before: s.prover.nodes()}
 	release := context.AfterFunc(ctx, func() { r.stop.Store(true) })

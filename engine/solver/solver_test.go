@@ -20,8 +20,8 @@ func mustNew(t testing.TB, b *game.Board, o Options) *Solver {
 	return s
 }
 
-// nearEnd is a random position with at most left empty cells that is not over, if careful play finds one; it plays no
-// winning move while there is another.
+// nearEnd returns a random position that is not over and has at most left empty cells, if it finds one. It plays no winning
+// move while there is another.
 func nearEnd(seed uint64, b *game.Board, left int) game.Position {
 	r := gametest.Rand(seed)
 	goal := b.Cells() - 1 - r.IntN(left)
@@ -51,7 +51,7 @@ func nearEnd(seed uint64, b *game.Board, left int) game.Position {
 	return p
 }
 
-// TestMinimax compares every board of the family with plain search.
+// TestMinimax compares the solver with plain minimax on every kind of board.
 func TestMinimax(t *testing.T) {
 	boards := gametest.Boards()
 	for _, r := range []game.Rules{
@@ -102,7 +102,7 @@ func TestMinimax(t *testing.T) {
 	}
 }
 
-// compareMinimax checks score, best action, sign and every action of p.
+// compareMinimax checks p's score, best action, sign and the scores of all actions.
 func compareMinimax(t *testing.T, s *Solver, p game.Position) {
 	t.Helper()
 	b := s.Board()
@@ -178,7 +178,7 @@ func TestBook(t *testing.T) {
 	p := nearEnd(3, b, 12)
 	want := alphaBeta(b, p, -50, 50)
 	book := mapBook{p: want}
-	for range 2 { // first without the children, then with
+	for range 2 { // first the book lacks the children, then it has them
 		s := mustNew(t, b, Options{TableMiB: 1, Book: book})
 		r, err := s.Solve(t.Context(), p)
 		if err != nil || r.Score != want || alphaBeta(b, b.Play(p, r.Best), -50, 50) != -want {
@@ -193,7 +193,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// Where a score is all that is asked for, the book's last positions cost no search either.
+// If only a score is asked for, positions at the end of the book need no search either.
 func TestBookOfScores(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	p := nearEnd(3, b, 12)
@@ -220,7 +220,7 @@ func TestBookOfScores(t *testing.T) {
 	}
 }
 
-// TestCancel stops long searches from inside their progress, so that nothing waits for a clock.
+// TestCancel stops long searches from within their progress function, so that nothing waits for a clock.
 func TestCancel(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, r := range []game.Rules{game.Connect4, {Rows: 10, Columns: 10, InARow: 4, Gravity: true}} {
@@ -250,7 +250,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: what a call allocates does not grow with its nodes.
+// TestNoAllocation checks that a call's allocations do not grow with its nodes.
 func TestNoAllocation(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector allocates")
@@ -269,7 +269,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestSignature pins the number of nodes: whoever changes the search sees by how much, and updates it on purpose.
+// TestSignature pins the number of nodes: whoever changes the search sees by how much it changes, and updates the number on
+// purpose.
 func TestSignature(t *testing.T) {
 	const want = 369498
 	b := game.MustBoard(game.Connect4)

@@ -8,13 +8,13 @@ import (
 
 // table is the transposition table of the fast search: buckets of eight words, one cache line each. It never grows.
 //
-// A key of keyBits bits is mixed by an odd factor, which only permutes the numbers of that many bits. The bucket is
-// the high part of the mixed key times the number of buckets, so that the keys of one bucket are neighbours, no more
-// than 2^tagBits of them, and the low tagBits bits tell them apart: a hit is never another position, by construction.
+// A key of keyBits bits is multiplied by an odd factor, which permutes the numbers of that many bits. The bucket is the high
+// part of the mixed key times the number of buckets. So the keys of one bucket are neighbours, at most 2^tagBits of them,
+// and the low tagBits bits tell them apart: a hit is never another position, by construction.
 //
-// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so that
-// threads share it without a lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of
-// a bucket makes way. Emptying the table is a new generation, and only every few of those touch memory.
+// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so threads
+// share it without a lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of a bucket is
+// replaced. Emptying the table starts a new generation; memory is cleared only when the generations run out.
 type table struct {
 	buckets []bucket
 	shared  bool // more than one thread writes
@@ -26,7 +26,7 @@ type table struct {
 	workShift, moveShift   uint
 	lowerShift, upperShift uint
 	moveMask, scoreMask    uint64
-	bias                   int // scores are stored plus this
+	bias                   int // added to scores before they are stored
 	used                   atomic.Int64
 }
 
@@ -38,8 +38,8 @@ const (
 
 type bucket [slots]uint64
 
-// newTable takes at most mib MiB for keys of keyBits bits, moves below columns and scores of at most maxScore either
-// way. It takes more than mib only where fewer buckets could not tell the keys apart.
+// newTable makes a table of at most mib MiB for keys of keyBits bits, moves below columns and scores from -maxScore to
+// maxScore. It takes more than mib only if fewer buckets could not tell the keys apart.
 func newTable(mib int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}
 	scoreBits := uint(bits.Len(uint(2 * maxScore)))
@@ -72,7 +72,7 @@ func newTable(mib int, keyBits uint, columns, maxScore int) *table {
 	return t
 }
 
-// allocate makes n buckets that begin on a cache line.
+// allocate makes n buckets that start on a cache line.
 func allocate(n int) []bucket {
 	raw := make([]bucket, n+1)
 	adviseHuge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(raw))), uintptr(len(raw))*unsafe.Sizeof(bucket{})))
@@ -81,7 +81,7 @@ func allocate(n int) []bucket {
 	return unsafe.Slice((*bucket)(unsafe.Pointer(&words[skip])), n)
 }
 
-// fill is the fraction of the words in use.
+// fill returns the fraction of the words in use.
 func (t *table) fill() float64 {
 	return min(1, float64(t.used.Load())/float64(len(t.buckets)*slots)) // threads may count a word twice
 }
@@ -97,17 +97,17 @@ func (t *table) reset() {
 	t.gen = 1 << t.genShift
 }
 
-// mix permutes the keys so that their high bits pick a bucket evenly.
+// mix permutes the keys so that their high bits spread evenly over the buckets.
 func (t *table) mix(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 << ((64 - t.keyBits) & 63) }
 
-// at is the bucket of a mixed key, and match the part of the words that says that they hold it.
+// at returns the bucket of a mixed key, and the bits by which a word of that key is recognized.
 func (t *table) at(mixed uint64) (b *bucket, match uint64) {
 	i, _ := bits.Mul64(mixed, uint64(len(t.buckets)))
 	return &t.buckets[i], mixed>>((64-t.keyBits)&63)&t.tagMask | t.gen
 }
 
 func (t *table) load(p *uint64) uint64 {
-	return atomic.LoadUint64(p) // a plain load on the machines that matter
+	return atomic.LoadUint64(p) // compiles to a plain load on amd64
 }
 
 func (t *table) put(p *uint64, v uint64) {
@@ -118,7 +118,7 @@ func (t *table) put(p *uint64, v uint64) {
 	*p = v
 }
 
-// probe is the word of a mixed key, 0 if there is none.
+// probe returns the word of a mixed key, or 0 if there is none.
 func (t *table) probe(mixed uint64) uint64 {
 	b, match := t.at(mixed)
 	for i := range b {
@@ -132,11 +132,11 @@ func (t *table) probe(mixed uint64) uint64 {
 func (t *table) lower(w uint64) int { return int(w>>(t.lowerShift&63)&t.scoreMask) - t.bias }
 func (t *table) upper(w uint64) int { return int(w>>(t.upperShift&63)&t.scoreMask) - t.bias }
 
-// move is the stored column, or the number of columns or more where none is known.
+// move is the stored column, or at least the number of columns if none is known.
 func (t *table) move(w uint64) int { return int(w >> (t.moveShift & 63) & t.moveMask) }
 
-// store keeps the bounds of a position, joined with those already there. A move outside the board says that none is
-// known, and an older one is kept.
+// store keeps the bounds of a position, combined with those already there. A move of moveMask means that none is known; a
+// move already stored is then kept.
 func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 	b, match := t.at(mixed)
 	victim, least := &b[0], uint64(1)<<63
@@ -153,7 +153,7 @@ func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 		}
 		work := w>>(t.workShift&63)&workMask + 1
 		if (w^match)&t.matchMask&^t.tagMask != 0 {
-			work = 0 // empty, or of an earlier generation
+			work = 0 // empty, or from an earlier generation
 		}
 		if work < least {
 			victim, least = &b[i], work

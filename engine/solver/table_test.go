@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// TestTableIsSafe fills small tables with many keys: what is found is what was stored under that very key, and nothing
-// is found after a reset.
+// TestTableIsSafe fills small tables with many keys. What is found must be what was stored under that very key, and nothing
+// may be found after a reset.
 func TestTableIsSafe(t *testing.T) {
 	for _, keyBits := range []uint{12, 20, 49, 63, 64} {
 		table := newTable(1, keyBits, 7, 21)

@@ -10,8 +10,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// sets are the files of exact scores. quick rows are tested always, full ones where EVALD_SOLVER_FULL=1; most is the
-// mean number of nodes a position over the full rows that the search must not exceed (0: not watched).
+// sets are the files of exact scores. quick is the number of rows that are always tested, full the number with
+// EVALD_SOLVER_FULL=1. most is the limit on the mean number of nodes per position over the full rows; 0 means no limit.
 var sets = []struct {
 	file        string
 	quick, full int
@@ -28,7 +28,7 @@ var sets = []struct {
 	{"book6_7x6x4", 0, 100, 0},
 }
 
-// row is a position and its score.
+// row is a position, its score and the line of the file.
 type row struct {
 	line  string
 	p     game.Position
@@ -66,13 +66,13 @@ func TestTruth(t *testing.T) {
 			switch {
 			case full:
 				n = set.full
-			case gametest.Race: // one thread has no races: the plain run has them all
+			case gametest.Race: // one thread has no races, and the run without the detector tests all rows
 				n = (n + 9) / 10
 			}
 			if n == 0 {
-				return // only in full
+				return // tested only with EVALD_SOLVER_FULL=1
 			}
-			// Spread over the file where it is longer.
+			// Longer files: take rows spread over the whole file.
 			if !strings.HasPrefix(set.file, "pons") {
 				step := len(rows) / n
 				for i := range n {
@@ -100,7 +100,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestFhourstones has only wins, draws and losses.
+// TestFhourstones checks positions of which only win, draw or loss is known.
 func TestFhourstones(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	s := mustNew(t, b, Options{})
@@ -121,7 +121,7 @@ func TestFhourstones(t *testing.T) {
 	}
 }
 
-// TestBoardSizes solves empty boards: who wins, and when the game ends.
+// TestBoardSizes solves empty boards and compares who wins and when the game ends.
 func TestBoardSizes(t *testing.T) {
 	most := 36 // cells; larger boards take many minutes
 	if gametest.Race {
@@ -152,7 +152,7 @@ func TestBoardSizes(t *testing.T) {
 	}
 }
 
-// BenchmarkEmpty solves 7x6 from the start: nodes, and seconds for each number of threads.
+// BenchmarkEmpty solves 7x6 from the empty board and reports nodes and time for each number of threads.
 func BenchmarkEmpty(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run("threads="+strconv.Itoa(threads), func(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// run is one call of the solver: when it began, whether it has to stop, and where it is, for progress.
+// run is one call of the solver: when it began, whether it has to stop, and its state for progress reports.
 type run struct {
 	solver *Solver
 	stop   atomic.Bool
@@ -21,10 +21,10 @@ type run struct {
 	window       int
 }
 
-// Often enough to look alive, seldom enough to cost nothing.
+// progressEvery is short enough to look alive and long enough to cost nothing.
 const progressEvery = 300 * time.Millisecond
 
-// report calls Progress if it is time to. nodes is the prover's count.
+// report calls Progress if it is due. nodes is the prover's count.
 func (r *run) report(nodes uint64) {
 	progress := r.solver.options.Progress
 	if progress == nil {
@@ -44,7 +44,7 @@ func (r *run) report(nodes uint64) {
 	})
 }
 
-// solve finds p's score, or under r.wdl a number of the same sign, and a best action. Nodes and time are the caller's.
+// solve finds p's score, or with r.wdl a number of the same sign, and a best action. The caller fills in nodes and time.
 func (s *Solver) solve(r *run, p game.Position) Result {
 	if res, over := s.over(p); over {
 		return res
@@ -66,7 +66,7 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 			if a := s.bookAction(p, score, r.wdl); a >= 0 || r.bare {
 				return Result{Score: score, Best: a, Booked: true}
 			}
-			// The score is known but no action: a last window finds one, unless every action does.
+			// The score is known but no best action is. One more window finds one, unless every action reaches the score.
 			booked = true
 			r.upper = score
 			r.lower = max(r.lower, score-1)
@@ -78,7 +78,7 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 		value, action := s.prover.prove(r, p, r.window)
 		if value > r.window {
 			r.lower = min(value, r.upper)
-			if action >= 0 { // else every move does that does not lose at once
+			if action >= 0 { // else every move reaches it that does not lose at once
 				best = action
 			}
 		} else {
@@ -89,17 +89,17 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
-// nextWindow is the number that the score is compared with next.
+// nextWindow returns the number that the score is compared with next.
 //
-// Quick wins and losses are found in little time, so the far ends of the range are tried first: half of the larger
-// end, which comes down to the small scores from both sides in turn. MTD(f) instead asks beside the last answer.
+// Quick wins and losses are found in little time, so the far ends of the range are tried first: half of the larger end. This
+// approaches the small scores from both sides in turn. MTD(f) instead asks next to the last answer.
 func (s *Solver) nextWindow(r *run, guess int) int {
 	alpha := r.lower / 2
 	switch {
 	case s.options.MTD:
 		alpha = guess
 		if guess == r.lower {
-			return guess // a lower bound so far: is it more?
+			return guess // a lower bound so far: is the score greater?
 		}
 		alpha--
 	case r.upper > -r.lower:
@@ -108,14 +108,14 @@ func (s *Solver) nextWindow(r *run, guess int) int {
 	return min(max(alpha, r.lower), r.upper-1)
 }
 
-// over is the score of a game that is over. The last stone fell one ply ago, so a lost position has the score of the
-// move that was made, negated.
+// over returns the score of a game that is over. The last stone fell one ply ago, so a lost position has the negated score
+// of the move that was made.
 func (s *Solver) over(p game.Position) (res Result, over bool) {
 	left := s.board.Cells() - p.Plies()
 	switch s.board.Result(p) {
 	case game.Loss:
 		return Result{Score: -(left + 2) / 2, Best: -1}, true
-	case game.Win: // of an observation in which the wrong side is to move
+	case game.Win: // an observation in which the wrong side is to move
 		return Result{Score: (left + 2) / 2, Best: -1}, true
 	case game.Draw:
 		return Result{Best: -1}, true
@@ -123,8 +123,8 @@ func (s *Solver) over(p game.Position) (res Result, over bool) {
 	return Result{}, false
 }
 
-// firstLook plays every move and every reply. If the side to move can win at once, or whatever it does loses to the
-// next stone, then safe is false and score and best are final. Else best is some move that does not lose at once.
+// firstLook plays every move and every reply. If the side to move can win at once, or if every move loses to the next stone,
+// safe is false and score and best are final. Otherwise best is a move that does not lose at once.
 func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
 	b := s.board
 	left := b.Cells() - p.Plies()
@@ -159,7 +159,7 @@ func winsNow(b *game.Board, p game.Position) bool {
 	return false
 }
 
-// bookAction is an action whose successor the book knows to be worth score, or -1.
+// bookAction returns an action whose successor has the right score in the book, or -1.
 func (s *Solver) bookAction(p game.Position, score int, wdl bool) int {
 	for a := range s.board.Actions() {
 		if !s.board.CanPlay(p, a) {

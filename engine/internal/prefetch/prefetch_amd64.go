@@ -1,5 +1,5 @@
-// Package prefetch asks the processor to load memory before it is needed, and does not wait for it. It never faults,
-// whatever the address.
+// Package prefetch asks the processor to load memory before it is needed, without waiting for it. It never faults, whatever
+// the address.
 package prefetch
 
 import "unsafe"

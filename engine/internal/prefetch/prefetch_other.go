@@ -5,8 +5,8 @@ package prefetch
 
 import "unsafe"
 
-// Line would load the cache line of p.
+// Line does nothing here; elsewhere it loads the cache line of p.
 func Line(unsafe.Pointer) {}
 
-// Lines would load the cache lines of the 256 bytes from p.
+// Lines does nothing here; elsewhere it loads the cache lines of the 256 bytes from p.
 func Lines(unsafe.Pointer) {}

@@ -1,13 +1,13 @@
 // Package book keeps the exact scores of all positions of a game's first plies.
 //
-// A book file holds no positions: those of so many plies are enumerated in a fixed order, and the file has one byte for
-// each. Positions that are mirror images count once, finished games not at all.
+// A book file holds no positions. The positions of the first plies are enumerated in a fixed order, and the file has one
+// byte for each. A position and its mirror image count once. Finished games are left out.
 //
 //	8 bytes    "EVALDBK1"
 //	8 bytes    rows, columns, in-a-row, 1 for gravity, plies, three zeros
 //	4 bytes    number of scores, little-endian
-//	n bytes    scores as int8, by plies, then by All and Own as 128-bit numbers
-//	32 bytes   SHA-256 of all before
+//	n bytes    scores as int8, sorted by plies, then by All and Own as 128-bit numbers
+//	32 bytes   SHA-256 of everything before
 package book
 
 import (
@@ -118,7 +118,7 @@ func header(r game.Rules, plies int) []byte {
 	return append([]byte(magic), byte(r.Rows), byte(r.Columns), byte(r.InARow), gravity, byte(plies), 0, 0, 0)
 }
 
-// parseHeader is the reverse; it accepts nothing else than header writes.
+// parseHeader is the reverse of header. It accepts only what header writes.
 func parseHeader(h []byte) (r game.Rules, plies int, err error) {
 	if len(h) < headerSize || string(h[:len(magic)]) != magic {
 		return r, 0, errors.New("is not a book of exact scores")
@@ -132,7 +132,7 @@ func parseHeader(h []byte) (r game.Rules, plies int, err error) {
 	return r, plies, r.Validate()
 }
 
-// maxFile bounds what Load reads.
+// maxFile is the limit of what Load reads, in bytes.
 const maxFile = headerSize + 4 + maxPositions + sha256.Size
 
 // Load reads a book file. An error names the file and what is wrong with it.
@@ -166,7 +166,7 @@ func Read(r io.Reader) (*Book, error) {
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
 		return nil, errors.New("is damaged: its checksum does not fit")
 	}
-	// Only a file that somebody meant to be this one comes here; enumerating positions is not done for less.
+	// The checksum fits, so somebody meant this file to be a book. Only then are the positions enumerated, which is expensive.
 	board, err := game.NewBoard(rules)
 	if err != nil {
 		return nil, err

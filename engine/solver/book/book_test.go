@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// minimax is the definition of the exact score, with a memory; small boards only.
+// minimax is the definition of the exact score, with memoization. It is fast enough for small boards only.
 type minimax struct {
 	board  *game.Board
 	seen   map[game.Position]int
@@ -160,7 +160,7 @@ func TestEnumeration(t *testing.T) {
 	}
 }
 
-// Progress begins before the first position is solved, where an earlier build has stopped, and counts each.
+// Progress starts at the number of positions that an earlier build has solved, and is then called once for each position.
 func TestProgress(t *testing.T) {
 	board := boards[0]
 	path := filepath.Join(t.TempDir(), "book")
@@ -191,7 +191,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Whatever ends a build, the next goes on where it stopped, and the book is the same.
+// However a build ends, the next one continues from that point, and the finished book is the same.
 func TestResume(t *testing.T) {
 	board := boards[0]
 	dir := t.TempDir()
@@ -234,7 +234,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// damage does to an unfinished file what a crash can do: a frame is cut off, or garbage follows.
+// damage does what a crash can do to an unfinished file: it cuts off a frame or appends garbage.
 func damage(t *testing.T, path string, try int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -307,7 +307,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A book that is read when it is asked says the same as one that is read at once, and is not read for more plies.
+// A lazy book has the same scores as one that is read at once. A question about a position with more plies does not read it.
 func TestLazy(t *testing.T) {
 	board := boards[0]
 	path := filepath.Join(t.TempDir(), "book")

@@ -25,13 +25,13 @@ type Solve func(ctx context.Context, p game.Position) (score int, err error)
 //	4 bytes   CRC-32 (IEEE) of the frame's number and scores
 //	n bytes   scores of frameSize positions; the last frame may have fewer
 //
-// A frame that was cut off or does not fit its checksum ends what can be resumed.
+// The first frame that is cut off or does not match its checksum ends what can be resumed.
 const frameSize = 64
 
-// Build solves all positions of the given number of plies, derives those of fewer, and writes the book to path. Each
-// worker solves one position at a time, in its own goroutine. What was solved before an interrupted call, whatever
-// ended it, is not solved again. Progress, unless nil, is told at once and after each position how many of those to solve
-// are done, by one goroutine at a time.
+// Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to
+// path. Each worker solves one position at a time, in its own goroutine. What an earlier, interrupted call solved is not
+// solved again. progress, if not nil, is called at once and then after each position with the number of positions done and
+// the number to solve. Calls of it do not overlap.
 func Build(ctx context.Context, path string, board *game.Board, plies int, workers []Solve, progress func(done, total int)) (*Book, error) {
 	levels, err := enumerate(board, plies)
 	if err != nil {
@@ -57,7 +57,7 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	return b, os.Remove(part.file.Name())
 }
 
-// derive scores the positions of n plies by those of n+1.
+// derive computes the scores of the positions of n plies from those of n+1.
 func (b *Book) derive(n int) {
 	b.scores[n] = make([]int8, len(b.levels[n]))
 	for i, p := range b.levels[n] {
@@ -90,7 +90,7 @@ type part struct {
 
 var errInUse = errors.New("another program is building this book: wait for it to end, or name another file")
 
-// openPart continues the file or begins it anew where it is of another book.
+// openPart continues the unfinished file, or begins it anew if it belongs to another book.
 func openPart(path string, head []byte, positions int) (*part, error) {
 	f, err := filelock.Open(path, errInUse)
 	if err != nil {
@@ -114,7 +114,8 @@ func openPart(path string, head []byte, positions int) (*part, error) {
 	return p, nil
 }
 
-// resume reads the complete frames and says where they end; 0 where the file is of another book.
+// resume reads the complete frames and returns the offset at which they end. It returns 0 if the file belongs to another
+// book.
 func (p *part) resume(head []byte) (end int64, err error) {
 	text, err := io.ReadAll(p.file)
 	if err != nil || len(text) < len(head) || !bytes.Equal(text[:len(head)], head) {
@@ -143,7 +144,7 @@ func checksum(frame int, scores []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(binary.LittleEndian.AppendUint32(nil, uint32(frame))), crc32.IEEETable, scores)
 }
 
-// solve finishes the scores of positions, which are those of the last ply.
+// solve completes the scores of positions, which are those of the last ply.
 func (p *part) solve(ctx context.Context, positions []game.Position, workers []Solve, progress func(done, total int)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -177,7 +178,7 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 		wg.Wait()
 		close(done)
 	}()
-	// Frames are written in order, so that the file is always a beginning of the whole.
+	// Frames are written in order, so the file is always a prefix of the whole.
 	ready := map[int]bool{}
 	for i := range done {
 		ready[i] = true
@@ -196,11 +197,11 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 	return nil
 }
 
-// counter tells a function how many positions are done.
+// counter counts solved positions and reports the count.
 type counter struct {
 	mu          sync.Mutex
 	done, total int
-	tell        func(done, total int) // nil for nobody
+	tell        func(done, total int) // may be nil
 }
 
 func (c *counter) add(n int) {

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// A build goes on from a journal of which a byte is wrong to the same book; a book of which one is wrong is refused.
+// A build that finds a damaged byte in its journal still ends with the same book. A book with a damaged byte is refused.
 func TestDamaged(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
 	known := map[game.Position]int{}
@@ -37,7 +37,7 @@ func TestDamaged(t *testing.T) {
 	build := func(dir string) (string, error) {
 		path := filepath.Join(dir, "x.book")
 		if _, err := book.Load(path); err == nil || !os.IsNotExist(errors.Unwrap(err)) {
-			return "", err // where there is a book, that is read
+			return "", err // if there is a book, it is read
 		}
 		_, err := book.Build(t.Context(), path, b, 5, []book.Solve{all.solve}, nil)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Two builds of one book do not get into each other's way: the second is refused at once.
+// Two builds of one book do not disturb each other: the second is refused at once.
 func TestInUse(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
 	path := filepath.Join(t.TempDir(), "x.book")

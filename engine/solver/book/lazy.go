@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Lazy is a book in memory that is read when it is first asked about a position that it may have. It is safe for concurrent
+// Lazy is a book in memory. It is read at the first question about a position that it may have. It is safe for concurrent
 // use.
 type Lazy struct {
 	rules game.Rules
@@ -16,8 +16,8 @@ type Lazy struct {
 	book  func() *Book
 }
 
-// NewLazy looks at the file's header alone. What is wrong with the rest of a file that is part of the program is a
-// programmer's mistake: the first question panics.
+// NewLazy checks only the file's header. If the rest is damaged, the first question panics: the file is part of the program,
+// so damage is a programmer's mistake.
 func NewLazy(file []byte) (*Lazy, error) {
 	rules, plies, err := parseHeader(file)
 	if err != nil {

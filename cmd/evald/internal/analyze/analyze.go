@@ -1,5 +1,5 @@
-// Package analyze answers queries, JSON objects one a line, with searches of many positions at once: each as soon as it
-// is done, whatever the order of the queries.
+// Package analyze answers queries, one JSON object per line, with searches of many positions at once. Each answer is written
+// as soon as its search ends, whatever the order of the queries.
 package analyze
 
 import (
@@ -15,19 +15,19 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Summary is what a run has done.
+// Summary counts what a run has done.
 type Summary struct {
 	Queries int // lines that were answered
-	Refused int // with an error
-	GivenUp int // lines whose search an interrupt has cut short, without an answer
+	Refused int // lines that were answered with an error
+	GivenUp int // lines whose search an interrupt cut short without an answer
 }
 
-// lastTime is how long searches that were told to end may take to do so.
+// lastTime is the time in which searches must end after they were told to.
 const lastTime = 500 * time.Millisecond
 
-// Run answers the queries of in until its end and that of all searches. A cancelled ctx ends the reading and drops the
-// searches that wait; those under way go on for a moment, and then end with what they have. Its error is returned then. Where
-// out cannot be written to, Run returns at once.
+// Run answers the queries of in until its end and the end of all searches. If ctx ends, Run stops reading and drops the
+// waiting searches; those under way continue for a moment and then end with what they have. It then returns the error of
+// ctx. If out cannot be written, Run returns at once.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
 	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
@@ -39,17 +39,17 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	context.AfterFunc(searching, stop) // nobody hears the answers
+	context.AfterFunc(searching, stop) // nobody reads the answers
 	r := &run{engine: newEngine(ctx, searching, c, func(r reply) { replies <- r }), parser: Parser{Visits: c.Search.Visits}}
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
 		r.engine.terminate("", true)
-		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may not have answered yet
+		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may not answer
 	})()
 	err := r.read(reading, in)
 	r.engine.done.Wait()
 	if err == nil {
-		err = ctx.Err() // also where all queries had been read by then
+		err = ctx.Err() // even if all queries had been read
 	}
 	r.Queries -= r.engine.never + r.engine.lost
 	r.GivenUp = r.engine.lost
@@ -60,8 +60,8 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	return r.Summary, err
 }
 
-// write writes replies until there are no more, each as soon as none waits behind it. After an error it goes on taking
-// them, so that nobody waits.
+// write writes replies until there are no more, and flushes whenever no further reply is waiting. After an error it goes on
+// receiving them, so that no sender blocks.
 func write(replies <-chan reply, out io.Writer, failed func(error)) (err error) {
 	w := bufio.NewWriter(out)
 	encode := json.NewEncoder(w)
@@ -87,7 +87,7 @@ type run struct {
 	Summary
 }
 
-// atOnce is how many lines are read at once at most.
+// atOnce is the greatest number of lines read at once.
 const atOnce = 64
 
 func (r *run) read(ctx context.Context, in io.Reader) error {
@@ -109,7 +109,7 @@ func (r *run) read(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// line answers a line, or sees to it that it will be.
+// line answers a line, or starts the search that will.
 func (r *run) line(l *stream.Line) {
 	r.Queries++
 	if l.Err != nil {

@@ -46,7 +46,7 @@ func config(t *testing.T, parallel int) Config {
 
 var fraction = regexp.MustCompile(`-?\d+\.\d+(e-\d+)?|\d+e-\d+`)
 
-// tidy sorts the lines, whose order is that in which searches end, and rounds what differs among processors.
+// tidy sorts the lines, whose order is that in which searches end, and rounds numbers that differ between processors.
 func tidy(out string) string {
 	lines := slices.Sorted(strings.Lines(out))
 	text := regexp.MustCompile(`"seconds":[^,}]+`).ReplaceAllString(strings.Join(lines, ""), `"seconds":0`)
@@ -86,7 +86,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// What company a position is searched in makes no difference, and the answer is that of a search of it alone.
+// The positions searched beside a position make no difference: the answer is the same as that of a search of it alone.
 func TestCompany(t *testing.T) {
 	for _, selection := range []mcts.Selection{mcts.PUCT, mcts.Gumbel} {
 		t.Run(selection.String(), func(t *testing.T) {
@@ -153,7 +153,7 @@ func parse(t *testing.T, line string) (r reply) {
 	return r
 }
 
-// dialogue is a run that is spoken with line by line.
+// dialogue is a run that a test talks to line by line.
 type dialogue struct {
 	t       *testing.T
 	in      *io.PipeWriter
@@ -192,7 +192,7 @@ func (d *dialogue) hear() reply {
 	return parse(d.t, line)
 }
 
-// end closes the input and hears what is left.
+// end closes the input and reads the remaining replies.
 func (d *dialogue) end() (rest []reply, err error) {
 	d.in.Close()
 	for {
@@ -204,7 +204,7 @@ func (d *dialogue) end() (rest []reply, err error) {
 	}
 }
 
-// A search without an end reports, lets others pass, and is ended by name.
+// A search without an end sends reports, lets other searches run, and can be terminated by its id.
 func TestTerminate(t *testing.T) {
 	d := talk(t.Context(), t, config(t, 2))
 	d.say(`{"id":"endless","moves":"-","visits":1000000000,"report_every":0.01}`)
@@ -256,11 +256,11 @@ func sum(x []int) (n int) {
 	return n
 }
 
-// gate is an evaluator that waits for leave, or fails.
+// gate is an evaluator that waits for permission, or fails.
 type gate struct {
 	eval.Evaluator
 	entered, leave chan struct{}
-	failures       chan error // one for each batch that is to fail
+	failures       chan error // one for each batch that must fail
 }
 
 func newGate(t *testing.T) (*gate, Config) {
@@ -281,7 +281,7 @@ func (g *gate) Evaluate(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// Those that wait begin by priority, then in their order; those that are terminated never begin.
+// Waiting searches begin by priority, then in order of arrival. Terminated ones never begin.
 func TestPriority(t *testing.T) {
 	g, c := newGate(t)
 	d := talk(t.Context(), t, c)
@@ -306,7 +306,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// An evaluator that fails costs the searches under way, and no others.
+// If an evaluator fails, the searches under way fail, and no others.
 func TestEvaluatorFails(t *testing.T) {
 	g, c := newGate(t)
 	c.Parallel = 2
@@ -327,7 +327,7 @@ func TestEvaluatorFails(t *testing.T) {
 	}
 }
 
-// A board that no tree can search, for want of memory, costs its query alone.
+// A board that needs more memory than a tree may have fails only its own query.
 func TestTreeFails(t *testing.T) {
 	c := config(t, 2)
 	c.Search.MaxNodes = 8 // seven moves and the root
@@ -339,7 +339,7 @@ func TestTreeFails(t *testing.T) {
 	}
 }
 
-// An interrupt ends the reading and drops what waits; what was begun is answered, in full where it is short.
+// An interrupt ends the reading and drops waiting searches. Searches under way are answered, completely if they are short.
 func TestInterrupt(t *testing.T) {
 	g, c := newGate(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -347,7 +347,7 @@ func TestInterrupt(t *testing.T) {
 	d.say(`{"id":"a","moves":"-","visits":5}`)
 	<-g.entered
 	d.say(`{"id":"b","moves":"1","visits":5}`, `nonsense`)
-	d.hear() // of the nonsense: b is accepted
+	d.hear() // the reply to the nonsense: b is accepted
 	cancel()
 	close(g.leave)
 	rest, err := d.end()
@@ -359,7 +359,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// What would take long after an interrupt ends with what it has, and where the evaluator does not answer with nothing.
+// After an interrupt, a long search ends with what it has, or without an answer if the evaluator does not answer.
 func TestInterruptLong(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := talk(ctx, t, config(t, 1))
@@ -382,7 +382,7 @@ func TestInterruptLong(t *testing.T) {
 	}
 }
 
-// An interrupt is one also where all queries have been read.
+// An interrupt counts even if all queries have been read.
 func TestInterruptedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config(t, 1)
@@ -416,7 +416,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// Where nobody hears the answers, the run ends, however much there is to search and to read.
+// If nobody reads the answers, the run ends, however much is left to search and to read.
 func TestBrokenOutput(t *testing.T) {
 	in, to := io.Pipe()
 	defer to.Close()
@@ -426,7 +426,7 @@ func TestBrokenOutput(t *testing.T) {
 	}
 }
 
-// The queue is bounded: reading waits.
+// The queue is bounded: reading waits for room.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(t)
@@ -453,8 +453,8 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// The trees that are searched at once have room for no more than MaxNodes together, whatever Parallel allows; those that
-// wait begin as room is given back, also that of trees which rest.
+// All trees that are searched at once have room for at most MaxNodes together, whatever Parallel allows. Waiting searches
+// begin when room becomes free, including that of resting trees.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(t)
@@ -487,7 +487,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range 5 {
 			e.terminate(strconv.Itoa(i), false)
 		}
-		for range 100 { // the gate opens for a batch at a time
+		for range 100 { // the gate opens for one batch at a time
 			if len(answers) == 5 {
 				break
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Answer is what a search found of a position, as JSON. Arrays are by action; wdl, value and q are for the side to move.
+// Answer is the result of a search of a position, as JSON. Arrays are by action; wdl, value and q are for the side to move.
 type Answer struct {
 	Position string    `json:"position"`
 	ToMove   int       `json:"to_move"`
@@ -15,15 +15,15 @@ type Answer struct {
 	Policy   []float32 `json:"policy"`
 	WDL      []float32 `json:"wdl"`
 	Value    float64   `json:"value"`
-	Best     *int      `json:"best"`   // from 1; null where the game is over
+	Best     *int      `json:"best"`   // from 1; null if the game is over
 	PV       string    `json:"pv"`     // principal variation, in the notation of moves
-	Proved   *string   `json:"proved"` // win, draw or loss where the search proved it
+	Proved   *string   `json:"proved"` // win, draw or loss if the search proved it
 	Source   string    `json:"source"`
 	Model    string    `json:"model"`
 }
 
-// Describe is what a tree found of the state, whose text and the evaluator's name it repeats. A nil tree stands for a
-// game that is over.
+// Describe returns what a tree found for the state, with the given text and evaluator's name. A nil tree stands for a game
+// that is over.
 func Describe(text, model string, state game.State, t *mcts.Tree) Answer {
 	n := state.Board.Actions()
 	a := Answer{
@@ -56,23 +56,23 @@ func Describe(text, model string, state game.State, t *mcts.Tree) Answer {
 // reply is a line of output.
 type reply struct {
 	ID     string `json:"id,omitempty"`
-	Line   int    `json:"line,omitempty"` // of a line that gives no id
+	Line   int    `json:"line,omitempty"` // of a line that has no id
 	Error  string `json:"error,omitempty"`
 	Warned string `json:"warning,omitempty"`
-	Field  string `json:"field,omitempty"` // that the error or the warning is about
+	Field  string `json:"field,omitempty"` // the field that the error or the warning is about
 
-	// Of an action.
+	// Fields of an action's reply.
 	Action      string `json:"action,omitempty"`
 	TerminateID string `json:"terminate_id,omitempty"`
-	Terminated  *int   `json:"terminated,omitempty"` // how many searches the action ends
+	Terminated  *int   `json:"terminated,omitempty"` // number of searches that the action ends
 
-	// Of a search. The answer is nil where it was ended before its first visit.
-	Ended   string  `json:"ended,omitempty"` // why; empty in a report of a search that goes on
+	// Fields of a search's reply. Answer is nil if the search ended before its first visit.
+	Ended   string  `json:"ended,omitempty"` // why it ended; empty in a report of a running search
 	Seconds float64 `json:"seconds,omitempty"`
 	*Answer
 }
 
-// Why a search ended.
+// Reasons for the end of a search.
 const (
 	byVisits    = "visits"
 	bySeconds   = "seconds"

@@ -12,33 +12,33 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// MaxNodes is how many nodes the trees that a command searches at once may have room for together, 32 bytes each. They come
-// to about half as many. One tree is always searched.
+// MaxNodes is the number of nodes, of 32 bytes each, that all trees searched at once may have room for. They use about half
+// of it. One tree is always searched, even if it is larger.
 const MaxNodes = 1 << 24
 
 // Config of a run.
 type Config struct {
 	Evaluator eval.Evaluator
-	Model     func(game.Rules) string // its name on a game's boards, as answers give it
-	Search    mcts.Config             // Visits is that of queries that give none, MaxNodes the most of any tree
-	Parallel  int                     // positions searched at once, from 1; fewer where their trees would have more than MaxNodes
-	Batch     int                     // leaves evaluated together, from 1
-	Leaves    int                     // of each position under way at once, mcts.Limits.Leaves
-	Queue     int                     // queries that wait, from 1; where there are as many, no more are read
+	Model     func(game.Rules) string // the evaluator's name on a game's boards, for the answers
+	Search    mcts.Config             // Visits is for queries that give none, MaxNodes the limit of any tree
+	Parallel  int                     // positions searched at once, 1 or more; fewer if their trees would have more than MaxNodes
+	Batch     int                     // leaves evaluated together, 1 or more
+	Leaves    int                     // leaves of each position under way at once, as mcts.Limits.Leaves
+	Queue     int                     // queries that wait, 1 or more; with that many, reading pauses
 }
 
-// search is a query under way.
+// search is an accepted query.
 type search struct {
 	Query
-	number  int // in the order of acceptance
+	number  int // in order of acceptance
 	stopped atomic.Bool
 
-	// Of the goroutine that searches.
+	// Used only by the goroutine that searches.
 	began  time.Time
-	report time.Time // when the next one is due; zero: never
+	report time.Time // when the next report is due; zero: never
 }
 
-// over says why the search has ended, or "".
+// over returns why the search has ended, or "".
 func (s *search) over(t *mcts.Tree, now func() time.Time) string {
 	switch {
 	case t.Result() != game.Ongoing:
@@ -53,7 +53,7 @@ func (s *search) over(t *mcts.Tree, now func() time.Time) string {
 	return ""
 }
 
-// waiting are the searches that have not begun: a heap by priority, then in the order in which they came.
+// waiting are the searches that have not begun: a heap by priority, then by order of arrival.
 type waiting []*search
 
 func (w waiting) Len() int { return len(w) }
@@ -70,26 +70,26 @@ func (w *waiting) Pop() any {
 	return s
 }
 
-// engine searches what it accepts, many positions at once. Those of a game are searched together, so that their leaves
-// fill the evaluator's batches.
+// engine searches many positions at once. Positions of one game are searched together, so that their leaves fill the
+// evaluator's batches.
 type engine struct {
 	config Config
-	begin  context.Context // once it has ended no more searches begin; see close
-	ctx    context.Context // its end abandons all searches: nobody hears of them any more
+	begin  context.Context // after it ends, no more searches begin; see close
+	ctx    context.Context // its end abandons all searches; they get no reply
 	send   func(reply)     // may block; called without mu
-	done   sync.WaitGroup  // a count for each search accepted and each pool
+	done   sync.WaitGroup  // counts each accepted search and each group
 
 	mu     sync.Mutex
-	room   sync.Cond // fewer wait than config.Queue
+	room   sync.Cond // signalled when fewer than config.Queue wait
 	queue  waiting
-	live   map[string]*search // accepted and not answered
+	live   map[string]*search // accepted but not yet answered
 	count  int                // accepted so far
 	closed bool               // no more searches begin
-	never  int                // accepted, and dropped before they began
-	lost   int                // begun, and abandoned
-	free   int                // of config.Parallel
-	nodes  int                // that all trees have room for, at most MaxNodes
-	idle   int                // of these, nodes of trees that rest
+	never  int                // number accepted, but dropped before they began
+	lost   int                // number begun, but abandoned
+	free   int                // free places, of config.Parallel
+	nodes  int                // nodes that all trees have room for, at most MaxNodes
+	idle   int                // of these, the nodes of trees that rest
 	groups map[game.Rules]*group
 }
 
@@ -99,8 +99,8 @@ func newEngine(begin, ctx context.Context, c Config, send func(reply)) *engine {
 	return e
 }
 
-// accept takes a search on, once there is room for it. It reports whether its id is free. Once the engine is closed searches are
-// dropped.
+// accept queues a search as soon as there is room. It reports whether its id is free. After the engine is closed, searches
+// are dropped.
 func (e *engine) accept(q Query) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,10 +123,10 @@ func (e *engine) accept(q Query) bool {
 	return true
 }
 
-// timedNodes is how many nodes the tree of a search may have that its time is likely to end: its visits say little then.
+// timedNodes is the limit of a tree whose search has a time limit: the number of visits then says little about its size.
 const timedNodes = 1 << 20
 
-// room is how many nodes a search's tree may have.
+// room is the number of nodes that a search's tree may have.
 func (c *Config) room(s *search) int {
 	most := c.Search.MaxNodes
 	if s.Limit > 0 {
@@ -135,7 +135,7 @@ func (c *Config) room(s *search) int {
 	return min(most, mcts.NodesFor(s.State.Board, s.Visits))
 }
 
-// next is the search that may begin now, or nil. mu is held.
+// next returns the search that may begin now, or nil. mu must be held.
 func (e *engine) next() *search {
 	if e.free == 0 || len(e.queue) == 0 || e.begin.Err() != nil {
 		return nil
@@ -146,8 +146,8 @@ func (e *engine) next() *search {
 	return nil
 }
 
-// dispatch begins searches while there are some and they may. Where one has no room, trees that rest give up theirs.
-// mu is held.
+// dispatch begins searches as long as there are some that may begin. If one has no room, trees that rest give up theirs. mu
+// must be held.
 func (e *engine) dispatch() {
 	for e.next() != nil {
 		s := e.pop()
@@ -167,7 +167,7 @@ func (e *engine) dispatch() {
 	}
 }
 
-// pop takes the first search from the queue, to begin. mu is held.
+// pop removes the first search from the queue to begin it. mu must be held.
 func (e *engine) pop() *search {
 	e.room.Signal()
 	s := heap.Pop(&e.queue).(*search)
@@ -176,13 +176,13 @@ func (e *engine) pop() *search {
 	return s
 }
 
-// forget gives back the room of a tree that rests, and is used no more. mu is held.
+// forget gives back the room of a resting tree that is not used any more. mu must be held.
 func (e *engine) forget(s *slot) {
 	e.nodes -= s.nodes
 	e.idle -= s.nodes
 }
 
-// terminate ends the search with the id, or all searches where all is true, and says how many.
+// terminate ends the search with the id, or all searches if all is true, and returns their number.
 func (e *engine) terminate(id string, all bool) int {
 	e.mu.Lock()
 	var ended []*search
@@ -214,7 +214,7 @@ func (e *engine) terminate(id string, all bool) int {
 	return len(ended)
 }
 
-// close drops the searches that wait; nobody hears of them. Those under way go on.
+// close drops the waiting searches without a reply. Those under way continue.
 func (e *engine) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -228,7 +228,7 @@ func (e *engine) close() {
 	e.room.Broadcast()
 }
 
-// lose ends a search that is abandoned, without a reply.
+// lose ends an abandoned search without a reply.
 func (e *engine) lose(s *search) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -237,9 +237,9 @@ func (e *engine) lose(s *search) {
 	e.done.Done()
 }
 
-// answer sends the last reply to a search.
+// answer sends the last reply of a search.
 func (e *engine) answer(s *search, r reply) {
-	// The id is free again before anyone can have read the answer.
+	// The id must be free before anybody can read the answer.
 	e.mu.Lock()
 	delete(e.live, s.ID)
 	e.mu.Unlock()

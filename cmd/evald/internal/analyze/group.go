@@ -8,25 +8,25 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// group is the searches of one game that are under way, and the goroutine that drives them.
+// group is the running searches of one game, and the goroutine that drives them.
 type group struct {
 	engine   *engine
 	board    *game.Board
-	incoming []*search   // to begin with; engine.mu
-	fresh    atomic.Bool // there are some, or room is wanted
+	incoming []*search   // searches to begin; guarded by engine.mu
+	fresh    atomic.Bool // there are incoming searches, or another search needs room
 
-	// Of the goroutine; while it drives the trees, each slot belongs to its tree's turn.
+	// Used only by the goroutine; while it drives the trees, each slot belongs to its tree's turn.
 	slots map[*mcts.Tree]*slot
 }
 
-// slot is a tree and what it searches, nil where it rests.
+// slot is a tree and its search, which is nil while the tree rests.
 type slot struct {
 	tree   *mcts.Tree
 	search *search
-	nodes  int // that the tree has room for, of engine.nodes
+	nodes  int // the tree's room, included in engine.nodes
 }
 
-// run drives the group's searches until there are none. When others come it begins anew with all.
+// run drives the group's searches until there are none. When others arrive, it gathers all and starts again.
 func (g *group) run() {
 	g.slots = map[*mcts.Tree]*slot{}
 	for {
@@ -42,7 +42,7 @@ func (g *group) run() {
 	}
 }
 
-// gather drops the trees that rest, gives trees to the searches that came, and returns all that search. Where none do the
+// gather drops resting trees, gives trees to incoming searches, and returns all trees that search. If there are none, the
 // group has ended.
 func (g *group) gather() (trees []*mcts.Tree) {
 	e := g.engine
@@ -81,7 +81,7 @@ func (g *group) gather() (trees []*mcts.Tree) {
 	return trees
 }
 
-// begin lets a slot search. It reports whether it does.
+// begin starts a search in a slot. It reports whether that succeeded.
 func (g *group) begin(to *slot, s *search) bool {
 	c := g.engine.config.Search
 	c.Visits, c.MaxNodes = s.Visits, to.nodes
@@ -103,7 +103,7 @@ func (g *group) refuse(at *slot, s *search, err error) {
 	g.engine.answer(s, reply{ID: s.ID, Error: err.Error()})
 }
 
-// release lets another search begin in the place of one that has ended, and whose tree is used no more.
+// release frees the place and the room of a search that has ended, so that another can begin. Its tree is not used any more.
 func (g *group) release(at *slot) {
 	g.engine.mu.Lock()
 	defer g.engine.mu.Unlock()
@@ -113,7 +113,7 @@ func (g *group) release(at *slot) {
 	g.engine.dispatch()
 }
 
-// next is what a tree is to have; see mcts.Drive.
+// next returns a tree's next goal; see mcts.Drive.
 func (g *group) next(t *mcts.Tree) (goal mcts.Goal) {
 	at := g.slots[t]
 	for at.search != nil {
@@ -125,7 +125,7 @@ func (g *group) next(t *mcts.Tree) (goal mcts.Goal) {
 				s.report = time.Now().Add(s.Every)
 			}
 			if g.fresh.Load() {
-				return goal // others come along
+				return goal // return, so that others can join
 			}
 			return mcts.Goal{Visits: s.Visits, Look: t.Visits() + 1}
 		}
@@ -136,8 +136,8 @@ func (g *group) next(t *mcts.Tree) (goal mcts.Goal) {
 	return goal
 }
 
-// another lets a slot whose search has ended search the next position, if that is of this game and its tree as large as
-// this one has grown. If not, the slot rests.
+// another gives the next search to a slot whose search has ended, if it is of the same game and has room for the nodes that
+// this tree already has. If not, the slot rests.
 func (g *group) another(at *slot) {
 	e := g.engine
 	e.mu.Lock()
@@ -156,7 +156,7 @@ func (g *group) another(at *slot) {
 	e.mu.Unlock()
 }
 
-// describe is what is known of a search; why it ended, or "" where it goes on.
+// describe returns what is known about a search. why is the reason for its end, or "" while it runs.
 func (g *group) describe(s *search, t *mcts.Tree, why string) reply {
 	r := reply{ID: s.ID, Ended: why, Seconds: time.Since(s.began).Seconds()}
 	if t.Visits() > 0 || t.Result() != game.Ongoing {
@@ -166,7 +166,8 @@ func (g *group) describe(s *search, t *mcts.Tree, why string) reply {
 	return r
 }
 
-// failed answers all that search with an error, unless they are abandoned. Their trees have lost their way.
+// failed answers all running searches with an error, unless they are abandoned. Their trees are in an undefined state and
+// are dropped.
 func (g *group) failed(err error) {
 	slots := g.slots
 	g.slots = map[*mcts.Tree]*slot{}

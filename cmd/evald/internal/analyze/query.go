@@ -20,17 +20,17 @@ type Query struct {
 	ID     string
 	Action string // empty for a search, else one of the actions below
 
-	// Of a search.
+	// Fields of a search.
 	State    game.State
-	Text     string // the position as the answer repeats it
+	Text     string // the position's text in the answer
 	Visits   int
 	Limit    time.Duration // 0: none
 	Every    time.Duration // between reports before the answer; 0: none
 	Priority int           // higher ones are searched first
 
-	Terminate string // of the action terminate: the id of the search to end
+	Terminate string // for the action terminate: the id of the search to end
 
-	Unknown []string // fields that mean nothing here, sorted
+	Unknown []string // unknown fields, sorted
 }
 
 // The actions.
@@ -39,7 +39,7 @@ const (
 	terminateAll = "terminate_all"
 )
 
-// Bounds of a query.
+// Limits of a query.
 const (
 	maxID     = 256 // bytes
 	maxVisits = 1 << 30
@@ -47,7 +47,7 @@ const (
 	minEvery  = 10 * time.Millisecond
 )
 
-// queryError says which field of a query is wrong.
+// queryError names the wrong field of a query.
 type queryError struct{ field, reason string }
 
 func (e *queryError) Error() string { return e.reason }
@@ -58,15 +58,15 @@ func wrong(field, format string, args ...any) error {
 
 // Parser reads queries. It is not safe for concurrent use.
 type Parser struct {
-	Visits int // of queries that give none
+	Visits int // for queries that give none
 
 	positions game.Parser
 	fields    map[string]json.RawMessage // not read yet
-	err       error                      // the first
+	err       error                      // the first error
 }
 
-// Parse reads a query. Where there is an error the query has the id that the line gives, if it gives one, and the error
-// may be a *queryError.
+// Parse reads a query. If there is an error, the query still has the line's id if there is one, and the error may be a
+// *queryError.
 func (p *Parser) Parse(line string) (q Query, err error) {
 	p.fields, p.err = nil, nil
 	if err := decode([]byte(line), &p.fields); err != nil {
@@ -117,7 +117,7 @@ func (p *Parser) search(q *Query, line string) {
 	}
 }
 
-// seconds reads a time; 0 where it is missing.
+// seconds reads a time; 0 if it is missing.
 func (p *Parser) seconds(name string, least time.Duration) time.Duration {
 	var s float64
 	if !p.read(name, &s, "a number of seconds") {
@@ -174,7 +174,7 @@ func (p *Parser) position(q *Query, line string) {
 	}
 }
 
-// read takes a field out of those not read yet and reports whether it was there and right.
+// read takes a field out of the unread ones and reports whether it was there and valid.
 func (p *Parser) read(name string, to any, want string) bool {
 	raw, ok := p.fields[name]
 	if !ok {
@@ -190,7 +190,7 @@ func (p *Parser) read(name string, to any, want string) bool {
 
 func (p *Parser) fail(err error) { p.err = cmp.Or(p.err, err) }
 
-// cut shortens a value for an error.
+// cut shortens a value for an error message.
 func cut(raw []byte) string {
 	if len(raw) > 40 {
 		return strings.ToValidUTF8(string(raw[:40]), "") + ".."
@@ -198,7 +198,7 @@ func cut(raw []byte) string {
 	return string(raw)
 }
 
-// decode reads one JSON value, with nothing behind it.
+// decode reads exactly one JSON value.
 func decode(text []byte, to any) error {
 	err := json.Unmarshal(text, to)
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

@@ -10,9 +10,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column}, or {"error": text}
-// where there is no answer; bad counts those. Blank lines are skipped. It ends with the input, or when ctx ends, with
-// an error that wraps ctx.Err(); a move under way is finished first.
+// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column}, or with {"error": text}
+// if there is no answer; bad counts the errors. Blank lines are skipped. Act ends with the input, or when ctx ends, with an
+// error that wraps ctx.Err(). It finishes a move under way first.
 func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players) (bad int, err error) {
 	reader := stream.NewReader(ctx, in)
 	encoder := json.NewEncoder(out)

@@ -1,7 +1,7 @@
-"""A ConnectX agent: asks the program beside this file for every move.
+"""A ConnectX agent that asks the program beside this file for every move.
 
-Kaggle runs this file and takes its last callable, so agent() stays at the end. There is no second, weaker player in
-here: where the program cannot be started, or does not answer, agent() raises an error that says why.
+Kaggle runs this file and uses its last callable, so agent() must stay at the end. There is no second, weaker player:
+if the program cannot be started or does not answer, agent() raises an error that says why.
 """
 
 import json
@@ -17,7 +17,7 @@ log = None
 
 
 def folder(configuration):
-    """The folder of this file. Some releases run it without a name, so that it has to be looked for."""
+    """The folder of this file. Some releases run the file without a name, so the folder must be searched for."""
     places = [os.path.dirname(os.path.abspath(name)) for name in (
         globals().get("__file__"), configuration.get("__raw_path__"), folder.__code__.co_filename) if name]
     places.append("/kaggle_simulations/agent")
@@ -42,7 +42,7 @@ def start(configuration):
 
 
 def stop():
-    """Ends the child and says how it ended and what it complained of last."""
+    """Ends the child; returns its exit status and its last error output."""
     global child
     dead, child = child, None
     dead.kill()
@@ -57,7 +57,7 @@ def stop():
 
 
 def ask(line, seconds):
-    """The child's answer to a line; what does not end in a newline is none."""
+    """The child's answer to a line. It is complete only if it ends in a newline."""
     try:
         child.stdin.write(line)
         child.stdin.flush()
@@ -70,7 +70,7 @@ def ask(line, seconds):
 
 def agent(observation, configuration):
     line = json.dumps({"observation": observation, "configuration": configuration}).encode() + b"\n"
-    # After this time the game is lost.
+    # The game is lost after this time.
     seconds = configuration.get("actTimeout", 2) + max(0, observation.get("remainingOverageTime", 0)) + 1
     for attempt in "first", "second":
         if child is None:

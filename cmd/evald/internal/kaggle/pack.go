@@ -26,14 +26,14 @@ import (
 // Submission is what Pack puts into an archive.
 type Submission struct {
 	Agent   agent.Spec
-	Model   string // file of the agent's network; empty where it has none, or one that ships in the program
-	Book    string // file of its opening book; empty without one
+	Model   string // file of the agent's network; empty if it has none or one that ships in the program
+	Book    string // file of the opening book; empty without one
 	Program string // file of the program, for linux/amd64
 
-	limit int64 // in bytes, where it is not MaxSize: for tests
+	limit int64 // in bytes, instead of MaxSize if not 0; for tests
 }
 
-// Names in the archive. main.py and the agent's spec know them.
+// File names in the archive. main.py and the agent's spec use them.
 const (
 	mainFile    = "main.py"
 	programFile = "evald"
@@ -44,19 +44,19 @@ const (
 //go:embed main.py
 var mainSource string
 
-// MaxSize bounds an archive. It is our own limit, well below what Kaggle is known to have taken.
+// MaxSize is the limit of an archive in bytes. It is our own limit, well below what Kaggle is known to accept.
 const MaxSize = 100 << 20
 
 // Packed describes an archive.
 type Packed struct {
 	Bytes  int64
-	Agent  agent.Spec    // as main.py starts it
-	Time   time.Duration // that its first move took, with the program's start
-	Linked string        // libraries that the program needs; empty where it is static
+	Agent  agent.Spec    // the spec with which main.py starts it
+	Time   time.Duration // time of its first move, including the program's start
+	Linked string        // libraries that the program needs; empty if it is static
 }
 
-// Pack writes a submission as a gzipped tar archive, the same bytes for the same input. Before the file gets its name
-// it is unpacked and the program in it plays the first move of a game, with Kaggle's times.
+// Pack writes a submission as a gzipped tar archive. The same input gives the same bytes. Before the file gets its name, it
+// is unpacked, and its program plays the first move of a game with Kaggle's times.
 func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	linked, err := checkProgram(s.Program)
 	if err != nil {
@@ -91,7 +91,7 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	return p, file.Commit()
 }
 
-// write writes the archive. Nothing of the files but their bytes goes into it: no times, no owners.
+// write writes the archive. It contains only the files' names, modes and bytes: no times, no owners.
 func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
@@ -140,20 +140,21 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// tryArchive unpacks an archive, whose temporary name nobody else has, beside it and lets its program play the first move.
+// tryArchive unpacks an archive into a folder beside it and lets its program play the first move. The archive's name is
+// temporary and nobody else has it.
 func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
 	dir, err := filepath.Abs(name + ".unpacked")
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil { // a killed one has left its own
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil { // a killed run may have left its folder
 		return err
 	}
 	defer os.RemoveAll(dir)
 	if err := unpack(name, dir); err != nil {
 		return err
 	}
-	const act, overage = 2, 60 // seconds, as Kaggle gives them
+	const act, overage = 2, 60 // seconds, the same as Kaggle's
 	ctx, cancel := context.WithTimeout(ctx, (act+overage+10)*time.Second)
 	defer cancel()
 	c := exec.CommandContext(ctx, filepath.Join(dir, programFile), "kaggle", "act", "--agent", spec.String())

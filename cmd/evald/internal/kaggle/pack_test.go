@@ -27,7 +27,7 @@ var built struct {
 	err  error
 }
 
-// program is evald itself, built once for all tests.
+// program is the path of evald itself, built once for all tests.
 func program(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -73,7 +73,7 @@ func read1(t *testing.T, path string) []byte {
 	return text
 }
 
-// What is packed of a program is a quarter smaller at least, and says of itself what the whole one says.
+// A stripped program is at least a quarter smaller, and prints the same version information as the whole one.
 func TestStripped(t *testing.T) {
 	path := program(t)
 	small, err := stripped(path)
@@ -108,7 +108,7 @@ func TestStripped(t *testing.T) {
 	}
 }
 
-// An archive has the program, what starts it and the model, and the same input gives the same bytes.
+// An archive has the program, main.py and the model, and the same input gives the same bytes.
 func TestPack(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "a, strange: name")
@@ -177,7 +177,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What would fail at Kaggle's fails here, by name, and leaves no file.
+// What would fail at Kaggle fails here with an error that names it, and leaves no file.
 func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, text []byte) string {
@@ -223,7 +223,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// python is the one of EVALD_PYTHON, or any.
+// python is the Python of EVALD_PYTHON, or python3 in the PATH.
 func python(t *testing.T) string {
 	t.Helper()
 	if p := os.Getenv("EVALD_PYTHON"); p != "" {
@@ -236,7 +236,7 @@ func python(t *testing.T) string {
 	return p
 }
 
-// unpacked is the folder of a packed agent.
+// unpacked returns the folder of an unpacked agent.
 func unpacked(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "submission.tar.gz")
@@ -250,7 +250,7 @@ func unpacked(t *testing.T, text string) string {
 	return dir
 }
 
-// main.py plays, survives the death of its child, and says why where it cannot play.
+// main.py plays, survives the death of its child, and says why it cannot play.
 func TestMainPy(t *testing.T) {
 	dir, py := unpacked(t, "policy"), python(t)
 	drive := func(scenario string) []string {
@@ -261,7 +261,7 @@ func TestMainPy(t *testing.T) {
 		}
 		return strings.Split(strings.TrimSpace(string(out)), "\n")
 	}
-	const wins = `{"action": 0}` // in the first column; one stone earlier, it is where the other side would
+	const wins = `{"action": 0}` // the first column wins; one stone earlier the other side would win there
 	for scenario, want := range map[string][]string{
 		"plays":    {wins},
 		"nameless": {wins},
@@ -275,7 +275,7 @@ func TestMainPy(t *testing.T) {
 	}
 
 	evald := filepath.Join(dir, "evald")
-	if err := os.Chmod(evald, 0o644); err != nil { // as a careless unpacker leaves it
+	if err := os.Chmod(evald, 0o644); err != nil { // a careless unpacker may do this
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{wins}, drive("plays")); diff != "" {
@@ -283,7 +283,7 @@ func TestMainPy(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		text string // of the program; none removes it
+		text string // of the program; "" removes it
 		says string
 	}{
 		{"fails", "#!/bin/sh\necho out of order >&2\nexit 7\n", "RuntimeError: evald ended twice without an answer: status 7; out of order"},

@@ -12,10 +12,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Players answers the turns of many games at once. An agent serves one move at a time; between the moves it waits with
-// its tree for the game to go on. Requests carry no name of their game, so that an agent is found again by the
-// position: the one that it left, with one more stone of the other side. Any agent can answer any position; to find
-// the right one only saves work.
+// Players answers the turns of many games at once. An agent serves one move at a time; between moves it waits with its tree
+// until the game continues. Requests do not name their game, so an agent is found by the position: the one after its last
+// move, with one more stone of the other side. Any agent can answer any position; finding the right one only saves work.
 type Players struct {
 	spec   agent.Spec
 	shared agent.Shared
@@ -23,19 +22,19 @@ type Players struct {
 	slots  chan struct{} // one for each move under way
 
 	mu   sync.Mutex
-	busy int       // agents that think, or are being made
-	idle []*player // the one that has waited longest first; len(idle) + busy is at most most
+	busy int       // agents that think or are being made
+	idle []*player // longest waiting first; len(idle) + busy is at most most
 }
 
-// player is an agent that waits.
+// player is an agent that waits for its next turn.
 type player struct {
 	agent.Agent
-	time time.Duration // of a move; 0 where the agent counts visits
+	time time.Duration // time per move; 0 if the agent counts visits
 	left game.State    // the position after its last move
 }
 
-// NewPlayers makes agents of one kind, at most so many. One is made at once, so that what is wrong with the
-// spec is known before the first game.
+// NewPlayers makes players of one agent, at most most agents at once. One is made right away, so that an error in the spec
+// is known before the first game.
 func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("kaggle: %d games at once: must be 1 or more", most)
@@ -49,12 +48,12 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 	return p, nil
 }
 
-// ErrBusy says that as many moves were under way as there may be agents until the turn's time was over.
+// ErrBusy is the error of a turn whose time ran out while as many moves were under way as there may be agents.
 var ErrBusy = errors.New("all agents are thinking")
 
-// Move is the action for a turn. The agent takes its own time, but never more than the turn's Act less a reserve; agents
-// that have no time are stopped when the turn is lost anyway, with an error that wraps context.DeadlineExceeded. So
-// does one that wraps ErrBusy.
+// Move returns the action for a turn. The agent takes its own time, but never more than the turn's Act less a reserve. An
+// agent that ignores time is stopped when the turn is lost anyway. The error then wraps context.DeadlineExceeded, as does
+// one that wraps ErrBusy.
 func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, allowed(t.Act, 0)+reserve(t.Act)/2+t.Overage)
 	defer cancel()
@@ -69,7 +68,7 @@ func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 		return 0, err
 	}
 	whole := false
-	defer func() { p.giveBack(q, whole) }() // also where the agent panics
+	defer func() { p.giveBack(q, whole) }() // also if the agent panics
 	action, err = q.Move(ctx, t.Board, t.Position)
 	if err != nil {
 		return 0, err
@@ -79,7 +78,7 @@ func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	return action, nil
 }
 
-// take is the agent that the turn's game left, or else a new one, which may have to replace the one that waited longest.
+// take returns the agent that waits for the turn's game, or else a new one, which may replace the one that waited longest.
 func (p *Players) take(t Turn) (*player, error) {
 	d := allowed(t.Act, p.spec.Time)
 	p.mu.Lock()
@@ -104,7 +103,7 @@ func (p *Players) take(t Turn) (*player, error) {
 	return q, err
 }
 
-// giveBack ends a move; the agent of one that failed is dropped, since it may be in any state.
+// giveBack ends a move. After a failed move the agent is dropped, because it may be in any state.
 func (p *Players) giveBack(q *player, whole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,19 +120,19 @@ func (p *Players) newPlayer(d time.Duration) (*player, error) {
 	return &player{Agent: a, time: d}, err
 }
 
-// follows reports whether p is left with one more stone of the side to move there.
+// follows reports whether now is left with one more stone of the side that was to move there.
 func follows(left, now game.State) bool {
 	return left.Board != nil && left.Board.Rules() == now.Board.Rules() && left.Mark != now.Mark &&
 		now.Own == left.Other() && now.All.And(left.All) == left.All && now.Plies() == left.Plies()+1
 }
 
-// least is the shortest time that an agent gets, for games that give none.
+// least is the shortest time that an agent gets, even in games that give none.
 const least = 10 * time.Millisecond
 
-// reserve is what is kept of a move's time: the way of the request, other processes, garbage collection.
+// reserve is the part of a move's time that is kept for the network, other processes and garbage collection.
 func reserve(act time.Duration) time.Duration { return min(act/2, 50*time.Millisecond+act/20) }
 
-// allowed is the time of an agent that would take own (0: as long as it may) in a game that gives act.
+// allowed is the time of an agent that would take own (0: as long as allowed) in a game that gives act.
 func allowed(act, own time.Duration) time.Duration {
 	d := max(act-reserve(act), least)
 	if own > 0 {

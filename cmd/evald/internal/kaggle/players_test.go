@@ -25,7 +25,7 @@ func after(t *testing.T, moves string) game.State {
 	return game.State{Board: b, Position: p, Mark: p.Mover()}
 }
 
-// Two games that take turns find their own agents again; a third one replaces the agent that waited longest.
+// Two interleaved games find their own agents again; a third one replaces the agent that waited longest.
 func TestGamesApart(t *testing.T) {
 	players := newPlayers(t, "uct-bitsquares:sims=50", 2, agent.Shared{})
 	taken := func(moves string) *player {
@@ -119,7 +119,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// An agent without a sense of time is stopped, one that fails is not used again, and where all think a turn is told so.
+// An agent that ignores time is stopped, one that fails is not used again, and if all agents think, a turn gets an error.
 func TestLost(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, hurry := t.Context(), Turn{State: after(t, "-"), Act: 40 * time.Millisecond}
@@ -156,7 +156,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// The client that goes away takes its move with it.
+// If the client goes away, its move ends.
 func TestClientGone(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	g := newGate()
@@ -176,7 +176,7 @@ func TestClientGone(t *testing.T) {
 	if reply, err := client.Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("reply %v, error %v; want context.Canceled", reply, err)
 	}
-	if err := stop(); err != nil { // returns only when the move has ended
+	if err := stop(); err != nil { // returns only after the move has ended
 		t.Error(err)
 	}
 	if players.busy != 0 || len(players.slots) != 0 {
@@ -184,7 +184,7 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// moody is an evaluator that fails, or panics.
+// moody is an evaluator that fails or panics.
 type moody struct{ panics bool }
 
 func (m moody) Evaluate(context.Context, *eval.Batch) error {

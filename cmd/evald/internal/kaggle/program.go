@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// common are the libraries of glibc, which is wherever Python is.
+// common are the libraries of glibc. Every system with Python has them.
 var common = []string{"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "libresolv.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
 
-// checkProgram refuses a file that does not run on linux/amd64 with glibc alone. linked says what a dynamic program
-// needs; it is empty where the program is static.
+// checkProgram refuses a file that does not run on linux/amd64 with glibc alone. linked lists the libraries of a dynamic
+// program; it is empty for a static one.
 func checkProgram(path string) (linked string, err error) {
 	f, err := elf.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -63,7 +63,7 @@ func compareVersions(a, b string) int {
 	numbers := func(version string) (all []int) {
 		_, version, _ = strings.Cut(version, "_")
 		for field := range strings.SplitSeq(version, ".") {
-			n, _ := strconv.Atoi(field) // what is no number comes first
+			n, _ := strconv.Atoi(field) // a field that is not a number comes first
 			all = append(all, n)
 		}
 		return all

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// refereed is the agent that is judged, and games how many times with each colour against each opponent; half of the
-// games are played by the packed agent, half by the one behind a URL.
+// refereed is the agent under test. It plays refereedGames games with each colour against each opponent: half of them
+// packed, half behind a URL.
 const (
 	refereed      = "uct-bitsquares:time=200ms"
 	refereedGames = 50
@@ -30,11 +30,11 @@ type verdict struct {
 	Reward   *float64 // 1, 0 or -1 for the agent
 	Moves    string
 	Slowest  float64  // the agent's slowest move in seconds
-	Left     float64  // of its overage time, in seconds
-	Said     []string // what it wrote, or the trace of its error
+	Left     float64  // its remaining overage time, in seconds
+	Said     []string // its output, or the trace of its error
 }
 
-// Kaggle's own package plays the games, keeps the time and says who won.
+// Kaggle's own package plays the games, measures the time and decides who won.
 func TestReferee(t *testing.T) {
 	python := os.Getenv("EVALD_PYTHON")
 	if python == "" || testing.Short() {
@@ -83,7 +83,7 @@ func TestReferee(t *testing.T) {
 	}
 }
 
-// referee lets the package play.
+// referee runs the package on an agent.
 func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 	var failed strings.Builder
 	c := exec.CommandContext(t.Context(), python, "testdata/referee.py", agent, strconv.Itoa(games))
@@ -94,7 +94,7 @@ func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 	}
 	for line := range strings.Lines(string(out)) {
 		if !strings.HasPrefix(line, "{") {
-			continue // the package names what it could not load
+			continue // the package prints what it could not load
 		}
 		var v verdict
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
@@ -105,7 +105,7 @@ func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 	return all
 }
 
-// judge wants all games, each played to its end in time.
+// judge checks that all games were played to their end in time.
 func judge(t *testing.T, route string, all []verdict, games int) {
 	if len(all) != 4*games {
 		t.Errorf("%s: %d games, want %d", route, len(all), 4*games)
@@ -120,7 +120,7 @@ func judge(t *testing.T, route string, all []verdict, games int) {
 	t.Logf("%s: slowest move %.3f s", route, slowest)
 }
 
-// serveProgram starts the agent behind a URL. When the test is over it is interrupted, which must be no error.
+// serveProgram starts the agent behind a URL. At the end of the test the agent is interrupted, which must not be an error.
 func serveProgram(t *testing.T) (url string) {
 	c := exec.Command(program(t), "kaggle", "serve", "--agent", refereed, "--listen", "127.0.0.1:0")
 	notes, err := c.StderrPipe()

@@ -17,20 +17,20 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Bounds of a request's body; Kaggle's have about a kilobyte and come at once.
+// Limits of a request's body. Kaggle's bodies have about a kilobyte and arrive at once.
 const (
 	maxBody  = 1 << 20
 	bodyTime = 5 * time.Second
 )
 
-// Handler answers Kaggle's requests to an agent behind a URL: POST / with the action "act" and an observation gets
-// {"action": column}, anything else {"error": text} with a status from 400. Errors go to the log too, since Kaggle's
-// side shows the status alone.
+// Handler answers Kaggle's requests to an agent behind a URL. POST / with the action "act" and an observation gets
+// {"action": column}; anything else gets {"error": text} with a status of 400 or more. Errors are also logged, because
+// Kaggle shows only the status.
 type Handler struct {
 	Players *Players
 	Log     *log.Logger
 
-	patience time.Duration // for a body, where it is not bodyTime: for tests
+	patience time.Duration // for a body, instead of bodyTime if not 0; for tests
 }
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Log.Printf("%s %s from %s: %v", short.Text(r.Method), short.Text(r.URL.Path), r.RemoteAddr, err)
 		reply = errorReply{err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(reply) // the other side may be gone
+	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
 }
 
 type actionReply struct {
@@ -54,7 +54,7 @@ type errorReply struct {
 }
 
 func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status int, err error) {
-	var site *origin.Policy // no other site's page
+	var site *origin.Policy // nil refuses requests from any other site's page
 	if status, err := site.Check(r); err != nil {
 		return 0, status, err
 	}
@@ -91,8 +91,8 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	return action, http.StatusOK, nil
 }
 
-// read is the request's body, which must be here soon. The server's own ReadTimeout would also end the move. Where the
-// body is late the deadline stays, so that the server does not wait for the rest of it before it answers.
+// read reads the request's body, which must arrive soon. The server's own ReadTimeout would also end the move. If the body
+// is late, the deadline stays, so that the server does not wait for the rest of it before it answers.
 func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(cmp.Or(h.patience, bodyTime))); err != nil {
@@ -105,11 +105,11 @@ func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, connection.SetReadDeadline(time.Time{})
 }
 
-// Serve answers on l until ctx ends. Then it takes no more requests, and returns when those under way are answered.
+// Serve answers on l until ctx ends. Then it takes no more requests, and returns after those under way are answered.
 func Serve(ctx context.Context, l net.Listener, h Handler) error {
 	server := &http.Server{
 		Handler: h,
-		// Requests outlive ctx: they are answered.
+		// Requests outlive ctx, so that they are answered.
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -123,7 +123,7 @@ func Serve(ctx context.Context, l net.Listener, h Handler) error {
 		return fmt.Errorf("kaggle: serve %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	// Each move ends by its own time, so that there is nothing to wait for without end.
+	// Each move has a time limit of its own, so this wait ends.
 	err := server.Shutdown(context.WithoutCancel(ctx))
 	<-failed
 	return err

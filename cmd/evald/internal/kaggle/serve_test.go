@@ -42,7 +42,8 @@ func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Playe
 	return p
 }
 
-// transcript compares a file with itself: lines that begin with > are asked, and those with < are what was answered.
+// transcript compares a file with what it becomes when its questions are asked again: lines that begin with > are questions,
+// lines that begin with < the answers.
 func transcript(t *testing.T, path string, ask func(line string) string) {
 	t.Helper()
 	want, err := os.ReadFile(path)
@@ -70,7 +71,7 @@ func transcript(t *testing.T, path string, ask func(line string) string) {
 	}
 }
 
-// Requests and their replies; bitsquares' policy answers.
+// Requests and their replies, by the policy of bitsquares.
 func TestServeTranscript(t *testing.T) {
 	var notes bytes.Buffer
 	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(&notes, "", 0)}
@@ -106,7 +107,7 @@ func TestServeTranscript(t *testing.T) {
 	}
 }
 
-// Another site's page gets no move in a visitor's browser.
+// In a visitor's browser, another site's page gets no move.
 func TestServeOtherSites(t *testing.T) {
 	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)}
 	for header, want := range map[string]int{"": 400, "Sec-Fetch-Site": 403, "Origin": 403} {
@@ -122,7 +123,7 @@ func TestServeOtherSites(t *testing.T) {
 	}
 }
 
-// deadlines is an answer whose connection has deadlines, for what they are worth.
+// deadlines is a response recorder that accepts read deadlines and ignores them.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (deadlines) SetReadDeadline(time.Time) error { return nil }
@@ -132,7 +133,7 @@ func TestActTranscript(t *testing.T) {
 	var asked []string
 	transcript(t, "testdata/act.txt", func(question string) string {
 		asked = append(asked, question)
-		in := strings.Repeat("\n", len(asked)-1) + question + "\n" // so that its number is that of the whole
+		in := strings.Repeat("\n", len(asked)-1) + question + "\n" // so that the line has the same number in errors
 		var out bytes.Buffer
 		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, agent.Shared{})); err != nil {
 			t.Fatal(err)
@@ -156,7 +157,7 @@ func TestActTranscript(t *testing.T) {
 	}
 }
 
-// An interrupt ends Act though its input has nothing to say.
+// An interrupt ends Act even if its input is silent.
 func TestActInterrupted(t *testing.T) {
 	in, quiet := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +173,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// What is read is a legal turn or an error, and both ways of asking read the same.
+// Parsing gives a legal turn or an error, and both formats give the same.
 func FuzzTurn(f *testing.F) {
 	text, err := os.ReadFile("testdata/serve.txt")
 	if err != nil {
@@ -213,7 +214,7 @@ func FuzzTurn(f *testing.F) {
 	})
 }
 
-// body is a request for a state.
+// body returns a request for a state.
 func body(s game.State, act float64) string {
 	r := s.Board.Rules()
 	cells, _ := json.Marshal(s.Kaggle())
@@ -239,7 +240,7 @@ func post(t testing.TB, client *http.Client, url, text string) (status int, repl
 	return r.StatusCode, reply
 }
 
-// serve runs a server; stop interrupts it, waits for its end and gives its error.
+// serve runs a server; stop interrupts it, waits for its end and returns its error.
 func serve(t *testing.T, p *Players) (url string, stop func() error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -252,8 +253,8 @@ func serve(t *testing.T, p *Players) (url string, stop func() error) {
 	return "http://" + l.Addr().String() + "/", func() error { cancel(); return <-ended }
 }
 
-// Many games at once, of several kinds, each against a random player: all moves are legal, the games end, and there are
-// no more agents than there may be.
+// Many games at once, of several kinds, each against a random player: all moves are legal, the games end, and the number of
+// agents stays within its limit.
 func TestManyGames(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const most = 3
@@ -301,7 +302,7 @@ func TestManyGames(t *testing.T) {
 	}
 }
 
-// A body that is too long is refused before it is read to its end.
+// A body that is too long is refused before it is read completely.
 func TestLongBody(t *testing.T) {
 	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)})
 	defer server.Close()
@@ -315,7 +316,7 @@ func TestLongBody(t *testing.T) {
 	}
 }
 
-// A body that never ends is refused in time, and its connection closed.
+// A body that never ends is refused in time, and its connection is closed.
 func TestLateBody(t *testing.T) {
 	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
 	defer server.Close()
@@ -333,7 +334,7 @@ func TestLateBody(t *testing.T) {
 	}
 }
 
-// gate is an evaluator that waits until it is let through.
+// gate is an evaluator that waits until it is allowed to continue.
 type gate struct{ entered, open chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
@@ -351,7 +352,7 @@ func (g gate) Evaluate(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// A request under way when the server is interrupted is answered; then the server is gone.
+// A request that is under way when the server is interrupted is answered; after that the server is gone.
 func TestShutdown(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	g := newGate()

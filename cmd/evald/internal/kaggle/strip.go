@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// stripped is a program without what is not loaded to run it: the tables of symbols and debug information, which lie behind
-// all of it and are a third of the file and more. The header then says that there are no sections.
+// stripped returns a program without the parts that are not loaded to run it: symbol tables and debug information. They are
+// at the end of the file and more than a third of it. The header then says that there are no sections.
 func stripped(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -33,7 +33,8 @@ func stripped(path string) ([]byte, error) {
 	if end == 0 || end >= uint64(len(file)) {
 		return file, nil
 	}
-	// Places in the header of a 64-bit file: the sections' offset, and at its end their number and the index of their names.
+	// Offsets in the header of a 64-bit ELF file: of the sections' offset, their number, and the index of the section with
+	// their names.
 	const sections, number, names = 0x28, 0x3c, 0x3e
 	binary.LittleEndian.PutUint64(file[sections:], 0)
 	binary.LittleEndian.PutUint16(file[number:], 0)

@@ -1,8 +1,8 @@
-// Package kaggle plays Kaggle's ConnectX: as an agent behind a URL, as a child process that answers line by line, and
-// packed into an archive that can be submitted.
+// Package kaggle plays Kaggle's ConnectX: as an agent behind a URL, as a child process that answers line by line, and as an
+// archive for submission.
 //
-// The shapes are those of the kaggle-environments package, release 1.33.2: an observation has board, mark, step and
-// remainingOverageTime, a configuration rows, columns, inarow and actTimeout.
+// The formats are those of the kaggle-environments package, release 1.33.2: an observation has board, mark, step and
+// remainingOverageTime; a configuration has rows, columns, inarow and actTimeout.
 package kaggle
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/evald/evald/engine/strictjson"
 )
 
-// Turn is what an agent is asked: a position of an unfinished game and the time for its move.
+// Turn is one request to an agent: a position of an unfinished game and the time for its move.
 type Turn struct {
 	game.State
-	Act     time.Duration // for this move, from 0
-	Overage time.Duration // what is left, from 0, for all moves together that take longer than Act
+	Act     time.Duration // for this move, 0 or more
+	Overage time.Duration // remaining time, 0 or more, shared by all moves that take longer than Act
 }
 
-// defaultAct is the time of a move where the configuration does not name it, as in Kaggle's own.
+// defaultAct is the time of a move if the configuration has none; it is Kaggle's own default.
 const defaultAct = 2 * time.Second
 
-// longest bounds the times of a configuration.
+// longest is the limit of the times in a configuration.
 const longest = time.Hour
 
 type observation struct {
 	Board   *[]int   `json:"board"` // row by row from the top left: 0 empty, 1 and 2 the players
-	Mark    *int     `json:"mark"`  // the player to move, who is asked
+	Mark    *int     `json:"mark"`  // the player to move, who must answer
 	Overage *float64 `json:"remainingOverageTime"`
 }
 
@@ -43,7 +43,7 @@ type configuration struct {
 	Act     *float64 `json:"actTimeout"`
 }
 
-// parseAct reads the request that an agent behind a URL gets. Its errors are of type *game.ParseError.
+// parseAct reads a request to an agent behind a URL. Its errors are of type *game.ParseError.
 func parseAct(text []byte) (Turn, error) {
 	var r struct {
 		Action        *string       `json:"action"`
@@ -65,7 +65,7 @@ func parseAct(text []byte) (Turn, error) {
 	return turn("state.observation.", r.State.Observation, r.Configuration)
 }
 
-// parseLine reads a line of the child process: an observation and a configuration. Its errors are of type
+// parseLine reads a line of the child process's input: an observation and a configuration. Its errors are of type
 // *game.ParseError.
 func parseLine(text []byte) (Turn, error) {
 	var l struct {
@@ -96,7 +96,7 @@ func unmarshal(text []byte, to any) error {
 	return nil
 }
 
-// turn checks what was read. prefix is where the observation's fields are.
+// turn checks what was read. prefix is the path of the observation's fields, for errors.
 func turn(prefix string, o observation, c configuration) (Turn, error) {
 	r := game.Connect4
 	for _, f := range []struct{ to, from *int }{{&r.Rows, c.Rows}, {&r.Columns, c.Columns}, {&r.InARow, c.InARow}} {
@@ -124,14 +124,14 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 	if t.Act, err = duration("configuration.actTimeout", c.Act, defaultAct); err != nil {
 		return Turn{}, err
 	}
-	// An account that is overdrawn is as good as empty.
+	// Negative overage time counts as none.
 	if o.Overage != nil && *o.Overage > 0 {
 		t.Overage, err = duration(prefix+"remainingOverageTime", o.Overage, 0)
 	}
 	return t, err
 }
 
-// duration is seconds as a Duration of at most longest.
+// duration converts seconds to a Duration of at most longest; missing is used if there are none.
 func duration(field string, seconds *float64, missing time.Duration) (time.Duration, error) {
 	switch {
 	case seconds == nil:
@@ -146,7 +146,7 @@ func wrong(field, value, reason string) error {
 	return &game.ParseError{Field: field, Value: value, Reason: reason}
 }
 
-// within says where the field of a *game.ParseError is.
+// within prepends prefix to the field of a *game.ParseError.
 func within(prefix string, err error) error {
 	if bad, ok := errors.AsType[*game.ParseError](err); ok {
 		bad.Field = prefix + bad.Field

@@ -1,16 +1,15 @@
-// Package origin keeps other sites' pages, in the browsers of people who can reach a service, from using it.
+// Package origin prevents other sites' pages, in the browsers of people who can reach a service, from using that service.
 //
-// A browser is known by headers that it adds to every request and that no page can take away: Origin, Sec-Fetch-Site and
-// its like, and Accept-Language, which is all that there is on a GET over plain HTTP. Of a browser's requests these are
-// refused:
+// A browser is recognized by headers that it adds to every request and that no page can remove: Origin, Sec-Fetch-Site and
+// similar ones, and Accept-Language, which is the only one on a GET over plain HTTP. These requests of browsers are refused:
 //
-//   - those of another site's page, unless that is an allowed origin, and but for links, which people follow;
-//   - those whose Host is a name that others can own: such a name can be made to lead here, and its page then counts as
-//     our own (DNS rebinding). Addresses, names of this machine, names without a dot and names below .localhost, .internal,
-//     .svc and .cluster.local, which public DNS does not have, are nobody else's;
-//   - where the browser is so old that it does not say which page asks: bodies of the types that every page's form can send.
+//   - requests of another site's page, unless that is an allowed origin; links that people follow are let through;
+//   - requests whose Host is a name that somebody else may own: its owner can make such a name point to this service, and
+//     the page under that name then counts as the service's own (DNS rebinding). Addresses, names of this machine, names
+//     without a dot, and names below .localhost, .internal, .svc and .cluster.local, which public DNS does not have, are safe;
+//   - bodies of the types that every page's form can send, if the browser is so old that it does not say which page asks.
 //
-// Requests of programs, which send none of these headers (curl, Prometheus, Kubernetes' probes, NVIDIA's clients), are let
+// Requests of programs send none of these headers (curl, Prometheus, Kubernetes' probes, NVIDIA's clients). They are let
 // through whatever their Host is.
 package origin
 
@@ -29,13 +28,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Policy is what is allowed beyond the rules of the package. A nil one allows nothing more.
+// Policy allows exceptions from the rules of the package. A nil Policy allows none.
 type Policy struct {
 	origins, hosts []string
 }
 
-// New allows pages of these origins ("https://notebook.example.org:8888") to call the protocol, and browsers to name the
-// service by these host names, which have no port.
+// New returns a Policy. Pages of these origins ("https://notebook.example.org:8888") may call the protocol, and browsers may
+// name the service by these host names, which have no port.
 func New(origins, hosts []string) (*Policy, error) {
 	p := &Policy{}
 	for _, o := range origins {
@@ -56,7 +55,7 @@ func New(origins, hosts []string) (*Policy, error) {
 // Protocol is the path below which allowed origins may call.
 const Protocol = "/v2"
 
-// Guard lets requests through to next that Check has nothing against, and answers those of allowed origins as CORS wants it.
+// Guard passes requests that Check accepts on to next, and adds the headers of CORS to responses for allowed origins.
 func (p *Policy) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, err := p.Check(r)
@@ -83,7 +82,7 @@ func (p *Policy) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// Check says why a request is refused, and with which status; nil where it is not.
+// Check returns the reason and the status with which a request is refused, or nil.
 func (p *Policy) Check(r *http.Request) (status int, err error) {
 	if !byBrowser(r.Header) {
 		return 0, nil
@@ -91,7 +90,7 @@ func (p *Policy) Check(r *http.Request) (status int, err error) {
 	if !p.knows(hostName(r.Host)) {
 		return http.StatusForbidden, fmt.Errorf("host %s: a browser may call this service by an address, by a name of its machine, or by one that evald serve --host allows", short.Quote(r.Host))
 	}
-	// A bearer token is in no request that a page makes without leave: who sends it has it.
+	// Only a program or page that knows the bearer token can send it: browsers do not add it to requests by themselves.
 	bearer := strings.HasPrefix(strings.ToLower(r.Header.Get("Authorization")), "bearer ")
 	if foreign(r) && !p.allows(r) && !bearer && !isLink(r) {
 		return http.StatusForbidden, errors.New("another site's page may not call this service, unless evald serve --allow-origin allows its origin")
@@ -103,7 +102,7 @@ func (p *Policy) Check(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// byBrowser reports whether a browser has made the request. Node's fetch looks like one too.
+// byBrowser reports whether the request looks like a browser's. Node's fetch does too.
 func byBrowser(h http.Header) bool {
 	for _, name := range []string{"Origin", "Accept-Language", "Sec-Fetch-Site", "Sec-Fetch-Mode"} {
 		if _, ok := h[name]; ok {
@@ -115,7 +114,7 @@ func byBrowser(h http.Header) bool {
 
 var crossOrigin http.CrossOriginProtection
 
-// foreign reports whether another site's page makes the request, by any method.
+// foreign reports whether another site's page makes the request, with any method.
 func foreign(r *http.Request) bool {
 	unsafe := http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}
 	return crossOrigin.Check(&unsafe) != nil
@@ -127,19 +126,19 @@ func (p *Policy) allows(r *http.Request) bool {
 		slices.Contains(p.origins, strings.ToLower(r.Header.Get("Origin")))
 }
 
-// isLink reports whether a person follows a link, in a tab of its own.
+// isLink reports whether a person follows a link that opens as a page, not in a frame.
 func isLink(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isForm reports whether a page can send this type of body without being asked for leave.
+// isForm reports whether a page can send this type of body without a preflight request.
 func isForm(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	return err != nil || slices.Contains([]string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}, kind)
 }
 
-// knows reports whether a name can be nobody else's.
+// knows reports whether nobody else can own the name.
 func (p *Policy) knows(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
 		return true
@@ -152,7 +151,7 @@ func (p *Policy) knows(name string) bool {
 	return slices.Contains(machineNames(), name) || p != nil && slices.Contains(p.hosts, name)
 }
 
-// machineNames are those of this machine that have a dot.
+// machineNames are the names of this machine that may have a dot.
 func machineNames() []string {
 	full, err := os.Hostname()
 	if err != nil {
@@ -163,7 +162,7 @@ func machineNames() []string {
 	return []string{full, first + ".local"}
 }
 
-// hostName is the name in a Host header, in lower case, without port, brackets and the dot that may end it.
+// hostName returns the name in a Host header, in lower case, without port, brackets and final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -10,7 +10,7 @@ import (
 
 type headers map[string]string
 
-// ask is what a guarded handler, which answers 200, answers.
+// ask returns the response of a guarded handler, which itself answers 200.
 func ask(t *testing.T, p *Policy, method, host, path, body string, h headers) *http.Response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -23,7 +23,7 @@ func ask(t *testing.T, p *Policy, method, host, path, body string, h headers) *h
 	return w.Result()
 }
 
-// with is a copy of headers with more.
+// with returns a copy of headers with further ones.
 func with(h, more headers) headers {
 	out := headers{}
 	for _, h := range []headers{h, more} {
@@ -34,8 +34,8 @@ func with(h, more headers) headers {
 	return out
 }
 
-// What browsers and programs send. Browsers leave Sec-Fetch-* away on plain HTTP but for this machine, and Origin on a GET of
-// the page's own origin.
+// The headers of browsers and programs. On plain HTTP to other machines browsers omit Sec-Fetch-*, and on a GET of the
+// page's own origin they omit Origin.
 var (
 	browser = headers{"User-Agent": "Mozilla/5.0", "Accept-Language": "en"}
 	own     = with(browser, headers{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"})
@@ -57,7 +57,7 @@ func TestGuard(t *testing.T) {
 		headers                  headers
 		status                   int
 	}{
-		// Programs, whatever the name.
+		// Programs, under any name.
 		{"curl", "POST", "evald.prod.example.com:8000", infer, with(form, headers{"User-Agent": "curl/8"}), 200},
 		{"tritonclient", "POST", "evald.prod:8000", infer, headers{"Accept": "*/*"}, 200},
 		{"probe", "GET", "10.0.0.7:8000", "/v2/health/ready", headers{"User-Agent": "kube-probe/1.30", "Accept": "*/*"}, 200},
@@ -94,7 +94,7 @@ func TestGuard(t *testing.T) {
 		{"with a password", "POST", "localhost:8000", infer, with(cross, with(asJSON, headers{"Authorization": "Basic bWU6eA=="})), 403},
 		{"with a bearer token", "POST", "localhost:8000", infer, with(cross, with(asJSON, headers{"Authorization": "bearer x"})), 200},
 
-		// Names that lead here since somebody wants them to.
+		// Names that an attacker makes point to this service.
 		{"rebound name", "GET", "evil.example:8000", "/ui/config", browser, 403},
 		{"rebound name, metrics", "GET", "evil.example:8002", "/metrics", browser, 403},
 		{"rebound name, disguised", "GET", "evil.example:8000", "/v2", headers{"User-Agent": "curl/8", "Accept-Language": ""}, 403},
@@ -103,7 +103,7 @@ func TestGuard(t *testing.T) {
 		{"like an address", "GET", "127.0.0.1.evil.example:8000", "/v2", browser, 403},
 		{"like an allowed one", "GET", "evald.example.org.evil.example:8000", "/v2", browser, 403},
 
-		// Allowed origins, below /v2 alone.
+		// Allowed origins, only below /v2.
 		{"notebook", "POST", "localhost:8000", infer, with(notebook, asJSON), 200},
 		{"notebook, page", "POST", "localhost:8000", "/ui/move", with(notebook, asJSON), 403},
 		{"notebook, metrics", "GET", "localhost:8002", "/metrics", notebook, 403},
@@ -120,7 +120,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Names of this machine are its own.
+// The names of this machine are allowed.
 func TestMachineNames(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -134,7 +134,7 @@ func TestMachineNames(t *testing.T) {
 	}
 }
 
-// A browser asks for leave before it sends JSON to another site, and gets it for allowed origins alone.
+// A browser asks for permission before it sends JSON to another site, and only allowed origins get it.
 func TestPreflight(t *testing.T) {
 	p, err := New([]string{"https://notebook.example.org"}, nil)
 	if err != nil {
@@ -180,7 +180,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// No header makes the guard fail, and none gets a foreign page in.
+// No header makes the guard fail, and none lets another site's page in.
 func FuzzGuard(f *testing.F) {
 	f.Add("localhost:8000", "http://evil.example", "application/json")
 	f.Add("[::1", "null", "multipart/form-data; boundary=\"")

@@ -13,19 +13,19 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Report is what a search knows of a position so far. Values are for the side to move.
+// Report is what a search knows about a position so far. Values are for the side to move.
 type Report struct {
-	Moves    []mcts.Move // [A] by action; without visits and proof where illegal or not yet tried
+	Moves    []mcts.Move // [A] by action; no visits and no proof if illegal or not yet tried
 	Visits   int
 	Value    float64     // -1..1
-	Result   game.Result // what is proved, else Ongoing
+	Result   game.Result // the proved result, else Ongoing
 	Best     int         // -1 while nothing is known
 	Line     []int       // principal variation
 	Finished bool        // the position is proved, the search was long enough, or Err ended it
 	Err      error
 }
 
-// Limits of a background search: how far it goes, and how often it tells.
+// Limits and report intervals of a background search.
 const (
 	searchVisits = 1 << 22
 	searchNodes  = 1 << 21 // 64 MiB
@@ -33,18 +33,18 @@ const (
 	firstVisits  = 32
 )
 
-// Analyst searches positions of one board. It keeps the tree's memory from one to the next.
+// Analyst searches positions of one board. It keeps the tree's memory from one position to the next.
 type Analyst struct {
 	Board     *game.Board
 	Evaluator eval.Evaluator
-	Leaves    int // under way at once, as mcts.Limits.Leaves: more are faster, and another search
+	Leaves    int // leaves under way at once, as mcts.Limits.Leaves: more are faster, but change the search
 
 	mu   sync.Mutex // one position at a time
 	tree *mcts.Tree
 }
 
-// Search looks at p, whose game is not over, until it is proved, has had so many visits, or ctx ends. It reports about
-// once in searchEvery, and more often in the beginning; the last report is Finished unless ctx ended the search.
+// Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It
+// reports about once per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 			if r.Finished {
 				return goal
 			}
-			// The next step takes about searchEvery; an evaluator may be thousands of times slower than another.
+			// Aim for searchEvery per step: evaluators differ in speed by factors of thousands.
 			ratio := float64(searchEvery) / float64(time.Since(start)+1)
 			step, start = max(firstVisits, int(float64(step)*min(ratio, 4))), time.Now()
 		}
@@ -84,7 +84,7 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 	}
 }
 
-// describe is what the tree knows.
+// describe returns what the tree knows.
 func describe(t *mcts.Tree) Report {
 	b, p := t.Board(), t.Root()
 	r := Report{
@@ -96,35 +96,35 @@ func describe(t *mcts.Tree) Report {
 	}
 	for a := range r.Moves {
 		r.Moves[a].Action = a
-		if b.CanPlay(p, a) && b.Won(b.Play(p, a).Other()) { // the tree does not look at moves where one of them wins
+		if b.CanPlay(p, a) && b.Won(b.Play(p, a).Other()) { // the tree keeps no moves of a position in which one of them wins
 			r.Moves[a].Result, r.Moves[a].Q = game.Win, 1
 		}
 	}
 	return r
 }
 
-// Exact is what the solver knows of the moves of a position so far. Scores are for the side to move.
+// Exact is what the solver knows about the moves of a position so far. Scores are for the side to move.
 type Exact struct {
-	Scores   []int // [A] by action; solver.NoMove where illegal or not solved yet
-	Solved   int   // how many are solved
-	Legal    int   // how many there are to solve
+	Scores   []int // [A] by action; solver.NoMove if illegal or not solved yet
+	Solved   int   // number of solved moves
+	Legal    int   // number of legal moves
 	Action   int   // the move that is being solved
 	Progress solver.Progress
 	Finished bool
 	Err      error
 }
 
-// clone is a copy that later work does not change.
+// clone returns a copy that later work does not change.
 func (e Exact) clone() Exact {
 	e.Scores = append([]int(nil), e.Scores...)
 	return e
 }
 
-// Oracle solves positions of one board exactly. It keeps its table from one to the next.
+// Oracle solves positions of one board exactly. It keeps its table from one position to the next.
 type Oracle struct {
 	Board    *game.Board
 	Threads  int
-	TableMiB int         // 0 leaves it to the solver
+	TableMiB int         // 0 means the solver's default
 	Book     solver.Book // nil for none
 
 	mu     sync.Mutex // one position at a time
@@ -132,9 +132,9 @@ type Oracle struct {
 	report func(solver.Progress)
 }
 
-// Solve finds the exact score of every legal move of p, whose game is not over, one after the other from the middle
-// outwards, and reports after each and a few times a second. The last report is Finished unless ctx ended the work. known
-// are scores found earlier, by action and solver.NoMove elsewhere, which are not sought again; nil is none.
+// Solve finds the exact score of every legal move of p, whose game must not be over, one after the other from the middle
+// outwards. It reports after each and a few times a second. The last report is Finished unless ctx ended the work. known are
+// scores found earlier, by action, with solver.NoMove for the others; they are not computed again. nil means none.
 func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report func(Exact)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +179,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 	report(e)
 }
 
-// best is the move with the highest score that is known, the leftmost of several; -1 where none is.
+// best is the move with the highest known score, the leftmost of several; -1 if no score is known.
 func (e *Exact) best() int {
 	best := -1
 	for a, s := range e.Scores {
@@ -190,13 +190,13 @@ func (e *Exact) best() int {
 	return best
 }
 
-// outwards are all actions, those of the middle columns first.
+// outwards returns all actions, those of the middle columns first.
 func outwards(b *game.Board) []int {
 	order := make([]int, b.Actions())
 	for a := range order {
 		order[a] = a
 	}
-	distance := func(a int) int { // of its column from the middle, twice
+	distance := func(a int) int { // twice the distance of its column from the middle
 		d := 2*(a%b.Columns()) - (b.Columns() - 1)
 		return max(d, -d)
 	}

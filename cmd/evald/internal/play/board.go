@@ -8,10 +8,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// cell is one cell of the drawn board, or a note under a column. What its colour says is in the text as well.
+// cell is one cell of the drawn board, or a note under a column. Its text also says what its colour says.
 type cell struct {
 	text   string // at most 4 characters
-	short  string // one character that stands for it in a cell of one or two, or where the text has no room
+	short  string // one character for cells one or two wide, or if text does not fit
 	style  lipgloss.Style
 	cursor bool
 }
@@ -19,18 +19,18 @@ type cell struct {
 var (
 	faint = lipgloss.NewStyle().Faint(true)
 	bold  = lipgloss.NewStyle().Bold(true)
-	discs = [2]lipgloss.Style{ // of the side that moved first, and of the other
+	discs = [2]lipgloss.Style{ // of the side that moved first, and of the other side
 		bold.Foreground(lipgloss.BrightWhite).Background(lipgloss.Red),
 		bold.Foreground(lipgloss.Black).Background(lipgloss.Yellow),
 	}
 	winner = bold.Foreground(lipgloss.Black).Background(lipgloss.Green)
 )
 
-// letters are the stones of the sides.
+// letters are the sides' stones.
 const letters = "XO"
 
-// cells is the board, the highest row first: " X ", "(X)" the last move, "[X]" a stone of a winning line,
-// and for want of room "x" either.
+// cells returns the board, the highest row first: " X ", "(X)" for the last move, "[X]" for a stone of a winning line. In
+// narrow cells, "x" stands for either.
 func (s *Session) cells() [][]cell {
 	won, last := s.Winning(), s.LastCell()
 	rows := make([][]cell, s.board.Rows())
@@ -43,7 +43,7 @@ func (s *Session) cells() [][]cell {
 	return rows
 }
 
-// stone is the cell of bit i of p.
+// stone returns the cell of bit i of p.
 func stone(p game.Position, i int, won, last bool) cell {
 	if !p.All.Has(i) {
 		return cell{text: ".", short: ".", style: faint}
@@ -64,7 +64,7 @@ func stone(p game.Position, i int, won, last bool) cell {
 	return c
 }
 
-// LastCell is the bit where the last stone landed, or -1.
+// LastCell is the bit on which the last stone landed, or -1.
 func (s *Session) LastCell() int {
 	n := len(s.Moves())
 	if n == 0 {
@@ -77,7 +77,7 @@ func (s *Session) LastCell() int {
 	return s.board.Cell(p, s.Moves()[n-1]).First()
 }
 
-// Winning is the set of cells in completed lines.
+// Winning returns the cells in completed lines.
 func (s *Session) Winning() (cells game.Bits) {
 	if s.Result() != game.Loss {
 		return cells
@@ -90,7 +90,7 @@ func (s *Session) Winning() (cells game.Bits) {
 	return cells
 }
 
-// render is the cell in so many characters.
+// render draws the cell in the given number of characters.
 func (c cell) render(width int) string {
 	if c.cursor {
 		if width < 3 {
@@ -103,11 +103,11 @@ func (c cell) render(width int) string {
 	if n > width || width < 3 {
 		c.text, n = c.short, len([]rune(c.short))
 	}
-	left := (width - n + 1) / 2 // a sign stands out to the left
+	left := (width - n + 1) / 2 // a leading sign sticks out to the left
 	return strings.Repeat(" ", left) + c.style.Render(c.text) + strings.Repeat(" ", width-n-left)
 }
 
-// renderAll is cells side by side.
+// renderAll draws cells side by side.
 func renderAll(cells []cell, width int) string {
 	var s strings.Builder
 	for _, c := range cells {

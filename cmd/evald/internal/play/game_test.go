@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// slow is a session as two piles of moves.
+// slow is a slow, obvious session: two piles of moves.
 type slow struct {
 	board        *game.Board
 	start        []int
@@ -29,7 +29,7 @@ func (s *slow) position() (p game.Position) {
 
 func (s *slow) agents() bool { return !s.human[0] && !s.human[1] }
 
-// undo puts moves on the other pile until the last one put there was a person's; where none is, they all come back.
+// undo moves moves to the other pile until a person is to move; if no person ever is, they all come back.
 func (s *slow) undo() bool {
 	past, future := slices.Clone(s.past), slices.Clone(s.future)
 	for len(past) > 0 {
@@ -130,7 +130,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Undo and redo by hand: a person against an agent takes back two moves, or one while the agent thinks.
+// Undo and redo by hand. A person against an agent takes back two moves, or one while the agent thinks.
 func TestUndo(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	s := NewSession(b, nil, [2]bool{true, false})
@@ -195,7 +195,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The winning cells are those of the lines that the last player has, found here by walking from every cell.
+// The winning cells are those of the last player's lines, which the test finds by walking from every cell.
 func TestWinning(t *testing.T) {
 	r := gametest.Rand(1)
 	games := 0

@@ -6,14 +6,14 @@ import (
 	"github.com/evald/evald/engine/agent"
 )
 
-// Level is an agent under a name for people.
+// Level is an agent with a name for people.
 type Level struct {
 	Name  string `json:"name"`
 	Agent string `json:"agent"` // in the grammar of engine/agent
 	About string `json:"about"` // in a few words
 }
 
-// Levels are for people who look for an opponent, from the weakest on.
+// Levels are opponents for people, weakest first.
 var Levels = []Level{
 	{"random", "random", "any legal move"},
 	{"beginner", "negamax", "looks four moves ahead"},
@@ -24,7 +24,7 @@ var Levels = []Level{
 	{"perfect", "solver:time=4s", "the exact best move where it is found in time"},
 }
 
-// AgentOf is the agent that a level's name stands for; any other text stands for itself.
+// AgentOf returns the agent that a level's name stands for. Any other text is returned unchanged.
 func AgentOf(text string) string {
 	for _, l := range Levels {
 		if l.Name == text {
@@ -34,7 +34,7 @@ func AgentOf(text string) string {
 	return text
 }
 
-// LevelOf is the name of the level that an agent is; one that is none is called by its text.
+// LevelOf returns the name of the level that has this agent. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
 	spec, err := agent.Parse(AgentOf(text))
 	if err != nil {
@@ -48,7 +48,7 @@ func LevelOf(text string) string {
 	return text
 }
 
-// DescribeLevels is a line for people on each level.
+// DescribeLevels returns one line on each level, for people.
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {

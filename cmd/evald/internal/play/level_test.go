@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 )
 
-// Every level is an agent, has one name, and gives its name back.
+// Every level is an agent, has a unique name, and LevelOf finds that name.
 func TestLevels(t *testing.T) {
 	seen := map[agent.Spec]string{}
 	for _, l := range Levels {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var escapes = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// golden compares text without colours with a file of testdata. Blanks at the ends of lines do not count.
+// golden compares text without colours with a file of testdata. Trailing blanks do not count.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	var lines []string
@@ -48,7 +48,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// script is an agent that makes given moves in turn, and then fails.
+// script is an agent that makes the given moves in turn, and then fails.
 type script struct{ moves []int }
 
 func (s *script) Move(ctx context.Context, _ *game.Board, _ game.Position) (int, error) {
@@ -77,7 +77,7 @@ func (t *thinker) Move(ctx context.Context, _ *game.Board, p game.Position) (int
 	return 0, ctx.Err()
 }
 
-// within is what comes out of a channel.
+// within receives a value from a channel.
 func within[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -88,7 +88,7 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// config is a game of a person against an agent, or of two people where it is nil.
+// config is a game of a person against an agent, or of two people if opponent is nil.
 func config(t *testing.T, position string, opponent *Player) Config {
 	t.Helper()
 	rules, moves := game.Connect4, position

@@ -24,12 +24,12 @@ type Player struct {
 	Agent agent.Agent // nil: a person
 }
 
-// Config is what a game is played with.
+// Config describes a game.
 type Config struct {
 	Board     *game.Board
-	Start     []int          // moves that a game begins with, legal
-	Players   [2]Player      // the first moves first until the sides are swapped
-	Evaluator eval.Evaluator // of the search that evaluates moves
+	Start     []int          // legal moves at the start of a game
+	Players   [2]Player      // the first player moves first until the sides are swapped
+	Evaluator eval.Evaluator // for the search that evaluates moves
 	Search    string         // the evaluator's name
 	Evaluate  bool           // show the evaluation from the start
 	Book      solver.Book    // of exact scores; nil for none
@@ -39,15 +39,15 @@ func (c *Config) session() *Session {
 	return NewSession(c.Board, c.Start, [2]bool{c.Players[0].Agent == nil, c.Players[1].Agent == nil})
 }
 
-// Model is the game on a terminal, as bubbletea drives it. Close it when it is no longer driven.
+// Model is the game on a terminal, driven by bubbletea. Call Close after it is no longer driven.
 type Model struct {
 	config        Config
 	session       *Session
-	width, height int // of the terminal in cells
-	column, row   int // of the cursor, from the top left; the row only without gravity
+	width, height int // of the terminal in characters
+	column, row   int // of the cursor, from the top left; the row is only used without gravity
 
 	evaluate, hint, help bool
-	message              string // what went wrong last
+	message              string // the last error
 
 	tasks  tasks
 	cancel context.CancelFunc
@@ -77,7 +77,7 @@ type (
 	}
 )
 
-// NewModel is a game that begins. Everything it does in the background ends with ctx.
+// NewModel begins a game. Everything that it runs in the background ends with ctx.
 func NewModel(ctx context.Context, c Config) *Model {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &Model{
@@ -90,10 +90,10 @@ func NewModel(ctx context.Context, c Config) *Model {
 	return m
 }
 
-// closing bounds the wait for agents that do not look at their context.
+// closing is the longest wait for agents that ignore their context.
 const closing = 3 * time.Second
 
-// Close stops what goes on in the background and waits for it. The error says that something did not stop in time.
+// Close stops the background work and waits for it. The error says that something did not stop in time.
 func (m *Model) Close() error {
 	m.cancel()
 	done := make(chan struct{})
@@ -109,17 +109,17 @@ func (m *Model) Close() error {
 	}
 }
 
-// Run plays on a terminal until the user quits, which is no error, or ctx ends, which is one that wraps ctx.Err().
+// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err().
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	m := NewModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
 	return errors.Join(err, m.Close())
 }
 
-// Init begins to think.
+// Init starts the background work.
 func (m *Model) Init() tea.Cmd { return m.follow() }
 
-// Update takes a key, a new size, or what a task tells.
+// Update handles a key, a new size, or a message of a task.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -145,8 +145,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key does what a key asks for. A small letter that names a move plays it, so that on boards with so many moves the
-// commands are capitals; capitals are commands everywhere.
+// key runs the command of a key. A lower-case letter that names a move plays it; on boards with that many moves the commands
+// are capitals. Capitals are commands on all boards.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	text := k.String()
@@ -195,7 +195,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	return m.follow()
 }
 
-// typed is the move that a key names, or -1.
+// typed returns the move that a key names, or -1.
 func (m *Model) typed(text string) int {
 	b := m.config.Board
 	if len(text) != 1 || text != strings.ToLower(text) || len(Name(b, b.Actions()-1)) > 1 {
@@ -210,7 +210,7 @@ func (m *Model) typed(text string) int {
 	return -1
 }
 
-// cursor is the move under the cursor.
+// cursor returns the move under the cursor.
 func (m *Model) cursor() int {
 	return m.config.Board.CellAction(m.column, m.config.Board.Rows()-1-m.row)
 }
@@ -234,7 +234,7 @@ func (m *Model) put(action int) {
 	}
 }
 
-// answer takes what an agent found.
+// answer handles an agent's answer.
 func (m *Model) answer(found moved) {
 	m.thinking = nil
 	err := found.err
@@ -247,7 +247,7 @@ func (m *Model) answer(found moved) {
 	}
 }
 
-// follow lets the background follow the session: what is about another position stops, what is wanted starts.
+// follow adapts the background work to the session: work on another position stops, and what is wanted starts.
 func (m *Model) follow() tea.Cmd {
 	p := m.session.Position()
 	ongoing := m.session.Result() == game.Ongoing
@@ -288,7 +288,7 @@ func (m *Model) follow() tea.Cmd {
 func (m *Model) think(p game.Position, seat int) *task {
 	player := m.config.Players[seat]
 	k := m.tasks.start(p, func(ctx context.Context, k *task) {
-		m.seats[seat].Lock() // what it thought about before has been told to stop
+		m.seats[seat].Lock() // its previous work has been told to stop
 		defer m.seats[seat].Unlock()
 		if ctx.Err() != nil {
 			return

@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// driver does for a model what bubbletea does, without a terminal.
+// driver drives a model as bubbletea does, without a terminal.
 type driver struct {
 	*Model
 	t        *testing.T
@@ -83,7 +83,7 @@ func keyPress(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 }
 
-// until takes messages until something is the case.
+// until handles messages until done returns true.
 func (d *driver) until(what string, done func() bool) {
 	d.t.Helper()
 	for !done() {
@@ -98,7 +98,7 @@ func (d *driver) until(what string, done func() bool) {
 
 func (d *driver) moves() string { return game.FormatMoves(d.config.Board.Rules(), d.session.Moves()) }
 
-// shows checks what the screen says.
+// shows checks that the screen contains the texts.
 func (d *driver) shows(texts ...string) {
 	d.t.Helper()
 	screen := escapes.ReplaceAllString(d.View().Content, "")
@@ -138,7 +138,7 @@ func TestWholeGame(t *testing.T) {
 	d.until("the end", func() bool { return d.quit })
 }
 
-// What an agent thinks about stops when the position changes, and at the end.
+// An agent stops thinking when the position changes, and at the end.
 func TestThinkingStops(t *testing.T) {
 	agent := newThinker()
 	d := drive(t, config(t, "-", &Player{"thinker", agent}))
@@ -176,7 +176,7 @@ func TestThinkingStops(t *testing.T) {
 	}
 }
 
-// A new game and a swap of agents stop the old thought, although an agent is still to move.
+// A new game and a swap of agents stop the old work, although an agent is still to move.
 func TestThinkingRestarts(t *testing.T) {
 	one, two := newThinker(), newThinker()
 	c := config(t, "-", nil)
@@ -188,7 +188,7 @@ func TestThinkingRestarts(t *testing.T) {
 	within(t, two.began)
 	d.shows("X thinks: two")
 
-	// Each makes a move; then the first thinks, as it does when the new game begins.
+	// Each agent makes a move; then the first one thinks, and so it does after the new game begins.
 	c.Players = [2]Player{{"one", &opening{script{[]int{3}}, one}}, {"two", &script{[]int{3}}}}
 	d = drive(t, c)
 	d.until("two moves", func() bool { return len(d.session.Moves()) == 2 })
@@ -215,7 +215,7 @@ func (o *opening) Move(ctx context.Context, b *game.Board, p game.Position) (int
 	return o.thinker.Move(ctx, b, p)
 }
 
-// deaf is an agent that does not look at its context, and counts how often it is asked while it thinks.
+// deaf is an agent that ignores its context and counts how often it is asked while it thinks.
 type deaf struct {
 	began, release chan struct{}
 	thinking, both atomic.Int32
@@ -231,7 +231,7 @@ func (a *deaf) Move(context.Context, *game.Board, game.Position) (int, error) {
 	return 0, nil
 }
 
-// An agent is asked one thing at a time, however slowly it stops.
+// An agent is asked one question at a time, however slowly it stops.
 func TestOneThoughtAtATime(t *testing.T) {
 	a := &deaf{began: make(chan struct{}, 100), release: make(chan struct{})}
 	d := drive(t, config(t, "-", &Player{"deaf", a}))
@@ -240,7 +240,7 @@ func TestOneThoughtAtATime(t *testing.T) {
 	for range 5 {
 		d.press("u", "4")
 		for range 1000 {
-			runtime.Gosched() // it would begin now
+			runtime.Gosched() // a second move would begin now
 		}
 	}
 	close(a.release)
@@ -250,7 +250,7 @@ func TestOneThoughtAtATime(t *testing.T) {
 	}
 }
 
-// An agent that fails or plays what it may not is shown, and can try again.
+// An agent's failure or illegal move is shown, and the agent can try again.
 func TestBadAgents(t *testing.T) {
 	d := drive(t, config(t, "444444", &Player{"script", &script{moves: []int{3, 7, -1, 0}}}))
 	d.press("1")
@@ -269,7 +269,7 @@ func TestBadAgents(t *testing.T) {
 	d.shows("script: no more moves in the script", "moves   444444111")
 }
 
-// Two agents play a whole game; an undo lets them wait.
+// Two agents play a whole game; after an undo they wait.
 func TestAgentsAlone(t *testing.T) {
 	c := config(t, "-", nil)
 	for i := range c.Players {
@@ -291,7 +291,7 @@ func TestAgentsAlone(t *testing.T) {
 	d.until("the end", func() bool { return d.session.Result() != game.Ongoing })
 }
 
-// The search follows the position; what an earlier one still says is not taken for the current one.
+// The search follows the position. Late reports of an earlier search are not taken for the current one.
 func TestSearch(t *testing.T) {
 	c := config(t, "444", nil)
 	c.Evaluate = true
@@ -322,7 +322,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A won position is proved, also where a move wins at once and the tree has no moves; a threat is answered.
+// A won position is proved, even if a move wins at once and the tree has no moves. A threat is answered.
 func TestSearchProves(t *testing.T) {
 	for position, want := range map[string]struct {
 		result game.Result
@@ -351,7 +351,7 @@ func TestSearchFails(t *testing.T) {
 	d.shows("search  ", "device is gone")
 }
 
-// The solver's scores, one move after the other, are those that it finds for all at once.
+// The solver's scores, one move after the other, are the same as those that it finds for all moves at once.
 func TestSolver(t *testing.T) {
 	const position = "2252576253462244111563"
 	c := config(t, position, nil)
@@ -375,7 +375,7 @@ func TestSolver(t *testing.T) {
 		t.Error("s again does not take the scores away")
 	}
 
-	// The empty board takes seconds; it is not waited for.
+	// The empty board takes seconds; the test does not wait for it.
 	d = drive(t, config(t, "-", nil))
 	d.press("s")
 	d.until("progress", func() bool { return d.exact != nil && d.exact.Legal == 7 })
@@ -386,7 +386,7 @@ func TestSolver(t *testing.T) {
 	}
 }
 
-// On a board with a move e, a small e plays it and a capital E is the command.
+// On a board with a move e, a lower-case e plays it, and a capital E is the command.
 func TestLetters(t *testing.T) {
 	d := drive(t, config(t, "20x5x4:-", nil))
 	d.press("e", "h")
@@ -405,7 +405,7 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// Whatever is pressed on whatever terminal, nothing panics and the screen fits.
+// No key on any size of terminal causes a panic, and the screen always fits.
 func TestAnyKeys(t *testing.T) {
 	rounds := 15
 	if testing.Short() {
@@ -444,7 +444,7 @@ func TestAnyKeys(t *testing.T) {
 	}
 }
 
-// The whole program, its keys from a pipe: an agent is at work when it ends.
+// The whole program, with keys from a pipe, ends while an agent is thinking.
 func TestProgram(t *testing.T) {
 	agent := newThinker()
 	c := config(t, "-", &Player{"thinker", agent})

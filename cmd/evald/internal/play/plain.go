@@ -15,17 +15,17 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Lines says how Plain takes part in a dialogue.
+// Lines are the settings of a game line by line.
 type Lines struct {
-	Prompt string        // before each line that it waits for
-	Visits int           // of the search behind hint and eval
-	Wait   time.Duration // that hint, eval and solve may take
+	Prompt string        // printed before each line that is read
+	Visits int           // of the search for hint and eval
+	Wait   time.Duration // time limit of hint, eval and solve
 }
 
 // DefaultLines are for scripts: no prompt.
 var DefaultLines = Lines{Visits: 20_000, Wait: 10 * time.Second}
 
-// plain is a game line by line.
+// plain is a game played line by line.
 type plain struct {
 	Config
 	Lines
@@ -43,8 +43,8 @@ const plainHelp = `a move (%s), or one of these; what follows on the line is not
   go     let an agent move that waits         quit
 `
 
-// Plain plays line by line: it writes the board as text, reads a move or a command a line, and ends with the input or
-// at quit. Where ctx ends the error wraps ctx.Err().
+// Plain plays line by line: it writes the board as text, reads one move or command per line, and ends with the input or at
+// quit. If ctx ends, the error wraps ctx.Err().
 func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,7 +77,7 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 
 func (p *plain) print(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
-// changed shows the board, unless an agent's move will change it at once.
+// changed prints the board, unless an agent's move will change it at once.
 func (p *plain) changed() {
 	if !p.session.AgentToMove() {
 		p.board()
@@ -104,7 +104,7 @@ func (p *plain) agents(ctx context.Context) {
 	}
 }
 
-// line does what a line asks for.
+// line runs the command of a line.
 func (p *plain) line(ctx context.Context, l stream.Line) (quit bool) {
 	if l.Err != nil {
 		p.print("%v\n", l.Err)
@@ -190,7 +190,7 @@ func (p *plain) board() {
 	for i, cells := range s.cells() {
 		row(func(c int) string {
 			if a := i*len(cells) + c; !p.Board.Rules().Gravity && s.board.CanPlay(s.now, a) {
-				return Name(p.Board, a) // the cell's, to type
+				return Name(p.Board, a) // the name of the cell, to be typed
 			}
 			return cells[c].text
 		})
@@ -211,7 +211,7 @@ func centred(text string, width int) string {
 	return strings.Repeat(" ", space/2) + text + strings.Repeat(" ", space-space/2)
 }
 
-// over answers for commands that a finished game has no use for.
+// over prints an answer to commands that make no sense in a finished game.
 func (p *plain) over() bool {
 	if p.session.Result() == game.Ongoing {
 		return false
@@ -220,7 +220,7 @@ func (p *plain) over() bool {
 	return true
 }
 
-// search looks at the position and shows the last report.
+// search searches the position and shows the last report.
 func (p *plain) search(ctx context.Context, show func(Report)) {
 	if p.over() {
 		return
@@ -240,7 +240,7 @@ func (p *plain) search(ctx context.Context, show func(Report)) {
 	}
 }
 
-// values writes what the search found of each move.
+// values prints what the search found for each move.
 func (p *plain) values(r Report) {
 	p.print("%s visits of %s, for %c %s\n", count(r.Visits), p.Search, letters[p.session.Side()], r.valueText())
 	for _, a := range p.legalActions() {
@@ -266,7 +266,7 @@ func (p *plain) legalActions() []int {
 	return all
 }
 
-// solve writes the exact score of each move, as far as there was time.
+// solve prints the exact score of each move that was solved in time.
 func (p *plain) solve(ctx context.Context) {
 	if p.over() {
 		return

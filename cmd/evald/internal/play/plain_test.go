@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 )
 
-// steady are lines whose answers do not depend on the machine's speed.
+// steady are settings under which answers do not depend on the machine's speed.
 var steady = Lines{Visits: 500, Wait: time.Minute}
 
 func TestPlain(t *testing.T) {
@@ -45,7 +45,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Two agents need no input; a prompt is written where one is wanted.
+// Two agents need no input; a prompt is only written if one is configured.
 func TestPlainAgents(t *testing.T) {
 	c := config(t, "-", nil)
 	for i := range c.Players {
@@ -66,7 +66,7 @@ func TestPlainAgents(t *testing.T) {
 	}
 }
 
-// An end of the context ends the wait for a line, and for an agent; a full disk ends the game.
+// The end of the context ends the wait for a line and for an agent. A full disk ends the game.
 func TestPlainEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, writer := io.Pipe()
@@ -116,7 +116,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add("\x00\n{}\n-\n1 2\n#")
 	f.Fuzz(func(t *testing.T, in string) {
 		if strings.Contains(strings.ToLower(in), "solve") {
-			return // seconds
+			return // it would take seconds
 		}
 		c := config(t, "3x3x3free:-", &Player{"script", &script{moves: []int{0, 1, 2, 3}}})
 		var out bytes.Buffer

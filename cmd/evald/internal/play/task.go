@@ -9,13 +9,13 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// task is work in the background on one position. Whoever shows its messages sees the newest; those that nobody came
-// for in time are dropped.
+// task is background work on one position. Its reader gets the newest message; older messages that were not read in time are
+// dropped.
 type task struct {
 	position game.Position
-	seat     int // of an agent
+	seat     int // of the agent
 	stop     context.CancelFunc
-	news     chan tea.Msg // of capacity 1; closed when the work is done
+	news     chan tea.Msg // capacity 1; closed when the work is done
 }
 
 // tasks starts work in goroutines and waits for them at the end.
@@ -24,7 +24,7 @@ type tasks struct {
 	wg  sync.WaitGroup
 }
 
-// start begins work at once, not when a command runs: a command that is returned as the program ends never does.
+// start begins work at once rather than when a command runs: a command that is returned as the program ends never runs.
 func (t *tasks) start(p game.Position, work func(ctx context.Context, k *task)) *task {
 	ctx, stop := context.WithCancel(t.ctx)
 	k := &task{position: p, stop: stop, news: make(chan tea.Msg, 1)}
@@ -36,7 +36,7 @@ func (t *tasks) start(p game.Position, work func(ctx context.Context, k *task)) 
 	return k
 }
 
-// tell replaces the message that waits, if any. Only the task's own goroutine calls it.
+// tell replaces the waiting message, if any. Only the task's own goroutine calls it.
 func (k *task) tell(m tea.Msg) {
 	select {
 	case <-k.news:
@@ -45,5 +45,5 @@ func (k *task) tell(m tea.Msg) {
 	k.news <- m
 }
 
-// next waits for a message: nil at the end.
+// next waits for a message; nil means the end.
 func (k *task) next() tea.Msg { return <-k.news }

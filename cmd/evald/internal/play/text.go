@@ -23,7 +23,7 @@ func (m *Model) status() string {
 	return fmt.Sprintf("%s thinks: %s", letter, player.Name)
 }
 
-// outcome is how the game ended, or nothing.
+// outcome says how the game ended, or is empty.
 func (s *Session) outcome() string {
 	switch s.Result() {
 	case game.Draw:
@@ -34,7 +34,7 @@ func (s *Session) outcome() string {
 	return ""
 }
 
-// hintText is the search's best move and what it expects to follow.
+// hintText is the search's best move and the line that it expects.
 func (m *Model) hintText() string {
 	if !m.hint {
 		return ""
@@ -62,7 +62,7 @@ func (r *Report) valueText() string {
 	return "(value " + hundredths(r.Value) + ")"
 }
 
-// searchText says what the values under the board come from.
+// searchText says where the values under the board come from.
 func (m *Model) searchText() string {
 	if !m.evaluate && !m.hint || m.session.Result() != game.Ongoing {
 		return ""
@@ -81,7 +81,7 @@ func (m *Model) searchText() string {
 	return text
 }
 
-// solverText says how far the solver is.
+// solverText says how far the solver has come.
 func (m *Model) solverText() string {
 	switch e := m.exact; {
 	case m.solving == nil:
@@ -96,14 +96,14 @@ func (m *Model) solverText() string {
 	default:
 		text := fmt.Sprintf("exact   %d of %d moves", e.Solved, e.Legal)
 		if p := e.Progress; p.Nodes > 0 {
-			// The progress is that of the position after the move, from the other side.
+			// The progress is that of the position after the move, for the other side.
 			text += fmt.Sprintf("; %s is %+d to %+d, %s nodes", Name(m.config.Board, e.Action), -p.Upper, -p.Lower, count(int(p.Nodes)))
 		}
 		return text + "; S stops"
 	}
 }
 
-// movesText is the game in our notation; of a long one its end.
+// movesText is the game in evald's notation; of a long game only its end.
 func (m *Model) movesText() string {
 	const label = "moves   "
 	text := game.FormatNotation(m.config.Board.Rules(), m.session.Moves())
@@ -113,7 +113,7 @@ func (m *Model) movesText() string {
 	return label + text
 }
 
-// keys is as much of the commands as the width shows. Boards with a move "e" have a capital E for the evaluation.
+// keys lists as many commands as fit in the width. On boards with a move "e" the command for the evaluation is a capital E.
 func (m *Model) keys() string {
 	text := ""
 	for _, k := range []string{"? help", "q quit", "u undo", "r redo", "h hint", "e evaluation", "s solve", "n new", "x swap"} {
@@ -159,7 +159,7 @@ exact    0 draws; a win scores more the sooner it comes
 any key goes back`, drop)
 }
 
-// count is a number with three figures: 831, 12.3 k, 4.56 M.
+// count formats a number with three significant digits: 831, 12.3 k, 4.56 M.
 func count(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

@@ -22,7 +22,7 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// part is lines of the screen. Where it has not enough of them, the part with the lowest number goes, then the next.
+// part is some lines of the screen. If the screen is too low, the part with the lowest number is left out, then the next.
 type part struct {
 	goes  int // 0: never
 	lines []string
@@ -67,7 +67,7 @@ func (m *Model) tooSmall(width, height int) string {
 	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
 }
 
-// layout is how many characters a cell gets, and how many stand to the left of the board; 0 where nothing fits.
+// layout returns the width of a cell and of the margin to the left of the board, in characters; 0 if nothing fits.
 func (m *Model) layout() (width, margin int) {
 	labels := 1
 	if m.config.Board.Rules().Gravity {
@@ -83,7 +83,7 @@ func (m *Model) layout() (width, margin int) {
 	return 0, 0
 }
 
-// parts is the screen from top to bottom.
+// parts returns the screen from top to bottom.
 func (m *Model) parts(width, margin int) []part {
 	left := strings.Repeat(" ", margin)
 	labelled := func(label string, cells []cell) string {
@@ -163,7 +163,7 @@ func (m *Model) names() []cell {
 	return cells
 }
 
-// cells is the board with, where there is no gravity, the cursor and the values of the moves.
+// cells returns the board; without gravity it has the cursor and the values of the moves in it.
 func (m *Model) cells() [][]cell {
 	rows := m.session.cells()
 	if m.config.Board.Rules().Gravity {
@@ -181,7 +181,7 @@ func (m *Model) cells() [][]cell {
 	return rows
 }
 
-// note writes into an empty cell what is known of the move there.
+// note writes what is known about a move into its empty cell.
 func (m *Model) note(c *cell, a int) {
 	known := cell{}
 	switch {
@@ -199,7 +199,7 @@ func (m *Model) note(c *cell, a int) {
 	}
 }
 
-// evaluations are for each column the value of its move and a bar of its share in the visits.
+// evaluations returns, for each column, the value of its move and a bar of its share of the visits.
 func (m *Model) evaluations() (values, bars []cell) {
 	n := m.config.Board.Columns()
 	values, bars = make([]cell, n), make([]cell, n)
@@ -223,11 +223,11 @@ func (m *Model) evaluations() (values, bars []cell) {
 	return values, bars
 }
 
-// valueCell is the value of a move in hundredths, a certain win being 100, or what is proved of it.
+// valueCell returns the value of a move in hundredths, where a certain win is 100, or its proved result.
 func valueCell(move mcts.Move) cell {
 	switch move.Result {
 	case game.Win:
-		return cell{text: "win ", short: "W"} // as long as the others, so that all are cut or none
+		return cell{text: "win ", short: "W"} // as long as the others, so that either all are shortened or none
 	case game.Draw:
 		return cell{text: "draw", short: "D"}
 	case game.Loss:
@@ -239,7 +239,7 @@ func valueCell(move mcts.Move) cell {
 	return cell{text: hundredths(move.Q), short: sign(move.Q, 0.1, "-=+")}
 }
 
-// hundredths of a value in -1..1: +44, 0, -7; what is not proved is never 100.
+// hundredths formats a value in -1..1: +44, 0, -7. It never shows 100, which stands for a proved win.
 func hundredths(value float64) string {
 	n := min(max(int(math.Round(100*value)), -99), 99)
 	if n == 0 {
@@ -248,7 +248,7 @@ func hundredths(value float64) string {
 	return fmt.Sprintf("%+d", n)
 }
 
-// sign is the first, second or third of signs, for less than -most, in between, and more than most.
+// sign returns the first, second or third of signs, for x less than -most, in between, and more than most.
 func sign(x, most float64, signs string) string {
 	i := 1
 	if x < -most {
@@ -267,7 +267,7 @@ func scoreCell(score int) cell {
 	return cell{text: text, short: sign(float64(score), 0, "LDW")}
 }
 
-// scores are the exact scores of the columns.
+// scores returns the exact scores of the columns.
 func (m *Model) scores() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	for a, score := range m.exact.Scores {

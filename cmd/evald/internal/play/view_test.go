@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// view is a model on a screen of a size, with a made-up report and made-up scores.
+// view returns a model on a screen of the given size, with a made-up report and made-up scores.
 func view(t *testing.T, position string, width, height int) *Model {
 	t.Helper()
 	m := NewModel(t.Context(), config(t, position, nil))
@@ -75,7 +75,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// The colours say nothing that the text does not, but they are there.
+// Colours are used, but the text says everything that they say.
 func TestColours(t *testing.T) {
 	s := view(t, "445", 80, 24).View().Content
 	if !strings.Contains(s, "\x1b[1;97;41m") || !strings.Contains(s, "\x1b[1;30;43m") {

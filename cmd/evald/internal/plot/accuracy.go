@@ -22,10 +22,10 @@ const (
 	height = 4.2 * vg.Inch
 )
 
-// The colours of curves, told apart by people who see few colours (after Okabe and Ito).
+// The colours of curves. People with colour blindness can tell them apart (after Okabe and Ito).
 var colours = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}}
 
-// point is a rate with its interval at a place of the x axis.
+// point is a rate with its interval, at a position of the x axis.
 type point struct {
 	x    float64
 	rate score.Mean
@@ -96,7 +96,7 @@ func add(p *plot.Plot, name string, c color.Color, points []point) error {
 	return nil
 }
 
-// withErrors is a curve through points with their errors.
+// withErrors returns a curve through points with error bars.
 func withErrors(xys plotter.XYs, errs plotter.YErrors) (*plotter.Line, *plotter.Scatter, *plotter.YErrorBars, error) {
 	line, dots, err := plotter.NewLinePoints(xys)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 // Sizes in pixels.
 const (
 	cellWidth, cellHeight = 74, 44
-	charWidth             = 7.4 // of a name, at its font size, on the safe side
+	charWidth             = 7.4 // width of a character of a name; an upper bound
 	margin                = 20
 	headHeight            = 74 // title and column heads
 	footHeight            = 46
 	eloWidth              = 110
 )
 
-// CrossTable draws the score of each player against each other one, sorted by rating, as a table of colours: blue
-// where the row's player won more, orange where it lost more.
+// CrossTable draws the score of each player against each other player, sorted by rating, as a table of colours: blue if the
+// row's player won more, orange if it lost more.
 func CrossTable(w io.Writer, title string, t arena.Table) error {
 	type pairing struct{ row, column string }
 	met := map[pairing]arena.Meeting{}
@@ -67,15 +67,15 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 	return err
 }
 
-// picture is an SVG in the making.
+// picture is an SVG under construction.
 type picture struct{ bytes.Buffer }
 
 func (s *picture) printf(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }
 
-// text writes what with these attributes.
+// text writes text with the given attributes.
 func (s *picture) text(x, y int, attributes, what string) {
 	var escaped bytes.Buffer
-	_ = xml.EscapeText(&escaped, []byte(what)) // a buffer takes everything
+	_ = xml.EscapeText(&escaped, []byte(what)) // writing to a buffer cannot fail
 	s.printf(`<text x="%d" y="%d" %s>%s</text>`, x, y, attributes, escaped.String())
 }
 
@@ -91,7 +91,7 @@ func (s *picture) cell(x, y int, m arena.Meeting) {
 	}
 }
 
-// shade is white at an even score and takes on a curve's colour towards the ends, light enough for dark numbers.
+// shade is white for an even score and approaches a curve's colour towards 0 and 1. It stays light enough for dark numbers.
 func shade(score float64) color.RGBA {
 	end, strength := colours[0], 2*score-1
 	if strength < 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// Learning draws the accuracy of a run's networks and, below, their ratings and losses, over its generations.
+// Learning draws the accuracy of a run's networks over its generations, with their ratings and losses below.
 func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	if len(generations) == 0 {
 		return fmt.Errorf("plot: the run has no generations yet")
@@ -50,7 +50,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		}
 		curves += 2
 	}
-	accuracy.Y.Min -= (100 - accuracy.Y.Min) / 2 // for the names of the curves
+	accuracy.Y.Min -= (100 - accuracy.Y.Min) / 2 // room for the names of the curves
 	if err := ratings(elo, generations); err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	return err
 }
 
-// gap keeps a name at the right from its line: viewers' letters may be wider than was reckoned with.
+// gap keeps a name at the right edge away from its line: a viewer's letters may be wider than the ones measured here.
 const gap = "\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0"
 
-// whole marks the generations of so many, or every some of them.
+// whole puts a tick at each generation, or at every few if there are many.
 func whole(generations int) plot.ConstantTicks {
 	var ticks []plot.Tick
 	for g := 0; g < generations; g += 1 + generations/20 {
@@ -99,7 +99,7 @@ func whole(generations int) plot.ConstantTicks {
 	return ticks
 }
 
-// ratings draws networks' ratings with their intervals, those that were promoted filled.
+// ratings draws the networks' ratings with their intervals. Promoted networks are filled.
 func ratings(p *plot.Plot, generations []learn.Generation) error {
 	xys, errs := make(plotter.XYs, len(generations)), make(plotter.YErrors, len(generations))
 	var promoted plotter.XYs

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// Training draws a run's losses and, below them, its accuracies, over its steps.
+// Training draws a run's losses over its steps, with its accuracies below.
 func Training(w io.Writer, title string, metrics []train.Metrics) error {
 	if len(metrics) == 0 {
 		return fmt.Errorf("plot: the run has no metrics yet")

@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// JSONL writes one JSON object a line:
+// JSONL writes one JSON object per line:
 //
 //	{"line":1,"position":"44554","to_move":2,"wdl":[..],"value":..,"policy":[..],"best":4,"source":"cpu","model":".."}
 //	{"line":7,"error":".."}
 //
-// best counts from 1 and is null where the game is over.
+// best counts from 1 and is null if the game is over.
 type JSONL struct{ W io.Writer }
 
 // Encode writes the chunk's lines into c.Text.
@@ -22,13 +22,13 @@ func (f JSONL) Encode(c *Chunk) {
 	}
 }
 
-// Write passes the lines on.
+// Write writes the lines.
 func (f JSONL) Write(c *Chunk) error {
 	_, err := f.W.Write(c.Text)
 	return err
 }
 
-// Close has nothing to add.
+// Close does nothing.
 func (f JSONL) Close(Summary) error { return nil }
 
 func appendJSON(b []byte, a *Answer) []byte {

@@ -7,8 +7,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// Row is one line of input in Parquet: the columns have the names of the JSON fields. Where error is set, only line
-// and position are too.
+// Row is one line of input in Parquet. The columns have the names of the JSON fields. If error is set, only line and
+// position are set too.
 type Row struct {
 	Line     int64     `parquet:"line"`
 	Position string    `parquet:"position"`
@@ -16,7 +16,7 @@ type Row struct {
 	WDL      []float32 `parquet:"wdl,list"`
 	Value    *float32  `parquet:"value,optional"`
 	Policy   []float32 `parquet:"policy,list"`
-	Best     *int32    `parquet:"best,optional"` // from 1; null where the game is over
+	Best     *int32    `parquet:"best,optional"` // from 1; null if the game is over
 	Source   *string   `parquet:"source,optional,dict"`
 	Model    string    `parquet:"model,dict"`
 	Error    *string   `parquet:"error,optional"`
@@ -37,7 +37,7 @@ func NewParquet(w io.Writer) *Parquet {
 		parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""))}
 }
 
-// Encode leaves the work to Write: the writer keeps columns, which depend on what came before.
+// Encode does nothing. Write does the work, because the writer keeps columns that depend on earlier rows.
 func (f *Parquet) Encode(*Chunk) {}
 
 // Write adds the chunk's rows.

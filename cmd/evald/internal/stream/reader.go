@@ -14,22 +14,22 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// byteOrderMark is what Windows' editors begin UTF-8 files with.
+// byteOrderMark is put at the start of UTF-8 files by editors on Windows.
 const byteOrderMark = "\ufeff"
 
-// maxLine bounds a line; no position needs as much.
+// maxLine is the limit of a line in bytes; no position needs that much.
 const maxLine = 64 << 10
 
 // Line is one line of input that holds a position.
 type Line struct {
 	Number  int    // from 1
 	Text    string // the position as it was written
-	numbers int    // that follow it, where nothing else does
-	Err     error  // why the line could not be read, or answered; a *game.ParseError has Line set
+	numbers int    // how many numbers follow it; 0 if anything else does
+	Err     error  // why the line could not be read or answered; a *game.ParseError has Line set
 }
 
-// Reader cuts the input into lines. Blank lines and those that begin with # are skipped, and a byte order mark before the
-// first. What stands behind a position is a comment, or exact scores: one, or one for each move.
+// Reader splits the input into lines. It skips blank lines, lines that begin with #, and a byte order mark at the start.
+// Text after a position is a comment, or exact scores: one, or one for each move.
 type Reader struct {
 	ctx    context.Context
 	in     *bufio.Reader
@@ -38,17 +38,17 @@ type Reader struct {
 	bytes  int64
 }
 
-// NewReader reads in until its end, or until ctx ends, even while the input has nothing to say.
+// NewReader reads in until its end, or until ctx ends, even while the input is silent.
 func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
 	return &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
 }
 
-// Bytes is how much of the input was read.
+// Bytes is the number of bytes of the input read so far.
 func (r *Reader) Bytes() int64 { return r.bytes }
 
-// Next appends lines until there are most of them or the next one would have to be waited for. more is false at the
-// end of the input; err is ctx.Err() where ctx ended it, whatever had been read ahead of the lines.
+// Next appends lines until there are most of them, or until it would have to wait for the next one. more is false at the end
+// of the input. If ctx ended the input, err is ctx.Err(), and lines read ahead are dropped.
 func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error) {
 	for len(lines) < most {
 		if err := r.ctx.Err(); err != nil {
@@ -74,14 +74,14 @@ func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error)
 	return lines, true, nil
 }
 
-// wouldWait reports whether the next line is not here yet.
+// wouldWait reports whether the next line has not arrived yet.
 func (r *Reader) wouldWait() bool {
-	here, _ := r.in.Peek(r.in.Buffered()) // no error: it asks for what is there
+	here, _ := r.in.Peek(r.in.Buffered()) // no error: it asks only for what is buffered
 	return bytes.IndexByte(here, '\n') < 0 && !r.source.ready()
 }
 
-// readLine reads up to and without the next newline. The rest of a line that is too long is read and dropped. The
-// slice is valid until the next read.
+// readLine reads a line without its newline. The rest of a line that is too long is read and dropped. The slice is valid
+// until the next read.
 func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 	text, err = r.in.ReadSlice('\n')
 	if r.bytes == 0 {
@@ -137,11 +137,11 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 	return state, err
 }
 
-// Interruptible is a reader of in that ends with ctx.Err() when ctx ends, even while in has nothing to say.
+// Interruptible returns a reader of in that ends with ctx.Err() when ctx ends, even while in is silent.
 func Interruptible(ctx context.Context, in io.Reader) io.Reader { return newInterruptible(ctx, in) }
 
-// interruptible is a reader whose Read returns when ctx ends, even while the input has nothing to say. The goroutine
-// that waits for the input is left behind then; the program is about to end.
+// interruptible is a reader whose Read returns when ctx ends, even while the input is silent. The goroutine that waits for
+// the input is then abandoned; the program is about to end.
 type interruptible struct {
 	ctx    context.Context
 	blocks chan []byte
@@ -183,7 +183,7 @@ func newInterruptible(ctx context.Context, in io.Reader) *interruptible {
 	return r
 }
 
-// ready reports whether Read would answer at once.
+// ready reports whether Read would return at once.
 func (r *interruptible) ready() bool { return len(r.rest) > 0 || len(r.blocks) > 0 }
 
 func (r *interruptible) Read(p []byte) (int, error) {

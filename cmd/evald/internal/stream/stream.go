@@ -1,5 +1,5 @@
-// Package stream takes lines of positions through an evaluator to a file of answers: many lines at once, in bounded
-// memory, answers in the order of the lines.
+// Package stream passes lines of positions through an evaluator into a file of answers. It processes many lines at once, in
+// bounded memory, and writes answers in the order of the lines.
 package stream
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Format writes answers. Encode may be called concurrently, each time with another chunk; Write and Close are not.
+// Format writes answers. Encode may be called concurrently, each time with another chunk; Write and Close are not called
+// concurrently.
 type Format interface {
 	Encode(c *Chunk)      // prepares c for Write
 	Write(c *Chunk) error // in input order
@@ -24,33 +25,33 @@ type Format interface {
 // Job is one run.
 type Job struct {
 	Evaluator eval.Evaluator
-	Model     func(game.Rules) string // who is asked about a game's positions; answers name it, or the heuristic that stood in
-	Rows      int                     // lines that are evaluated as one batch, from 1
-	Workers   int                     // batches at once, from 1
+	Model     func(game.Rules) string // the evaluator's name for a game; answers name it, or the heuristic that stood in
+	Rows      int                     // lines that are evaluated as one batch, 1 or more
+	Workers   int                     // batches at once, 1 or more
 	Progress  func(Summary)
 }
 
-// Summary counts what was written so far.
+// Summary counts what has been written so far.
 type Summary struct {
 	Lines   int64 // answered or refused
 	Bad     int64 // refused
-	GivenUp int64 // begun, and cut short by an interrupt; neither answered nor refused
+	GivenUp int64 // begun, but cut short by an interrupt; neither answered nor refused
 	Bytes   int64 // of input
 	Sources map[eval.Source]int64
 }
 
-// grace is how long what was begun may go on after an interrupt.
+// grace is the time for which work under way may continue after an interrupt.
 const grace = time.Second
 
-// Finishing is the context of what was begun before ctx ends: it has a little more time, so that what is short is
-// finished and what is long is cut short.
+// Finishing returns a context for work begun before ctx ends. It ends a little later than ctx, so that short work is
+// finished and long work is cut short.
 func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return inner, func() { release(); cancel() }
 }
 
-// Answer is one line and the answer to it; there is none where Err is set.
+// Answer is one line and the answer to it. There is no answer if Err is set.
 type Answer struct {
 	Line
 	State game.State
@@ -66,10 +67,10 @@ func (a *Answer) Policy() []float32   { return a.batch.PolicyRow(a.row) }
 func (a *Answer) Value() float32      { return a.batch.Value(a.row) }
 func (a *Answer) Source() eval.Source { return a.batch.Source[a.row] }
 
-// Model is who gave the answer, by name.
+// Model is the name of the evaluator that gave the answer.
 func (a *Answer) Model() string { return a.Source().By(a.model(a.State.Board.Rules())) }
 
-// Best is the most likely move, counted from 1; 0 where the game is over.
+// Best is the most likely move, counted from 1; 0 if the game is over.
 func (a *Answer) Best() int {
 	best, most := 0, float32(0)
 	for i, p := range a.Policy() {
@@ -80,11 +81,11 @@ func (a *Answer) Best() int {
 	return best
 }
 
-// Chunk is up to Job.Rows lines that travel together.
+// Chunk is up to Job.Rows lines that are processed together.
 type Chunk struct {
 	model   func(game.Rules) string
 	Answers []Answer
-	Text    []byte // what Encode made for Write
+	Text    []byte // Encode's result, for Write
 
 	lines   []Line
 	bytes   int64
@@ -94,9 +95,9 @@ type Chunk struct {
 	done    chan struct{} // receives when the chunk is ready for Write
 }
 
-// Run reads lines from in until its end, or until ctx ends. Batches that were begun by then are finished and written, unless
-// they take long; what was read ahead of them is dropped. So the answers are always those of the first lines. The error is
-// that of reading or writing; ctx.Err() where ctx has left lines without an answer. Bad lines are counted, not errors.
+// Run reads lines from in until its end, or until ctx ends. Batches under way at that time are finished and written, unless
+// they take long; lines read ahead of them are dropped. So the answers are always those of the first lines. The error is
+// that of reading or writing, or ctx.Err() if ctx left lines without an answer. Bad lines are counted; they are not errors.
 func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
 	finishing, cancel := Finishing(ctx)
 	defer cancel()
@@ -104,7 +105,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 	work := make(chan *Chunk)
 	order := make(chan *Chunk, 2*job.Workers) // bounds the chunks under way
 	free := make(chan *Chunk, cap(order)+job.Workers+2)
-	var stop atomic.Bool // the output failed: the rest is not worth reading
+	var stop atomic.Bool // the output failed, so reading more is useless
 
 	var readErr error
 	var wg sync.WaitGroup
@@ -157,7 +158,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 		<-c.done
 		switch {
 		case writeErr != nil:
-		case c.givenUp || sum.GivenUp > 0: // no answer without those before it
+		case c.givenUp || sum.GivenUp > 0: // no answer may be written without those before it
 			sum.GivenUp += int64(len(c.Answers))
 		default:
 			sum.add(c)
@@ -189,7 +190,7 @@ func (s *Summary) add(c *Chunk) {
 	}
 }
 
-// fill takes the next lines.
+// fill reads the next lines.
 func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	before := r.Bytes()
 	c.lines, more, err = r.Next(c.lines[:0], rows)
@@ -201,8 +202,8 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	return more, err
 }
 
-// answer parses the chunk's lines and evaluates those that can be read, one batch for each game among them. Where ctx ends
-// first the chunk is given up.
+// answer parses the chunk's lines and evaluates the valid ones, one batch for each game among them. If ctx ends first, the
+// chunk is given up.
 func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluator) {
 	c.games, c.givenUp = 0, false
 	for i := range c.Answers {
@@ -233,7 +234,7 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluato
 	}
 }
 
-// batchOf is the chunk's batch for a game.
+// batchOf returns the chunk's batch for a game.
 func (c *Chunk) batchOf(board *game.Board) *eval.Batch {
 	for _, b := range c.batches[:c.games] {
 		if b.Board == board || b.Board.Rules() == board.Rules() {

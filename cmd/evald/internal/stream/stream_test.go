@@ -63,7 +63,7 @@ func decode(t *testing.T, text string) []answer {
 	return all
 }
 
-// input is a file of games of many boards with bad lines among them, and what is expected of each line that counts.
+// input returns a file of games on many boards with bad lines among them, and the expected answer to each line that counts.
 func input(n int) (text string, want []answer) {
 	r := gametest.Rand(1)
 	boards := gametest.Boards()
@@ -97,7 +97,7 @@ func input(n int) (text string, want []answer) {
 	return b.String(), want
 }
 
-// moves are those of a random game.
+// moves returns the moves of a random game.
 func moves(intN func(int) int, board *game.Board) []int {
 	var actions []int
 	var p game.Position
@@ -112,7 +112,7 @@ func moves(intN func(int) int, board *game.Board) []int {
 	return actions
 }
 
-// Moves with blanks between them are no position with scores behind it, and a byte order mark is no move.
+// Moves separated by blanks are not a position with scores after it, and a byte order mark is not a move.
 func TestWhatFollows(t *testing.T) {
 	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n"
 	var out bytes.Buffer
@@ -140,7 +140,7 @@ func TestWhatFollows(t *testing.T) {
 	}
 }
 
-// Every line is answered, in order, as if it were alone.
+// Every line is answered, in order, as if it were the only one.
 func TestRun(t *testing.T) {
 	text, want := input(3000)
 	var out bytes.Buffer
@@ -187,7 +187,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Parquet holds what JSONL says.
+// Parquet has the same content as JSONL.
 func TestParquet(t *testing.T) {
 	text, _ := input(2000)
 	var lines, file bytes.Buffer
@@ -220,7 +220,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// endless makes lines without end or until n are read.
+// endless produces lines without end, or until n have been read.
 type endless struct {
 	n    int
 	rest []byte
@@ -278,7 +278,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A line is answered before the next one is written: a program on the other end of a pipe can converse.
+// A line is answered before the next one is written, so a program on the other end of a pipe can hold a dialogue.
 func TestAnswersAtOnce(t *testing.T) {
 	in, feed := io.Pipe()
 	results, out := io.Pipe()
@@ -304,7 +304,7 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// An interrupt ends the reading, even of an input that has nothing to say; what was begun is answered.
+// An interrupt ends the reading, even of a silent input. Work under way is answered.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, feed := io.Pipe()
@@ -312,9 +312,9 @@ func TestInterrupt(t *testing.T) {
 	var out bytes.Buffer
 	slow := &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
 		cancel()
-		return ctx.Err() // it has some time yet
+		return ctx.Err() // some time is left
 	}}
-	go fmt.Fprintf(feed, "44\n45\n46\n4") // the last line is not complete
+	go fmt.Fprintf(feed, "44\n45\n46\n4") // the last line is incomplete
 	sum, err := Run(ctx, in, JSONL{&out}, job(slow))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
@@ -324,7 +324,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// What was read ahead when the interrupt came is dropped, and so is a batch that takes too long, with those behind it.
+// After an interrupt, lines read ahead are dropped, and so are a batch that takes too long and those behind it.
 func TestInterruptDrops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
@@ -348,7 +348,7 @@ func TestInterruptDrops(t *testing.T) {
 	}
 }
 
-// A run that has answered all lines is whole, also where an interrupt came before its end.
+// A run that has answered all lines is complete, even if an interrupt came before its end.
 func TestInterruptTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
@@ -362,7 +362,7 @@ func TestInterruptTooLate(t *testing.T) {
 	}
 }
 
-// An evaluator that fails costs the lines of its batch, and says so in each; the others are answered.
+// If an evaluator fails, each line of its batch gets the error; the other lines are answered.
 func TestEvaluatorFails(t *testing.T) {
 	e := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
 		if b.Board.Columns() == 9 {
@@ -406,7 +406,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Any bytes are cut into the lines that a plain split gives, and answered as JSON.
+// Any bytes are split into the lines of a plain split, and the answers are JSON.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte("44554\n\n# x\n448\r\n{\"board\":[]}\n9x5x4:44 3"))
 	f.Add([]byte("\xff\xfe\n\"\\\n\x00\n"))

@@ -11,17 +11,17 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Table writes answers for people, and the throughput below them.
+// Table writes answers for people, and the throughput at the end.
 type Table struct {
 	w     io.Writer
 	since time.Time
 	begun bool
 }
 
-// NewTable writes to w; the throughput counts from now.
+// NewTable writes to w; the throughput is measured from now.
 func NewTable(w io.Writer) *Table { return &Table{w: w, since: time.Now()} }
 
-// positionWidth is how much of a position the table shows.
+// positionWidth is the number of characters of a position that the table shows.
 const positionWidth = 28
 
 // Encode writes the chunk's rows into c.Text.
@@ -49,7 +49,7 @@ func appendRow(to []byte, a *Answer) []byte {
 		a.Number, positionWidth, text, a.State.Mark, 100*wdl[0], 100*wdl[1], 100*wdl[2], a.Value(), best, a.Source(), percents(a.Policy()))
 }
 
-// percents shows a policy in whole percents.
+// percents formats a policy in whole percents.
 func percents(policy []float32) string {
 	const most = 16
 	var s strings.Builder
@@ -63,7 +63,7 @@ func percents(policy []float32) string {
 	return s.String()
 }
 
-// Write passes the rows on, below the names of the columns.
+// Write writes the rows, with the column names before the first.
 func (t *Table) Write(c *Chunk) error {
 	if !t.begun {
 		t.begun = true
@@ -76,13 +76,13 @@ func (t *Table) Write(c *Chunk) error {
 	return err
 }
 
-// Close writes how many lines were answered by whom, and how fast.
+// Close writes the number of answered lines by source, and the throughput.
 func (t *Table) Close(s Summary) error {
 	_, err := fmt.Fprintln(t.w, "\n"+s.Describe(time.Since(t.since)))
 	return err
 }
 
-// Describe is a line for people: how many positions, by whom, how fast.
+// Describe is a line for people: the number of positions, by source, and the throughput.
 func (s Summary) Describe(took time.Duration) string {
 	var by []string
 	for _, source := range slices.Sorted(maps.Keys(s.Sources)) {

@@ -15,17 +15,17 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// analysisRequest asks what the evaluator, a search and the solver think of a position.
+// analysisRequest asks for the opinions of the evaluator, a search and the solver on a position.
 type analysisRequest struct {
 	Position string  `json:"position"`
-	Visits   *int    `json:"visits"`  // 0: no search; the most allowed where it is missing
+	Visits   *int    `json:"visits"`  // 0: no search; if missing: the most allowed
 	Seconds  float64 `json:"seconds"` // 0: the most allowed
 	Solve    bool    `json:"solve"`
-	Known    []*int  `json:"known"` // scores of an earlier answer, from which the solver goes on
+	Known    []*int  `json:"known"` // scores of an earlier answer; the solver continues from them
 }
 
-// The lines of an answer, each a JSON object of one of these types: one opinion, then searches and solutions as they get
-// better, at last an end. Arrays are by action, values for the side to move.
+// The lines of an answer; each is a JSON object of one of these types. First comes one opinion, then searches and solutions
+// as they improve, and finally an end. Arrays are by action, values for the side to move.
 type (
 	opinion struct {
 		Type   string    `json:"type"` // "opinion"
@@ -38,7 +38,7 @@ type (
 		Type   string     `json:"type"` // "search"
 		Visits int        `json:"visits"`
 		Value  float64    `json:"value"`
-		Result string     `json:"result"` // win, draw or loss where it is proved
+		Result string     `json:"result"` // win, draw or loss if that is proved
 		Best   int        `json:"best"`   // action; -1 while nothing is known
 		Line   []string   `json:"line"`   // principal variation, names of moves
 		Moves  []moveSeen `json:"moves"`
@@ -52,7 +52,7 @@ type (
 	}
 	solved struct {
 		Type   string `json:"type"`   // "exact"
-		Scores []*int `json:"scores"` // null where illegal or not solved yet
+		Scores []*int `json:"scores"` // null if illegal or not solved yet
 		Solved int    `json:"solved"`
 		Legal  int    `json:"legal"`
 		Done   bool   `json:"done"`
@@ -60,11 +60,11 @@ type (
 	}
 	ended struct {
 		Type  string `json:"type"`            // "end"
-		Error string `json:"error,omitempty"` // why, where it is not that all is done or the time is over
+		Error string `json:"error,omitempty"` // why it ended, unless all is done or the time is over
 	}
 )
 
-// solverTable is small, since many may solve at once.
+// solverTable is small because many solvers may run at once.
 const solverTable = 16 // MiB
 
 func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
@@ -102,7 +102,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	news := news{more: make(chan struct{}, 1)}
 	if visits > 0 {
 		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1}
-		if q.Visits == nil { // its time ends it
+		if q.Visits == nil { // the time limit ends it, not visits
 			a.Leaves = agent.TimedLeaves
 		}
 		news.work.Go(func() { a.Search(ctx, p, visits, news.report) })
@@ -123,7 +123,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bounds are how many visits, and how long.
+// bounds returns the limits of visits and time.
 func (q *analysisRequest) bounds(l Limits) (visits int, limit time.Duration, err error) {
 	visits, limit = l.Visits, l.Time
 	if q.Visits != nil {
@@ -141,7 +141,7 @@ func (q *analysisRequest) bounds(l Limits) (visits int, limit time.Duration, err
 	return visits, limit, nil
 }
 
-// known are the scores that the request brings along, as the solver takes them.
+// known returns the scores in the request, in the solver's form.
 func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	if q.Known == nil {
 		return nil, nil
@@ -163,7 +163,7 @@ func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	return scores, nil
 }
 
-// news is what the workers of an analysis have found last. A client that reads slowly gets the newest.
+// news is the latest result of an analysis's workers. A client that reads slowly skips results.
 type news struct {
 	work sync.WaitGroup
 	more chan struct{} // capacity 1
@@ -212,7 +212,7 @@ func (n *news) follow(b *game.Board, s *stream) {
 	}
 }
 
-// seen is a search's report.
+// seen converts a search's report to a line.
 func seen(b *game.Board, r *play.Report) searched {
 	m := searched{
 		Type: "search", Visits: r.Visits, Value: r.Value, Result: proof(r.Result), Best: r.Best,
@@ -226,7 +226,7 @@ func seen(b *game.Board, r *play.Report) searched {
 	}
 	switch {
 	case errors.Is(r.Err, context.DeadlineExceeded):
-		m.Done = false // the time is over, which the end will say
+		m.Done = false // the time is over; the end line says so
 	case r.Err != nil:
 		m.Error = r.Err.Error()
 	}
@@ -240,7 +240,7 @@ func proof(r game.Result) string {
 	return r.String()
 }
 
-// scored is what the solver knows.
+// scored converts the solver's scores to a line.
 func scored(e *play.Exact) solved {
 	m := solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
 	for a, score := range e.Scores {
@@ -254,11 +254,11 @@ func scored(e *play.Exact) solved {
 	return m
 }
 
-// stream is an answer in lines.
+// stream sends an answer line by line.
 type stream struct {
 	control *http.ResponseController
 	encode  *json.Encoder
-	failed  func() // the client is gone, or does not read
+	failed  func() // called if the client is gone or does not read
 }
 
 // lineTime is how long a client may take to read a line.
@@ -266,12 +266,12 @@ const lineTime = 10 * time.Second
 
 func newStream(w http.ResponseWriter, failed func()) *stream {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on each line
+	w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the lines
 	return &stream{http.NewResponseController(w), json.NewEncoder(w), failed}
 }
 
 func (s *stream) send(line any) {
-	// Where the connection has no deadlines the client's end is all there is to notice.
+	// If the connection supports no deadlines, a client that does not read is noticed only when it disconnects.
 	_ = s.control.SetWriteDeadline(time.Now().Add(lineTime))
 	if s.encode.Encode(line) != nil || s.control.Flush() != nil {
 		s.failed()

@@ -24,7 +24,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// line is one of an analysis.
+// line is one line of an analysis.
 type line struct {
 	Type, Model, Source, Error, Result string
 	WDL, Policy                        []float32
@@ -47,7 +47,7 @@ func readLines(t testing.TB, r io.Reader) (all []line) {
 	return all
 }
 
-// An analysis is the evaluator's opinion, then what a search finds, and the solver.
+// An analysis has the evaluator's opinion, then the results of a search and of the solver.
 func TestAnalysis(t *testing.T) {
 	h := handler(t, Config{})
 	const moves = "44444422662666"
@@ -108,7 +108,7 @@ func TestAnalysis(t *testing.T) {
 	}
 }
 
-// The solver goes on from the scores of an earlier answer: those are not sought again.
+// The solver continues from the scores of an earlier answer: they are not computed again.
 func TestAnalysisKnown(t *testing.T) {
 	const moves = "44444422662666"
 	h := handler(t, Config{})
@@ -123,7 +123,7 @@ func TestAnalysisKnown(t *testing.T) {
 			continue
 		}
 		known := make([]*int, len(first.Scores))
-		other := *score + 1 // to be seen again
+		other := *score + 1 // a wrong score, to be recognized
 		known[a] = &other
 		text, err := json.Marshal(known)
 		if err != nil {
@@ -143,7 +143,7 @@ type bookOf int
 
 func (b bookOf) Score(game.Position) (int, bool) { return int(b), true }
 
-// What a book knows takes no time, also where the empty board would take the solver minutes.
+// What a book knows takes no time, even on the empty board, which would take the solver minutes.
 func TestAnalysisBook(t *testing.T) {
 	ships := func(r game.Rules) solver.Book {
 		if r != game.Connect4 {
@@ -168,7 +168,7 @@ func TestAnalysisBook(t *testing.T) {
 	}
 }
 
-// Where the time is over an analysis ends with what it has; visits of 0 are no search.
+// When the time is over, an analysis ends with what it has. Zero visits mean no search.
 func TestAnalysisBounds(t *testing.T) {
 	h := handler(t, Config{})
 	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.5,"solve":true}`).Body)
@@ -186,7 +186,7 @@ func TestAnalysisBounds(t *testing.T) {
 	}
 }
 
-// A server's time limits for other requests do not end thoughts.
+// A server's timeouts for other requests do not end an analysis or a move.
 func TestServerTimeouts(t *testing.T) {
 	server := httptest.NewUnstartedServer(handler(t, Config{}))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
@@ -208,12 +208,12 @@ func TestServerTimeouts(t *testing.T) {
 	}
 }
 
-// deaf is a client that is gone without a word.
+// deaf is a client that has gone without closing the connection.
 type deaf struct{ http.ResponseWriter }
 
 func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// Nothing is thought for a client that does not listen.
+// An analysis ends if its client does not listen.
 func TestAnalysisUnheard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -225,7 +225,7 @@ func TestAnalysisUnheard(t *testing.T) {
 	}
 }
 
-// stuck is a page whose evaluator waits until it is told to end.
+// stuck returns a page whose evaluator waits until its context ends.
 func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, url string) {
 	entered = make(chan struct{}, 100)
 	h = handler(t, Config{Limits: l, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
@@ -247,8 +247,7 @@ func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, 
 	return http.DefaultClient.Do(r)
 }
 
-// A client that goes away takes its analysis along, and those who wait move up. Where too many think, others are told
-// to come again.
+// If a client leaves, its analysis ends, and the next waiting request starts. If too many wait, others are told to come again.
 func TestClientLeaves(t *testing.T) {
 	h, entered, url := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
 	ask := func() (leave func(), done chan error) {
@@ -265,7 +264,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 	leave, done := ask()
 	<-entered
-	leaveSecond, doneSecond := ask() // which waits
+	leaveSecond, doneSecond := ask() // this one waits
 	for len(h.slots.waiting) < 2 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
@@ -278,13 +277,13 @@ func TestClientLeaves(t *testing.T) {
 		t.Errorf("a third request: status %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
 	}
 	leave()
-	<-entered // the second thinks
+	<-entered // the second request thinks
 	leaveSecond()
 	if err := <-done; err == nil {
 		t.Error("a request that was cancelled was answered")
 	}
 	<-doneSecond
-	// Now there is room: a move by an agent that asks no evaluator.
+	// Now there is room for a move by an agent that asks no evaluator.
 	for {
 		r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
 		if err != nil {
@@ -300,7 +299,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A server that shuts down does not wait for thoughts.
+// A server that shuts down does not wait for analyses.
 func TestClose(t *testing.T) {
 	h, entered, url := stuck(t, Limits{Time: time.Minute})
 	done := make(chan string, 1)
@@ -329,7 +328,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// An evaluator that fails is the server's fault, and its time is bounded.
+// An evaluator's failure is a server error, and its time is limited.
 func TestEvaluatorFails(t *testing.T) {
 	h := handler(t, Config{Evaluator: &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }}})
 	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
@@ -347,8 +346,8 @@ func TestEvaluatorFails(t *testing.T) {
 	}
 }
 
-// An analysis that says how many visits finds what any search of so many does, whatever is analysed beside it and however often
-// it tells how far it is. (One that is ended by its time takes as many leaves at once as an agent in a hurry.)
+// An analysis with a number of visits finds exactly what any search of that many visits finds, whatever is analysed beside
+// it and however often it reports. (An analysis that is ended by its time has as many leaves under way as a timed agent.)
 func TestAnalysisCompany(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
 	b := game.MustBoard(game.Connect4)

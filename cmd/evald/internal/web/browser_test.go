@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is the one that all tests share; stop ends it. Where there is none the error says so.
+// browser is shared by all tests; stop ends it. If there is none, err says so.
 var browser = struct {
 	sync.Once
 	ctx  context.Context
@@ -48,7 +48,7 @@ func startBrowser() {
 	browser.err = chromedp.Do(ctx)
 }
 
-// tab is a page of a browser that looks at a server of its own.
+// tab is a browser tab on a page with a server of its own.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -56,16 +56,16 @@ type tab struct {
 
 	mu       sync.Mutex
 	requests []string // URLs
-	wrong    []string // what the console and the network complained of
+	wrong    []string // complaints of the console and the network
 }
 
-// open goes to the address on the handler's server, in a tab of its own. Where there is no browser the test is skipped,
-// or fails where it must be there.
+// open goes to the address on the handler's server, in a tab of its own. Without a browser the test is skipped, or fails if
+// a browser is required.
 func open(t *testing.T, h *Handler, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	t.Cleanup(h.Close) // first
+	t.Cleanup(h.Close) // before server.Close
 	return openURL(t, server.URL, address, actions...)
 }
 
@@ -93,7 +93,7 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 	return b
 }
 
-// command is one of the protocol's.
+// command is a command of the DevTools protocol.
 func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -116,7 +116,7 @@ func (b *tab) hear(event any) {
 	}
 }
 
-// waiting bounds each step.
+// waiting is the time limit of each step.
 const waiting = 40 * time.Second
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -133,7 +133,7 @@ func (b *tab) fail(err error) {
 	b.t.Fatalf("%v; the page shows %q; complaints %q", err, b.text("body"), b.complaints())
 }
 
-// text is what an element says, or why that cannot be known.
+// text returns an element's text, or the reason why it is unknown.
 func (b *tab) text(selector string) string {
 	ctx, stop := context.WithTimeout(b.ctx, waiting)
 	defer stop()
@@ -150,7 +150,7 @@ func (b *tab) complaints() []string {
 	return append([]string(nil), b.wrong...)
 }
 
-// valueOf is that of an expression.
+// valueOf returns the value of an expression.
 func valueOf[T any](b *tab, expression string, options ...chromedp.EvaluateOption) T {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, waiting)
@@ -162,13 +162,13 @@ func valueOf[T any](b *tab, expression string, options ...chromedp.EvaluateOptio
 	return x
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, waiting)
 	defer stop()
 	err := error(nil)
-	for again := true; again; { // a page that is replaced meanwhile takes the expression with it
+	for again := true; again; { // a page that is replaced meanwhile discards the expression
 		err = chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond)))
 		again = err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "Cannot find context")
 	}
@@ -183,7 +183,7 @@ func (b *tab) says(selector, text string) {
 	b.until(fmt.Sprintf("document.querySelector(%q)?.textContent.includes(%q)", selector, text))
 }
 
-// press types a key where the focus is.
+// press types a key at the focused element.
 func (b *tab) press(keys string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys))
@@ -194,23 +194,23 @@ func (b *tab) click(selector string) {
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// choose picks an option as a person would, so that the page hears of it.
+// choose picks an option and fires the event that a person's choice fires.
 func (b *tab) choose(id, value string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value)))
 }
 
-// position is what the address says is on the board.
+// position returns the position that the address names.
 func (b *tab) position() string {
 	b.t.Helper()
 	place, _, _ := strings.Cut(strings.TrimPrefix(valueOf[string](b, "location.hash"), "#"), "&")
 	return place
 }
 
-// column is the selector of a move's button.
+// column is the selector of an action's button.
 func column(action int) string { return fmt.Sprintf("#board > button:nth-child(%d)", action+1) }
 
-// picture is kept in the folder EVALD_SCREENSHOTS, where that is set.
+// picture saves a screenshot in the folder EVALD_SCREENSHOTS, if that is set.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("EVALD_SCREENSHOTS")
@@ -226,8 +226,8 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// tidy checks what holds of every page: nothing came from elsewhere, nothing was complained of, nothing sticks out at the
-// side, and axe finds nothing that bars people, where EVALD_AXE names its script.
+// tidy checks what holds for every page: nothing is loaded from another host, there are no complaints, nothing overflows at
+// the side, and axe finds no accessibility problem, if EVALD_AXE names its script.
 func (b *tab) tidy() {
 	b.t.Helper()
 	b.mu.Lock()
@@ -274,7 +274,7 @@ func (b *tab) axe() {
 	}
 }
 
-// phone is a small screen that is touched.
+// phone is a small touch screen.
 func phone() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch)
 }

@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// curves are the numbers of a file.
+// curves are the numeric curves of one file.
 type curves struct {
 	File    string  `json:"file"`
-	X       string  `json:"x"`       // what the points' first number is
-	Rows    int     `json:"rows"`    // read
-	Skipped int     `json:"skipped"` // lines that are no objects, or too long
-	Cut     bool    `json:"cut"`     // the file is longer than what was read
+	X       string  `json:"x"`       // meaning of the points' first number
+	Rows    int     `json:"rows"`    // number of rows read
+	Skipped int     `json:"skipped"` // lines that are not objects, or too long
+	Cut     bool    `json:"cut"`     // the file is longer than the part read
 	Groups  []group `json:"groups"`
 }
 
-// group is curves that are drawn together.
+// group is a set of curves that are drawn together.
 type group struct {
 	Name   string  `json:"name"`
 	Curves []curve `json:"curves"`
 }
 
-// curve is points (x, y), or (x, y, low, high) where an interval is known.
+// curve is a list of points (x, y), or (x, y, low, high) if an interval is known.
 type curve struct {
 	Name   string      `json:"name"`
 	Points [][]float64 `json:"points"`
@@ -36,10 +36,10 @@ type curve struct {
 // number is a field of a row: y, or y, low, high.
 type number []float64
 
-// parseCurves draws every numeric field of JSON objects, one a line. A field of an object within is named outer.inner; one
-// of an object in a list outer[label].inner, where the label is what tells the objects apart. An object of value, low and
-// high is one number with its interval, and so are a field and the one with _error behind its name. The last line may be
-// torn: it is being written.
+// parseCurves makes a curve of every numeric field of JSON objects, one object per line. A field of a nested object is named
+// outer.inner; a field of an object in a list is named outer[label].inner, where the label tells the objects apart. An
+// object of value, low and high is one number with its interval; so is a field together with the field of the same name plus
+// _error. The last line may be incomplete: it is still being written.
 func parseCurves(text []byte) (c curves) {
 	var names []string // in the order of their first appearance
 	var rows []map[string]number
@@ -73,7 +73,7 @@ func parseCurves(text []byte) (c curves) {
 	return c
 }
 
-// flatten reads an object's numbers; nil where the line is none.
+// flatten reads an object's numbers. It returns nil if the line is not an object.
 func flatten(line []byte) map[string]number {
 	var object map[string]any
 	if len(line) > maxRow || json.Unmarshal(line, &object) != nil || object == nil {
@@ -119,10 +119,10 @@ func flattenObject(row map[string]number, prefix string, fields map[string]any, 
 	}
 }
 
-// labels are the fields that tell the objects of a list apart. They are not drawn.
+// labels are the fields that tell the objects of a list apart. They are not drawn themselves.
 var labels = []string{"against", "name", "visits"}
 
-// label is what tells an object of a list apart, else its number.
+// label tells an object of a list apart from the others; without such a field it is the object's number.
 func label(object map[string]any, i int) string {
 	var parts []string
 	for _, field := range labels {
@@ -142,7 +142,7 @@ func label(object map[string]any, i int) string {
 	return strings.Join(parts, ", ")
 }
 
-// abscissa is the field that counts the rows, or "row".
+// abscissa returns the field that counts the rows, or "row".
 func abscissa(rows []map[string]number) string {
 	for _, name := range []string{"step", "generation", "iteration", "epoch", "games"} {
 		last, ok := math.Inf(-1), len(rows) > 0
@@ -159,7 +159,7 @@ func abscissa(rows []map[string]number) string {
 	return "row"
 }
 
-// points are a curve's, thinned out evenly where they are many; the last one stays.
+// points returns a curve's points. Many points are thinned out evenly; the last one is kept.
 func points(rows []map[string]number, x, y string) [][]float64 {
 	var all [][]float64
 	for i, row := range rows {
@@ -183,7 +183,7 @@ func points(rows []map[string]number, x, y string) [][]float64 {
 	return thin
 }
 
-// shared are the groups of several fields, by a word of the field's own name, in the order in which they are drawn.
+// shared are the groups of several fields, in drawing order. A field belongs to one if a word of its name does.
 var shared = []struct{ name, words string }{
 	{"elo", "elo"},
 	{"loss", "loss"},
@@ -192,7 +192,7 @@ var shared = []struct{ name, words string }{
 	{"results", "wins draws losses"},
 }
 
-// rank orders groups: those that are shared, then the others as they came, at last those that never change.
+// rank orders groups: first the shared ones, then the others in their order, last those that never change.
 func (g *group) rank() int {
 	for i, s := range shared {
 		if g.Name == s.name {
@@ -207,7 +207,7 @@ func (g *group) rank() int {
 	return len(shared) + 1
 }
 
-// add draws a curve with those of its kind: fields of the shared groups, or one field of all objects in a list.
+// add puts a curve into the group of its kind: a shared group, or one field of all objects in a list.
 func (c *curves) add(name string, points [][]float64) {
 	own := name[strings.LastIndex(name, ".")+1:]
 	words := strings.FieldsFunc(strings.ToLower(own), func(r rune) bool { return strings.ContainsRune("_ /", r) })

@@ -23,7 +23,7 @@ func TestMetrics(t *testing.T) {
 	got := map[string][]value{}
 	for _, p := range s.Panels {
 		if p.Title == "Time" {
-			continue // as batch sizes
+			continue // similar to batch sizes
 		}
 		got[p.Title+" ("+p.Kind+")"] = p.Series
 	}
@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The names of a panel's series are what tells them apart.
+// The names of a panel's series are the parts that tell them apart.
 func TestShorten(t *testing.T) {
 	for _, c := range []struct{ names, want []string }{
 		{[]string{"a{model=m,version=1}"}, []string{"a"}},
@@ -77,7 +77,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// counted gathers a counter and an error, and counts how often.
+// counted gathers a counter and an error, and counts the calls.
 type counted struct{ times int }
 
 func (c *counted) Gather() ([]*dto.MetricFamily, error) {
@@ -90,7 +90,7 @@ func (c *counted) Gather() ([]*dto.MetricFamily, error) {
 	return families, errors.Join(err, errors.New("one collector failed"))
 }
 
-// However many look, metrics are read once a second; what could be read is shown beside an error.
+// Metrics are read once a second for any number of readers. What could be read is shown together with an error.
 func TestSampling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &counted{}
@@ -101,7 +101,7 @@ func TestSampling(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 		}
-		time.Sleep(sampleEvery) // of the test's own clock
+		time.Sleep(sampleEvery) // advances the test's fake clock
 		if got := s.read(); from.times != 2 || got.Panels[0].Series[0].Value != 2 {
 			t.Errorf("read %d times, now %+v", from.times, got)
 		}
@@ -145,7 +145,7 @@ func TestRuns(t *testing.T) {
 	if p := got[0].Groups[0]; p.Name != "elo" || p.Curves[0].Name != "elo" || !cmp.Equal(p.Curves[0].Points[3], []float64{3, 111, 91, 131}) {
 		t.Errorf("the first group is %+v", p)
 	}
-	// A folder with metrics of its own is a run too.
+	// A folder that contains metrics itself is a run too.
 	if got := answered[struct{ Files []curves }](t, ask(t, handler(t, Config{Runs: filepath.Join(dir, "loop")}), "/ui/run?name=.", "")).Files; len(got) != 1 || got[0].Rows != 12 {
 		t.Errorf("the folder itself is %+v", got)
 	}
@@ -166,7 +166,7 @@ func TestCurves(t *testing.T) {
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Intervals, and objects in lists, as evald learn writes them.
+	// Intervals, and objects in lists, in the form that evald learn writes.
 	c = parseCurves([]byte(`{"generation":0,"elo":5,"elo_error":2,"lists":[{"visits":0,"name":"all","good":{"value":0.5,"low":0.4,"high":0.7}},{"visits":100,"good":0.6}],"matches":[{"against":"uct[x]","points":7},{"points":8}]}`))
 	want = curves{X: "generation", Rows: 1, Groups: []group{
 		{"elo", []curve{{"elo", [][]float64{{0, 5, 3, 7}}}}},
@@ -179,7 +179,7 @@ func TestCurves(t *testing.T) {
 	if c := parseCurves([]byte("{\"step\":2,\"y\":1}\n{\"step\":1,\"y\":2}\n")); c.X != "row" || len(c.Groups) != 2 {
 		t.Errorf("steps that go back: %+v", c)
 	}
-	// What never changes comes last.
+	// Groups that never change come last.
 	if c := parseCurves([]byte("{\"a\":1,\"b\":1}\n{\"a\":1,\"b\":2}\n")); c.Groups[0].Name != "b" || c.Groups[1].Name != "a" {
 		t.Errorf("groups %+v", c.Groups)
 	}
@@ -194,7 +194,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// Runs are read at most so often, however many look at them.
+// Runs are read once per rememberFor for any number of readers.
 func TestMemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memo{answers: map[string]remembered{}}
@@ -213,7 +213,7 @@ func TestMemo(t *testing.T) {
 			return x
 		}
 		got := []any{get("a"), get("a"), get("b"), get("bad"), get("bad"), get("a")}
-		time.Sleep(rememberFor) // of the test's own clock
+		time.Sleep(rememberFor) // advances the test's fake clock
 		got = append(got, get("a"), len(m.answers))
 		if diff := cmp.Diff([]any{1, 1, 2, "bad", "bad", 1, 5, 1}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

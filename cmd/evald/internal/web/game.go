@@ -8,36 +8,36 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// gameRequest asks for a game's state, after a command where there is one.
+// gameRequest asks for a game's state, after a command if there is one.
 type gameRequest struct {
-	Position string  `json:"position"` // rules and moves: those made, then those taken back
-	Made     *int    `json:"made"`     // how many of the moves are made; all where it is missing
-	Human    [2]bool `json:"human"`    // which sides people play
+	Position string  `json:"position"` // rules and moves: first the moves made, then those taken back
+	Made     *int    `json:"made"`     // how many of the moves are made; all if missing
+	Human    [2]bool `json:"human"`    // which sides are played by people
 	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may be broken), or nothing
-	Move     string  `json:"move"`     // of play: its name
+	Move     string  `json:"move"`     // for play: the move's name
 }
 
 // gameState is what the page shows. Sides are 0, which moved first, and 1; cells count row by row from the top left.
 type gameState struct {
-	Position string   `json:"position"` // with the rules, and the moves made
-	Line     string   `json:"line"`     // also those taken back
+	Position string   `json:"position"` // with the rules and the moves made
+	Line     string   `json:"line"`     // the same with the moves taken back
 	Made     int      `json:"made"`
-	Moves    []string `json:"moves"` // names of those of the line
+	Moves    []string `json:"moves"` // names of the moves of the line
 	Rules    string   `json:"rules"`
 	Rows     int      `json:"rows"`
 	Columns  int      `json:"columns"`
 	Gravity  bool     `json:"gravity"`
-	Cells    []int    `json:"cells"` // 0 empty, 1 of side 0, 2 of side 1
+	Cells    []int    `json:"cells"` // 0 empty, 1 stone of side 0, 2 stone of side 1
 	Names    []string `json:"names"` // of the moves, by action
 	Legal    []bool   `json:"legal"` // by action
 	Last     int      `json:"last"`  // cell of the last stone, or -1
 	Played   string   `json:"played"`
 	Winning  []int    `json:"winning"` // cells
-	Side     int      `json:"side"`    // to move
+	Side     int      `json:"side"`    // side to move
 	Result   string   `json:"result"`  // won (by the side that is not to move), draw, or empty
 	Undo     bool     `json:"undo"`    // there is something to take back
 	Redo     bool     `json:"redo"`
-	Dropped  string   `json:"dropped"` // what is wrong with a link, and what is kept of it; empty where nothing is
+	Dropped  string   `json:"dropped"` // what is wrong with a link and what is kept of it; else empty
 }
 
 func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
@@ -54,7 +54,7 @@ func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, state)
 }
 
-// session is the game after the request's command, and what was dropped of a link.
+// session returns the game after the request's command, and a message about what was dropped from a link.
 func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 	b, line, wrong, err := parseLink(q.Position)
 	switch {
@@ -94,7 +94,7 @@ func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 	return s, dropped, nil
 }
 
-// kept says how many moves are left of a broken link.
+// kept says how many moves of a broken link are kept.
 func kept(moves int) string {
 	switch moves {
 	case 0:
@@ -105,7 +105,7 @@ func kept(moves int) string {
 	return fmt.Sprintf("the %d moves before it are kept", moves)
 }
 
-// describe is what the page shows of a session.
+// describe returns what the page shows of a session.
 func describe(s *play.Session, human [2]bool) gameState {
 	b, p := s.Board(), s.Position()
 	rules := b.Rules()

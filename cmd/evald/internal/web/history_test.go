@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// run evaluates what needs no answer.
+// run evaluates an expression and ignores its value.
 func (b *tab) run(expression string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](expression + "; undefined"))
@@ -20,7 +20,7 @@ func (b *tab) run(expression string) {
 func (b *tab) back()    { b.t.Helper(); b.run("setTimeout(() => history.back())") }
 func (b *tab) forward() { b.t.Helper(); b.run("setTimeout(() => history.forward())") }
 
-// at waits for the address to name a position, and the board to show it.
+// at waits until the address names a position and the board shows it.
 func (b *tab) at(position string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("location.hash.split('&')[0] === %q && document.getElementById('moves').value === %q", "#"+position, position))
@@ -35,7 +35,7 @@ func (b *tab) shows(view, title string) {
 	}
 }
 
-// Tabs have addresses: those open them, and Back and Forward go between them.
+// Tabs have addresses: an address opens its tab, and Back and Forward go between tabs.
 func TestPageTabs(t *testing.T) {
 	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#service")
 	b.until("document.querySelectorAll('#panels svg').length === 5")
@@ -72,8 +72,7 @@ func TestPageTabs(t *testing.T) {
 	b.tidy()
 }
 
-// Back takes a move back with the reply to it, as Undo does, and Forward makes them again. A new game takes the place of
-// the old one.
+// Back takes back a move and the reply to it, as Undo does, and Forward makes both again. A new game replaces the old one.
 func TestPageBack(t *testing.T) {
 	b := open(t, handler(t, Config{Metrics: services(), Limits: Limits{Time: time.Second / 10}}), "/")
 	b.says("#status", "Red to move: you")
@@ -103,7 +102,7 @@ func TestPageBack(t *testing.T) {
 	b.shows("service", "Service - evald")
 	b.click("#to-play")
 	b.at(last)
-	b.click("#undo") // past the other view
+	b.click("#undo") // skips the other view
 	b.at(positions[2])
 	b.click("#new")
 	b.at("7x6x4:-")
@@ -118,7 +117,7 @@ func TestPageBack(t *testing.T) {
 	b.tidy()
 }
 
-// Who goes back while the agent thinks does not wait for it; who goes forward finds the move without its reply.
+// Back while the agent thinks does not wait for it; Forward then finds the move without a reply.
 func TestPageBackThinking(t *testing.T) {
 	h, b := thinking(t)
 	b.at("7x6x4:4")
@@ -137,12 +136,12 @@ func TestPageBackThinking(t *testing.T) {
 	b.tidy()
 }
 
-// A link says whose game it is, by levels, and nobody moves before somebody plays on.
+// A link names the players, by levels, and nobody moves before "Play on".
 func TestPageShared(t *testing.T) {
 	b := open(t, handler(t, Config{Limits: Limits{Time: 2 * time.Second}}), "/#7x6x4:444&red=person&yellow=negamax")
 	b.says("#status", "Red played 4. Yellow waits: beginner")
 	b.says("#shared", "Red is a person, Yellow is beginner. No move is made until you play on.")
-	b.until("/solved in 2 s/.test(document.getElementById('exact-text').textContent)") // all that was asked for has come
+	b.until("/solved in 2 s/.test(document.getElementById('exact-text').textContent)") // everything that was requested has arrived
 	b.at("7x6x4:444")
 	b.picture("shared")
 	b.mu.Lock()
@@ -174,7 +173,7 @@ func TestPageShared(t *testing.T) {
 	}
 }
 
-// A broken link keeps what is legal in it, and says what was dropped.
+// Of a broken link the legal part is kept, and the page says what was dropped.
 func TestPageBroken(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/#7x6x4:4489&red=person&yellow=strong")
 	b.says("#problem", `This link is broken: moves "4489": move 3 is "8", not one of 1 to 7; the 2 moves before it are kept.`)

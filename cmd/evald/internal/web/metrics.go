@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// sampler reads metrics, at most so often however many look at them.
+// sampler reads metrics, at most once per sampleEvery for any number of readers.
 type sampler struct {
 	from prometheus.Gatherer
 
@@ -24,7 +24,7 @@ type sampler struct {
 // sampleEvery is the least time between two readings.
 const sampleEvery = time.Second
 
-// sample is the service at a time. Pages draw the difference of two.
+// sample is the state of the service at one time. Pages draw the difference of two.
 type sample struct {
 	Time   float64 `json:"time"` // seconds since 1970
 	Panels []panel `json:"panels"`
@@ -32,7 +32,7 @@ type sample struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// panel is what is drawn together.
+// panel is a group of metrics that are drawn together.
 type panel struct {
 	Title  string  `json:"title"`
 	Kind   string  `json:"kind"` // rate (of counters), gauge, histogram
@@ -44,12 +44,12 @@ type panel struct {
 type value struct {
 	Name    string   `json:"name"`
 	Help    string   `json:"help,omitempty"`
-	Value   float64  `json:"value"`           // a sum where there is a count
+	Value   float64  `json:"value"`           // if there is a count, the sum of the observations
 	Count   float64  `json:"count,omitempty"` // of observations
 	Buckets []bucket `json:"buckets,omitempty"`
 }
 
-// bucket counts observations up to a value; those above the last are not in a bucket.
+// bucket counts observations up to a value. Observations above the last bucket's are in none.
 type bucket struct {
 	Most  float64 `json:"most"`
 	Count float64 `json:"count"` // cumulative
@@ -66,7 +66,7 @@ func (s *sampler) read() sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); s.last.Time == 0 || now.Sub(time.UnixMicro(int64(s.last.Time*1e6))) >= sampleEvery {
-		families, err := s.from.Gather() // what could be read comes beside an error
+		families, err := s.from.Gather() // Gather returns what it could read together with an error
 		s.last = arrange(families)
 		s.last.Time = float64(now.UnixMicro()) / 1e6
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *sampler) read() sample {
 	return s.last
 }
 
-// view chooses metrics for a panel. No metric has to be there.
+// view selects the metrics of a panel. Any of them may be missing.
 type view struct {
 	title, kind, unit string
 	is                func(f *dto.MetricFamily) bool
@@ -86,7 +86,7 @@ func named(names ...string) func(*dto.MetricFamily) bool {
 	return func(f *dto.MetricFamily) bool { return slices.Contains(names, f.GetName()) }
 }
 
-// of is for metrics of a type whose names have one of the words, and that have the label where there is one.
+// of selects metrics of a type whose names contain one of the words and that have the label, unless that is "".
 func of(kind dto.MetricType, label string, words ...string) func(*dto.MetricFamily) bool {
 	return func(f *dto.MetricFamily) bool {
 		return f.GetType() == kind && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(f.GetName(), word) }) &&
@@ -96,7 +96,7 @@ func of(kind dto.MetricType, label string, words ...string) func(*dto.MetricFami
 	}
 }
 
-// views are the panels in their order; a metric goes to the first that wants it. Names are Triton's where it has some.
+// views are the panels in order. A metric goes to the first panel that selects it. Names are Triton's if it has the metric.
 var views = []view{
 	{"Requests", "rate", "a second", named("nv_inference_request_success", "nv_inference_request_failure")},
 	{"Positions", "rate", "a second", named("nv_inference_count")},
@@ -147,7 +147,7 @@ func arrange(families []*dto.MetricFamily) (s sample) {
 	return s
 }
 
-// describeMetric is a metric named name{label="value",..} as Prometheus writes it.
+// describeMetric returns a metric under the name name{label=value,..}.
 func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
 	v := value{Name: f.GetName(), Help: f.GetHelp()}
 	if labels := m.GetLabel(); len(labels) > 0 {
@@ -178,7 +178,7 @@ func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
 	return v
 }
 
-// finite replaces what JSON cannot say.
+// finite replaces NaN and infinity, which JSON cannot express, by 0.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -186,8 +186,8 @@ func finite(x float64) float64 {
 	return x
 }
 
-// shorten leaves out of the names of a panel's series what all of them share. One alone is called by its labels, the
-// model apart, or by its metric.
+// shorten removes from the names of a panel's series what all of them have in common. A single series is named by its
+// labels, without model and version, or by its metric if it has none.
 func shorten(series []value) {
 	parts := make([][]string, len(series))
 	for i, v := range series {

@@ -24,7 +24,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// A game of two people by clicks, to its end and back.
+// A game of two people by clicks, to its end and back again.
 func TestPageClicks(t *testing.T) {
 	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
 	b.says("#status", "Red to move: you")
@@ -41,7 +41,7 @@ func TestPageClicks(t *testing.T) {
 	if got := valueOf[int](b, "document.querySelectorAll('.won').length"); got != 4 {
 		t.Errorf("%d stones are marked as winning", got)
 	}
-	b.click(column(3)) // the game is over
+	b.click(column(3)) // has no effect: the game is over
 	b.click("#undo")
 	b.says("#status", "Yellow played 2. Red to move")
 	b.click("#undo")
@@ -61,25 +61,25 @@ func TestPageClicks(t *testing.T) {
 	b.tidy()
 }
 
-// A click too many is not a move of the other side's.
+// A second click is not taken as a move of the other side.
 func TestPageDoubleClick(t *testing.T) {
 	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
 	b.says("#status", "Red to move: you")
 	b.choose("agent", "random")
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
 	b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
-	b.until("fetch('/ui/config').then(() => true)") // whatever was still under way
+	b.until("fetch('/ui/config').then(() => true)") // a request after those still under way
 	if got := b.position(); !regexp.MustCompile(`^7x6x4:4.$`).MatchString(got) {
 		t.Errorf("after one move each the address ends in %q", got)
 	}
 }
 
-// A game against an agent by the keyboard alone, to its end, whatever that is. It begins on the address bar.
+// A game against an agent by keyboard alone, until it ends in any way. It begins with the focus outside the page.
 func TestPageKeyboard(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/")
 	b.says("#status", "Red to move: you")
 	b.choose("agent", "random")
-	for range 20 { // the board is one stop in the order of tabs
+	for range 20 { // the board is one tab stop
 		b.press(kb.Tab)
 		if valueOf[bool](b, "document.activeElement.parentElement.id === 'board'") {
 			break
@@ -123,7 +123,7 @@ func TestPageKeyboard(t *testing.T) {
 	b.tidy()
 }
 
-// What the page says of a position is what the solver says.
+// The page shows the solver's scores of a position.
 func TestPageAnalysis(t *testing.T) {
 	const moves = "444444226626"
 	b := open(t, handler(t, Config{}), "/#"+moves)
@@ -187,7 +187,7 @@ func scoreText(x int) string {
 	return strconv.Itoa(x)
 }
 
-// While a search goes on its bars move.
+// The bars move while a search runs.
 func TestPageUpdates(t *testing.T) {
 	b := open(t, handler(t, Config{Evaluator: &evaltest.Stub{Source: eval.CPU}, Model: "mine"}), "/")
 	b.says("#opinions", "Network mine, in %")
@@ -201,7 +201,7 @@ func TestPageUpdates(t *testing.T) {
 	}
 }
 
-// Without gravity moves are cells, and what is known of them stands in them.
+// Without gravity, moves are cells, and the cells show what is known about them.
 func TestPageFree(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/#3x3x3free:5")
 	b.says("#status", "Red played 5. Yellow waits")
@@ -222,14 +222,14 @@ func TestPageFree(t *testing.T) {
 	b.tidy()
 }
 
-// Two agents play to the end while somebody watches.
+// Two agents play to the end while a person watches.
 func TestPageAgents(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/#4x4x3:-")
 	b.says("#status", "Red to move")
 	b.choose("agent", "other")
 	b.do(chromedp.SetValue(chromedp.CSS("#agent-text"), "mcts:visits=20"))
 	b.choose("side", "none")
-	b.says("#status", "Red waits: mcts:visits=20") // as everybody does where a link led to
+	b.says("#status", "Red waits: mcts:visits=20") // as after every link
 	b.click("#go")
 	b.until("/wins|draw/.test(document.getElementById('status').textContent)")
 	b.click("#undo")
@@ -239,7 +239,7 @@ func TestPageAgents(t *testing.T) {
 	b.tidy()
 }
 
-// thinking is a page on which an agent has a minute for its reply to the first move, which was the middle.
+// thinking returns a page on which an agent has a minute for its reply to the first move, the middle column.
 func thinking(t *testing.T) (*Handler, *tab) {
 	t.Helper()
 	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
@@ -254,7 +254,7 @@ func thinking(t *testing.T) (*Handler, *tab) {
 	return h, b
 }
 
-// Who takes a move back while the agent thinks does not wait for it, and neither does the server.
+// Undo while the agent thinks does not wait for it, and the server stops thinking.
 func TestPageUndoThinking(t *testing.T) {
 	h, b := thinking(t)
 	b.click("#undo")
@@ -268,7 +268,7 @@ func TestPageUndoThinking(t *testing.T) {
 	b.tidy()
 }
 
-// What is wrong is said, and the game goes on.
+// The page says what is wrong, and the game continues.
 func TestPageWrong(t *testing.T) {
 	b := open(t, handler(t, Config{}), "/#7x6x4:448")
 	b.says("#problem", `moves "448": move 3 is "8"`)
@@ -285,18 +285,18 @@ func TestPageWrong(t *testing.T) {
 		t.Error("the agent's field is not marked as wrong")
 	}
 	b.picture("wrong")
-	b.choose("agent", "random") // which goes on
+	b.choose("agent", "random") // this clears the problem
 	b.says("#status", "Red to move")
 	if shown := valueOf[bool](b, "!document.getElementById('problem').hidden"); shown {
 		t.Error("the problem is still shown")
 	}
-	b.mu.Lock() // the refusals, which the browser notes
+	b.mu.Lock() // the browser reports refusals as errors
 	b.wrong = slices.DeleteFunc(b.wrong, func(s string) bool { return strings.Contains(s, "400 (Bad Request)") })
 	b.mu.Unlock()
 	b.tidy()
 }
 
-// services are metrics as the service has them.
+// services returns metrics like the service's.
 func services() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	success := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nv_inference_request_success"}, []string{"model", "version"})
@@ -337,7 +337,7 @@ func TestPageService(t *testing.T) {
 	b.tidy()
 }
 
-// metrics are those of a training run, and of the learning loop.
+// metrics writes the metrics of a training run and of the learning loop, and returns their folder.
 func metrics(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -382,7 +382,7 @@ func TestPageTraining(t *testing.T) {
 	b.tidy()
 }
 
-// The page is right on a phone, in the dark, and with a board that is too wide for it.
+// The page works on a phone, with dark colours, and with a board that is wider than the screen.
 func TestPagePhone(t *testing.T) {
 	c := Config{Metrics: services(), Runs: metrics(t), Limits: Limits{Time: 2 * time.Second}}
 	b := open(t, handler(t, c), "/#7x6x4:4444422", phone(), dark())

@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// record is what the list of moves says, a line each; the one on the board has a * before it.
+// record returns the list of moves, one line each. The one on the board is preceded by *.
 func (b *tab) record() []string {
 	b.t.Helper()
 	return valueOf[[]string](b, `[...document.querySelectorAll("#record button")].map((e) => (e.ariaCurrent === "step" ? "*" : "") + e.textContent.replace(/\s+/g, " ").trim())`)
 }
 
-// The moves are listed with what each led to; one that is chosen is gone back to, and those after it are kept.
+// The list shows each move and the value after it. Choosing a move goes back to it and keeps those after it.
 func TestPageRecord(t *testing.T) {
 	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/#7x6x4:4455&red=person&yellow=person")
 	worth := `document.querySelectorAll("#record .worth")`
@@ -58,7 +58,7 @@ func TestPageRecord(t *testing.T) {
 	}
 }
 
-// The evaluation of a finished game is its result, and the curve goes over all of it, also where a link led to it.
+// The evaluation of a finished game is its result, and the curve covers the whole game, even if a link led to it.
 func TestPageEnd(t *testing.T) {
 	for moves, want := range map[string][3]string{
 		"7x6x4:1212121":  {"Red has won", "Red wins: the result", "*7. Red 1 Red wins"},
@@ -84,7 +84,7 @@ func TestPageEnd(t *testing.T) {
 	}
 }
 
-// Exact scores that take too long are said to, and are gone on with: nothing that was found is lost.
+// The page says if exact scores take too long, and continues on request without losing those that were found.
 func TestPageExact(t *testing.T) {
 	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 2}}), "/")
 	b.until(`document.getElementById("exact-text").textContent === "No move was solved in 0.5 s: exact scores take longer where so much of the board is empty."`)
@@ -95,7 +95,7 @@ func TestPageExact(t *testing.T) {
 	b.tidy()
 	b.click("#solve-on")
 	b.until(`document.getElementById("exact-text").textContent.startsWith("No move was solved in 1 s")`)
-	// A server that finds two scores, and the others where it is asked again.
+	// A fake server that finds two scores, and the others when asked again.
 	b.run(`window.asked = []; const real = fetch; window.fetch = (path, options) => {
 		if (path !== "/ui/analyze") { return real(path, options); }
 		const {known} = JSON.parse(options.body);

@@ -16,15 +16,15 @@ import (
 	"github.com/evald/evald/engine/strictjson"
 )
 
-// maxBody bounds what a request says, in bytes.
+// maxBody bounds a request's body, in bytes.
 const maxBody = 16 << 10
 
-// refusal is an error that the client hears: its status, the field of the request it is about, and what is wrong.
+// refusal is an error that the client sees: its status, the field of the request that it is about, and what is wrong.
 type refusal struct {
 	status int
 	field  string
 	text   string
-	after  int // seconds after which to try again; 0: not said
+	after  int // seconds after which to try again; 0: not stated
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -37,7 +37,7 @@ func bad(field, format string, args ...any) error {
 	return refuse(http.StatusBadRequest, field, format, args...)
 }
 
-// answerError is the answer {"error":"..","field":".."}.
+// answerError answers {"error":"..","field":".."}.
 func answerError(w http.ResponseWriter, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -48,21 +48,21 @@ func answerError(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.status)
-	// A client that is gone needs no answer.
+	// A write error means that the client is gone, so nobody needs the answer.
 	_ = json.NewEncoder(w).Encode(struct {
 		Error string `json:"error"`
 		Field string `json:"field,omitempty"`
 	}{r.text, r.field})
 }
 
-// answer is a whole answer.
+// answer sends x as JSON.
 func answer(w http.ResponseWriter, x any) error {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // an error says that the client is gone, which it may be at any time
+	_, _ = w.Write(append(text, '\n')) // an error means that the client is gone, which can happen at any time
 	return nil
 }
 
@@ -98,7 +98,7 @@ func decode(body []byte, to any) error {
 	return bad("", "the request is no JSON object as expected: %s", short.Text(err.Error()))
 }
 
-// parsePosition reads moves, behind the rules unless those are Connect4's: 9x5x4:4455.
+// parsePosition reads moves, preceded by the rules unless those are Connect4's: 9x5x4:4455.
 func parsePosition(text string) (*game.Board, []int, error) {
 	b, actions, wrong, err := parseLink(text)
 	if err == nil && wrong != nil {
@@ -107,8 +107,8 @@ func parsePosition(text string) (*game.Board, []int, error) {
 	return b, actions, err
 }
 
-// parseLink is as parsePosition, but keeps the moves before one that is wrong: there the actions are those, and wrong
-// says what is. The error is one of the rules.
+// parseLink is like parsePosition, but keeps the moves before a wrong one: then actions are those moves, and wrong describes
+// the wrong one. err is about the rules.
 func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
 	rules, moves := game.Connect4, text
 	if prefix, rest, found := strings.Cut(text, ":"); found {
@@ -124,7 +124,7 @@ func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
 	return b, actions, wrong, nil
 }
 
-// parseOngoing is the position after the moves, whose game must not be over.
+// parseOngoing returns the position after the moves. The game must not be over.
 func parseOngoing(text string) (*game.Board, game.Position, error) {
 	b, actions, err := parsePosition(text)
 	if err != nil {
@@ -140,7 +140,7 @@ func parseOngoing(text string) (*game.Board, game.Position, error) {
 	return b, p, nil
 }
 
-// cut shortens a text for an error.
+// cut shortens a text for an error message.
 func cut(s string) string {
 	const most = 80
 	if len(s) <= most {

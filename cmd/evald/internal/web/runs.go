@@ -16,32 +16,33 @@ import (
 	"time"
 )
 
-// Bounds of what is read of training runs.
+// Limits on what is read from training runs.
 const (
-	maxRuns   = 200      // listed
+	maxRuns   = 200      // runs listed
 	maxDepth  = 4        // of folders, and of objects in a line
-	maxFile   = 16 << 20 // bytes read of a file, from its end
-	maxRow    = 64 << 10 // bytes of a line
-	maxCurves = 200      // of a file
-	maxName   = 200      // bytes of a curve's
-	maxItems  = 20       // of a list
-	maxPoints = 500      // of a curve
+	maxFile   = 16 << 20 // bytes read from a file, at its end
+	maxRow    = 64 << 10 // bytes per line
+	maxCurves = 200      // per file
+	maxName   = 200      // bytes of a curve's name
+	maxItems  = 20       // per list
+	maxPoints = 500      // per curve
 )
 
 // run is a folder with files of metrics.
 type run struct {
-	Name     string   `json:"name"` // the path within the folder of runs, "." for that itself
+	Name     string   `json:"name"` // the path within the folder of runs, "." for the folder itself
 	Files    []string `json:"files"`
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
 }
 
-// extension of files of metrics: a JSON object a line. Self-play keeps games in such a file until it has enough of them.
+// extension is that of files of metrics: one JSON object per line. Self-play keeps finished games in waitingGames, which has
+// the same extension but is no file of metrics.
 const (
 	extension    = ".jsonl"
 	waitingGames = "waiting.jsonl"
 )
 
-// memo keeps answers for a while: reading runs is dear, and one reader at a time is enough.
+// memo keeps answers for a while. Reading runs is expensive, and one reader at a time is enough.
 type memo struct {
 	mu      sync.Mutex
 	answers map[string]remembered
@@ -54,7 +55,7 @@ type remembered struct {
 
 const rememberFor = 2 * time.Second
 
-// get is make's answer, or an earlier one for the same key. Errors are not kept.
+// get returns make's answer, or an earlier one for the same key. Errors are not kept.
 func (m *memo) get(key string, make func() (any, error)) (any, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +85,7 @@ func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, x)
 }
 
-// listRuns finds folders with metrics, the newest first.
+// listRuns finds folders with metrics, newest first.
 func (h *Handler) listRuns() ([]run, error) {
 	if h.runs == nil {
 		return nil, refuse(http.StatusNotFound, "", "the server shows no training runs")
@@ -96,7 +97,7 @@ func (h *Handler) listRuns() ([]run, error) {
 		switch {
 		case visited > 100*maxRuns || len(found) > maxRuns:
 			return fs.SkipAll
-		case err != nil: // a folder that may not be read, or is gone
+		case err != nil: // a folder that may not be read or is gone
 			return nil
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(name, "/") >= maxDepth-1):
 			return fs.SkipDir
@@ -105,7 +106,7 @@ func (h *Handler) listRuns() ([]run, error) {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // it is gone
+			return nil // the file is gone
 		}
 		in := path.Dir(name)
 		r := found[in]
@@ -149,7 +150,7 @@ func (h *Handler) readRun(name string) (any, error) {
 	for _, file := range runs[at].Files {
 		c, err := h.readCurves(path.Join(name, file))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it is gone
+			continue // the file is gone
 		}
 		if err != nil {
 			return nil, err
@@ -180,7 +181,7 @@ func (h *Handler) readCurves(name string) (c curves, err error) {
 		return c, fmt.Errorf("read %s: %w", name, err)
 	}
 	text = text[:n]
-	if from > 0 { // the first line is torn
+	if from > 0 { // the first line is incomplete
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	c = parseCurves(text)

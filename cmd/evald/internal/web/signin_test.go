@@ -17,8 +17,8 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// A browser that has been asked for the token sends it with each request, and the page then works, also where it changes
-// something. (That it asks follows from the 401 and its challenge, which a test of the service looks at.)
+// After a browser has asked its user for the token, it sends that with each request, and the page works, including requests
+// that change something. (That it asks follows from the 401 and its challenge, which a test of the service checks.)
 func TestPageWithToken(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: time.Second / 10}})
 	url := servePage(t, h, "page s3cret\n")

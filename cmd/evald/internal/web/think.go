@@ -13,10 +13,10 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// slots bound how many requests think at once.
+// slots limits how many requests think at once.
 type slots struct {
 	running chan struct{}
-	waiting chan struct{} // and running
+	waiting chan struct{} // includes the running ones
 }
 
 // patience is how long a request waits for its turn.
@@ -26,7 +26,7 @@ func newSlots(l Limits) slots {
 	return slots{make(chan struct{}, l.Searches), make(chan struct{}, l.Searches+l.Waiting)}
 }
 
-// acquire waits for a turn; release ends it.
+// acquire waits for a slot; release frees it.
 func (s slots) acquire(ctx context.Context) (release func(), err error) {
 	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server thinks about as many positions as it can; try again soon", after: 1}
 	select {
@@ -48,9 +48,9 @@ func (s slots) acquire(ctx context.Context) (release func(), err error) {
 	return nil, err
 }
 
-// begin waits for a turn to think. The context ends with the client, with the handler, or after the time.
+// begin waits for a slot. The context ends with the client, with the handler, or after d.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
-	// The server's own limit is for requests that do not think. Where the connection has none there is nothing to lift.
+	// The server's own deadline is for requests that do not think. If the connection has no deadlines, there is nothing to extend.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + d + lineTime))
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.closing, cancel)
@@ -64,7 +64,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration)
 	return timed, func() { stop(); release(); unhook(); cancel() }, nil
 }
 
-// why says what a cancelled context means.
+// why turns the error of a cancelled context into one for the client.
 func (h *Handler) why(err error) error {
 	if errors.Is(err, context.Canceled) && h.closing.Err() != nil {
 		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down")
@@ -78,7 +78,7 @@ func (h *Handler) why(err error) error {
 // moveRequest asks for an agent's move.
 type moveRequest struct {
 	Position string `json:"position"`
-	Agent    string `json:"agent"` // a level's name, or in the grammar of engine/agent
+	Agent    string `json:"agent"` // a level's name, or a spec in the grammar of engine/agent
 }
 
 func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
@@ -94,7 +94,7 @@ func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// An agent takes all of its own time, and then the request's ends.
+	// An agent may use all of its own time; the request gets a second more.
 	ctx, end, err := h.begin(w, r, h.config.Limits.Time+time.Second)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 // maxAgent bounds an agent's text, in bytes.
 const maxAgent = 200
 
-// spec is the agent that a text names, within the limits, for a move after so many plies.
+// spec returns the agent that a text names, within the limits, for a move after the given number of plies.
 func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	if len(text) > maxAgent {
 		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
@@ -141,7 +141,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	case s.Time == 0:
 		s.Time = l.Time
 	}
-	// Each move is by an agent of its own: it must not draw the same numbers again. Without a seed no two games are alike.
+	// Each move has an agent of its own, which must not draw the same random numbers again. Without a seed no two games are alike.
 	if s.Seed += uint64(plies); s.Seed == uint64(plies) {
 		s.Seed = rand.Uint64()
 	}

@@ -7,19 +7,18 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// valuesRequest asks what the evaluator thinks of each position of a game.
+// valuesRequest asks for the evaluator's value of each position of a game.
 type valuesRequest struct {
 	Position string `json:"position"` // the game: rules and moves
 }
 
-// valued is a position of a game as the evaluator sees it.
+// valued is the evaluator's value of one position of a game.
 type valued struct {
 	Value float32 `json:"value"` // -1..1 for the side that moved first
-	Exact bool    `json:"exact"` // the rules say so
+	Exact bool    `json:"exact"` // the value follows from the rules
 }
 
-// serveValues answers with a value for the empty board and one after each move. Where the game is over the last one is
-// its result.
+// serveValues answers with a value for the empty board and one after each move. If the game is over, the last value is its result.
 func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
 	var q valuesRequest
 	if err := read(w, r, &q); err != nil {

@@ -1,9 +1,9 @@
-// Package web is a page for people: a board to play on against any agent, what the network, a search and the solver
-// think of each column, and dashboards of the running service and of training runs. The page is embedded and asks for
-// nothing from elsewhere.
+// Package web is a page for people: a board for play against any agent, the opinions of the network, a search and the solver
+// on each column, and dashboards of the running service and of training runs. The page is embedded and loads nothing from
+// other hosts.
 //
-// The page is served at /, everything that belongs to it below /ui/. The server keeps nothing of a game: each request
-// says which position it is about.
+// The page is served at /, everything else that belongs to it below /ui/. The server keeps no state of a game: each request
+// states its position.
 package web
 
 import (
@@ -31,10 +31,10 @@ import (
 
 // Config of a page.
 type Config struct {
-	Evaluator eval.Evaluator // whose opinion of each column is shown, and what the search asks
-	Model     string         // its name
-	Agents    agent.Shared   // what agents to play against have in common; opening books are not read
-	Networks  []string       // the models that agents may use besides heuristics; others are refused
+	Evaluator eval.Evaluator // its opinion of each column is shown, and the search uses it
+	Model     string         // the evaluator's name
+	Agents    agent.Shared   // settings common to all agents to play against; opening books are not read
+	Networks  []string       // the models that agents may use in addition to heuristics; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none
@@ -42,13 +42,13 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits of what a request can ask for. Zeros stand for the defaults.
+// Limits on what a request can ask for. Zero means the default.
 type Limits struct {
 	Visits   int           // of a search or an agent's move; default 1 million
 	Time     time.Duration // of an analysis or an agent's move; default 10 s
-	Searches int           // analyses and moves at once; default twice the processors, as far as there is memory
-	Memory   int64         // bytes of all of them; default 300 MiB each
-	Waiting  int           // more of them that wait a little; default 32. Others are refused with 503
+	Searches int           // analyses and moves at once; default twice the number of processors, or fewer if Memory is too small
+	Memory   int64         // bytes for all of them together; default 300 MiB each
+	Waiting  int           // further ones that may wait a little; default 32. Others are refused with 503
 }
 
 func (l Limits) orDefaults() Limits {
@@ -74,21 +74,21 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// What one analysis or move may take, in bytes, and a visit of its tree.
+// Bytes that one analysis or move may use, and bytes per visit of its tree.
 const (
 	leastThought = 96 << 20
 	mostThought  = 300 << 20
 	visitBytes   = 300
 )
 
-// thought is what one of them may take.
+// thought returns the bytes that one analysis or move may use.
 func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
 
-// Handler serves the page. Close it when the server shuts down. Other sites' requests are to be kept from it, by an
-// origin.Policy.
+// Handler serves the page. Close it when the server shuts down. It does not refuse other sites' requests itself; put an
+// origin.Policy in front of it.
 type Handler struct {
 	config  Config
-	ruled   *eval.Ruled // config.Evaluator behind the rules
+	ruled   *eval.Ruled // config.Evaluator, with the rules answering first
 	mux     http.ServeMux
 	files   map[string]file
 	slots   slots
@@ -100,13 +100,13 @@ type Handler struct {
 	close   context.CancelFunc
 }
 
-// New makes a page. The error says what is wrong with the config.
+// New makes a page. The error names what is wrong with the config.
 func New(c Config) (*Handler, error) {
 	if c.Evaluator == nil {
 		return nil, errors.New("web: no evaluator")
 	}
 	c.Limits = c.Limits.orDefaults()
-	c.Networks = append([]string{}, c.Networks...) // in JSON a list, also where there are none
+	c.Networks = append([]string{}, c.Networks...) // JSON gets an empty list rather than null
 	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
@@ -126,8 +126,8 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close ends the analyses and the moves under way, whose clients hear of it, so that a server that shuts down need not
-// wait for them. It is meant for http.Server.RegisterOnShutdown.
+// Close ends the analyses and moves under way and tells their clients, so a server that shuts down need not wait for them.
+// It is meant for http.Server.RegisterOnShutdown.
 func (h *Handler) Close() {
 	h.close()
 	if h.runs != nil {
@@ -135,7 +135,7 @@ func (h *Handler) Close() {
 	}
 }
 
-// route is a part of the API: its handler's error is answered as JSON.
+// route is a part of the API. An error of its handler is answered as JSON.
 type route struct {
 	method, path string
 	serve        func(http.ResponseWriter, *http.Request) error
@@ -182,13 +182,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed page
 var page embed.FS
 
-// file is a part of the page.
+// file is one file of the page.
 type file struct {
 	content   []byte
 	kind, tag string // media type; ETag
 }
 
-// load reads the page's files, by the path they are served at.
+// load reads the page's files into a map by URL path.
 func load() (map[string]file, error) {
 	files := map[string]file{}
 	err := fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
@@ -207,7 +207,7 @@ func load() (map[string]file, error) {
 	return files, err
 }
 
-// mediaType does not depend on the machine's own list of types.
+// mediaType does not depend on the machine's own table of types.
 func mediaType(name string) string {
 	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 	return mime.FormatMediaType(kinds[path.Ext(name)], map[string]string{"charset": "utf-8"})
@@ -225,25 +225,25 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	_, _ = w.Write(f.content) // an error says that the client is gone
+	_, _ = w.Write(f.content) // an error means that the client is gone
 	return nil
 }
 
-// serveConfig says what the page may offer.
+// serveConfig answers what the page may offer.
 func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	l := h.config.Limits
 	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {
 		_, err := h.spec(level.Name, 0)
-		return err != nil // it may not think for so long here
+		return err != nil // the level thinks longer than the limits allow
 	})
 	return answer(w, struct {
 		Model    string       `json:"model"`
 		Networks []string     `json:"networks"`
-		Levels   []play.Level `json:"levels"` // from the weakest on
-		Agents   string       `json:"agents"` // a line each, for people
+		Levels   []play.Level `json:"levels"` // weakest first
+		Agents   string       `json:"agents"` // one line each, for people
 		Visits   int          `json:"visits"`
 		Seconds  float64      `json:"seconds"`
-		Service  bool         `json:"service"`  // there are metrics
-		Training bool         `json:"training"` // there are runs
+		Service  bool         `json:"service"`  // the page can show metrics
+		Training bool         `json:"training"` // the page can show training runs
 	}{h.config.Model, h.config.Networks, levels, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
 }

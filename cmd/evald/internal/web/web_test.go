@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// handler is a page on bitsquares, where the config says nothing else.
+// handler returns a page with bitsquares as its evaluator, unless the config has another.
 func handler(t testing.TB, c Config) *Handler {
 	t.Helper()
 	if c.Evaluator == nil {
@@ -54,7 +54,7 @@ func handler(t testing.TB, c Config) *Handler {
 	return h
 }
 
-// ask makes a request of the handler; a body makes it a POST of JSON.
+// ask sends a request to the handler; a body makes it a POST of JSON.
 func ask(t testing.TB, h http.Handler, path, body string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -106,7 +106,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What is wrong is refused with the status and the field it is about, as JSON.
+// Wrong requests are refused as JSON with a status and the wrong field.
 func TestRefusals(t *testing.T) {
 	h := handler(t, Config{Networks: []string{"mine"}, Limits: Limits{Visits: 1000, Time: time.Second}})
 	long := strings.Repeat("1", maxBody)
@@ -216,7 +216,7 @@ func TestGame(t *testing.T) {
 	}
 }
 
-// A broken link keeps what is legal in it, and says what was dropped; elsewhere such a position is refused.
+// Opening a broken link keeps its legal part and says what was dropped. Other commands refuse such a position.
 func TestGameOpen(t *testing.T) {
 	h := handler(t, Config{})
 	for position, want := range map[string][2]string{
@@ -239,7 +239,7 @@ func TestGameOpen(t *testing.T) {
 	}
 }
 
-// Levels are agents under a name, but for those that think longer than the server allows.
+// Levels are names for agents. Those that think longer than the server allows are left out.
 func TestLevels(t *testing.T) {
 	type config struct{ Levels []play.Level }
 	c := answered[config](t, ask(t, handler(t, Config{}), "/ui/config", ""))
@@ -256,7 +256,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// A game's positions are valued for the side that moved first, and at its end by the result.
+// The positions of a game are valued for the side that moved first; a finished game has the value of its result.
 func TestValues(t *testing.T) {
 	type values struct{ Values []valued }
 	h := handler(t, Config{})
@@ -288,7 +288,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// What is shown is what is on the board, on every board.
+// On every board, the state shows the position.
 func TestGameShows(t *testing.T) {
 	h, random := handler(t, Config{}), gametest.Rand(3)
 	for _, b := range gametest.Boards() {
@@ -318,12 +318,12 @@ func TestGameShows(t *testing.T) {
 	}
 }
 
-// Every agent moves, also on other boards.
+// Every agent moves, on any board.
 func TestMove(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: 50 * time.Millisecond}})
 	for _, name := range agent.Names() {
 		if strings.HasPrefix(name, "uct-") || strings.HasPrefix(name, "alphabeta") {
-			name += ":time=20ms" // their own time is more than is allowed
+			name += ":time=20ms" // their default time is more than the limit
 		}
 		for _, position := range []string{"4444", "4x4x3:1", "3x3x3free:5"} {
 			m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, name)))
@@ -334,7 +334,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// The same seed gives the same move at a position, and none gives all sorts.
+// The same seed gives the same move in a position; no seed gives different ones.
 func TestMoveSeeds(t *testing.T) {
 	h := handler(t, Config{})
 	moves := map[string]map[string]bool{}
@@ -350,7 +350,7 @@ func TestMoveSeeds(t *testing.T) {
 	if len(moves["random"]) < 4 || len(moves["random:seed=5"]) != 1 {
 		t.Errorf("moves %v", moves)
 	}
-	// One seed does not mean one column for the whole game.
+	// A seed does not give the same column for the whole game.
 	columns := map[string]bool{}
 	for _, position := range []string{"-", "1", "12", "123", "1234", "12345"} {
 		m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":"random:seed=5"}`, position)))
@@ -380,7 +380,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Whatever a request says, it is answered or refused with an error of the client's.
+// Every request is answered or refused with a client error.
 func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), `{"position":"7x6x4:4455","made":2,"human":[true,false],"do":"play","move":"4"}`)
 	f.Add(uint8(0), `{"position":"3x3x3free:51","do":"undo"}`)
@@ -407,7 +407,7 @@ func FuzzRequest(f *testing.F) {
 				t.Fatalf("%s is answered with %q", path, l)
 			}
 		}
-		// 503: there was not the time for it.
+		// 503: the time was not enough.
 		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusServiceUnavailable && (r.StatusCode < 400 || r.StatusCode >= 500) {
 			t.Fatalf("%s: status %d: %s", path, r.StatusCode, text)
 		}

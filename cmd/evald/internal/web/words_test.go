@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Every word that is marked explains itself: to who points at it, to who goes there by keyboard, and to screen readers.
+// Every marked word explains itself: to the pointer, to the keyboard, and to screen readers.
 func TestPageWords(t *testing.T) {
 	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:44")
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
@@ -50,7 +50,7 @@ func TestPageWords(t *testing.T) {
 	b.tidy()
 }
 
-// Opponents are called by their levels.
+// Opponents are named by their levels.
 func TestPageLevels(t *testing.T) {
 	b := open(t, handler(t, Config{Networks: []string{"mine"}}), "/")
 	b.says("#status", "Red to move: you")

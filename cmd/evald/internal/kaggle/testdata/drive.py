@@ -1,4 +1,4 @@
-"""Runs main.py as Kaggle does, without Kaggle's package: drive.py FOLDER SCENARIO, one line of JSON an answer."""
+"""Runs main.py as Kaggle does, without Kaggle's package: drive.py FOLDER SCENARIO, prints one line of JSON per answer."""
 
 import json
 import os
@@ -11,7 +11,7 @@ with open(path) as file:
     raw = file.read()
 env = {}
 configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2}
-if scenario == "nameless":  # as old releases run it
+if scenario == "nameless":  # the way that old releases run it
     configuration["__raw_path__"] = path
     exec(compile(raw, "<string>", "exec"), env)
 else:
@@ -20,7 +20,7 @@ agent = [v for v in env.values() if callable(v)][-1]
 
 
 def act(stones=0, overage=60):
-    """The answer to a position of so many stones in the columns 1 2 1 2 .., or the error."""
+    """Prints the answer to a position with stones in the columns 1 2 1 2 .., or the error."""
     board = [0] * 42
     for i in range(stones):
         board[35 - 7 * (i // 2) + i % 2] = 1 + i % 2
@@ -39,7 +39,7 @@ if scenario == "killed":
     act(5)
     assert env["child"].pid != first
 elif scenario == "stopped":
-    # It lives, but does not answer: the time of the game is the time to wait.
+    # The child is alive but does not answer, so agent() waits for all of the game's time.
     os.kill(env["child"].pid, signal.SIGSTOP)
     os.waitpid(env["child"].pid, os.WUNTRACED)  # kill returns before the last thread has stopped
     configuration["actTimeout"] = 0.1

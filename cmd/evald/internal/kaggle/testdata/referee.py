@@ -1,5 +1,5 @@
-"""Kaggle's own package judges: referee.py AGENT GAMES plays so many games with each colour against each of its built-in
-agents, and prints a line of JSON a game. AGENT is a path or a URL."""
+"""Kaggle's own package is the referee: referee.py AGENT GAMES plays GAMES games with each colour against each of its
+built-in agents, and prints one line of JSON per game. AGENT is a path or a URL."""
 
 import gc
 import json
@@ -26,4 +26,4 @@ for opponent in "random", "negamax":
                 "said": [turn["stderr"] + turn["stdout"] for turn in turns if turn["stderr"] or turn["stdout"]],
             }), flush=True)
             del env, last
-            gc.collect()  # a packed agent's program ends with its file's last reference
+            gc.collect()  # collecting a packed agent closes its program's input, which ends the program

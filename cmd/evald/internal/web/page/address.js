@@ -1,7 +1,7 @@
-// The address and the browser's history of it: #7x6x4:4455&red=person&yellow=strong is a game and who plays it, #service
-// and #training are views.
+// The address and the browser's history of addresses: #7x6x4:4455&red=person&yellow=strong is a game and its players,
+// #service and #training are views.
 
-// parse reads what stands behind the #: a position or a view, and the players where it names any.
+// parse reads the part after the #: a position or a view, and the players if it names any.
 export function parse(hash) {
   const [place, ...rest] = hash.slice(1).split("&");
   const named = new URLSearchParams(rest.join("&"));
@@ -17,25 +17,25 @@ export function format(position, players) {
   return `#${position}&${new URLSearchParams(players)}`;
 }
 
-// Trail is this page's part of the browser's history. Each entry's state has the addresses up to it, so that they outlive
-// a reload, and where its game began.
+// Trail is this page's part of the browser's history. Each entry's state holds the addresses up to it, so they survive a
+// reload, and the index of the entry at which its game began.
 export class Trail {
   constructor() {
-    this.all = []; // addresses, also those ahead of here
+    this.all = []; // addresses, including those ahead of the current one
     this.at = -1;
-    this.first = 0; // the entry with which the game began
+    this.first = 0; // the entry at which the game began
     this.arrived = () => {};
   }
 
-  // arrive looks where the browser is now. It is true where a link was followed, false where the entry was here before.
+  // arrive finds out where the browser is now. It returns true if a link was followed, false if the entry existed before.
   arrive() {
     const { trail, first } = history.state ?? {};
-    const same = !trail && this.all[this.at] === location.hash; // a link to where one is
+    const same = !trail && this.all[this.at] === location.hash; // a link to the current address
     const fresh = !trail && !same;
     if (trail) {
       this.at = trail.length - 1;
       this.first = first;
-      if (this.at >= this.all.length) { // the page was loaded anew
+      if (this.at >= this.all.length) { // the page was reloaded
         this.all = trail;
       }
     } else if (fresh) {
@@ -50,7 +50,7 @@ export class Trail {
     return { trail: this.all.slice(0, this.at + 1), first: this.first };
   }
 
-  // begin says that another game begins here.
+  // begin marks the current entry as the start of another game.
   begin() {
     this.first = this.at;
   }
@@ -65,17 +65,17 @@ export class Trail {
     history.pushState(this.state(), "", address);
   }
 
-  // find is how many entries off the nearest one of this game with a position is, before this one or else ahead; 0 where
-  // there is none.
+  // find returns the distance to the nearest entry of this game with a position: before the current one if there is one,
+  // else after it; 0 if there is none.
   find(position) {
     const steps = this.all.map((address, i) => (i >= this.first && parse(address).place === position ? i - this.at : 0));
     return steps.findLast((by) => by < 0) ?? steps.find((by) => by > 0) ?? 0;
   }
 
-  // go travels so many entries and waits for it: what is pushed meanwhile would be lost.
+  // go travels by that many entries and waits until it is done; an entry pushed meanwhile would be lost.
   go(by) {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, 1000); // a browser need not do it
+      const timer = setTimeout(resolve, 1000); // a browser may refuse
       this.arrived = () => {
         clearTimeout(timer);
         this.arrived = () => {};

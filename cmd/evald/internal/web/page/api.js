@@ -1,12 +1,12 @@
-// The server's API: JSON in, JSON out, and an answer in lines.
+// The server's API: JSON in, JSON out; some answers are lines of JSON.
 
-// Refusal is an error that the server answered with.
+// Refusal is an error that the server has answered.
 export class Refusal extends Error {
   constructor(status, body, after) {
     super(body.error || `the server answered ${status}`);
     this.status = status;
     this.field = body.field || "";
-    this.after = after; // seconds after which to try again; 0: not said
+    this.after = after; // seconds after which to try again; 0: not stated
   }
 }
 
@@ -33,7 +33,7 @@ export async function post(path, body, signal) {
   return (await ask(path, body, signal)).json();
 }
 
-// lines hands out the objects of an answer as they arrive.
+// lines passes the objects of an answer to hear as they arrive.
 export async function lines(path, body, signal, hear) {
   const reader = (await ask(path, body, signal)).body.getReader();
   const decoder = new TextDecoder();
@@ -51,7 +51,7 @@ export async function lines(path, body, signal, hear) {
   }
 }
 
-// patiently asks again where the server is busy, until signal ends it.
+// patiently repeats a request while the server is busy, until signal ends it.
 export async function patiently(work, signal, busy) {
   for (;;) {
     try {

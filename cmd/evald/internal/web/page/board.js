@@ -1,4 +1,4 @@
-// The board: a button for each move, a column under gravity, else a cell. It knows no rules; the server does.
+// The board: one button per move; a move is a column with gravity, a cell without. The board knows no rules; the server does.
 import { make } from "./dom.js";
 
 const stones = ["empty", "red", "yellow"];
@@ -27,7 +27,7 @@ export class Board {
     this.played(this.game.names[action]);
   }
 
-  // build makes the buttons of a game.
+  // build makes the buttons for a game.
   build(game) {
     this.buttons = [];
     this.holes = new Array(game.rows * game.columns);
@@ -54,7 +54,7 @@ export class Board {
     this.rove(this.focus);
   }
 
-  // show draws a game; open says whether a person may play.
+  // show draws a game; open says whether a person may play now.
   show(game, open) {
     const before = this.game;
     if (!before || before.rules !== game.rules) {
@@ -85,7 +85,7 @@ export class Board {
     });
   }
 
-  // label says what stands in a column, or on a cell.
+  // label describes the stones in a column, or the stone on a cell.
   label(a) {
     const g = this.game;
     if (!g.gravity) {
@@ -103,7 +103,7 @@ export class Board {
     return `Column ${g.names[a]}: ${column.length ? column.join(", ") : "empty"}${full}`;
   }
 
-  // note writes into the empty cells of a game without gravity.
+  // note writes texts into the empty cells of a game without gravity.
   note(texts) {
     if (this.game && !this.game.gravity) {
       texts.forEach(({ text, kind }, a) => {
@@ -116,7 +116,7 @@ export class Board {
     }
   }
 
-  // rove makes one button the board's place in the order of tabs.
+  // rove makes one button the board's only tab stop.
   rove(action) {
     if (action >= 0 && action < this.buttons.length) {
       this.buttons[this.focus]?.setAttribute("tabindex", "-1");

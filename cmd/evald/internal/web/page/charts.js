@@ -5,7 +5,7 @@ import { term } from "./words.js";
 
 const width = 320, height = 150, left = 44, right = 8, top = 8, bottom = 22;
 
-// ticks are up to five round numbers from low to high.
+// ticks returns up to five round numbers from low to high.
 function ticks(low, high) {
   const span = high - low || Math.abs(high) || 1;
   const raw = span / 4;
@@ -18,7 +18,7 @@ function ticks(low, high) {
   return all;
 }
 
-// frame is a chart's ground: grid, labels, and where a point lies on it.
+// frame draws a chart's background, grid and labels. It also returns the functions that map a point to the chart.
 function frame(title, x0, x1, y0, y1, xText) {
   const x = (v) => left + ((v - x0) / (x1 - x0 || 1)) * (width - left - right);
   const y = (v) => height - bottom - ((v - y0) / (y1 - y0 || 1)) * (height - top - bottom);
@@ -39,8 +39,8 @@ function legend(entries) {
     make("li", {}, make("i", { class: "k" + (k % 8) }), make("span", {}, name), make("b", {}, text))));
 }
 
-// lineChart draws curves {name, points: [[x, y], ..]}, with a band where points are [x, y, low, high]. A curve of one
-// point is a dash.
+// lineChart draws curves {name, points: [[x, y], ..]}, with a band if points are [x, y, low, high]. A curve of one point is
+// drawn as a dash.
 export function lineChart(title, curves, { unit = "", xText = count, fromZero = false } = {}) {
   const all = curves.flatMap((c) => c.points);
   const figure = make("figure", { class: "chart" });
@@ -78,7 +78,7 @@ export function lineChart(title, curves, { unit = "", xText = count, fromZero = 
   return figure;
 }
 
-// barChart draws counts [{name, count}].
+// barChart draws counts [{name, count}] as bars.
 export function barChart(title, bars) {
   const most = Math.max(1, ...bars.map((b) => b.count));
   const total = bars.reduce((n, b) => n + b.count, 0);
@@ -88,14 +88,14 @@ export function barChart(title, bars) {
   bars.forEach((b, i) => {
     const at = left + i * room;
     svg.append(draw("rect", { class: "count", x: at + 0.1 * room, y: y(b.count), width: 0.8 * room, height: Math.max(0, y(0) - y(b.count)) }));
-    if (i % Math.ceil(bars.length * longest / 45) === 0) { // as many names as have room
+    if (i % Math.ceil(bars.length * longest / 45) === 0) { // as many names as fit
       svg.append(draw("text", { x: at + room / 2, y: height - 6, "text-anchor": "middle" }, b.name));
     }
   });
   return make("figure", { class: "chart" }, svg, make("ul", { class: "legend" }, make("li", {}, make("span", {}, "in all"), make("b", {}, count(total)))));
 }
 
-// panel is a box with a title, which explains itself where its word needs that.
+// panel is a box with a title. If a word of the title needs an explanation, the title offers it.
 export function panel(title, note, ...content) {
   const word = explains(title);
   const box = make("section", { class: "panel" }, make("h3", {}, word ? term(word, title) : title), ...content);

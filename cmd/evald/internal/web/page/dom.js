@@ -1,9 +1,9 @@
-// Elements.
+// Helpers for DOM elements, and for numbers as text.
 
 export const $ = (id) => document.getElementById(id);
 
-// make is a new element with attributes and children. Styles are set by the caller: the page's policy allows no style
-// attributes.
+// make returns a new element with attributes and children. Callers set styles through element.style: the page's security
+// policy forbids style attributes.
 export function make(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
@@ -20,14 +20,14 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// setText changes nothing where the text is there already, so that nothing is read out twice.
+// setText changes nothing if the text is the same, so that screen readers do not read it again.
 export function setText(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;
   }
 }
 
-// count is a number with three figures: 831, 12.3 k, 4.56 M.
+// count formats a number with three significant digits: 831, 12.3 k, 4.56 M.
 export function count(n) {
   const negative = n < 0 ? "-" : "";
   n = Math.abs(n);
@@ -41,7 +41,7 @@ export function count(n) {
   return negative + Number(n.toPrecision(3)) + " " + "kMGTP"[unit];
 }
 
-// duration is seconds with two figures: 512 µs, 16 ms, 1.2 s.
+// duration formats seconds with two or three significant digits: 512 µs, 16 ms, 1.2 s.
 export function duration(s) {
   let unit = 0;
   for (; s > 0 && s < 0.9995 && unit < 3; unit++) {

@@ -1,4 +1,4 @@
-// The page: its views, and which of them the address names.
+// The page: its views, and which one the address selects.
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $ } from "./dom.js";
@@ -14,7 +14,7 @@ function report(error) {
   $("problem").textContent = error ? error.message : "";
 }
 
-// Dashboard looks again and again while its view is shown.
+// Dashboard refreshes its view periodically while that is shown.
 class Dashboard {
   constructor(view, every) {
     this.view = view;
@@ -71,7 +71,7 @@ async function main() {
       play.open(place, players, fresh);
     }
   };
-  addEventListener("popstate", route); // also where a link leads to another part of the page
+  addEventListener("popstate", route); // also after a link to another part of the page
   route();
 }
 

@@ -1,4 +1,4 @@
-// The game as a list of its moves, with what each led to, and the curve of that.
+// The game as a list of moves with the value after each, and the curve of those values.
 import { aborted, post } from "./api.js";
 import { $, draw, make, setText } from "./dom.js";
 import { Values } from "./values.js";
@@ -7,7 +7,7 @@ const sides = ["Red", "Yellow"];
 const width = 320, height = 116, edge = 6, label = 18; // of the curve
 
 export class Moves {
-  // chosen is called with how many moves are to be on the board.
+  // chosen is called with the number of moves that the board should show.
   constructor(chosen) {
     this.values = new Values();
     this.list = $("record");
@@ -21,7 +21,7 @@ export class Moves {
     this.buttons = []; // the first is for the empty board
   }
 
-  // show lists the line of a game; positionAt is its position after so many moves.
+  // show lists the line of a game; positionAt returns the position after a number of moves.
   show(game, positionAt) {
     this.game = game;
     this.positions = [...Array(game.moves.length + 1).keys()].map(positionAt);
@@ -59,7 +59,7 @@ export class Moves {
     this.buttons[focused]?.focus();
   }
 
-  // fill writes what is known beside the moves, and draws the curve.
+  // fill writes the known values beside the moves, and draws the curve.
   fill() {
     this.buttons.forEach((button, made) => {
       const known = this.values.get(this.positions[made]);
@@ -89,13 +89,13 @@ export class Moves {
     return [svg];
   }
 
-  // hear takes what is found of the position on the board.
+  // hear takes a result for the position on the board.
   hear(m) {
     this.values.hear(this.game, m);
     this.fill();
   }
 
-  // complete asks what the evaluator thinks of the positions of which nothing is known, but for the one on the board.
+  // complete asks for the evaluator's values of all positions, if one other than that on the board has none yet.
   async complete(line, signal) {
     const { positions, game } = this;
     if (positions.every((position) => position === game.position || this.values.get(position))) {
@@ -106,7 +106,7 @@ export class Moves {
       this.values.look(positions, values);
       this.fill();
     } catch (e) {
-      if (!aborted(e) && e.status !== 503) { // where the server is busy it is asked again at the next move
+      if (!aborted(e) && e.status !== 503) { // a busy server is asked again at the next move
         setText($("record-note"), e.message);
       }
     }

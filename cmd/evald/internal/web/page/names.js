@@ -1,4 +1,4 @@
-// What is drawn has names of metrics and of fields; here they are words.
+// The dashboards draw metrics and fields by name; this file turns the names into words.
 
 const known = {
   // of the service
@@ -22,19 +22,19 @@ function word(name) {
   return known[name] ?? name.replaceAll("_", " ");
 }
 
-// inWords is the name of a metric or a field: all of it, or of each of its parts.
+// inWords returns the name of a metric or field in words, as a whole or part by part.
 export function inWords(name) {
   const visits = name.replace(/\bvisits 0\b/, "network alone").replace(/\bvisits (\d+)/, "$1 positions tried");
   return known[name] ?? visits.split(" ").map((part) => known[part] ?? part.split(".").map(word).join(", ")).join(" ");
 }
 
-// titled is a name as a title.
+// titled returns a name as a title.
 export function titled(name) {
   const text = inWords(name);
   return text[0].toUpperCase() + text.slice(1);
 }
 
-// explained are the words that explain titles.
+// explained maps patterns of titles to the words that explain them.
 const explained = [[/batch/i, "batch"], [/cache/i, "cache"], [/^loss/i, "loss"], [/elo\)/i, "elo"], [/critical/i, "critical"], [/(perfect|good) moves/i, "perfect"]];
 
 export function explains(title) {

@@ -1,8 +1,8 @@
-// What the network, the search and the solver think of each move: a table under the board, and a summary beside it.
+// The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it.
 import { $, count, make, setText } from "./dom.js";
 import { term } from "./words.js";
 
-// hundredths of a value in -1..1; what is not proved is never 100.
+// hundredths formats a value in -1..1 in hundredths. It never shows 100, which stands for a proved win.
 export function hundredths(value) {
   const n = Math.min(Math.max(Math.round(100 * value), -99), 99);
   return n > 0 ? "+" + n : String(n);
@@ -14,7 +14,7 @@ function tone(value) {
 
 const proved = { win: ["win", "good"], draw: ["draw", "even"], loss: ["loss", "bad"] };
 
-// worth is what the search says of a move: its text and tone.
+// worth returns what the search knows about a move, as text and tone.
 function worth(move) {
   if (move.result) {
     return proved[move.result];
@@ -26,25 +26,25 @@ function scoreText(score) {
   return score > 0 ? "+" + score : String(score);
 }
 
-// head is a row's title: a word that is explained, and what changes.
+// head returns a row's title: an explained word, and a part that changes.
 function head(word, text) {
   return [term(word, text), make("span")];
 }
 
 export class Opinions {
-  // seconds is how long the server looks at most; goOn asks it for the exact scores that are missing.
+  // seconds is the longest time that the server may take; goOn asks it for the missing exact scores.
   constructor(seconds, goOn) {
     this.table = $("opinions");
     this.seconds = seconds;
     $("solve-on").addEventListener("click", () => {
       this.spent += seconds;
       this.progress();
-      $("exact-text").focus(); // the button is gone now
+      $("exact-text").focus(); // the button disappears
       goOn();
     });
   }
 
-  // build makes the table of a game's moves.
+  // build makes the table for a game's moves.
   build(game) {
     this.rules = game.rules;
     const row = (title, cells) => {
@@ -67,7 +67,7 @@ export class Opinions {
     this.table.replaceChildren(...[this.names, this.policy, this.search, this.exact].map((r) => r.element));
   }
 
-  // reset forgets what was said; shown tells which rows there are to be.
+  // reset clears the opinions; shown says which rows to show.
   reset(game, shown) {
     if (this.rules !== game.rules) {
       this.build(game);
@@ -102,7 +102,7 @@ export class Opinions {
     label.className = kind;
   }
 
-  // share draws win, draw and loss.
+  // share draws the shares of win, draw and loss.
   share(wdl) {
     $("wdl").replaceChildren(...wdl.map((share) => {
       const part = make("i");
@@ -111,7 +111,7 @@ export class Opinions {
     }));
   }
 
-  // opinion is the evaluator's own, or what the rules say in its place.
+  // opinion shows the evaluator's own opinion, or that of the rules in its place.
   opinion(m) {
     const network = ["gpu", "cpu", "cache"].includes(m.source);
     const by = { rules: "The rules", forced: "The one move" }[m.source] ?? (network ? `Network ${m.model}` : `Heuristic ${m.source}`);
@@ -125,7 +125,7 @@ export class Opinions {
     setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (network ? "" : ` (${m.source})`));
   }
 
-  // searched is what the search knows so far.
+  // searched shows what the search knows so far.
   searched(m) {
     this.last = m;
     this.best = m.best;
@@ -150,7 +150,7 @@ export class Opinions {
     return m.result ? `proved ${m.result}` : `${hundredths(m.value)} for the side to move`;
   }
 
-  // solved is what the solver knows so far.
+  // solved shows what the solver knows so far.
   solved(m) {
     this.scores = m;
     const known = m.scores.filter((s) => s !== null);
@@ -183,7 +183,7 @@ export class Opinions {
     setText($("exact-text"), this.scores ? `${this.scores.solved} of ${this.scores.legal} moves solved, the others follow ..` : "–");
   }
 
-  // unsolved says what is known where the time did not suffice, and lets people go on.
+  // unsolved shows what is known when the time is over, and offers to continue.
   unsolved() {
     const known = this.scores?.scores.filter((s) => s !== null) ?? [];
     if (!known.length) {
@@ -195,7 +195,7 @@ export class Opinions {
     $("solve-on").hidden = false;
   }
 
-  // ended says what did not come in time.
+  // ended says what was not finished in time.
   ended(m) {
     if (m.error) {
       setText($("search-text"), m.error);
@@ -208,7 +208,7 @@ export class Opinions {
     }
   }
 
-  // finished says how the game ended, in place of opinions: nothing is more exact.
+  // finished shows how the game ended, in place of opinions.
   finished(game) {
     const won = game.result === "won";
     const winner = ["Red", "Yellow"][1 - game.side];
@@ -218,7 +218,7 @@ export class Opinions {
     setText($("exact-text"), won ? `${winner} wins: the result` : "a draw: the result");
   }
 
-  // notes are the search's values, for the empty cells of a game without gravity.
+  // notes returns the exact scores or the search's values, for the empty cells of a game without gravity.
   notes() {
     return this.game.names.map((_, a) => {
       if (this.scores && this.scores.scores[a] !== null) {
@@ -230,7 +230,7 @@ export class Opinions {
     });
   }
 
-  // advice is the best move in words.
+  // advice returns the best move in words.
   advice() {
     if (this.scores && this.scores.done) {
       const known = this.scores.scores.filter((s) => s !== null);

@@ -1,4 +1,4 @@
-// The game: what is on the board, whose turn it is, and what is asked of the server meanwhile.
+// The game: the board, whose turn it is, and the requests to the server.
 import { format } from "./address.js";
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
@@ -14,7 +14,7 @@ const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
 
 export class Play {
-  // report is called with an error for people, or null.
+  // report is called with an error to show, or null.
   constructor(config, trail, report) {
     this.trail = trail;
     this.report = report;
@@ -22,7 +22,7 @@ export class Play {
     this.paused = false; // agents wait
     this.visible = true;
     this.commands = Promise.resolve();
-    this.work = new AbortController(); // what is asked about the position on the board
+    this.work = new AbortController(); // requests about the position on the board
     this.opinions = new Opinions(config.seconds, () => this.solveOn());
     this.moves = new Moves((made) => this.goTo(made));
     this.board = new Board($("board"), {
@@ -47,7 +47,7 @@ export class Play {
     $("go").addEventListener("click", () => {
       this.playOn();
       this.renew();
-      this.board.buttons[this.board.focus].focus(); // the button is gone now
+      this.board.buttons[this.board.focus].focus(); // the button disappears
     });
     $("setup").addEventListener("submit", (e) => e.preventDefault());
     for (const id of ["evaluate", "solve"]) {
@@ -63,7 +63,7 @@ export class Play {
     return !this.over() && this.players.human()[this.game.side];
   }
 
-  // see says whether the game is shown; nothing is asked about a board that nobody sees.
+  // see says whether the game is visible. Nothing is requested for a board that nobody sees.
   see(visible) {
     if (visible !== this.visible) {
       this.visible = visible;
@@ -71,8 +71,9 @@ export class Play {
     }
   }
 
-  // open shows the position that the address names: of a link that was followed, or else of an entry of the browser's
-  // history, where the game goes on with the moves that come after. Agents wait there: it is there to be looked at.
+  // open shows the position that the address names. A link that was followed begins a new game; an entry of the browser's
+  // history goes to a position of the current game, which keeps the moves after it. Agents then wait, so that people can
+  // look at the position.
   open(position, players, fresh) {
     if (this.starting) {
       return;
@@ -87,7 +88,7 @@ export class Play {
     let wrong = "";
     this.order(() => {
       if (location.hash !== address) {
-        return null; // somebody went on meanwhile
+        return null; // the address has changed meanwhile
       }
       wrong = players && (fresh || first) ? this.players.adopt(players) : "";
       const made = first || fresh ? -1 : this.madeAt(position);
@@ -103,8 +104,8 @@ export class Play {
     });
   }
 
-  // note says of a game that a link led to whose it is; players are null where the link does not say that, undefined
-  // where there was no link.
+  // note shows the players of a game that a link led to. players is null if the link does not name them, undefined if there
+  // was no link.
   note(players) {
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
@@ -118,7 +119,7 @@ export class Play {
     this.note(undefined);
   }
 
-  // start begins a game, in the place of the one before in the browser's history.
+  // start begins a game. It replaces the previous one in the browser's history.
   async start(position) {
     if (this.starting) {
       return;
@@ -131,7 +132,8 @@ export class Play {
     this.order({ position }, () => this.playOn());
   }
 
-  // positionAt is the game after so many moves of its line, madeAt how many moves make a position, or -1.
+  // positionAt returns the game after a number of moves of its line; madeAt returns the number of moves that lead to a
+  // position, or -1.
   positionAt(made) {
     const moves = this.game.moves.slice(0, made).join(this.game.names.at(-1).length > 1 ? "." : "");
     return `${this.game.rules}:${moves || "-"}`;
@@ -146,7 +148,7 @@ export class Play {
     return -1;
   }
 
-  // person plays a move, where it is a person's turn.
+  // person plays a move if it is a person's turn.
   person(move) {
     if (this.game && this.personToMove()) {
       this.command("play", move, "push");
@@ -155,8 +157,9 @@ export class Play {
     }
   }
 
-  // command changes the game: play, undo, redo, or "" for looking at it again. A move is one of the position that stands on
-  // the board now: where another command comes first, such as that of a second click, it is dropped.
+  // command changes the game: play, undo, redo, or "" to read it again. A move belongs to the position on the board at the
+  // time of the call. If another command changes that position first, such as that of a first click before a second one, the
+  // move is dropped.
   command(what, move = "", entry = what === "undo" || what === "redo" ? "go" : "replace") {
     if (!this.game) {
       return this.commands;
@@ -172,13 +175,14 @@ export class Play {
     }, entry);
   }
 
-  // goTo shows the game after so many of its moves; those that follow are kept.
+  // goTo shows the game after a number of its moves and keeps the moves after them.
   goTo(made) {
     return this.order(() => ({ position: this.game.line, made }), () => { this.paused = true; }, "push");
   }
 
-  // order asks for a new state, one order after the other; body may be null by then. done is called where the state came.
-  // entry is what the browser's history makes of it: "replace" its entry, "push" one, or "go" to the one that there is.
+  // order requests a new state, one order after the other. body may be a function that is called when its turn comes; if it
+  // returns null, nothing is requested. done is called after the new state has arrived. entry is the change of the browser's
+  // history: "replace" the entry, "push" a new one, or "go" to an existing one.
   order(body, done, entry = "replace") {
     this.commands = this.commands.then(async () => {
       const before = this.game?.position;
@@ -195,7 +199,7 @@ export class Play {
         if (this.game) {
           this.write();
         } else {
-          this.order({ position: empty }, () => this.report(e)); // a link that means nothing still gets a board
+          this.order({ position: empty }, () => this.report(e)); // after a broken link there is still a board
         }
         return;
       }
@@ -206,12 +210,12 @@ export class Play {
     return this.commands;
   }
 
-  // write lets the address name the game.
+  // write puts the game into the address.
   async write(entry = "replace") {
     const address = format(this.game.position, this.players.named());
     $("to-play").href = address;
     if (!this.visible) {
-      return; // it names another view
+      return; // the address names another view
     }
     const by = entry === "go" ? this.trail.find(this.game.position) : 0;
     if (by) {
@@ -226,7 +230,7 @@ export class Play {
   // show draws the game.
   show() {
     const g = this.game;
-    if (this.shown !== g.rules) { // the middle of a wide board first
+    if (this.shown !== g.rules) { // scroll a wide board to its middle
       this.shown = g.rules;
       requestAnimationFrame(() => {
         const scroll = $("board").closest(".scroll");
@@ -237,7 +241,7 @@ export class Play {
     this.rules.show(g.rules);
     $("board").style.setProperty("--columns", String(g.columns));
     for (const element of [$("opinions"), $("board").parentElement]) {
-      element.style.setProperty("--columns", String(g.names.length)); // under gravity one below each column
+      element.style.setProperty("--columns", String(g.names.length)); // with gravity, one below each column
     }
     $("undo").setAttribute("aria-disabled", String(!g.undo));
     $("redo").setAttribute("aria-disabled", String(!g.redo));
@@ -258,7 +262,7 @@ export class Play {
     return [g.side, `${played}${sides[g.side]} ${this.paused ? "waits" : "thinks"}: ${this.players.name(this.players.agent())}`];
   }
 
-  // renew ends what is asked about the last position and asks about this one.
+  // renew ends the requests about the last position and makes those about this one.
   renew() {
     this.work.abort();
     this.work = new AbortController();
@@ -293,7 +297,7 @@ export class Play {
     }
   }
 
-  // look lets the bars move. While an agent thinks only the evaluator is asked, which costs the agent no time.
+  // look requests the opinions. While an agent thinks, only the evaluator is asked, which costs the agent no time.
   look(shown, thinks, signal) {
     const body = { position: this.game.position, solve: shown.exact && !thinks };
     if (!shown.search || thinks) {
@@ -302,7 +306,7 @@ export class Play {
     return analyze(body, signal, (m) => this.heard(m, thinks));
   }
 
-  // solveOn asks for the exact scores that are still missing.
+  // solveOn requests the missing exact scores.
   solveOn() {
     const body = { position: this.game.position, visits: 0, solve: true, known: this.opinions.scores?.scores };
     analyze(body, this.work.signal, (m) => this.heard(m, false));
@@ -331,9 +335,9 @@ export class Play {
     }
   }
 
-  // reply lets the agent move.
+  // reply plays the agent's move.
   async reply(signal) {
-    const least = this.players.agents() ? 0.35 : 0; // people can follow, and so can the browser's history
+    const least = this.players.agents() ? 0.35 : 0; // seconds, so that people and the browser's history can follow
     try {
       const move = await agentMove(this.game.position, this.players.agent(), least, signal, this.report);
       if (!signal.aborted) {

@@ -1,9 +1,9 @@
-// Who plays: the form in which people choose that, and what it is called.
+// The players: the form in which people choose them, and their names.
 import { $, count, make } from "./dom.js";
 
 const person = "person";
 
-// What was chosen last is kept where the browser lets it be kept.
+// The last choice is kept if the browser allows it.
 function recall() {
   try {
     return JSON.parse(localStorage.getItem("evald")) || {};
@@ -16,12 +16,12 @@ function remember(choices) {
   try {
     localStorage.setItem("evald", JSON.stringify(choices));
   } catch {
-    // it is chosen anew next time
+    // people choose again next time
   }
 }
 
 export class Players {
-  // changed is called where somebody chose.
+  // changed is called after a choice.
   constructor(config, changed) {
     this.levels = config.levels;
     const networks = config.networks.flatMap((name) => [
@@ -66,12 +66,12 @@ export class Players {
     return this.levels.find((l) => l.agent === agent)?.name ?? agent;
   }
 
-  // name is what an agent is called: a level, a network, or its own text.
+  // name returns what an agent is called: a level, a network, or its own spec.
   name(agent) {
     return this.networks.get(agent) ?? this.levelOf(agent);
   }
 
-  // human says which sides people play.
+  // human returns for each side whether a person plays it.
   human() {
     const side = $("side").value;
     return [side === "first" || side === "both", side === "second" || side === "both"];
@@ -89,13 +89,13 @@ export class Players {
     $("agent-text").setAttribute("aria-invalid", "true");
   }
 
-  // named is who plays which side, as a link says it.
+  // named returns the players of both sides as a link names them.
   named() {
     const [red, yellow] = this.human().map((human) => (human ? person : this.levelOf(this.agent())));
     return { red, yellow };
   }
 
-  // adopt chooses the players of a link. It answers with what cannot be had, or "".
+  // adopt chooses the players of a link. It returns what is not available, or "".
   adopt({ red, yellow }) {
     const agents = [red, yellow].filter((who) => who !== person);
     $("side").value = agents.length === 2 ? "none" : agents.length === 0 ? "both" : red === person ? "first" : "second";

@@ -2,7 +2,7 @@
 import { $ } from "./dom.js";
 
 export class Rules {
-  // chosen is called with rules.
+  // chosen is called with the text of the rules.
   constructor(chosen) {
     $("rules").addEventListener("change", () => {
       $("rules-row").hidden = $("rules").value !== "other";
@@ -19,7 +19,7 @@ export class Rules {
     return $("rules").value === "other" ? $("rules-text").value.trim() : $("rules").value;
   }
 
-  // show says which rules are played.
+  // show selects the rules of the game.
   show(rules) {
     const known = [...$("rules").options].some((o) => o.value === rules);
     if ($("rules").value !== "other" || known) {

@@ -5,7 +5,7 @@ import { $, count, duration, make } from "./dom.js";
 import { inWords, titled } from "./names.js";
 
 const every = 2000; // milliseconds
-const kept = 150; // samples
+const kept = 150; // samples that are kept
 
 export class Service {
   constructor() {
@@ -53,7 +53,7 @@ export class Service {
       const was = old.get(key);
       if (p.kind === "gauge") {
         points.push([time, s.value]);
-      } else if (seconds > 0) { // a counter that is new began at 0; one that fell began anew
+      } else if (seconds > 0) { // a new counter began at 0; one that fell was reset
         const from = was && was.value <= s.value ? was.value : 0;
         points.push([time, (s.value - from) / seconds]);
       }
@@ -65,7 +65,7 @@ export class Service {
   }
 }
 
-// bars are the counts of a histogram's buckets, which are cumulative.
+// bars returns the counts of a histogram's buckets, which are cumulative.
 function bars(s, text) {
   let below = 0;
   const all = (s.buckets || []).map((b) => {
@@ -75,7 +75,7 @@ function bars(s, text) {
   });
   all.push({ name: "more", count: s.count || 0 ? (s.count - below) : 0 });
   while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
-    all.pop(); // empty ones at the ends
+    all.pop(); // empty bars at the ends
   }
   while (all.length > 2 && !all[0].count && !all[1].count) {
     all.shift();

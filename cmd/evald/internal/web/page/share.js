@@ -1,4 +1,4 @@
-// A position by its text: to go to, and as a link to pass on.
+// A position as text: a field to go to one, and a link to copy.
 import { $, setText } from "./dom.js";
 
 export function sharing() {
@@ -17,7 +17,7 @@ async function copy() {
     setText($("share"), "Copied");
     setTimeout(() => setText($("share"), "Copy link"), 2000);
   } catch {
-    // Without a secure context there is no clipboard: the field can be copied from.
+    // Without a secure context there is no clipboard, so the link is put into the field to be copied by hand.
     $("moves").value = link;
     $("moves").select();
   }

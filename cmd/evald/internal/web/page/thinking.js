@@ -1,8 +1,8 @@
-// What the server thinks about: a position, and an agent's move. The signal ends either.
+// Requests that make the server think: the analysis of a position, and an agent's move. The signal ends either.
 import { aborted, lines, patiently, post } from "./api.js";
 import { $, setText } from "./dom.js";
 
-// analyze hands out the lines of an analysis as they arrive.
+// analyze passes the lines of an analysis to hear as they arrive.
 export async function analyze(body, signal, hear) {
   const heard = (m) => {
     if (!signal.aborted) {
@@ -18,7 +18,7 @@ export async function analyze(body, signal, hear) {
   }
 }
 
-// agentMove is an agent's move, after so many seconds at least. busy is called where the server lets it wait.
+// agentMove returns an agent's move, after at least least seconds. busy is called if the server makes the request wait.
 export async function agentMove(position, agent, least, signal, busy) {
   const began = performance.now();
   const { move } = await patiently(() => post("/ui/move", { position, agent }, signal), signal, busy);

@@ -1,10 +1,11 @@
-// What is known of the positions of a game, for Red: from a look, a search, the solver or the rules. The better answer stays.
+// The known values of the positions of a game, for Red: from the evaluator, a search, the solver or the rules. The better
+// answer is kept.
 import { hundredths } from "./opinions.js";
 
 const looked = 1, searched = 2, exact = 3;
 const results = { win: 1, draw: 0, loss: -1 };
 
-// worded is a value in words where it is exact, else in hundredths.
+// worded formats a value: in words if it is exact, else in hundredths.
 function worded(value, rank) {
   return rank < exact ? hundredths(value) : value > 0 ? "Red wins" : value < 0 ? "Yellow wins" : "draw";
 }
@@ -24,17 +25,17 @@ export class Values {
     }
   }
 
-  // look keeps what the evaluator says of each position of a game.
+  // look keeps the evaluator's value of each position of a game.
   look(positions, values) {
     values.forEach((x, i) => this.set(positions[i], x.value, x.exact ? exact : looked));
   }
 
-  // ended keeps the result of a game that is over.
+  // ended keeps the result of a finished game.
   ended(game) {
     this.set(game.position, game.result === "draw" ? 0 : game.side === 0 ? -1 : 1, exact);
   }
 
-  // hear keeps what a line of an analysis says of the game's position.
+  // hear keeps what a line of an analysis says about the game's position.
   hear(game, m) {
     const sign = game.side === 0 ? 1 : -1;
     if (m.type === "opinion") {

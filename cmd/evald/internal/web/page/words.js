@@ -1,5 +1,5 @@
-// Words that need an explanation: it stands beside the word for who points at it, goes there or taps it, and all of them
-// in a list at the end of the page.
+// Words that need an explanation. The explanation appears beside a word that is pointed at, focused or tapped, and a list at
+// the end of the page has all of them.
 import { $, make } from "./dom.js";
 
 const words = {
@@ -20,7 +20,7 @@ const words = {
   critical: ["Critical positions", "Those where some move would worsen the result, so that there is something to go wrong."],
 };
 
-// term is a word of the list, as text or as it is called there.
+// term marks up a word of the list, under its own title or the given text.
 export function term(word, text = words[word][0]) {
   return mark(make("abbr", { "data-word": word }, text));
 }
@@ -31,7 +31,7 @@ function mark(element) {
   return element;
 }
 
-// explain writes the list, and lets the words of the page explain themselves.
+// explain writes the list, and attaches the explanations to the words of the page.
 export function explain() {
   $("words").replaceChildren(...Object.entries(words).map(([word, [name, text]]) => make("div", {}, make("dt", {}, name), make("dd", { id: "word-" + word }, text))));
   document.querySelectorAll("abbr[data-word]").forEach(mark);
@@ -42,7 +42,7 @@ export function explain() {
     about = null;
     tip.hidden = true;
   };
-  const place = () => { // the page moves below it
+  const place = () => { // the page may scroll under it
     if (about?.isConnected) {
       const at = about.getBoundingClientRect();
       const below = at.bottom + 6;
@@ -70,7 +70,7 @@ export function explain() {
     } else if (e.target === tip) {
       clearTimeout(timer);
     } else if (about && about !== document.activeElement) {
-      timer = setTimeout(hide, 200); // the pointer may go over to it
+      timer = setTimeout(hide, 200); // the pointer may move over to it
     }
   });
   document.addEventListener("focusin", (e) => (word(e) ? show(word(e)) : hide()));
