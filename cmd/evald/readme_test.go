@@ -1,0 +1,442 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+const root = "../.."
+
+// block is what stands between two fences of a document: ```sh and ```.
+type block struct {
+	language, text string
+	line           int // of the first line of the text, from 1
+}
+
+// blocks are those of a document.
+func blocks(t *testing.T, path string) []block {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []block
+	var open *block
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		language, fence := strings.CutPrefix(strings.TrimRight(line, "\n"), "```")
+		switch {
+		case fence && open == nil:
+			open = &block{language: language, line: number + 1}
+		case fence:
+			all = append(all, *open)
+			open = nil
+		case open != nil:
+			open.text += line
+		}
+	}
+	if open != nil {
+		t.Fatalf("%s:%d: the block has no end", path, open.line)
+	}
+	return all
+}
+
+// shown is a command of a shell block, with the lines of its output that the document shows.
+type shown struct {
+	text  string
+	shows []string
+	line  int
+}
+
+// shellCommands are those of a shell block. A line that begins with # is from the output of the command above it, and a line that
+// is indented goes on with the command.
+func shellCommands(b block) []shown {
+	var all []shown
+	for i, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
+		show, output := strings.CutPrefix(line, "# ")
+		last := len(all) - 1
+		switch {
+		case output:
+			all[last].shows = append(all[last].shows, show)
+		case strings.HasPrefix(line, " "):
+			all[last].text += "\n" + line
+		default:
+			all = append(all, shown{text: line, line: b.line + i})
+		}
+	}
+	return all
+}
+
+var (
+	decimal = regexp.MustCompile(`-?\d+\.\d+`)
+	space   = regexp.MustCompile(`\s+`)
+)
+
+// showsLine says whether an output has a line that a document shows: ... stands for anything, blanks for any blanks, and a number
+// with a decimal point for every number that is about the same, since processors round differently.
+func showsLine(output, line string) bool {
+	var pattern strings.Builder
+	var want []float64
+	pattern.WriteString(`(?m)^\s*`)
+	last := 0
+	literal := func(s string) {
+		for i, part := range strings.Split(s, "...") {
+			if i > 0 {
+				pattern.WriteString(`.*`)
+			}
+			pattern.WriteString(space.ReplaceAllString(regexp.QuoteMeta(part), `[ \t]+`))
+		}
+	}
+	for _, at := range decimal.FindAllStringIndex(line, -1) {
+		literal(line[last:at[0]])
+		x, err := strconv.ParseFloat(line[at[0]:at[1]], 64)
+		if err != nil {
+			panic(err) // it is a decimal by the expression above
+		}
+		want = append(want, x)
+		pattern.WriteString(`(-?\d+(?:\.\d+)?(?:e-\d+)?)`)
+		last = at[1]
+	}
+	literal(line[last:])
+	pattern.WriteString(`\s*$`)
+	for _, found := range regexp.MustCompile(pattern.String()).FindAllStringSubmatch(output, -1) {
+		same := true
+		for i, x := range want {
+			y, err := strconv.ParseFloat(found[i+1], 64)
+			same = same && err == nil && math.Abs(x-y) <= 0.01+0.01*math.Abs(x)
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+func TestShowsLine(t *testing.T) {
+	for _, c := range []struct {
+		output, shown string
+		want          bool
+	}{
+		{"a\n b  0.297936 c\n", "b 0.297 c", true},
+		{"a\nb 0.397936 c\n", "b 0.297 c", false},
+		{"b -0.2979 c", "b 0.2979 c", false},
+		{"x b 1", "b 1", false},
+		{"x b 1", "...b 1", true},
+		{"b 1 and more", "b 1", false},
+		{"b 1 and more", "b 1 ...", true},
+		{"b (1)", "b (1)", true},
+		{"b 1", "b (1)", false},
+		{"b\n1", "b 1", false},
+	} {
+		if got := showsLine(c.output, c.shown); got != c.want {
+			t.Errorf("%q shows %q: %v", c.output, c.shown, got)
+		}
+	}
+}
+
+// notRun are commands of README that the test leaves out.
+var notRun = map[string]string{
+	"make build": "it has built the program that is run here",
+}
+
+// reader is somebody who follows README in a new folder. The program's services listen on free ports, and the reader asks there.
+type reader struct {
+	t      *testing.T
+	folder string
+	env    []string
+	ports  []string // pairs: what the document says and what it is here, for strings.NewReplacer
+}
+
+func newReader(t *testing.T) *reader {
+	r := &reader{t: t, folder: t.TempDir()}
+	program := filepath.Join(r.folder, "bin", "evald")
+	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.env = append(os.Environ(), "EVALD_MODELS="+filepath.Join(r.folder, "models"),
+		"EVALD_HTTP=127.0.0.1:0", "EVALD_GRPC=127.0.0.1:0", "EVALD_METRICS=127.0.0.1:0", "EVALD_LISTEN=127.0.0.1:0")
+	built := os.Getenv("EVALD_PROGRAM")
+	if built == "" { // this test is the program too
+		var err error
+		if built, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
+		r.env = append(r.env, asProgram+"=1")
+	}
+	if err := os.Symlink(built, program); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// process is a command in the reader's folder.
+func (r *reader) process(name string, args ...string) *exec.Cmd {
+	p := exec.Command(name, args...)
+	p.Dir, p.Env = r.folder, r.env
+	return p
+}
+
+// follow runs a command and compares its output. One that ends with & runs until the test ends.
+func (r *reader) follow(c shown) {
+	r.t.Helper()
+	text := strings.NewReplacer(r.ports...).Replace(c.text)
+	var output string
+	if service, ok := strings.CutSuffix(text, " &"); ok {
+		output = r.start(service, c.shows)
+	} else {
+		out, err := r.process("bash", "-euo", "pipefail", "-c", text).CombinedOutput()
+		if output = string(out); err != nil {
+			r.t.Errorf("README.md:%d: %s: %v\n%s", c.line, text, err, output)
+		}
+	}
+	for _, line := range c.shows {
+		if !showsLine(output, line) {
+			r.t.Errorf("README.md:%d: %s: does not show\n%s\nbut\n%s", c.line, text, line, output)
+		}
+	}
+}
+
+// start runs a service until the test ends, and gives what it has said when it has said all that the document shows.
+func (r *reader) start(text string, shows []string) string {
+	r.t.Helper()
+	p := r.process("bash", "-c", "exec "+text)
+	said, err := p.StderrPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			r.t.Error(err)
+		}
+		if err := p.Wait(); err != nil && p.ProcessState.ExitCode() != exitInterrupted {
+			r.t.Errorf("%s: %v", text, err)
+		}
+	})
+	late := time.AfterFunc(time.Minute, func() { _ = said.Close() })
+	defer late.Stop()
+	var output string
+	for lines := bufio.NewReader(said); ; {
+		line, err := lines.ReadString('\n')
+		output += line
+		if !slices.ContainsFunc(shows, func(s string) bool { return !showsLine(output, s) }) {
+			break
+		}
+		if err != nil {
+			r.t.Fatalf("%s: %v after\n%s", text, err, output)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	for _, m := range regexp.MustCompile(`\b(http|grpc)=(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(output, -1) {
+		r.ports = append(r.ports, map[string]string{"http": "127.0.0.1:8000", "grpc": "127.0.0.1:8001"}[m[1]], m[2])
+	}
+	return output
+}
+
+var printed = regexp.MustCompile(`(?m)^print\(.*\)  # (.+)$`)
+
+// Every command of README runs in a new folder, in the order in which it stands there, and its output has the lines that README
+// shows. The Python code runs where EVALD_PYTHON names a Python with tritonclient. The Go code is part of an example, which go
+// test compiles and runs. What else stands in a block is text.
+func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of commands")
+	}
+	r := newReader(t)
+	python := os.Getenv("EVALD_PYTHON")
+	ran := 0
+	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
+		switch b.language {
+		case "sh":
+			for _, c := range shellCommands(b) {
+				if notRun[c.text] == "" {
+					r.follow(c)
+					ran++
+				}
+			}
+		case "python":
+			if python == "" {
+				t.Logf("README.md:%d: EVALD_PYTHON names no Python with tritonclient (see .ci/requirements.txt)", b.line)
+				continue
+			}
+			out, err := r.process(python, "-c", strings.NewReplacer(r.ports...).Replace(b.text)).CombinedOutput()
+			if err != nil {
+				t.Errorf("README.md:%d: %v\n%s", b.line, err, out)
+			}
+			for _, m := range printed.FindAllStringSubmatch(b.text, -1) {
+				if !showsLine(string(out), m[1]) {
+					t.Errorf("README.md:%d: does not show %s but\n%s", b.line, m[1], out)
+				}
+			}
+		case "go":
+			if !inExample(t, b.text) {
+				t.Errorf("README.md:%d: this Go code is in no example", b.line)
+			}
+		case "text":
+		default:
+			t.Errorf("README.md:%d: a block of %q is neither run nor text", b.line, b.language)
+		}
+	}
+	if ran < 30 {
+		t.Errorf("only %d commands were run", ran)
+	}
+}
+
+// inExample says whether code stands in an example of the module, whatever its indentation there.
+func inExample(t *testing.T, code string) bool {
+	flat := func(s string) string { return strings.TrimSpace(space.ReplaceAllString(s, " ")) }
+	return slices.ContainsFunc(files(t, "_test.go"), func(path string) bool {
+		if !strings.Contains(filepath.Base(path), "example") {
+			return false
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(flat(string(text)), flat(code))
+	})
+}
+
+// README has an example of every command, and is short.
+func TestReadmeWhole(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines > 200 {
+		t.Errorf("README.md has %d lines, want at most 200", lines)
+	}
+	shell := ""
+	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
+		if b.language == "sh" {
+			shell += b.text
+		}
+	}
+	commands(t, func(path []string, node *kong.Node) {
+		if name := strings.Join(path, " "); !node.Hidden && !regexp.MustCompile(`bin/evald `+name+`\b`).MatchString(shell) {
+			t.Errorf("README.md has no example of evald %s", name)
+		}
+	})
+}
+
+// files are the module's with this ending, but for those that git would not keep.
+func files(t *testing.T, ending string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (name == "bin" || name == "node_modules" || strings.HasPrefix(name, ".") && name != ".ci") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(name, ending) {
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+)
+
+// Every relative link of every document leads to a file that exists, and to a heading of it where one is named.
+func TestLinks(t *testing.T) {
+	links := 0
+	for _, document := range files(t, ".md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+			if regexp.MustCompile(`^[a-z]+:`).MatchString(m[1]) {
+				continue // elsewhere
+			}
+			links++
+			name, fragment, _ := strings.Cut(m[1], "#")
+			target := document
+			if name != "" {
+				target = filepath.Join(filepath.Dir(document), name)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link to %s: %v", document, m[1], err)
+			} else if fragment != "" && !slices.Contains(anchors(t, target), fragment) {
+				t.Errorf("%s: link to %s: no such heading", document, m[1])
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("only %d links were found", links)
+	}
+}
+
+// anchors are the names by which links lead to the headings of a document, as GitHub makes them.
+func anchors(t *testing.T, document string) []string {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+// otherFlags are those of other programs that the documents name.
+var otherFlags = strings.Fields("--no-deps --threads --logdir")
+
+// Every flag that a document names is one of evald's, or of a program that is known here.
+func TestFlagsOfDocuments(t *testing.T) {
+	known := map[string]bool{"--": true}
+	for _, flag := range otherFlags {
+		known[flag] = true
+	}
+	commands(t, func(_ []string, node *kong.Node) {
+		for _, f := range slices.Concat(node.AllFlags(false)...) {
+			known["--"+f.Name] = true
+		}
+	})
+	flags := 0
+	for _, document := range files(t, ".md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?m)(?:^|[\\s`(\"|])(--[a-z][a-z0-9-]*)").FindAllStringSubmatch(string(text), -1) {
+			flags++
+			if !known[m[1]] {
+				t.Errorf("%s: no command has %s", document, m[1])
+			}
+		}
+	}
+	if flags < 50 {
+		t.Errorf("only %d flags were found", flags)
+	}
+}
