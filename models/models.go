@@ -6,6 +6,12 @@
 // rewrite the files and their checksums, run
 //
 //	go test ./nn/net -run TestSeededModels -update
+//
+// # Decisions
+//
+// A stored model is a folder that is renamed into place. The rename fails if the version exists, so processes need
+// not wait for each other, and there is no manifest of all models from which they could lose each other's entries. A
+// version that is removed is renamed out of its place first.
 package models
 
 import (

@@ -1,4 +1,9 @@
 // Package agent holds the players: from random to the exact solver, all behind one interface and one grammar.
+//
+// # Decisions
+//
+// Within a time a search has TimedLeaves leaves under way and keeps its tree from move to move: strength a second
+// counts there, and nobody can ask for the same answer twice. By visits it has 1 and begins anew at each move.
 package agent
 
 import (

@@ -2,6 +2,13 @@
 //
 // A Match names the players and openings, and plays the games that are missing. A Record keeps them in a file. Rate computes
 // ratings from them, NewTable a table, and SPRT tells when two players have played enough.
+//
+// # Decisions
+//
+// A pair of games is the unit of a match's statistics. The two games of an opening are not independent, so intervals
+// and the sequential test go by the pair's score. Games are numbered opening by opening. What is missing after a
+// kill, and what a longer match adds, follows from the numbers alone; an agent's seed comes from the match's and the
+// game's number.
 package arena
 
 import (

@@ -1,6 +1,11 @@
 // Package eval is the contract between those who want positions evaluated and those who evaluate them: a Batch of
 // memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback, Mirrored and Check are
 // evaluators around evaluators.
+//
+// # Decisions
+//
+// An idle Batcher lets callers go first: with nothing under way a batch is formed after one turn of the scheduler. On
+// few cores the first of many small requests would always travel alone otherwise.
 package eval
 
 import (

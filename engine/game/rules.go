@@ -2,6 +2,14 @@
 //
 // It holds the rules, the bitboards, move generation, the win test, symmetry and every notation in which positions
 // travel. It knows nothing of values, policies or searches.
+//
+// # Decisions
+//
+// A Board is apart from a Position. A Position with its rules inside would carry a pointer or 4 bytes more through
+// every node and batch, and a batch is of one board anyway.
+//
+// Boards of at most 64 bits never touch the upper word: concrete uint64 code behind one predictable branch. Generic
+// code over the width was measured ten times slower.
 package game
 
 import (

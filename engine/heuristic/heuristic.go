@@ -4,6 +4,12 @@
 // The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still
 // fill; here all lines of a direction are counted at once with shifts, and the tests compare that with a loop over
 // the lines.
+//
+// # Decisions
+//
+// A heuristic gives win and loss only: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which takes
+// the side to move for the first player; its seven published cases fix that. Vector code lives beside its scalar form
+// (bitsquares_amd64.s) and is chosen by CPU features when the program starts.
 package heuristic
 
 import (

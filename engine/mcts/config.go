@@ -3,6 +3,27 @@
 //
 // A Tree has no goroutine, clock or global random source. It is driven from outside: Descend finds a leaf that wants
 // an evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit.
+//
+// # Decisions
+//
+// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless somebody asks for
+// more, each a loss until all are answered (virtual loss), and rests until then. So the answer is the same in any
+// company. Leaves of one tree in two batches that take turns would know of each other by what else these wait for.
+//
+// Many trees are descended in turns. The trees of many games do not fit a processor's caches, and a visit reads a
+// chain of nodes. A worker takes eight trees one step each while the nodes of the others are on their way (lanes.go).
+//
+// A tree looks two stones ahead by itself (game.Board.Safe): replies that let the other side win at once are lost
+// before their first visit, and if only one is left the visit goes through it unevaluated. UCT stays the plain search
+// of the literature.
+//
+// A transposition is two nodes that share their moves (graph.go). The nodes stay moves in a flat arena, and each way
+// to a position keeps its own visits. Only the values flow together, and the other ways notice a proof when they are
+// next visited. Self-play goes without: it remembers answers, and beside a fast device visits should cost little.
+// engine/arena/LOG.md has what it is worth.
+//
+// A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play takes the policy itself,
+// which would get flatter with each generation. engine/score/LOG.md has what it is worth.
 package mcts
 
 import (

@@ -28,6 +28,11 @@
 // move. Files are compressed with zstd, and their metadata has evald.records = 2, the version of all this, and evald.crc32,
 // the file's checksum (parquetsum), which files of other programs need not have. Version 1 has
 // neither game nor move; its records are read as of no game and without a move.
+//
+// # Decisions
+//
+// What a Parquet file says of itself is looked at before it is believed (trust.go): a wrong bit in a footer makes the
+// library ask for gigabytes.
 package record
 
 import (

@@ -2,6 +2,13 @@
 //
 // Game number n of a run is determined by the run's configuration, its evaluator and n alone, whatever runs beside it.
 // So a run that was killed goes on with the games that are not in its files, and comes to the same files.
+//
+// # Decisions
+//
+// A run remembers its network's answers. The next move's search meets half of the last one's leaves again, and games
+// share their openings; who met a position first is in no record. Trees are searched anew for each move, so that a
+// game follows from its number alone. Games begin with play that searches would not come to, random and plausible,
+// because users send such positions.
 package selfplay
 
 import (

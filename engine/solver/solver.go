@@ -7,6 +7,12 @@
 //
 // Boards of at most 64 bits with gravity are searched fast (search64.go), all others by a general search (general.go). Both
 // only answer whether a position is worth more than a given number; windows.go chooses the numbers.
+//
+// # Decisions
+//
+// The solver has its own bitboard arithmetic (geometry.go): its masks and shifts are part of how it searches, and
+// constant shifts are worth a quarter of its time. Its table is small by default: on 7x6 a table of 16 MiB stays in
+// the processor's cache and beats larger ones that save nodes.
 package solver
 
 import (

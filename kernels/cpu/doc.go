@@ -44,4 +44,13 @@
 // All but the last are C with intrinsics and need cgo. Each is one file around the same template (template_amd64.h;
 // tiles_amd64.h for amx). The amx path has been tested by emulation only (EmulatedAMX), on no processor with AMX. SelfTest
 // compares each path with plain Go before it is used, so that a path that is wrong on some machine is not used there.
+//
+// # Decisions
+//
+// A path is one form of the operation (a C template of 6 cells by 4 vectors, tiles, or a Go loop). Everything else,
+// the tower and the heads, is Go that all paths share. The operation is C by cgo rather than Go assembly, because
+// Go's assembler knows neither AMX nor AVX512-BF16, and there is one call for a layer of a block of positions.
+//
+// Winograd's convolution takes six positions of a block at a time, or their values at the points do not stay in the
+// cache. The bfloat16 paths keep the direct form: their inputs at the points would be rounded once more.
 package cpu

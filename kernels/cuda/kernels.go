@@ -11,6 +11,13 @@
 //	ptx/       what `make kernels` compiled
 //
 // LOG.md has the predictions and, as they come, the measurements.
+//
+// # Decisions
+//
+// The kernels keep the residual stream in float32 and round to bf16 only what the tensor cores multiply. They are
+// tested on the CPU: what C++ cannot say stands behind a dozen small functions with a twin in emu, and there missing
+// barriers and early reads go wrong every time. PTX is committed, with the hash of what it was compiled from, so that
+// building needs no CUDA.
 package cuda
 
 import _ "embed"

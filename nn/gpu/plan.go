@@ -7,6 +7,19 @@
 //	version.go, selftest.go     a network that serves, and the test before it does
 //
 // All but the first line needs the tag gpu (see kernels/cuda/driver); without it New says why there is no evaluator.
+//
+// # Decisions
+//
+// A session is one life of a device (session.go): a context with all that is in it, from a self-test to the first
+// call that fails, whatever that was. What went wrong is not repaired; a new session begins. So there is one way back
+// from all faults, and a test takes it from each call.
+//
+// One thread a device calls the driver. It asks for a millisecond whether the oldest launch is done, starting others
+// as they come, and only then waits. Callers fill and read pinned memory themselves, in slots that are always in one
+// place, so a session can gather them all before its memory goes.
+//
+// A batch holds the network that it began with. A swap loads and tests the new one first, and frees the old one when
+// nobody holds it.
 package gpu
 
 import (

@@ -15,6 +15,13 @@
 //	best.safetensors       the last of them
 //	generations.jsonl      one line a generation, with ratings over all matches so far
 //	events.out.tfevents.*  the same for TensorBoard
+//
+// # Decisions
+//
+// The first generation's games are the heuristic's: a random network's games teach less, and cost more. The loop
+// searches by Gumbel with few visits: a record costs a fraction, and many positions teach more than better targets
+// for few. A match's verdict is asked for after whole rounds of games, so that a run does not depend on which game
+// ended first.
 package learn
 
 import (

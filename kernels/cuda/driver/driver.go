@@ -7,6 +7,17 @@
 // The tag needs cgo on linux/amd64, and a compiler and a linker that know the paths of our cuda.h and our loader; make build
 // does that. Without the tag Find returns an error that says so. EVALD_CUDA_DRIVER names the library to use instead of the
 // system's: an installation in an unusual place, or the fake driver of the tests (see fake).
+//
+// # Decisions
+//
+// gorgonia.org/cu wants cuda.h and -lcuda, and ends a program that starts without a driver. So make build gives it a
+// header of ours and a static library of ours under that name: a jump through a table for each function, which Find
+// fills from the driver. Until then cuInit succeeds without doing anything, since the real one takes long and most
+// commands need no GPU; every other call fails.
+//
+// The tag is gpu, because cuda is gorgonia's own and needs cuDNN. Without the tag, plain go build and go test work
+// everywhere. The Worker is ours, because cu's Ctx panics if a context cannot be made, frees by finalizers, and
+// destroys the context on another thread. The calls are cu's functions, but for the four that it lacks.
 package driver
 
 import (

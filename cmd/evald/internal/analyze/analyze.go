@@ -1,5 +1,10 @@
 // Package analyze answers queries, one JSON object per line, with searches of many positions at once. Each answer is written
 // as soon as its search ends, whatever the order of the queries.
+//
+// # Decisions
+//
+// A query is looked at after each of its waves (mcts.Drive), so that it can be ended, or its tree given to the next
+// query, between any two, while the batches stay full. A look changes nothing that the search finds.
 package analyze
 
 import (

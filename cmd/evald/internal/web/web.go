@@ -4,6 +4,16 @@
 //
 // The page is served at /, everything else that belongs to it below /ui/. The server keeps no state of a game: each request
 // states its position.
+//
+// # Decisions
+//
+// play.Session is made anew from the moves for each command, and the page knows no rules. The browser's history is
+// the page's (page/address.js): a person's move pushes an entry, the reply and a new game replace one, and Undo and
+// Redo go to the entry that there is, so that they and Back agree. Each entry's state has the addresses before it.
+//
+// The page draws metrics by their words, batch, source, reason, queue, and by Triton's names, so that it needs no
+// list of what the service counts. Of training it draws every number that a JSON line has; page/names.js has better
+// words for those that it knows.
 package web
 
 import (
