@@ -39,6 +39,9 @@
 // The policy's loss is by cell, its targets the cells in which stones would land, so that the graph has no actions in
 // it.
 //
+// Gradients keep a symmetric network symmetric (net.Spec.Mirror): every example counts for its mirror image too, and the
+// kernels need not know.
+//
 // One number says little of draws. A search's value becomes a target for win, draw and loss by how the games of the
 // same records with such a value ended (foretold.go). The triple with the fewest decisive games gives a draw 0.55 if
 // the value is 0.45; of such positions 1 in 10 was drawn.
