@@ -23,7 +23,7 @@
 // engine/arena/LOG.md has what it is worth.
 //
 // A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play takes the policy itself,
-// which would get flatter with each generation. engine/score/LOG.md has what it is worth.
+// because flat priors would make it flatter with each generation. engine/score/LOG.md has what it is worth.
 package mcts
 
 import (
