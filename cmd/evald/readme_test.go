@@ -302,7 +302,7 @@ func TestReadme(t *testing.T) {
 			t.Errorf("README.md:%d: a block of %q is neither run nor text", b.line, b.language)
 		}
 	}
-	if ran < 30 {
+	if ran < 25 {
 		t.Errorf("only %d commands were run", ran)
 	}
 }
