@@ -2,11 +2,13 @@ package main
 
 import (
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
@@ -31,6 +33,12 @@ func shareAgents(notes io.Writer) agent.Shared {
 		Ships:  models.ExactBook,
 		Solved: &agent.Solved{},
 	}
+}
+
+// heuristicVars are the names of the heuristics as flags and help texts want them.
+func heuristicVars() map[string]string {
+	names := heuristic.Names()
+	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", ")}
 }
 
 // once calls load once for each name, and again where that failed.

@@ -1,5 +1,5 @@
-// Package eval is the contract between those who want positions evaluated and those who evaluate them: a Batch of
-// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback, Mirrored and Check are
+// Package eval is the contract between callers who want positions evaluated and those who evaluate them: a Batch of
+// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback and Mirrored are
 // evaluators around evaluators.
 package eval
 
@@ -7,66 +7,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
-
-// Source says who answered a row. It travels with the row into replies and training records, so that a heuristic's
-// answer is never taken for the network's.
-type Source uint8
-
-// The sources. None marks a row that nobody has answered.
-const (
-	None       Source = iota
-	GPU               // the network, on a GPU
-	CPU               // the network, on the CPU
-	Cached            // the network, earlier
-	Terminal          // the rules: the game is over
-	Bitsquares        // heuristics
-	Gameovers
-	OddEven
-	Rollout
-	Uniform
-	Searched // a tree search on one of the others
-	Solved   // the exact solver
-	Rules    // the rules: the next stones decide the game; see Ruled
-	Forced   // the rules, as far as the move goes; the value is an evaluator's, of a position some forced moves on
-
-	sources // how many there are
-)
-
-var sourceNames = [sources]string{
-	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search", "solver",
-	"rules", "forced",
-}
-
-func (s Source) String() string {
-	if s.Known() {
-		return sourceNames[s]
-	}
-	return fmt.Sprintf("source %d", s)
-}
-
-// ParseSource is the source that String calls so.
-func ParseSource(name string) (s Source, ok bool) {
-	i := slices.Index(sourceNames[:], name)
-	return Source(max(i, 0)), i >= 0
-}
-
-// Known reports whether s is one of the sources above.
-func (s Source) Known() bool { return s < sources }
-
-// Network reports whether the answer is a network's, now or from a cache.
-func (s Source) Network() bool { return s == GPU || s == CPU || s == Cached }
-
-// By is the name of who answered: the heuristic's own, else that of the model that was asked.
-func (s Source) By(model string) string {
-	if s >= Bitsquares && s <= Uniform {
-		return s.String()
-	}
-	return model
-}
 
 // Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly
 // the length given here. A is Board.Actions().
@@ -191,9 +134,9 @@ func (b *Batch) Finite() (row int, ok bool) {
 
 func finite(x float32) bool { return math.Float32bits(x)&0x7f800000 != 0x7f800000 }
 
-// Draw is the action of a policy row [A] that x, 0 to 1, falls on: each as likely as its probability where x is uniform.
-// It is -1 where all probabilities are 0.
-func Draw(policy []float32, x float64) int {
+// SampleAction is the action of a policy row [A] that x, 0 to 1, falls on. If x is drawn uniformly, each action is as likely
+// as its probability. It is -1 if all probabilities are 0.
+func SampleAction(policy []float32, x float64) int {
 	last := -1
 	for a, p := range policy {
 		if p == 0 {

@@ -37,34 +37,6 @@ type Evaluator struct {
 	Source      eval.Source
 }
 
-// Named is the source that has a heuristic of that name.
-func Named(name string) (source eval.Source, ok bool) {
-	for _, source := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
-		if source.String() == name {
-			return source, true
-		}
-	}
-	return eval.None, false
-}
-
-// New is the evaluator of a source with its published parameters. With Temperature = Width a move's probability is
-// proportional to its odds of winning.
-func New(source eval.Source) (eval.Evaluator, error) {
-	switch source {
-	case eval.Bitsquares:
-		return WithPower(DefaultPower), nil
-	case eval.Gameovers:
-		return &Evaluator{Gameovers{}, 6, 6, source}, nil
-	case eval.OddEven:
-		return &Evaluator{NewOddEven(), 6, 6, source}, nil
-	case eval.Rollout:
-		return Rollout{Games: 100}, nil
-	case eval.Uniform:
-		return Uniform{}, nil
-	}
-	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
-}
-
 // WithPower is bitsquares with another power than the published one.
 func WithPower(power float64) eval.Evaluator {
 	return &Evaluator{NewBitsquares(power), 7, 7, eval.Bitsquares}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -109,11 +111,18 @@ type seat struct {
 // says how many visits the next move is to have.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
-	if s.Game != nil && r.move(s, t) {
-		if !r.finish(s.Game) {
+	if s.Game != nil {
+		over, err := r.move(s, t)
+		if err != nil {
+			r.fail(s.Number, err)
 			return goal
 		}
-		s.Game = nil
+		if over {
+			if !r.finish(s.Game) {
+				return goal
+			}
+			s.Game = nil
+		}
 	}
 	if s.Game == nil && !r.begin(s) {
 		return goal
@@ -150,9 +159,7 @@ func (r *run) begin(s *seat) bool {
 	s.seed = s.random.Uint64()
 	var err error
 	if s.position, err = r.opening(s.random); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.fail(fmt.Errorf("selfplay: game %d: opening: %w", n, err))
+		r.fail(n, fmt.Errorf("opening: %w", err))
 	}
 	return err == nil
 }
@@ -184,35 +191,41 @@ func (r *run) opening(random *rand.Rand) (game.Position, error) {
 }
 
 // move keeps what the search found, makes a move, and reports whether the game is over.
-func (r *run) move(s *seat, t *mcts.Tree) (over bool) {
-	ply := r.ply(s, t)
+func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
+	ply, err := r.ply(s, t)
+	if err != nil {
+		return false, err
+	}
 	s.Plies = append(s.Plies, ply)
 	if s.full && r.Resign > 0 && float64(ply.Q) < -r.Resign {
 		s.Last, s.Result = s.position, outcome(-1, s.position)
-		return true
+		return true, nil
 	}
 	s.position = r.board.Play(s.position, r.choose(s, t))
 	switch r.board.Result(s.position) {
 	case game.Ongoing:
-		return false
+		return false, nil
 	case game.Loss:
 		s.Result = outcome(-1, s.position)
 	}
 	s.Last = s.position
-	return true
+	return true, nil
 }
 
-// ply is what is to be learned of the position. Where the rules decide it, that is their result, whatever it is discounted by
-// in the search, and all moves that lead to it, of which the search takes one.
-func (r *run) ply(s *seat, t *mcts.Tree) Ply {
-	ply := Ply{Position: s.position, Q: float32(t.Value()), Source: r.source(t)}
+// ply is what is to be learned from the position. If the rules decide it, that is their result without the search's
+// discount, and all moves that lead to it, of which the search takes one.
+func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
+	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
 		ply.Q, ply.Source = o.Result.Value(), eval.Rules
 		ply.Visits = make([]uint32, len(s.policy))
 		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
 			ply.Visits[r.board.Action(m.First())] = 1
 		}
-		return ply
+		return ply, nil
+	}
+	if ply.Source, err = source(t); err != nil {
+		return ply, err
 	}
 	if s.full {
 		t.Policy(s.policy, 1)
@@ -221,7 +234,7 @@ func (r *run) ply(s *seat, t *mcts.Tree) Ply {
 			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
 		}
 	}
-	return ply
+	return ply, nil
 }
 
 // outcome turns a result for the side to move at p into one for the first player, and back.
@@ -239,17 +252,33 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 		return t.Best()
 	}
 	t.Policy(s.policy, r.Temperature)
-	return eval.Draw(s.policy, x)
+	return eval.SampleAction(s.policy, x)
 }
 
-// source is who answered the tree's leaves: a network if it was nothing else, the heuristic if one has helped out.
-func (r *run) source(t *mcts.Tree) eval.Source {
-	for _, s := range []eval.Source{eval.Uniform, eval.Rollout, eval.OddEven, eval.Gameovers, eval.Bitsquares, eval.CPU, eval.GPU, eval.Cached} {
-		if t.AnsweredBy(s) {
-			return s
+// source is who answered the tree's leaves: the least of them, so that a network's name stands only for what networks alone
+// have found. Below networks come heuristics, of which the last of the catalog is the least. It is Terminal if the rules
+// alone have answered, and an error if somebody has who can be no leaf's source: nobody must learn from such a record.
+func source(t *mcts.Tree) (eval.Source, error) {
+	answered := t.Sources()
+	if len(answered) == 0 {
+		return eval.Terminal, nil
+	}
+	for _, s := range answered {
+		if _, ok := heuristic.Named(s.String()); !ok && !s.Network() {
+			return eval.None, fmt.Errorf("a position was answered by source %q, want a network or one of the heuristics %s", s, strings.Join(heuristic.Names(), ", "))
 		}
 	}
-	return eval.Terminal // the rules alone
+	for _, h := range slices.Backward(heuristic.All()) {
+		if slices.Contains(answered, h.Source) {
+			return h.Source, nil
+		}
+	}
+	for _, s := range []eval.Source{eval.CPU, eval.GPU} {
+		if slices.Contains(answered, s) {
+			return s, nil
+		}
+	}
+	return eval.Cached, nil
 }
 
 // finish hands a game out, and reports whether the play goes on.
@@ -260,15 +289,21 @@ func (r *run) finish(g *Game) bool {
 		return false
 	}
 	if err := r.done(g); err != nil {
-		r.fail(fmt.Errorf("selfplay: game %d: %w", g.Number, err))
+		r.failLocked(g.Number, err)
 	}
 	return r.failed == nil
 }
 
-// fail ends the play; mu is held.
-func (r *run) fail(err error) {
+// fail ends the play with the first error of a game.
+func (r *run) fail(number int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failLocked(number, err)
+}
+
+func (r *run) failLocked(number int, err error) {
 	if r.failed == nil {
-		r.failed = err
+		r.failed = fmt.Errorf("selfplay: game %d: %w", number, err)
 	}
 	r.cancel()
 }

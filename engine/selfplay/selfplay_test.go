@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -322,6 +323,32 @@ func TestGoOn(t *testing.T) {
 	}
 	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "games-000005-000008.parquet: want the games from number 0 on") {
 		t.Errorf("a gap: error %v", err)
+	}
+}
+
+// A record names a network or a heuristic of the catalog, even one that was added later. Whoever else answers is an error
+// that says who: such games must not be recorded as the rules' own, from which networks learn.
+func TestUnknownSource(t *testing.T) {
+	c := config()
+	for _, who := range []eval.Source{"centre", eval.Searched, eval.Terminal, eval.None} {
+		games := 0
+		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: who}, c, 0, 5, nil, func(*selfplay.Game) error { games++; return nil })
+		if want := fmt.Sprintf("answered by source %q", who); err == nil || !strings.Contains(err.Error(), want) || games > 0 {
+			t.Errorf("%v: %d games, error %v, want %s", who, games, err, want)
+		}
+	}
+	for _, h := range heuristic.All() {
+		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: h.Source}, c, 0, 5, nil, func(g *selfplay.Game) error {
+			for _, p := range g.Plies {
+				if p.Source != h.Source && p.Source != eval.Rules && p.Source != eval.Terminal {
+					t.Errorf("game %d by %v: a position's source is %v", g.Number, h.Source, p.Source)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v: %v", h.Source, err)
+		}
 	}
 }
 

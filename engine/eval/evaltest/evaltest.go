@@ -101,7 +101,7 @@ func spoil(b *eval.Batch) {
 		b.Policy[i] = nan
 	}
 	for i := range b.Source {
-		b.Source[i] = 255
+		b.Source[i] = "nobody"
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *suite) guards(t *testing.T) {
 		big.Policy[i] = 7
 	}
 	for i := range big.Source {
-		big.Source[i] = 77
+		big.Source[i] = "guard"
 	}
 	copy(big.Pos[pad:], s.positions)
 	b := eval.Batch{
@@ -211,11 +211,11 @@ func (s *suite) guards(t *testing.T) {
 		s.same(t, "guarded", i, &b, i)
 	}
 	is7 := func(x float32) bool { return x == 7 }
-	is77 := func(x eval.Source) bool { return x == 77 }
+	isGuard := func(x eval.Source) bool { return x == "guard" }
 	empty := func(p game.Position) bool { return p == game.Position{} }
 	for _, part := range [][2]int{{0, pad}, {pad + n, n + 2*pad}} {
 		view := big.Slice(part[0], part[1])
-		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, is77) || !all(view.Pos, empty) {
+		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, isGuard) || !all(view.Pos, empty) {
 			t.Errorf("rows %d to %d, outside the batch, were written", part[0]-pad, part[1]-pad)
 		}
 	}

@@ -177,8 +177,14 @@ func lineMasks(b *game.Board, ps []game.Position) func() {
 
 // evaluators measures whole answers, and files of them.
 func (e *evalBench) evaluators(network *net.Network, name string) error {
-	var all float64 // bitsquares on one core
-	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout} {
+	var all float64                        // bitsquares on one core
+	sources := []eval.Source{eval.Uniform} // it computes nothing, so the others are to be compared with it
+	for _, h := range heuristic.All() {
+		if h.Source != eval.Uniform {
+			sources = append(sources, h.Source)
+		}
+	}
+	for _, source := range sources {
 		h, err := heuristic.New(source)
 		if err != nil {
 			return err
