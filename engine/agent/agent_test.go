@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -151,11 +152,65 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// quick are all agents, fast enough for tests.
-var quick = []string{
+// quick are all agents, fast enough for tests. Those that are not written out here have little time.
+var quick = func() (all []string) {
+	for _, name := range agent.Names() {
+		if slices.ContainsFunc(written, func(text string) bool { return strings.HasPrefix(text+":", name+":") }) {
+			continue
+		}
+		s, err := agent.Parse(name)
+		if err != nil {
+			panic(err)
+		}
+		if s.Visits+s.Games+int(s.Time) > 0 {
+			s.Visits, s.Games, s.Time = 0, 0, 20*time.Millisecond
+		}
+		all = append(all, s.String())
+	}
+	return append(all, written...)
+}()
+
+var written = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
 	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
 	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
+}
+
+// The names that scripts rely on are there, whatever else is.
+func TestNames(t *testing.T) {
+	names := agent.Names()
+	for _, name := range strings.Fields("alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven") {
+		if !slices.Contains(names, name) {
+			t.Errorf("no agent %s among %v", name, names)
+		}
+	}
+	for _, h := range heuristic.All() {
+		if h.UCT != "" && !strings.Contains(agent.Describe(), "UCT, "+h.UCT+" at each leaf") {
+			t.Errorf("no agent searches with %s:\n%s", h.UCT, agent.Describe())
+		}
+	}
+}
+
+// A Spec is JSON as users type it.
+func TestSpecJSON(t *testing.T) {
+	for _, name := range agent.Names() {
+		want, err := agent.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(want)
+		if err != nil || string(text) != strconv.Quote(want.String()) {
+			t.Errorf("%v is %s (%v)", want, text, err)
+		}
+		var got agent.Spec
+		if err := json.Unmarshal(text, &got); err != nil || got != want {
+			t.Errorf("%s is read as %+v (%v), want %+v", text, got, err, want)
+		}
+	}
+	var s agent.Spec
+	if err := json.Unmarshal([]byte(`"robot"`), &s); err == nil || !strings.Contains(err.Error(), "there are") {
+		t.Errorf("an unknown agent: error %v", err)
+	}
 }
 
 // Every agent plays whole legal games, on boards of all kinds.

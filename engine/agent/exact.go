@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
@@ -28,11 +27,11 @@ type exact struct {
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
-	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, shared)
+	instead, err := uct(Spec{Name: s.Name}, heuristic.WithPower(heuristic.DefaultPower), shared)
 	if err != nil {
 		return nil, err
 	}
-	e := &exact{time: s.Time, instead: instead.(*searcher), solved: shared.Solved, memory: shared.Memory}
+	e := &exact{time: s.Time, instead: instead, solved: shared.Solved, memory: shared.Memory}
 	if s.Random {
 		e.random = source(s.Seed)
 	}

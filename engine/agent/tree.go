@@ -57,22 +57,19 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d-reserve(d))
 }
 
-func uctOn(source eval.Source) func(Spec, Shared) (Agent, error) {
-	return func(s Spec, shared Shared) (Agent, error) {
-		e, err := heuristic.New(source)
-		switch source {
-		case eval.Rollout:
-			e = heuristic.Rollout{Games: 1, Seed: s.Seed}
-		case eval.Bitsquares:
-			e = heuristic.WithPower(s.Power)
-		}
-		c := mcts.DefaultConfig()
-		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
-		if err != nil {
-			return nil, err
-		}
-		return newSearcher(s, e, c, shared)
-	}
+// uct is the agent that searches by UCT and evaluates leaves with e.
+func uct(s Spec, e eval.Evaluator, shared Shared) (*searcher, error) {
+	c := mcts.DefaultConfig()
+	c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
+	return newSearcher(s, e, c, shared)
+}
+
+func newUCT(s Spec, shared Shared) (Agent, error) {
+	return uct(s, heuristic.Rollout{Games: 1, Seed: s.Seed}, shared)
+}
+
+func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
+	return uct(s, heuristic.WithPower(s.Power), shared)
 }
 
 func newMCTS(s Spec, shared Shared) (Agent, error) {
