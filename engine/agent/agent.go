@@ -105,11 +105,15 @@ func Describe() string {
 	return s.String()
 }
 
-// New makes the agent.
+// New makes the agent. It is an error if the name is unknown, if an agent that searches has no limit, or if a model or a book
+// cannot be had.
 func New(s Spec, shared Shared) (Agent, error) {
 	k, known := kinds[s.Name]
 	if !known {
 		return nil, fmt.Errorf("agent %s: there are %s", short.Quote(s.Name), strings.Join(Names(), ", "))
+	}
+	if k.defaults.limited() && !s.limited() {
+		return nil, fmt.Errorf("agent %s: has no limit: say how many visits, sims or games a move may take, or for how long", s.Name)
 	}
 	return k.make(s, shared)
 }

@@ -121,6 +121,11 @@ func TestParse(t *testing.T) {
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
 		t.Error("a model where there are none: no error")
 	}
+	for _, name := range []string{"mcts", "uct", "uct-gameovers", "flat", "alphabeta-bitsquares"} {
+		if _, err := agent.New(agent.Spec{Name: name}, stub); err == nil || !strings.Contains(err.Error(), "agent "+name+": has no limit") {
+			t.Errorf("%s without visits and time: error %v", name, err)
+		}
+	}
 	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
 		t.Errorf("descriptions of %d agents:\n%s", len(agent.Names()), text)
 	}

@@ -27,6 +27,9 @@ type Spec struct {
 	Seed   uint64
 }
 
+// limited reports whether something bounds a move.
+func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
+
 // Parse reads name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". A key of visits unsets the
 // default time, and one of time the default visits.
 func Parse(text string) (Spec, error) {

@@ -326,11 +326,11 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// A record names a network or a heuristic of the catalog, even one that was added later. Whoever else answers is an error
+// A record names a network or a heuristic of the catalog. Whoever else answers is an error
 // that says who: such games must not be recorded as the rules' own, from which networks learn.
 func TestUnknownSource(t *testing.T) {
 	c := config()
-	for _, who := range []eval.Source{"centre", eval.Searched, eval.Terminal, eval.None} {
+	for _, who := range []eval.Source{"nobody", eval.Searched, eval.Terminal, eval.None} {
 		games := 0
 		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: who}, c, 0, 5, nil, func(*selfplay.Game) error { games++; return nil })
 		if want := fmt.Sprintf("answered by source %q", who); err == nil || !strings.Contains(err.Error(), want) || games > 0 {

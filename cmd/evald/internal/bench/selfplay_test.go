@@ -21,7 +21,7 @@ func smallPlay() selfplay.Config {
 }
 
 func TestSelfPlay(t *testing.T) {
-	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, &evaltest.Stub{}, "a stub", smallPlay(), nil)
+	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, &evaltest.Stub{Source: eval.CPU}, "a stub", smallPlay(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var halted atomic.Bool
-	player := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+	player := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if halted.Load() {
 			t.Error("the play goes on while the evaluator is measured alone")
 		}
@@ -89,7 +89,7 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 func TestSelfPlayFails(t *testing.T) {
 	broken := errors.New("device lost")
 	var calls atomic.Int64
-	e := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+	e := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if calls.Add(1) > 50 {
 			return broken
 		}
