@@ -1,4 +1,4 @@
-// Package agent holds the players: from random to the exact solver, all behind one interface and one grammar.
+// Package agent has the players, from random to the exact solver, behind one interface. A Spec says which one.
 package agent
 
 import (
@@ -20,24 +20,24 @@ import (
 
 // Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
 type Agent interface {
-	// Move is a legal action for the side to move; the game must not be over. The agent answers by itself within its
-	// time; a ctx that ends earlier is an error that wraps ctx.Err().
+	// Move is a legal action, 0 up to b.Actions(), for the side to move; the game must not be over. The agent keeps to
+	// its own time. If ctx ends earlier, the error wraps ctx.Err().
 	Move(ctx context.Context, b *game.Board, p game.Position) (action int, err error)
 }
 
-// Shared is what the agents of a program have in common. The zero value has nothing; its functions are called
+// Shared is what the agents of a program have in common. Every field may be left out. The functions are called
 // concurrently.
 type Shared struct {
-	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is for who names none
+	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is the default network
 	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
-	Searched func(*mcts.Tree)                          // hears of the tree of each move, for growing a book
+	Searched func(*mcts.Tree)                          // is called with the tree of each move, for growing a book
 	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
-	Ships    func(game.Rules) solver.Book              // the book of exact scores of who names none; nil for none
-	Solved   *Solved                                   // what solvers have found, if they share that
-	Memory   int64                                     // bytes of an agent's tree or table; 0 is as many as it likes, up to 512 MiB
+	Ships    func(game.Rules) solver.Book              // the default book of exact scores for a game; nil if it has none
+	Solved   *Solved                                   // what solvers have found so far; nil if they share nothing
+	Memory   int64                                     // most bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
 }
 
-// kind is what a name stands for.
+// kind is the agent behind a name.
 type kind struct {
 	defaults Spec
 	keys     []string

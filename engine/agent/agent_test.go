@@ -23,7 +23,7 @@ func stubModels(name string) (eval.Evaluator, error) {
 	switch name {
 	case "stub":
 		return &evaltest.Stub{Source: eval.CPU}, nil
-	case "": // what a program takes where nobody names one
+	case "": // the default
 		return heuristic.New(eval.Bitsquares)
 	}
 	return nil, errors.New("no such model")
@@ -315,7 +315,7 @@ func play(t testing.TB, b *game.Board, first, second agent.Agent) int {
 	}
 }
 
-// Those who search beat those who do not.
+// Agents that search beat those that do not.
 func TestStrength(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, c := range []struct {
@@ -352,7 +352,7 @@ func TestEvaluator(t *testing.T) {
 	})
 }
 
-// An agent with a time comes back, and one whose context ends says so.
+// An agent with a time limit answers, and one whose context ends says so.
 func TestTime(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, text := range []string{"uct-bitsquares:time=100ms", "mcts:model=stub,time=100ms", "alphabeta-bitsquares:time=100ms"} {
@@ -367,7 +367,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// The likeliest move of one who knows nothing wins where a move wins, and keeps the other side from winning at once.
+// Even with an evaluator that knows nothing, policy wins if a move wins, and keeps the other side from winning at once.
 func TestPolicyByRules(t *testing.T) {
 	a, err := agent.New(agent.Spec{Name: "policy", Model: "uniform"}, agent.Shared{})
 	if err != nil {

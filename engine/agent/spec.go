@@ -12,8 +12,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Spec says which agent, and how strong. Parse makes one of a user's text, and code writes it down. Unlike in a text nothing
-// has a default: a Spec of an agent that searches says for how many Visits or for what Time.
+// Spec says which agent plays and with which limits. Parse reads one from a user's text; code writes it as a literal. Only
+// Parse fills in defaults: a literal of an agent that searches must give its Visits, Games or Time.
 type Spec struct {
 	Name   string
 	Visits int           // mcts and uct: visits a move; 0 leaves it to Time

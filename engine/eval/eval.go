@@ -17,16 +17,15 @@ type Batch struct {
 	Board  *game.Board
 	Pos    []game.Position // [N]
 	WDL    []float32       // [N,3] probabilities of win, draw and loss for the side to move; each row sums to 1
-	Policy []float32       // [N,A] probabilities of moves; 0 where illegal; each row sums to 1, or is all 0 where the game is over
+	Policy []float32       // [N,A] probabilities of moves; an illegal one has 0; each row sums to 1, or is all 0 if the game is over
 	Source []Source        // [N] who answered
 }
 
 // Evaluator answers batches.
 type Evaluator interface {
-	// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same whatever batch it travels
-	// in. A finished game is answered by the rules (Source Terminal). Evaluate does not retain b. It is safe for
-	// concurrent use. After an error the contents of WDL, Policy and Source are unspecified; a cancelled context is
-	// an error that wraps ctx.Err().
+	// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch. A finished
+	// game is answered by the rules (Source Terminal). Evaluate does not retain b, and is safe for concurrent use. After
+	// an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps ctx.Err().
 	Evaluate(ctx context.Context, b *Batch) error
 }
 
@@ -37,7 +36,7 @@ func NewBatch(board *game.Board, n int) *Batch {
 	return b
 }
 
-// Reset makes the batch one of n rows on board. Memory is reused where it is large enough; contents are unspecified.
+// Reset makes the batch one of n rows on board. It reuses memory that is large enough; contents are unspecified.
 func (b *Batch) Reset(board *game.Board, n int) {
 	b.Board = board
 	b.Pos = resize(b.Pos, n)
@@ -78,7 +77,7 @@ func (b *Batch) CopyRow(i int, src *Batch, j int) {
 	b.Source[i] = src.Source[j]
 }
 
-// Ready is what every Evaluator asks first: is the context alive, and does every slice of the batch have its length?
+// Ready is an error if the context has ended or a slice of the batch has a wrong length. Every Evaluator calls it first.
 func (b *Batch) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
@@ -98,7 +97,7 @@ func (b *Batch) Ready(ctx context.Context) error {
 	return nil
 }
 
-// AnswerTerminal answers row i by the rules where its game is over, and reports whether it is.
+// AnswerTerminal reports whether the game of row i is over, and if so answers it by the rules.
 func (b *Batch) AnswerTerminal(i int) bool {
 	result := b.Board.Result(b.Pos[i])
 	if result == game.Ongoing {
@@ -117,7 +116,7 @@ func (b *Batch) setResult(i int, result game.Result) {
 	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
 }
 
-// Finite reports the first row with an answer that is not a finite number, or ok.
+// Finite reports whether all answers are finite numbers; if not, row is the first one that has others.
 func (b *Batch) Finite() (row int, ok bool) {
 	for i, x := range b.WDL {
 		if !finite(x) {

@@ -487,7 +487,7 @@ func TestBatcherDeadlines(t *testing.T) {
 	})
 }
 
-// Who has an answer finds its batch in the counts, however slow counting is.
+// A caller with an answer finds its batch in the counts, however slow counting is.
 func TestBatcherCountsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Int64
@@ -577,7 +577,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// A caller who leaves is no fault of the stage: the next is not asked, nothing is counted.
+// If the caller leaves, the stage has not failed: the next one is not asked, and no failure is counted.
 func TestFallbackCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := &evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error {

@@ -110,7 +110,7 @@ func TestAgainstLineMasks(t *testing.T) {
 	}
 }
 
-// Many at once, by vector instructions where there are any, give the same bits as one by one, and write nothing else.
+// Scores of many positions, by vector instructions if there are any, have the same bits as one by one. Nothing else is written.
 func TestScoresAtOnce(t *testing.T) {
 	h := heuristic.NewBitsquares(heuristic.DefaultPower)
 	for _, b := range boards() {

@@ -27,7 +27,7 @@ type Game struct {
 // Ply is a position of a game and what the search found there. Values are those of the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; 1 for each of the best moves where the rules decide; nil of a fast search
+	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules decide; nil of a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
@@ -35,9 +35,9 @@ type Ply struct {
 // remembered is how many answers of a network Remember keeps; they take about 130 MB on 7x6.
 const remembered = 1 << 20
 
-// Remember is the evaluator of a model for Play: it keeps a network's answers for the positions that are met again, by the
-// next move's search and in other games, about half of all. A position and its mirror image get mirrored answers. A
-// heuristic is as fast as a memory, and is left as it is.
+// Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
+// again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
+// as fast as a cache, so it is returned as it is.
 func Remember(e eval.Evaluator, model string) eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
@@ -47,9 +47,10 @@ func Remember(e eval.Evaluator, model string) eval.Evaluator {
 	return c.For(model, e)
 }
 
-// Play plays games first to first+n-1 but those in have through e, many at once, and hands out each when it is over, not
-// in the order of their numbers; calls of done do not overlap. An error of done or e ends the play. Where ctx ends the games under way
-// are dropped, since they can be played again, and the error wraps ctx.Err().
+// Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each game when it is
+// over, not in the order of their numbers; the calls do not overlap. An error of done or e ends the play, and so does a
+// position that was answered neither by a network nor by a heuristic of the catalog. If ctx ends, the games under way are
+// dropped, since they can be played again, and the error wraps ctx.Err().
 func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -82,7 +83,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 // run is the games under way.
 type run struct {
 	Config
-	ctx    context.Context // looked at between games: where the rules answer everything nobody else looks
+	ctx    context.Context // looked at between games: if the rules answer everything, no search looks at it
 	board  *game.Board
 	player *sample.Player       // of openings
 	kinds  []sample.Kind        // of openings
@@ -107,8 +108,8 @@ type seat struct {
 	policy   []float32  // [A], scratch
 }
 
-// advance is what mcts.Drive asks when a tree has its visits: it makes the move, begins a game where there is none, and
-// says how many visits the next move is to have.
+// advance is called by mcts.Drive when a tree has its visits. It makes the move, begins a new game if the last one is over,
+// and says how many visits the next move gets.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
 	if s.Game != nil {
@@ -127,7 +128,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	if s.Game == nil && !r.begin(s) {
 		return goal
 	}
-	// The random source is asked as often whatever comes of it.
+	// One number is drawn for each search, of either kind, so that the rest of the game's random numbers stay in step.
 	s.full = s.random.Float64() < r.FullShare
 	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
 		panic(err) // Validate has looked at all of it
@@ -164,10 +165,11 @@ func (r *run) begin(s *seat) bool {
 	return err == nil
 }
 
-// openingTries is how often an opening that ends in a decided position is drawn anew.
+// openingTries is how often an opening is drawn again if it ends in a decided position. Then the game begins on the empty
+// board.
 const openingTries = 100
 
-// opening is a position after some moves of a kind of play, from which nobody wins at once.
+// opening is a position after some moves of a kind of play. Its game is not over, and the side to move cannot win at once.
 func (r *run) opening(random *rand.Rand) (game.Position, error) {
 	kind, most := r.kinds[0], r.OpeningPlies
 	if len(r.kinds) > 1 {
@@ -245,7 +247,7 @@ func outcome(result int8, p game.Position) int8 {
 	return -result
 }
 
-// choose draws the move to make.
+// choose is the move to make: drawn by the search's policy in the first TemperaturePlies, later the best one.
 func (r *run) choose(s *seat, t *mcts.Tree) int {
 	x := s.random.Float64()
 	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
@@ -255,9 +257,9 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 	return eval.SampleAction(s.policy, x)
 }
 
-// source is who answered the tree's leaves: the least of them, so that a network's name stands only for what networks alone
-// have found. Below networks come heuristics, of which the last of the catalog is the least. It is Terminal if the rules
-// alone have answered, and an error if somebody has who can be no leaf's source: nobody must learn from such a record.
+// source is who answered the tree's leaves. If there were several, it is a heuristic, the last of them in the catalog, so
+// that a network's name stands only for what networks alone have found. It is Terminal if the rules alone have answered. Any
+// other source is an error, because networks would learn from a record under a wrong name.
 func source(t *mcts.Tree) (eval.Source, error) {
 	answered := t.Sources()
 	if len(answered) == 0 {

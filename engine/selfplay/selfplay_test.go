@@ -138,7 +138,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Where the rules decide, records have their result and all the moves that lead to it, whatever the search preferred.
+// If the rules decide, records have their result and all the moves that lead to it, whatever the search preferred.
 func TestRulesDecide(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	c := config()
@@ -176,7 +176,7 @@ func TestRulesDecide(t *testing.T) {
 	}
 }
 
-// Games begin with the play that was asked for: openings are short, and in random play more is left hanging.
+// Games begin with the play that was asked for: openings are short, and random play misses more wins.
 func TestOpenings(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	c := config()
@@ -273,7 +273,7 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Remembered answers change no game, whatever is played at once: who met a position first cannot be seen.
+// Remembered answers change no game, however many games are played at once and whichever met a position first.
 func TestRemember(t *testing.T) {
 	c := config()
 	c.Selection = "gumbel"
@@ -326,8 +326,8 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// A record names a network or a heuristic of the catalog. Whoever else answers is an error
-// that says who: such games must not be recorded as the rules' own, from which networks learn.
+// A record names a network or a heuristic of the catalog. An answer by anybody else is an error that says who: such games
+// must not be recorded as the rules' own, from which networks learn.
 func TestUnknownSource(t *testing.T) {
 	c := config()
 	for _, who := range []eval.Source{"nobody", eval.Searched, eval.Terminal, eval.None} {
@@ -352,7 +352,7 @@ func TestUnknownSource(t *testing.T) {
 	}
 }
 
-// Who answered travels into the records; what breaks ends the run.
+// The source of answers is in the records. An error of the evaluator ends the run.
 func TestSources(t *testing.T) {
 	c := config()
 	calls := 0
@@ -424,8 +424,8 @@ func readAll(t testing.TB, path string) (all []record.Record) {
 	}
 }
 
-// A folder of the program before the columns game and move is left as it is: complete, it is complete; else the error says
-// what to do. The same games, played again, have the same records but for those columns.
+// A folder of an older program, without the columns game and move, is left as it is. If it is complete, there is nothing to
+// do; else the error says what to do. The same games, played again, have the same records apart from those columns.
 func TestVersion1(t *testing.T) {
 	const old = "../record/testdata/version1.parquet" // by the flags --visits 20 --fast-visits 5 --seed 3 --games 3
 	c := selfplay.DefaultConfig()
@@ -462,7 +462,7 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// Resigned games end early, and their last position is not taken for the end of a game.
+// Resigned games end early, and their last position is not recorded as over.
 func TestResign(t *testing.T) {
 	c := config()
 	c.Resign, c.FullShare = 0.2, 1

@@ -1,5 +1,5 @@
-// Package evaltest is the conformance suite that every Evaluator passes, and a stub evaluator for tests of those who
-// use one.
+// Package evaltest is the conformance suite that every Evaluator passes, and a stub evaluator for tests of code that uses
+// one.
 package evaltest
 
 import (
@@ -25,7 +25,7 @@ type Config struct {
 	Mirror          bool
 	MirrorTolerance float64
 
-	// Sources are those that rows of unfinished games may carry.
+	// Sources are those that rows of unfinished games may have.
 	Sources []eval.Source
 }
 
@@ -114,7 +114,7 @@ func sum(row []float32) (s float64, inRange bool) {
 	return s, inRange
 }
 
-// answers: probabilities that sum to one, no move that is not legal, an honest source, finished games by the rules.
+// answers: probabilities sum to one, illegal moves have none, the source is an expected one, the rules answer finished games.
 func (s *suite) answers(t *testing.T) {
 	for i, p := range s.positions {
 		wdl, policy := s.whole.WDLRow(i), s.whole.PolicyRow(i)

@@ -36,7 +36,7 @@ func TestSelfPlay(t *testing.T) {
 	}
 }
 
-// While the evaluator is measured alone no game asks it, and what it answers is of the play before.
+// While the evaluator is measured alone, no game asks it, and the positions that it answers are those of the play before.
 func TestSelfPlayTakesTurns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -85,7 +85,7 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 	<-p.ended
 }
 
-// What breaks, or is wrong, ends the measurement.
+// An error of the evaluator, a wrong configuration and a cancelled context end the measurement.
 func TestSelfPlayFails(t *testing.T) {
 	broken := errors.New("device lost")
 	var calls atomic.Int64
