@@ -145,7 +145,7 @@ func TestSeedValues(t *testing.T) {
 			Winner     int
 			Bitsquares float64 `json:"bitsquares_p1"`
 			Sigmoid    float64 `json:"sigmoid7_p1"`
-			Gameovers  any     `json:"gameovers_p1"` // a word where the game is won
+			Gameovers  any     `json:"gameovers_p1"` // a word if the game is won
 		}
 	}
 	load(t, "seeds/heuristics.json", &seeds)

@@ -302,7 +302,7 @@ func TestRemember(t *testing.T) {
 	t.Log(rows)
 }
 
-// More games go on where the last run ended, and another configuration is refused.
+// A run that asks for more games goes on after the last one, and another configuration is refused.
 func TestGoOn(t *testing.T) {
 	c, dir := config(), t.TempDir()
 	for _, n := range []int{5, 9, 9, 3} {
