@@ -70,8 +70,8 @@ func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
 
 // SearchBatch is one Evaluate of an Evaluator, for callers who want more of a search than its answer: found, unless it is
 // nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values. All
-// rows are searched at once, so the caller bounds them by TreeBytes. After 1 visit the policy is
-// even, over the moves that are not known to lose.
+// rows are searched at once, so the caller bounds them by TreeBytes. After 1 visit the policy is even over the moves that are
+// not known to lose.
 func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
