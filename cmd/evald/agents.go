@@ -2,11 +2,13 @@ package main
 
 import (
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
@@ -14,8 +16,7 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
-// notes.
+// shareAgents gives agents their networks and books, each loaded once. Warnings for the user go to notes.
 func shareAgents(notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
@@ -33,7 +34,13 @@ func shareAgents(notes io.Writer) agent.Shared {
 	}
 }
 
-// once calls load once for each name, and again where that failed.
+// heuristicVars are the names of the heuristics as flags and help texts want them.
+func heuristicVars() map[string]string {
+	names := heuristic.Names()
+	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", ")}
+}
+
+// once calls load once for each name, and again if that failed.
 func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 	var mu sync.Mutex
 	loaded := map[string]T{}
@@ -51,12 +58,12 @@ func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// exactBook is the flag of commands that look exact scores up.
+// exactBook is the flag of commands that look up exact scores.
 type exactBook struct {
 	Book string `without:"build-book" placeholder:"FILE|none" help:"Look positions up in this book of exact scores first (evald solve --build-book), or in none. Without it, in the one that ships."`
 }
 
-// books gives the book for each game, nil where there is none.
+// books gives the book for each game, nil if it has none.
 func (f exactBook) books() (func(game.Rules) solver.Book, error) {
 	switch f.Book {
 	case "":

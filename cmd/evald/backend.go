@@ -23,7 +23,7 @@ import (
 
 // backend says who evaluates; every command that needs an evaluator embeds it.
 type backend struct {
-	Backend string `without:"agent" enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
+	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
 	Model   string `without:"agent" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
 	Mirror  bool   `without:"agent" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }

@@ -32,7 +32,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
-	{"engine/record", "engine/short engine/game engine/eval engine/score engine/parquetsum engine/wholefile"},
+	{"engine/record", "engine/short engine/game engine/eval engine/heuristic engine/score engine/parquetsum engine/wholefile"},
 	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock engine/parquetsum engine/sumjson engine/wholefile"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/filelock engine/runconfig engine/sumjson engine/wholefile"},

@@ -13,7 +13,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 func writeText(t *testing.T, name, text string) string {
@@ -134,18 +136,22 @@ func TestOutEverywhere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
+	agents := strings.Join(agent.Names(), " ")
 	for line, want := range map[string]string{
 		"ev":                                   "eval",
 		"model im":                             "import",
 		"eval --for":                           "--format",
 		"eval --backend g":                     "gpu gameovers",
+		"eval --backend ":                      "auto gpu cpu " + strings.Join(heuristic.Names(), " "),
+		"serve --backend ":                     "auto gpu cpu " + strings.Join(heuristic.Names(), " "),
+		"match ":                               agents,
 		"eval --backend=bits":                  "--backend=bitsquares",
 		"eval --model s":                       "seeded-2x16",
 		"eval -o ":                             anyFile,
 		"eval ":                                anyFile,
 		"--threads 2 serve --log ":             "text json",
 		"--config ":                            anyFile,
-		"match uct-":                           "uct-bitsquares uct-gameovers uct-oddeven",
+		"match uct-bits":                       "uct-bitsquares",
 		"completion ":                          "bash zsh fish",
 		"serve --htt":                          "--http",
 		"eval -- --for":                        anyFile,
@@ -155,7 +161,7 @@ func TestComplete(t *testing.T) {
 		"com":                                  "completion",
 		"positions --kinds ":                   "random plausible openings",
 		"play --agent s":                       "strong solver",
-		"kaggle serve --agent ":                "alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven",
+		"kaggle serve --agent ":                agents,
 		"learn --opponent uct --opponent mc":   "mcts",
 		"model export default -o x.onnx --thr": "--threads",
 	} {

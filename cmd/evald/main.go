@@ -130,7 +130,7 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 	parser, err := kong.New(c, append(more,
 		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
-		kong.Vars{"version": version()}, kong.Vars(selfplayVars()),
+		kong.Vars{"version": version()}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),
 		withVariables(),
 		kong.ValueFormatter(valueHelp),
 	)...)

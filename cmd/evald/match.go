@@ -17,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
@@ -45,7 +46,7 @@ type matchCmd struct {
 // Help lists the agents.
 func (*matchCmd) Help() string {
 	return "Agents, with their defaults:\n" + asList(agent.Describe()) +
-		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (bitsquares, gameovers, oddeven, rollout, uniform)." +
+		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (" + strings.Join(heuristic.Names(), ", ") + ")." +
 		fmt.Sprintf("\n\nleaves is how many leaves of its tree a search has under way at once: 1 where visits or sims are the limit, %d where time is alone. "+
 			"More are faster, and change the moves. By visits a search begins anew at each move; within a time it keeps its tree.", agent.TimedLeaves)
 }

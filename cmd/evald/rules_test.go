@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 // rulePositions returns the number of random positions for a backend: few in runs in which many would take minutes.
@@ -23,20 +24,20 @@ func rulePositions(full int) int {
 
 // With every evaluator, the rules answer what the next stones decide.
 func TestRulesFirst(t *testing.T) {
-	for name, test := range map[string]struct {
+	type asked struct {
 		backend
 		positions int
-	}{
-		"bitsquares":          {backend{Backend: "bitsquares"}, 100_000},
-		"gameovers":           {backend{Backend: "gameovers"}, 100_000},
-		"oddeven":             {backend{Backend: "oddeven"}, 100_000},
-		"uniform":             {backend{Backend: "uniform"}, 100_000},
-		"rollout":             {backend{Backend: "rollout"}, 100_000},
+	}
+	backends := map[string]asked{
 		"cpu":                 {backend{Backend: "cpu", Model: "seeded-2x16"}, 100_000},
 		"cpu, mirrored":       {backend{Backend: "cpu", Model: "seeded-2x16", Mirror: true}, 100_000},
 		"auto":                {backend{Backend: "auto", Model: "seeded-2x16"}, 100_000},
 		"the shipped network": {backend{Backend: "auto"}, 100_000},
-	} {
+	}
+	for _, name := range heuristic.Names() {
+		backends[name] = asked{backend{Backend: name}, 100_000}
+	}
+	for name, test := range backends {
 		t.Run(name, func(t *testing.T) {
 			c, err := test.choose(io.Discard)
 			if err != nil {

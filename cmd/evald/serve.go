@@ -31,7 +31,7 @@ import (
 
 // serveCmd is `evald serve`.
 type serveCmd struct {
-	Backend string   `enum:"auto,gpu,cpu,bitsquares,gameovers,oddeven,rollout,uniform" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
+	Backend string   `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
 	Model   []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
 	Rules   string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
 
@@ -389,8 +389,5 @@ func loadable() []string {
 			names = append(names, e.Name)
 		}
 	}
-	for _, s := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
-		names = append(names, s.String())
-	}
-	return names
+	return append(names, heuristic.Names()...)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -22,7 +23,7 @@ func stubModels(name string) (eval.Evaluator, error) {
 	switch name {
 	case "stub":
 		return &evaltest.Stub{Source: eval.CPU}, nil
-	case "": // what a program takes where nobody names one
+	case "": // the default
 		return heuristic.New(eval.Bitsquares)
 	}
 	return nil, errors.New("no such model")
@@ -120,6 +121,11 @@ func TestParse(t *testing.T) {
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
 		t.Error("a model where there are none: no error")
 	}
+	for _, name := range []string{"mcts", "uct", "uct-gameovers", "flat", "alphabeta-bitsquares"} {
+		if _, err := agent.New(agent.Spec{Name: name}, stub); err == nil || !strings.Contains(err.Error(), "agent "+name+": has no limit") {
+			t.Errorf("%s without visits and time: error %v", name, err)
+		}
+	}
 	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
 		t.Errorf("descriptions of %d agents:\n%s", len(agent.Names()), text)
 	}
@@ -151,11 +157,65 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// quick are all agents, fast enough for tests.
-var quick = []string{
+// quick are all agents, fast enough for tests. Those that are not written out here have little time.
+var quick = func() (all []string) {
+	for _, name := range agent.Names() {
+		if slices.ContainsFunc(written, func(text string) bool { return strings.HasPrefix(text+":", name+":") }) {
+			continue
+		}
+		s, err := agent.Parse(name)
+		if err != nil {
+			panic(err)
+		}
+		if s.Visits+s.Games+int(s.Time) > 0 {
+			s.Visits, s.Games, s.Time = 0, 0, 20*time.Millisecond
+		}
+		all = append(all, s.String())
+	}
+	return append(all, written...)
+}()
+
+var written = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
 	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
 	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
+}
+
+// The names that scripts rely on are there, whatever else is.
+func TestNames(t *testing.T) {
+	names := agent.Names()
+	for _, name := range strings.Fields("alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven") {
+		if !slices.Contains(names, name) {
+			t.Errorf("no agent %s among %v", name, names)
+		}
+	}
+	for _, h := range heuristic.All() {
+		if h.UCT != "" && !strings.Contains(agent.Describe(), "UCT, "+h.UCT+" at each leaf") {
+			t.Errorf("no agent searches with %s:\n%s", h.UCT, agent.Describe())
+		}
+	}
+}
+
+// A Spec is JSON as users type it.
+func TestSpecJSON(t *testing.T) {
+	for _, name := range agent.Names() {
+		want, err := agent.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(want)
+		if err != nil || string(text) != strconv.Quote(want.String()) {
+			t.Errorf("%v is %s (%v)", want, text, err)
+		}
+		var got agent.Spec
+		if err := json.Unmarshal(text, &got); err != nil || got != want {
+			t.Errorf("%s is read as %+v (%v), want %+v", text, got, err, want)
+		}
+	}
+	var s agent.Spec
+	if err := json.Unmarshal([]byte(`"robot"`), &s); err == nil || !strings.Contains(err.Error(), "there are") {
+		t.Errorf("an unknown agent: error %v", err)
+	}
 }
 
 // Every agent plays whole legal games, on boards of all kinds.
@@ -255,7 +315,7 @@ func play(t testing.TB, b *game.Board, first, second agent.Agent) int {
 	}
 }
 
-// Those who search beat those who do not.
+// Agents that search beat those that do not.
 func TestStrength(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, c := range []struct {
@@ -292,7 +352,7 @@ func TestEvaluator(t *testing.T) {
 	})
 }
 
-// An agent with a time comes back, and one whose context ends says so.
+// An agent with a time limit answers, and one whose context ends says so.
 func TestTime(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, text := range []string{"uct-bitsquares:time=100ms", "mcts:model=stub,time=100ms", "alphabeta-bitsquares:time=100ms"} {
@@ -307,7 +367,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// The likeliest move of one who knows nothing wins where a move wins, and keeps the other side from winning at once.
+// Even with an evaluator that knows nothing, policy wins if a move wins, and keeps the other side from winning at once.
 func TestPolicyByRules(t *testing.T) {
 	a, err := agent.New(agent.Spec{Name: "policy", Model: "uniform"}, agent.Shared{})
 	if err != nil {

@@ -11,29 +11,29 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// alphaBeta deepens a search with bitsquares at the horizon ply by ply until its time is over. A transposition table
-// holds the best move and the bounds of what was searched to at least the depth that is asked for.
+// alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. A transposition
+// table holds the best move, the bounds and the depth of positions searched before.
 type alphaBeta struct {
 	time  time.Duration
 	score *heuristic.Bitsquares
-	table []abEntry // by the position's hash; a newer entry takes an older one's place
+	table []abEntry // by the position's hash; a new entry replaces the old one
 
 	ctx   context.Context
 	board *game.Board
 	order []int // actions from the centre outwards
 	nodes int
-	root  int // the best move of the search that runs
+	root  int // the best move so far at this depth
 	over  bool
 }
 
 type abEntry struct {
-	position     game.Position // meaningless where depth is 0
+	position     game.Position // meaningless if depth is 0
 	lower, upper float64
 	depth        int8
 	move         int8
 }
 
-// wonScore is more than any heuristic; sooner wins score more.
+// wonScore is more than any score of bitsquares. A win scores less for each ply that it takes.
 const wonScore = 1e6
 
 const abTable = 1 << 18 // entries, 64 bytes each
@@ -89,7 +89,7 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	first := -1
 	if entry.position == p && entry.depth > 0 {
 		first = int(entry.move)
-		// A win's distance is told from the root, so bounds of one ply are not those of another.
+		// A win's score counts plies from the root, so it does not hold for the same position at another ply.
 		if int(entry.depth) >= depth && ply > 0 && !decided(entry.lower) && !decided(entry.upper) {
 			if entry.lower >= beta || entry.lower == entry.upper {
 				return entry.lower
@@ -135,7 +135,7 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	return best
 }
 
-// decided reports whether a value is a win or a loss, not a heuristic. An infinite bound is neither.
+// decided reports whether a value is a win or a loss, and not a heuristic score or an infinite bound.
 func decided(value float64) bool { return math.Abs(value) > wonScore/2 && !math.IsInf(value, 0) }
 
 // fromCentre are all actions, those of the middle columns first.

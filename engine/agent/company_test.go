@@ -28,7 +28,7 @@ type thought struct {
 	Line   []int
 }
 
-// thinker is an agent whose thoughts can be read.
+// thinker is an agent that shows the tree behind its move.
 type thinker struct {
 	agent.Agent
 	last *mcts.Tree
@@ -127,7 +127,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// The leaves that a search has under way: 1 where visits are the limit, more within a time; leaves= says otherwise.
+// A search has 1 leaf under way if visits are its limit, and more if time is, unless leaves= says otherwise.
 func TestLeaves(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	p, _, err := b.ParseMoves("44")

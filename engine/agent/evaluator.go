@@ -7,14 +7,14 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Evaluator answers each position with its agent's move: the policy is that move alone, and WDL, which agents do not
-// give, the same for all. Rows wait for each other. It is for measuring agents as evaluators are.
+// Evaluator answers each position with an agent's move, so that agents can be measured like evaluators. The policy is that
+// move alone. WDL is a third each, since agents give no values. Rows are answered one after the other.
 type Evaluator struct {
 	mu    sync.Mutex
 	agent Agent
 }
 
-// NewEvaluator answers with a's moves.
+// NewEvaluator is the Evaluator of an agent.
 func NewEvaluator(a Agent) *Evaluator { return &Evaluator{agent: a} }
 
 // Evaluate implements eval.Evaluator with Source Searched.

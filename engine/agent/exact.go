@@ -7,32 +7,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
-// exact plays the solver's best move, or at random one of those with the best score. With a time, half of it is the
-// solver's; where that is not enough, a tree search with bitsquares has the rest.
+// exact plays the solver's best move, or at random one of those with the best score. The solver has half of the time; if
+// that is not enough, a tree search with bitsquares gets the rest.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
 	time    time.Duration
 	instead *searcher
 
-	random *rand.Rand // nil: the first of the best moves that is found
+	random *rand.Rand // nil: the best move that the solver finds first
 	solved *Solved
-	memory int64 // of the solver's table, in bytes; 0 is as the solver likes
+	memory int64 // of the solver's table, in bytes; 0 is the solver's default
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
-	instead, err := uctOn(eval.Bitsquares)(Spec{Name: s.Name, Power: heuristic.DefaultPower}, shared)
+	instead, err := uct(Spec{Name: s.Name}, heuristic.WithPower(heuristic.DefaultPower), shared)
 	if err != nil {
 		return nil, err
 	}
-	e := &exact{time: s.Time, instead: instead.(*searcher), solved: shared.Solved, memory: shared.Memory}
+	e := &exact{time: s.Time, instead: instead, solved: shared.Solved, memory: shared.Memory}
 	if s.Random {
 		e.random = source(s.Seed)
 	}
@@ -85,7 +84,7 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return e.instead.move(ctx, whole, b, p)
 }
 
-// solve is a best action.
+// solve is an action with the best score.
 func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if e.random == nil {
 		r, err := e.solver.Solve(ctx, p)
@@ -105,8 +104,8 @@ func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int,
 	return best[e.random.IntN(len(best))], nil
 }
 
-// Solved is the best moves of positions that the solvers of a program have solved, so that games that begin alike do not
-// solve the same again. The zero value is ready; it is safe for concurrent use. A nil one keeps nothing.
+// Solved remembers the best moves of the positions that the solvers of a program have solved, so games that begin alike do
+// not solve the same position twice. The zero value is ready, and safe for concurrent use. A nil Solved keeps nothing.
 type Solved struct {
 	mu   sync.Mutex
 	best map[solvedKey][]int
@@ -117,7 +116,8 @@ type solvedKey struct {
 	position game.Position
 }
 
-// maxSolved bounds the memory of a Solved to some 100 MiB; what comes first in games is solved first.
+// maxSolved bounds the memory of a Solved to about 100 MiB. When it is full, it keeps what it has: early positions of
+// games, which are met most often, come first.
 const maxSolved = 1 << 19
 
 func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {

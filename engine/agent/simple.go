@@ -29,14 +29,14 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 
 // flat plays random games after each legal move, unless one wins at once, and takes the best mean result.
 type flat struct {
-	games int           // for each move; 0: as many as time allows
-	time  time.Duration // 0: as long as the games take
+	games int           // for each move; 0 leaves it to time
+	time  time.Duration // 0 leaves it to games
 	*rand.Rand
 }
 
 func newFlat(s Spec, _ Shared) (Agent, error) { return &flat{s.Games, s.Time, source(s.Seed)}, nil }
 
-// flatRound is how many games each move gets before the clock is looked at.
+// flatRound is how many games each move gets between two looks at the clock.
 const flatRound = 10
 
 func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -92,7 +92,7 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or where the rules know better theirs.
+// policy plays an evaluator's likeliest move, or the rules' move if they decide.
 type policy struct{ eval.Evaluator }
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
@@ -103,7 +103,8 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 	return policy{eval.NewRuled(e)}, nil
 }
 
-// evaluator is a heuristic by its name, or else a network; bitsquares where there is none.
+// evaluator is the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the
+// program has no networks.
 func evaluator(name string, shared Shared) (eval.Evaluator, error) {
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()

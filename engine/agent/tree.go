@@ -16,20 +16,20 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// over reports whether ctx has ended or its deadline has passed, which the runtime may find out milliseconds late while
-// all cores compute.
+// over reports whether ctx has ended or its deadline has passed. It looks at the clock because, while all cores compute,
+// the runtime may end ctx milliseconds late.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Now().After(deadline)
 }
 
-// searcher plays by tree search. Within a time it keeps its tree between the moves of a game; by visits it begins anew, so
-// that its move follows from the position alone.
+// searcher plays by tree search. If time is its limit, it keeps its tree between the moves of a game. If visits are, it
+// begins anew at each move, so its move follows from the position alone.
 type searcher struct {
 	name      string
 	evaluator eval.Evaluator
 	config    mcts.Config
-	visits    int // 0: as many as time allows
+	visits    int // 0 leaves it to time
 	time      time.Duration
 	leaves    int
 	tree      *mcts.Tree
@@ -37,16 +37,16 @@ type searcher struct {
 	searched  func(*mcts.Tree)
 }
 
-// What a search is likely to need.
+// Estimates of what a search needs.
 const (
 	nodesPerVisit  = 7
 	nodesPerSecond = 5e6
 )
 
-// TimedLeaves is how many leaves a search within a time has under way at once, where nobody says otherwise.
+// TimedLeaves is how many leaves a search has under way at once if time is its limit and Spec.Leaves is 0.
 const TimedLeaves = 32
 
-// reserve is what is left of a move's time unused: a garbage collector's pause, a scheduler's whim.
+// reserve is the part of a move's time that is left unused, for pauses of the garbage collector and the scheduler.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
 
 // within ends ctx when a move's time, less the reserve, is over; 0 is no limit.
@@ -57,22 +57,19 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d-reserve(d))
 }
 
-func uctOn(source eval.Source) func(Spec, Shared) (Agent, error) {
-	return func(s Spec, shared Shared) (Agent, error) {
-		e, err := heuristic.New(source)
-		switch source {
-		case eval.Rollout:
-			e = heuristic.Rollout{Games: 1, Seed: s.Seed}
-		case eval.Bitsquares:
-			e = heuristic.WithPower(s.Power)
-		}
-		c := mcts.DefaultConfig()
-		c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
-		if err != nil {
-			return nil, err
-		}
-		return newSearcher(s, e, c, shared)
-	}
+// uct is the agent that searches by UCT and evaluates leaves with e.
+func uct(s Spec, e eval.Evaluator, shared Shared) (*searcher, error) {
+	c := mcts.DefaultConfig()
+	c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
+	return newSearcher(s, e, c, shared)
+}
+
+func newUCT(s Spec, shared Shared) (Agent, error) {
+	return uct(s, heuristic.Rollout{Games: 1, Seed: s.Seed}, shared)
+}
+
+func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
+	return uct(s, heuristic.WithPower(s.Power), shared)
 }
 
 func newMCTS(s Spec, shared Shared) (Agent, error) {
@@ -87,7 +84,7 @@ func newMCTS(s Spec, shared Shared) (Agent, error) {
 
 func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23   // 256 MiB
-	if shared.Memory > 0 { // half of it for slices that grow
+	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
 	a := &searcher{name: s.Name, evaluator: e, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
@@ -115,7 +112,7 @@ func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (in
 	return s.move(ctx, inner, b, p)
 }
 
-// move searches until inner ends, which is an answer, or ctx, which is an error.
+// move searches until inner ends, which gives an answer, or ctx ends, which is an error.
 func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
 	if err := s.root(b, p); err != nil {
 		return 0, err
@@ -137,11 +134,11 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if best := s.tree.Best(); best >= 0 {
 		return best, nil
 	}
-	// Not one visit in time: any legal move is better than none.
+	// There was no time for a single visit. Any legal move is better than none.
 	return b.Action(b.Legal(p).First()), nil
 }
 
-// root makes p the tree's root: two moves on from the last one, or anew.
+// root makes p the tree's root. It keeps what the tree knows if p is two moves on from the last root.
 func (s *searcher) root(b *game.Board, p game.Position) error {
 	if s.tree == nil || s.tree.Board().Rules() != b.Rules() {
 		c := s.config
@@ -155,14 +152,14 @@ func (s *searcher) root(b *game.Board, p game.Position) error {
 	} else if s.visits > 0 || !s.advance(b, p) {
 		s.tree.Reset(p)
 	}
-	// A book of another game knows nothing of this one.
+	// A book of another game says nothing about this one.
 	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
 		s.tree.Warm(s.book.Find)
 	}
 	return nil
 }
 
-// advance follows the own move and the reply from the tree's root to p, if that is how p came about.
+// advance moves the root to p and reports true, if p is the position after one move of each side.
 func (s *searcher) advance(b *game.Board, p game.Position) bool {
 	root := s.tree.Root()
 	if root == p {

@@ -20,10 +20,10 @@ var (
 // BatcherConfig says when a merged batch is sent.
 type BatcherConfig struct {
 	MaxRows   int           // rows of a full batch; larger requests travel alone. From 1.
-	MaxDelay  time.Duration // how long the oldest request waits for company while the evaluator is busy
+	MaxDelay  time.Duration // how long the oldest request waits for others while the evaluator is busy
 	InFlight  int           // batches under way at once, from 1
-	MaxQueued int           // rows that may wait; a request is refused rather than make them more. 0 is no bound.
-	OnBatch   func(Sent)    // unless nil, hears of each merged batch before its callers have their answers; called concurrently
+	MaxQueued int           // rows that may wait; a request that would make them more is refused. 0 is no bound.
+	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
 }
 
 // Priority of a request. Those of a higher one are sent first, whatever their age.
@@ -42,8 +42,8 @@ var levels = [...]Priority{High, Normal, Low}
 // Why a batch was sent.
 type BatchReason uint8
 
-// The reasons. Idle: nothing was under way, so there was nothing to wait for. Deadline: a request had no more time to
-// wait for company.
+// The reasons. Idle: nothing was under way, so there was nothing to wait for. Deadline: a request had no time left to wait
+// for others.
 const (
 	Full BatchReason = iota
 	Delay
@@ -59,7 +59,7 @@ type Sent struct {
 	Rows, Requests int
 	Reason         BatchReason
 	Took           time.Duration // of the evaluator
-	Err            error         // which each of the requests got
+	Err            error         // of the evaluator; each of the requests got it
 }
 
 // BatcherStats count since the Batcher was made.
@@ -69,17 +69,16 @@ type BatcherStats struct {
 	Rows    uint64               // rows in them
 	Dropped uint64               // requests whose context ended before their batch was formed
 	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
-	Failed  uint64               // merged batches that ended in an error, which each of their requests got
+	Failed  uint64               // merged batches that ended in an error; each of their requests got it
 	Queued  int                  // rows that wait now
 }
 
 // Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
 type Timing struct{ Queued, Computed time.Duration }
 
-// Batcher merges small concurrent requests into larger batches for the evaluator behind it. Requests of different
-// rules never share a batch. A batch is formed by priority, then in order of arrival, and sent when it is full, when a
-// request has waited MaxDelay or has a deadline that leaves no more time, or at once while nothing is under way;
-// requests cancelled by then take no part.
+// Batcher merges small concurrent requests into larger batches for the evaluator behind it. Requests of different rules
+// never share a batch. A batch is formed by priority, then in order of arrival. It is sent when it is full, when a request
+// has waited MaxDelay or is near its deadline, or at once if nothing is under way. Requests cancelled by then are left out.
 type Batcher struct {
 	next   Evaluator
 	config BatcherConfig
@@ -101,7 +100,7 @@ type request struct {
 	rows     int
 	priority Priority
 	arrived  time.Time
-	deadline time.Time // zero where there is none
+	deadline time.Time // zero if there is none
 	waiting  bool      // in a queue; guarded by the Batcher's mu
 
 	mu        sync.Mutex
@@ -111,7 +110,7 @@ type request struct {
 	done      chan error // receives once, unless the request was dropped
 }
 
-// NewBatcher wraps next. It panics on a config out of range, since that is never input.
+// NewBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
 func NewBatcher(next Evaluator, c BatcherConfig) *Batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
@@ -129,7 +128,7 @@ func (b *Batcher) Stats() BatcherStats {
 	return b.stats
 }
 
-// Close refuses new requests, waits for those accepted, which are sent without delay, and returns.
+// Close refuses new requests, sends those accepted without delay, and returns when they are answered.
 func (b *Batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,9 +145,9 @@ func (b *Batcher) Evaluate(ctx context.Context, batch *Batch) error {
 	return err
 }
 
-// Submit waits until the request's batch was answered, or ctx ends; then the batch is the caller's again at once. A
-// request that finds too many rows waiting is refused at once: with ErrFull, or, where they would take more than half of the
-// time to its deadline, with ErrLate; the other half is for what cannot be foreseen.
+// Submit waits until the batch is answered or ctx ends; from then on the batch is the caller's again. A request that finds
+// too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
+// its deadline. The other half is kept for what cannot be foreseen.
 func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
 	if err := batch.Ready(ctx); err != nil {
 		return Timing{}, err
@@ -201,8 +200,8 @@ func (b *Batcher) enqueue(r *request) error {
 	return nil
 }
 
-// refuse says why a request is not accepted, if it is not. A request that finds nobody waiting always is, whatever its
-// size, and the pace is asked only where batches are full, since small ones tell little of it. b.mu is held.
+// refuse is nil if a request is accepted, or says why not. If no rows wait, a request of any size is accepted. The pace
+// counts only if batches are full, since small ones say little about it. b.mu is held.
 func (b *Batcher) refuse(r *request) error {
 	queued := b.stats.Queued
 	if b.config.MaxQueued > 0 && queued > 0 && queued+r.rows > b.config.MaxQueued {
@@ -224,7 +223,7 @@ func (b *Batcher) refuse(r *request) error {
 	return nil
 }
 
-// hurry makes the queue's clock go off in time for a request. b.mu is held.
+// hurry sets the queue's timer so that a request is sent in time. b.mu is held.
 func (b *Batcher) hurry(rules game.Rules, q *queue, r *request) {
 	due, why := r.arrived.Add(b.config.MaxDelay), Delay
 	if last := r.deadline.Add(-2 * b.pace.batch); !r.deadline.IsZero() && last.Before(due) {
@@ -249,7 +248,7 @@ func (b *Batcher) hurry(rules game.Rules, q *queue, r *request) {
 	})
 }
 
-// drop takes a request whose caller is gone off its queue, if it is still there.
+// drop removes a request whose caller is gone from its queue, if it is still there.
 func (b *Batcher) drop(r *request, rules game.Rules) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Cache remembers networks' answers, bounded in entries and shared by any number of models and boards.
+// Cache remembers networks' answers. It has a bounded number of entries, which any number of models and boards share.
 //
-// A position and its mirror image share one entry. So that an answer does not depend on which of the two came first,
-// the evaluator behind the cache is always asked for the canonical one, and its mirror image gets the mirrored
-// policy; a position that is its own mirror image gets the mean of its policy and the mirrored one. Answers through
-// a cache are therefore mirror-consistent. Heuristics' answers are passed on but not kept:
-// they are cheaper to compute, and must not outlive the network's absence.
+// A position and its mirror image share one entry. The evaluator behind the cache is always asked for the canonical one
+// of the two, so that an answer does not depend on which came first; the other one gets the mirrored policy. A position
+// that is its own mirror image gets the mean of its policy and the mirrored one. Answers through a cache are therefore
+// mirror-consistent. Heuristics' answers are passed on but not kept: they are cheaper to compute, and a heuristic that
+// stands in for a network must not answer after the network is back.
 type Cache struct {
-	// Transparent answers name who gave them at first, not the cache. Set it before use.
+	// Transparent makes kept answers carry the source that gave them at first, instead of Cached. Set it before use.
 	Transparent bool
 
 	shards []shard
@@ -94,7 +94,7 @@ type cached struct {
 	model uint32
 }
 
-// tag names the rules and the model in 64 bits, without loss.
+// tag packs the rules and the model into 64 bits, without loss.
 func (e *cached) tag(r game.Rules) uint64 {
 	t := uint64(e.model)<<32 | uint64(r.Rows)<<24 | uint64(r.Columns)<<16 | uint64(r.InARow)<<8
 	if r.Gravity {
@@ -154,7 +154,7 @@ func symmetrise(board *game.Board, policy []float32) {
 	}
 }
 
-// copyMirrored writes an answer into row i, the policy in reverse order of columns where mirrored is set.
+// copyMirrored writes an answer into row i. If mirrored is set, the policy is mirrored.
 func copyMirrored(b *Batch, i int, wdl, policy []float32, mirrored bool) {
 	copy(b.WDLRow(i), wdl)
 	to := b.PolicyRow(i)
@@ -167,7 +167,7 @@ func copyMirrored(b *Batch, i int, wdl, policy []float32, mirrored bool) {
 	}
 }
 
-// set is the shard and the slots where a position may be kept.
+// set is the shard and the slots that may hold a position.
 func (c *Cache) set(p game.Position, tag uint64) (*shard, []slot) {
 	h := p.Hash() ^ tag*0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -197,7 +197,7 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 	return false
 }
 
-// store keeps row j in an empty slot, its own old one, or the one that was used longest ago.
+// store keeps row j in its old slot, an empty one, or the one that was used longest ago.
 func (c *Cache) store(b *Batch, j int, tag uint64) {
 	p := b.Pos[j]
 	s, slots := c.set(p, tag)

@@ -14,11 +14,11 @@ type queue struct {
 	levels [len(levels)][]*request // by priority, each in order of arrival
 	rows   int
 	timer  *time.Timer
-	due    time.Time   // when it is sent at the latest
+	due    time.Time   // the latest time to send it
 	why    BatchReason // of due: Delay or Deadline
 }
 
-// pace foresees how long rows take, from the batches so far, of which the last count most.
+// pace predicts how long rows take, from the batches so far; recent ones count most.
 type pace struct {
 	time, rows float64       // decaying sums; time is divided by the batches that were under way together
 	batch      time.Duration // decaying mean of a batch's time
@@ -34,7 +34,7 @@ func (p *pace) add(rows, together int, took time.Duration) {
 	p.batch += (took - p.batch) / 10
 }
 
-// left is the time until so many rows are answered.
+// left is the predicted time until that many rows are answered.
 func (p *pace) left(rows int) time.Duration {
 	if p.rows == 0 {
 		return 0
@@ -42,7 +42,7 @@ func (p *pace) left(rows int) time.Duration {
 	return time.Duration(p.time/p.rows*float64(rows)) + p.batch
 }
 
-// dispatch sends what may be sent. b.mu is held.
+// dispatch sends the batches that are due. b.mu is held.
 func (b *Batcher) dispatch() {
 	for b.running < b.config.InFlight {
 		rules, q, reason := b.pick(b.running == 0)
@@ -59,7 +59,7 @@ func (b *Batcher) dispatch() {
 	}
 }
 
-// pick is the queue to send, that with the most urgent request, and why; nil where none may be sent. b.mu is held.
+// pick is the queue with the most urgent request, and why it is sent; nil if none is due. b.mu is held.
 func (b *Batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchReason) {
 	now := time.Now()
 	for r, q := range b.queues {
@@ -80,8 +80,8 @@ func (b *Batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchRe
 	return rules, best, reason
 }
 
-// runIdle sends a batch that has nothing to wait for, once the callers that are about to send a request have done so: on
-// few cores the first would always travel alone otherwise.
+// runIdle sends a batch that has nothing to wait for. It lets callers go first that are about to send a request: otherwise,
+// on few cores, the first request would always travel alone.
 func (b *Batcher) runIdle() {
 	runtime.Gosched()
 	b.mu.Lock()
@@ -97,7 +97,7 @@ func (b *Batcher) runIdle() {
 	b.run(requests, reason)
 }
 
-// rest tells Close when there is nothing left. b.mu is held.
+// rest wakes Close if nothing is left. b.mu is held.
 func (b *Batcher) rest() {
 	if b.running == 0 && len(b.queues) == 0 {
 		b.idle.Broadcast()
@@ -125,7 +125,7 @@ func (q *queue) before(other *queue) bool {
 	return false
 }
 
-// take takes the first requests that fit a batch off the queue. b.mu is held.
+// take removes the first requests that fit into a batch from the queue. b.mu is held.
 func (b *Batcher) take(rules game.Rules, q *queue) []*request {
 	var requests []*request
 	rows := 0
@@ -139,7 +139,7 @@ func (b *Batcher) take(rules game.Rules, q *queue) []*request {
 		b.remove(rules, q)
 		return requests
 	}
-	// A fresh queue, so that a timer that fired meanwhile does not find it.
+	// A new queue, so that a timer of the old one that has fired already does nothing.
 	if q.timer != nil {
 		q.timer.Stop()
 	}
@@ -160,11 +160,11 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 	taken := gather(m, requests, start)
 	var err error
 	if len(taken) > 0 {
-		// The requests' own contexts end on their own; one that ends must not take the others' answers along.
+		// No request's context is used here: if it ended, the other requests would lose their answers.
 		err = b.next.Evaluate(context.Background(), m)
 	}
 	took := time.Since(start)
-	// Counted first: who has an answer finds its batch in the counts.
+	// Counted first, so that a caller with an answer finds its batch in the counts.
 	b.count(Sent{len(m.Pos), len(taken), reason, took, err}, len(requests)-len(taken))
 	scatter(m, taken, took, err)
 	b.merged.Put(m)
@@ -176,7 +176,7 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 	b.rest()
 }
 
-// count adds a batch, and requests whose callers were gone before it, to the counts.
+// count adds a batch, and the requests dropped before it was formed, to the counts.
 func (b *Batcher) count(s Sent, dropped int) {
 	if s.Requests > 0 && b.config.OnBatch != nil {
 		b.config.OnBatch(s)

@@ -1,5 +1,5 @@
-// Package eval is the contract between those who want positions evaluated and those who evaluate them: a Batch of
-// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback, Mirrored and Check are
+// Package eval is the contract between callers who want positions evaluated and those who evaluate them: a Batch of
+// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback and Mirrored are
 // evaluators around evaluators.
 //
 // # Decisions
@@ -12,66 +12,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
-
-// Source says who answered a row. It travels with the row into replies and training records, so that a heuristic's
-// answer is never taken for the network's.
-type Source uint8
-
-// The sources. None marks a row that nobody has answered.
-const (
-	None       Source = iota
-	GPU               // the network, on a GPU
-	CPU               // the network, on the CPU
-	Cached            // the network, earlier
-	Terminal          // the rules: the game is over
-	Bitsquares        // heuristics
-	Gameovers
-	OddEven
-	Rollout
-	Uniform
-	Searched // a tree search on one of the others
-	Solved   // the exact solver
-	Rules    // the rules: the next stones decide the game; see Ruled
-	Forced   // the rules, as far as the move goes; the value is an evaluator's, of a position some forced moves on
-
-	sources // how many there are
-)
-
-var sourceNames = [sources]string{
-	"none", "gpu", "cpu", "cache", "terminal", "bitsquares", "gameovers", "oddeven", "rollout", "uniform", "search", "solver",
-	"rules", "forced",
-}
-
-func (s Source) String() string {
-	if s.Known() {
-		return sourceNames[s]
-	}
-	return fmt.Sprintf("source %d", s)
-}
-
-// ParseSource is the source that String calls so.
-func ParseSource(name string) (s Source, ok bool) {
-	i := slices.Index(sourceNames[:], name)
-	return Source(max(i, 0)), i >= 0
-}
-
-// Known reports whether s is one of the sources above.
-func (s Source) Known() bool { return s < sources }
-
-// Network reports whether the answer is a network's, now or from a cache.
-func (s Source) Network() bool { return s == GPU || s == CPU || s == Cached }
-
-// By is the name of who answered: the heuristic's own, else that of the model that was asked.
-func (s Source) By(model string) string {
-	if s >= Bitsquares && s <= Uniform {
-		return s.String()
-	}
-	return model
-}
 
 // Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly
 // the length given here. A is Board.Actions().
@@ -79,16 +22,15 @@ type Batch struct {
 	Board  *game.Board
 	Pos    []game.Position // [N]
 	WDL    []float32       // [N,3] probabilities of win, draw and loss for the side to move; each row sums to 1
-	Policy []float32       // [N,A] probabilities of moves; 0 where illegal; each row sums to 1, or is all 0 where the game is over
+	Policy []float32       // [N,A] probabilities of moves; an illegal one has 0; each row sums to 1, or is all 0 if the game is over
 	Source []Source        // [N] who answered
 }
 
 // Evaluator answers batches.
 type Evaluator interface {
-	// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same whatever batch it travels
-	// in. A finished game is answered by the rules (Source Terminal). Evaluate does not retain b. It is safe for
-	// concurrent use. After an error the contents of WDL, Policy and Source are unspecified; a cancelled context is
-	// an error that wraps ctx.Err().
+	// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch. A finished
+	// game is answered by the rules (Source Terminal). Evaluate does not retain b, and is safe for concurrent use. After
+	// an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps ctx.Err().
 	Evaluate(ctx context.Context, b *Batch) error
 }
 
@@ -99,7 +41,7 @@ func NewBatch(board *game.Board, n int) *Batch {
 	return b
 }
 
-// Reset makes the batch one of n rows on board. Memory is reused where it is large enough; contents are unspecified.
+// Reset makes the batch one of n rows on board. It reuses memory that is large enough; contents are unspecified.
 func (b *Batch) Reset(board *game.Board, n int) {
 	b.Board = board
 	b.Pos = resize(b.Pos, n)
@@ -140,7 +82,7 @@ func (b *Batch) CopyRow(i int, src *Batch, j int) {
 	b.Source[i] = src.Source[j]
 }
 
-// Ready is what every Evaluator asks first: is the context alive, and does every slice of the batch have its length?
+// Ready is an error if the context has ended or a slice of the batch has a wrong length. Every Evaluator calls it first.
 func (b *Batch) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
@@ -160,7 +102,7 @@ func (b *Batch) Ready(ctx context.Context) error {
 	return nil
 }
 
-// AnswerTerminal answers row i by the rules where its game is over, and reports whether it is.
+// AnswerTerminal reports whether the game of row i is over, and if so answers it by the rules.
 func (b *Batch) AnswerTerminal(i int) bool {
 	result := b.Board.Result(b.Pos[i])
 	if result == game.Ongoing {
@@ -179,7 +121,7 @@ func (b *Batch) setResult(i int, result game.Result) {
 	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
 }
 
-// Finite reports the first row with an answer that is not a finite number, or ok.
+// Finite reports whether all answers are finite numbers; if not, row is the first one that has others.
 func (b *Batch) Finite() (row int, ok bool) {
 	for i, x := range b.WDL {
 		if !finite(x) {
@@ -196,9 +138,9 @@ func (b *Batch) Finite() (row int, ok bool) {
 
 func finite(x float32) bool { return math.Float32bits(x)&0x7f800000 != 0x7f800000 }
 
-// Draw is the action of a policy row [A] that x, 0 to 1, falls on: each as likely as its probability where x is uniform.
-// It is -1 where all probabilities are 0.
-func Draw(policy []float32, x float64) int {
+// SampleAction is the action of a policy row [A] that x, 0 to 1, falls on. If x is drawn uniformly, each action is as likely
+// as its probability. It is -1 if all probabilities are 0.
+func SampleAction(policy []float32, x float64) int {
 	last := -1
 	for a, p := range policy {
 		if p == 0 {

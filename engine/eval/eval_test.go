@@ -49,7 +49,6 @@ func TestConformance(t *testing.T) {
 			return eval.NewFallback(eval.Stage{Name: "broken", Evaluator: broken}, eval.Stage{Name: "stub", Evaluator: stub()})
 		}, false, []eval.Source{eval.CPU}},
 		"mirrored": {func() eval.Evaluator { return eval.NewMirrored(stub()) }, true, []eval.Source{eval.CPU}},
-		"check":    {func() eval.Evaluator { return eval.NewCheck(stub(), broken, func(eval.Difference) {}) }, false, []eval.Source{eval.CPU}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
@@ -117,10 +116,34 @@ func TestMirrored(t *testing.T) {
 func TestSourceNames(t *testing.T) {
 	for s, want := range map[eval.Source]string{
 		eval.GPU: "gpu", eval.CPU: "cpu", eval.Cached: "cache", eval.Terminal: "terminal", eval.Bitsquares: "bitsquares",
-		eval.Uniform: "uniform", 99: "source 99",
+		eval.Uniform: "uniform", eval.None: "none",
 	} {
 		if s.String() != want {
-			t.Errorf("source %d is called %q, want %q", s, s, want)
+			t.Errorf("source %q is called %q, want %q", string(s), s, want)
+		}
+		if back, ok := eval.ParseSource(want); ok == s.Heuristic() || ok && back != s {
+			t.Errorf("ParseSource(%q) = %q, %t", want, back, ok)
+		}
+	}
+	order := []eval.Source{
+		eval.None, eval.GPU, eval.CPU, eval.Cached, eval.Terminal, eval.Bitsquares, "centre", eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform,
+		eval.Searched, eval.Solved, eval.Rules, eval.Forced,
+	}
+	if !slices.IsSortedFunc(order, eval.Source.Compare) {
+		t.Errorf("sources are listed as %v, want %v", slices.SortedFunc(slices.Values(order), eval.Source.Compare), order)
+	}
+	for _, s := range order {
+		want := "m"
+		if s.Heuristic() {
+			want = s.String()
+		}
+		if got := s.By("m"); got != want {
+			t.Errorf("%v of model m is by %q, want %q", s, got, want)
+		}
+	}
+	for _, name := range []string{"", "nobody", "heuristic"} {
+		if s, ok := eval.ParseSource(name); ok {
+			t.Errorf("ParseSource(%q) = %q, want none", name, s)
 		}
 	}
 }
@@ -464,7 +487,7 @@ func TestBatcherDeadlines(t *testing.T) {
 	})
 }
 
-// Who has an answer finds its batch in the counts, however slow counting is.
+// A caller with an answer finds its batch in the counts, however slow counting is.
 func TestBatcherCountsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Int64
@@ -554,7 +577,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// A caller who leaves is no fault of the stage: the next is not asked, nothing is counted.
+// If the caller leaves, the stage has not failed: the next one is not asked, and no failure is counted.
 func TestFallbackCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := &evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error {
@@ -568,32 +591,6 @@ func TestFallbackCancelled(t *testing.T) {
 	}
 	if second.Rows.Load() != 0 || f.Stats()[0].Failed != 0 {
 		t.Errorf("the next stage was asked %d rows; counts %v", second.Rows.Load(), f.Stats())
-	}
-}
-
-func TestCheck(t *testing.T) {
-	reference := &evaltest.Stub{Source: eval.CPU}
-	off := &evaltest.Stub{Source: eval.GPU, After: func(b *eval.Batch) {
-		b.WDLRow(3)[1] += 0.25
-		b.PolicyRow(1)[2] += 0.125
-	}}
-	var got eval.Difference
-	c := eval.NewCheck(off, reference, func(d eval.Difference) { got = d })
-	b := batch(positions(4, 6)...)
-	if err := c.Evaluate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(float64(got.WDL)-0.25) > 1e-6 || math.Abs(float64(got.Policy)-0.125) > 1e-6 || got.Row != 3 || got.Rows != 6 || got.Err != nil {
-		t.Errorf("%+v, want WDL off by 0.25 in row 3 and policy by 0.125", got)
-	}
-	off.After = func(b *eval.Batch) { b.WDL[0] = float32(math.NaN()) }
-	if err := c.Evaluate(t.Context(), b); err != nil || got.WDL == got.WDL {
-		t.Errorf("%+v, %v: a NaN must show in the difference", got, err)
-	}
-	broken := errors.New("no reference")
-	reference.Before = func(context.Context, *eval.Batch) error { return broken }
-	if err := c.Evaluate(t.Context(), b); err != nil || !errors.Is(got.Err, broken) {
-		t.Errorf("error %v, reported %v; want the primary's answer and the reference's error in the report", err, got.Err)
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 
 // Stage is one evaluator of a Fallback.
 type Stage struct {
-	Name string // as in error messages and counters: "gpu", "cpu", "bitsquares"
+	Name string // in error messages and counters: "gpu", "cpu", "bitsquares"
 	Evaluator
 }
 
-// Fallback asks its stages in order until one answers the batch. An answer that is not finite counts as a failure, of its
-// row alone: where an error is ErrNotFinite the stage is asked about the rows apart, so that who answers one does not
-// depend on the others. Source tells for each row who answered.
+// Fallback asks its stages in order until one answers the batch. An answer that is not finite is a failure of its row
+// alone: if a stage's error is ErrNotFinite, the stage is asked again about the halves of the batch, down to single rows. So
+// a row's source does not depend on the other rows.
 type Fallback struct {
 	stages []Stage
 	counts []stageCounts
@@ -48,7 +48,7 @@ func (f *Fallback) Stats() []StageStats {
 	return s
 }
 
-// Evaluate returns the errors of all stages where none could answer. A cancelled context ends it at once.
+// Evaluate returns the errors of all stages if none could answer. If ctx ends, no other stage is asked.
 func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
 	return f.from(ctx, b, 0, nil)
 }
 
-// from asks from stage first on; errs are those of the stages before it.
+// from asks the stages from first on; errs are the errors of those before it.
 func (f *Fallback) from(ctx context.Context, b *Batch, first int, errs []error) error {
 	for i, stage := range f.stages[first:] {
 		i += first

@@ -6,18 +6,18 @@ import (
 )
 
 // Mirrored asks another evaluator for each position and for its mirror image, and answers their mean. A network that is
-// not symmetric errs differently on the two, and their mean errs less. Mirrored positions get mirrored answers, to the
+// not symmetric errs differently on the two, and their mean errs less. Mirrored positions get mirrored answers, bit for
 // bit. It costs twice the evaluations.
 type Mirrored struct {
 	of    Evaluator
 	twice sync.Pool // *Batch
 }
 
-// NewMirrored is Mirrored of an evaluator.
+// NewMirrored is the Mirrored of an evaluator.
 func NewMirrored(of Evaluator) *Mirrored { return &Mirrored{of: of} }
 
-// Evaluate asks once, with the mirror images behind the positions. Where the two of a row come from different sources, the
-// row's is the one that is no network's.
+// Evaluate asks once, with the mirror images behind the positions. If the two answers of a row have different sources, the
+// row takes the one that is not a network's.
 func (m *Mirrored) Evaluate(ctx context.Context, b *Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Ruled answers by the rules what they decide (game.Board.Outlook), and asks another evaluator for the rest:
+// Ruled answers a position by the rules if they decide it (game.Board.Outlook), and asks another evaluator otherwise:
 //
 //   - Won with the next stone: a win, the policy shared by the moves that win. Source Rules.
 //   - Lost to the other side's next stone whatever is played: a loss, the policy shared by all legal moves. Source Rules.
 //   - One move alone keeps the other side from winning: all of the policy, and the answer for the position after it, seen
-//     from here; so on until there is a choice. Source Forced, or Rules where forced moves lead to a decided game.
-//   - Otherwise the other evaluator's answer, less the moves after which the other side wins at once.
+//     from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
+//   - Otherwise the other evaluator's answer, without the moves after which the other side wins at once.
 //
-// Tree searches find all of this by themselves, and need no Ruled between them and their evaluator.
+// Tree searches find all of this themselves, and need no Ruled in front of their evaluator.
 type Ruled struct {
 	of   Evaluator
 	work sync.Pool // *ruling
@@ -26,7 +26,7 @@ func NewRuled(of Evaluator) *Ruled {
 	return &Ruled{of: of, work: sync.Pool{New: func() any { return new(ruling) }}}
 }
 
-// ruling is what the rules leave of a batch to be asked for.
+// ruling holds the rows of a batch that the rules leave open.
 type ruling struct {
 	memory   Batch
 	batch    Batch // the rows of memory in use
@@ -34,7 +34,7 @@ type ruling struct {
 	outlooks []game.Outlook
 }
 
-// Evaluate asks for the rows that the rules leave open, in one batch, if there are any.
+// Evaluate asks the other evaluator once, for all rows that the rules leave open.
 func (r *Ruled) Evaluate(ctx context.Context, b *Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Ruled) Evaluate(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// answerDecided answers row i where the rules know the result.
+// answerDecided answers row i, whose result the rules know.
 func (b *Batch) answerDecided(i int, o game.Outlook) {
 	b.setResult(i, o.Result)
 	b.sharePolicy(i, o.Moves)

@@ -84,7 +84,7 @@ func TestRuledAsks(t *testing.T) {
 	}
 }
 
-// Moves that lose at once have no probability, and the others share theirs as before; also where nothing else had any.
+// Moves that lose at once have no probability, and the others share it in their old proportions, or evenly if they had none.
 func TestRuledMask(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	var p game.Position

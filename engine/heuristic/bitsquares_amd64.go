@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// lanes is how many positions scoreGroups takes at once; 0 where the processor lacks its instructions.
+// lanes is how many positions scoreGroups takes at once; 0 if the processor lacks the instructions.
 var lanes = func() int {
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VPOPCNTDQ {
 		return 8

@@ -35,9 +35,9 @@ func (g Gameovers) Score(b *game.Board, p game.Position) float64 {
 
 // gameovers4 is one side's sum on a 64-bit board with four in a row.
 //
-// Lines of different directions share at most one cell, so that their crossings are counted cell by cell: the number
-// of lines of the one direction through a cell times that of the other. Lines of one direction share exactly one
-// cell where they start three steps apart.
+// Lines of different directions share at most one cell, so their crossings are counted cell by cell: the number of lines
+// of one direction through the cell, times that of the other. Two lines of one direction share exactly one cell if they
+// start three steps apart.
 func gameovers4(own, open uint64, shifts [4]uint) float64 {
 	single, many, cross := 0, 0, 0
 	var through [4][3]uint64 // [direction][binary digit]: lines through each cell

@@ -1,9 +1,10 @@
 // Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by
-// random games, or not at all. Each is an eval.Evaluator; bitsquares is the answer of last resort everywhere.
+// random games (rollout), or not at all (uniform). Each is an eval.Evaluator; catalog.go lists them. Bitsquares answers
+// wherever a network is missing or fails.
 //
 // The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still
-// fill; here all lines of a direction are counted at once with shifts, and the tests compare that with a loop over
-// the lines.
+// fill. This package counts all lines of a direction at once with shifts; its tests compare that with a loop over the
+// lines.
 //
 // # Decisions
 //
@@ -23,10 +24,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Heuristic scores positions whose game is not over.
+// Heuristic scores unfinished positions.
 type Heuristic interface {
-	// Scores writes the score of each position into out, of the same length: positive where the side to move is ahead,
-	// in a unit of the heuristic's own. With the sides exchanged the score of the same stones is the negative.
+	// Scores writes the score of each position into out, which has the same length. A score is positive if the side to
+	// move is ahead; its unit is the heuristic's own. If the sides are exchanged, the score changes its sign.
 	Scores(b *game.Board, ps []game.Position, out []float64)
 }
 
@@ -35,40 +36,12 @@ type Heuristic interface {
 //	WDL    = (w, 0, 1-w) with w = 1 / (1 + exp(-score / Width))
 //	Policy = softmax over moves of -score(position after the move) / Temperature
 //
-// A move that wins at once takes all of the policy, shared with other winning moves.
+// Moves that win at once share all of the policy.
 type Evaluator struct {
 	Heuristic   Heuristic
 	Width       float64 // score that wins with probability 1/(1+1/e) = 0.73
 	Temperature float64 // score difference that makes a move e times as likely
 	Source      eval.Source
-}
-
-// Named is the source that has a heuristic of that name.
-func Named(name string) (source eval.Source, ok bool) {
-	for _, source := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform} {
-		if source.String() == name {
-			return source, true
-		}
-	}
-	return eval.None, false
-}
-
-// New is the evaluator of a source with its published parameters. With Temperature = Width a move's probability is
-// proportional to its odds of winning.
-func New(source eval.Source) (eval.Evaluator, error) {
-	switch source {
-	case eval.Bitsquares:
-		return WithPower(DefaultPower), nil
-	case eval.Gameovers:
-		return &Evaluator{Gameovers{}, 6, 6, source}, nil
-	case eval.OddEven:
-		return &Evaluator{NewOddEven(), 6, 6, source}, nil
-	case eval.Rollout:
-		return Rollout{Games: 100}, nil
-	case eval.Uniform:
-		return Uniform{}, nil
-	}
-	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
 }
 
 // WithPower is bitsquares with another power than the published one.
@@ -79,7 +52,7 @@ func WithPower(power float64) eval.Evaluator {
 // rowsPerCheck is how many rows are answered between two looks at the context.
 const rowsPerCheck = 256
 
-// rows is the loop that all evaluators here share: finished games by the rules, the others by answer.
+// rows is the loop that all evaluators of this package share. The rules answer finished games, and answer the others.
 func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i int, legal game.Bits)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -97,8 +70,8 @@ func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i 
 	return nil
 }
 
-// pending holds rows whose scores are still to be computed, so that many go to the heuristic at once: of each row the
-// position itself and, unless a move wins, the positions after its moves.
+// pending collects rows until the heuristic scores many of them at once. Of each row it holds the position and, unless a
+// move wins, the positions after the moves.
 type pending struct {
 	rows      []pendingRow
 	positions []game.Position
@@ -107,8 +80,8 @@ type pending struct {
 
 type pendingRow struct {
 	row      int
-	first    int       // of its positions
-	children game.Bits // where the moves' stones land; none where the policy is known already
+	first    int       // index of its own position in pending.positions; its children follow
+	children game.Bits // cells of the moves to be scored; none if the policy is known already
 }
 
 // pendingRows is how many rows are scored at once.
@@ -147,7 +120,7 @@ func (w *pending) add(b *eval.Batch, i int, children game.Bits) {
 	}
 }
 
-// answer scores what is pending and writes the rows.
+// answer scores the pending positions and writes the rows.
 func (e *Evaluator) answer(b *eval.Batch, w *pending) {
 	if cap(w.scores) < len(w.positions) {
 		w.scores = make([]float64, 2*len(w.positions))
@@ -164,7 +137,7 @@ func (e *Evaluator) answer(b *eval.Batch, w *pending) {
 	w.clear()
 }
 
-// policy is the softmax over the scores of the positions after each move, which are the other side's.
+// policy is the softmax over the negated scores of the positions after each move, since those scores are the other side's.
 func (e *Evaluator) policy(b *eval.Batch, r pendingRow, scores []float64) {
 	lowest := slices.Min(scores)
 	total := 0.0
@@ -178,7 +151,7 @@ func (e *Evaluator) policy(b *eval.Batch, r pendingRow, scores []float64) {
 	}
 }
 
-// shareWins clears the policy of row i and, where moves win at once, gives it to them.
+// shareWins clears the policy of row i. If moves win at once, it shares the policy among them and reports true.
 func shareWins(b *eval.Batch, i int) bool {
 	policy := b.PolicyRow(i)
 	clear(policy)
@@ -194,7 +167,7 @@ func setWDL(row []float32, w, d, l float64) {
 	row[0], row[1], row[2] = float32(w), float32(d), float32(l)
 }
 
-// Uniform knows nothing: every legal move alike, win and loss alike.
+// Uniform gives every legal move the same probability, and win and loss 0.5 each.
 type Uniform struct{}
 
 // Evaluate implements eval.Evaluator.

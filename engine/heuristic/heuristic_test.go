@@ -14,10 +14,33 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-var sources = []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform}
+// The names that scripts and records rely on are there, whatever else is.
+func TestNames(t *testing.T) {
+	names := heuristic.Names()
+	for _, name := range []string{"bitsquares", "gameovers", "oddeven", "rollout", "uniform"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("no heuristic %s among %v", name, names)
+		}
+	}
+	for _, name := range names {
+		s, ok := heuristic.ParseSource(name)
+		if named, isNamed := heuristic.Named(name); !ok || !isNamed || s != named || s.String() != name || !s.Heuristic() {
+			t.Errorf("%s is source %q", name, s)
+		}
+	}
+	if s, ok := heuristic.ParseSource("cpu"); !ok || s != eval.CPU {
+		t.Errorf("cpu is source %q", s)
+	}
+	for _, name := range []string{"", "nobody"} {
+		if s, ok := heuristic.ParseSource(name); ok {
+			t.Errorf("%q is source %q, want none", name, s)
+		}
+	}
+}
 
 func TestConformance(t *testing.T) {
-	for _, s := range sources {
+	for _, h := range heuristic.All() {
+		s := h.Source
 		t.Run(s.String(), func(t *testing.T) {
 			c := evaltest.Config{
 				New: func(t testing.TB) eval.Evaluator {
@@ -87,7 +110,7 @@ func TestAgainstLineMasks(t *testing.T) {
 	}
 }
 
-// Many at once, by vector instructions where there are any, give the same bits as one by one, and write nothing else.
+// Scores of many positions, by vector instructions if there are any, have the same bits as one by one. Nothing else is written.
 func TestScoresAtOnce(t *testing.T) {
 	h := heuristic.NewBitsquares(heuristic.DefaultPower)
 	for _, b := range boards() {
@@ -122,7 +145,7 @@ func TestSeedValues(t *testing.T) {
 			Winner     int
 			Bitsquares float64 `json:"bitsquares_p1"`
 			Sigmoid    float64 `json:"sigmoid7_p1"`
-			Gameovers  any     `json:"gameovers_p1"` // a word where the game is won
+			Gameovers  any     `json:"gameovers_p1"` // a word if the game is won
 		}
 	}
 	load(t, "seeds/heuristics.json", &seeds)
@@ -233,7 +256,11 @@ func evaluate(t *testing.T, e eval.Evaluator, moves string) *eval.Batch {
 
 // What every heuristic with a look ahead of one ply must see.
 func TestPolicyTakesWins(t *testing.T) {
-	for _, s := range []eval.Source{eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout} {
+	for _, h := range heuristic.All() {
+		s := h.Source
+		if s == eval.Uniform {
+			continue // it does not look at the board
+		}
 		e, err := heuristic.New(s)
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +390,8 @@ func BenchmarkBitsquaresLineMasks(b *testing.B) {
 func popcount(x uint64) int { return game.Bits{Lo: x}.OnesCount() }
 
 func BenchmarkEvaluate(b *testing.B) {
-	for _, s := range sources {
+	for _, h := range heuristic.All() {
+		s := h.Source
 		b.Run(s.String(), func(b *testing.B) {
 			board, ps := benchBoard(b)
 			e, err := heuristic.New(s)

@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Lines are counted by their first cell: bit i of a mask of starts is the line that begins at cell i and goes on in
-// steps of the direction's shift. How many stones each line holds is counted for all lines at once in bit-sliced
-// form: the masks ones, twos and fours hold the binary digits of the 64 counts.
+// Bit i of a mask of starts stands for the line that begins at cell i and goes on in steps of the direction's shift. The
+// stones in each line are counted for all lines at once, in bit-sliced form: the masks ones, twos and fours hold the
+// binary digits of the 64 counts.
 
-// starts4 are the lines of four, in steps of s, all of whose cells are in x.
+// starts4 are the lines of four, in steps of s, that lie entirely in x.
 func starts4(x uint64, s uint) uint64 {
 	x &= x >> (s & 63)
 	return x & (x >> (2 * s & 63))
@@ -23,13 +23,13 @@ func add4(a, b, c, d uint64) (ones, twos, fours uint64) {
 	return ab ^ cd, carryAB ^ carryCD | ab&cd, carryAB & carryCD
 }
 
-// stones4 is how many of the cells of each line of four are in x.
+// stones4 counts, for each line of four, its cells in x.
 func stones4(x uint64, s uint) (ones, twos, fours uint64) {
 	return add4(x, x>>(s&63), x>>(2*s&63), x>>(3*s&63))
 }
 
-// lines4 counts the lines of four that one side can still fill by the stones that it has in them, own's less other's:
-// odd holds one or three, many two or three, three three, all those that are full.
+// lines4 counts the lines of four that only one side can still fill, own's less other's: odd are those with one or three
+// stones, many with two or three, three with three, all with four.
 func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int) {
 	for _, s := range shifts {
 		lines := starts4(full&^other, s)
@@ -81,7 +81,7 @@ func (d *digits) equal(n int, within game.Bits) game.Bits {
 	return within
 }
 
-// starts are the lines of k, in steps of s, all of whose cells are in x.
+// starts are the lines of k, in steps of s, that lie entirely in x.
 func starts(x game.Bits, k int, s uint) game.Bits {
 	lines := x
 	for i := 1; i < k && !lines.IsZero(); i++ {
@@ -90,7 +90,7 @@ func starts(x game.Bits, k int, s uint) game.Bits {
 	return lines
 }
 
-// stones is how many of the cells of each line of k are in x.
+// stones counts, for each line of k, its cells in x.
 func stones(x game.Bits, k int, s uint) (d digits) {
 	for i := range k {
 		d.add(x.Shr(uint(i) * s))
@@ -98,7 +98,7 @@ func stones(x game.Bits, k int, s uint) (d digits) {
 	return d
 }
 
-// directions are the shifts in which the board has lines; a line of one stone has no direction and counts once.
+// directions are the shifts of the board's lines. A line of one stone has no direction, so it is counted in one only.
 func directions(b *game.Board) []uint {
 	s := b.Shifts()
 	if b.InARow() == 1 {
@@ -124,6 +124,6 @@ func eachCount(b *game.Board, own, open game.Bits, f func(n, lines int)) {
 	}
 }
 
-// fast reports whether the 64-bit forms for four in a row apply; their shifts, of up to three steps, are masked to 6
-// bits.
+// fast reports whether the 64-bit forms for four in a row apply. They mask shifts to 6 bits, so three steps must be less
+// than 64.
 func fast(b *game.Board) bool { return !b.Wide() && b.InARow() == 4 && 3*(b.Rows()+2) < 64 }

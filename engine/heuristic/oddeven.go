@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// OddEven adds to Bitsquares what the end of the game is likely to decide: when all other columns are full, the two
-// sides fill the last one in turn, so that each of them gets the cells of every other row. A line whose empty cells
-// are all of rows that its owner gets is worth more.
+// OddEven adds to Bitsquares what is likely to decide the end of the game: when all other columns are full, the two sides
+// fill the last one in turn, so each gets every other row. A line is worth more if its empty cells all lie in rows that
+// its owner gets.
 //
-// As in the original, the side to move is taken for the one that gets the rows of the first player.
+// As in the original, the side to move is taken for the first player.
 type OddEven struct {
 	*Bitsquares
 	Endgame3 float64 // for each line that lacks one stone, on its owner's rows
@@ -30,7 +30,7 @@ func (h *OddEven) Scores(b *game.Board, ps []game.Position, out []float64) {
 	}
 }
 
-// Score is the score of one position. Without gravity no row belongs to anybody, and the score is that of Bitsquares.
+// Score is the score of one position. Without gravity no side gets a row, and the score is that of Bitsquares.
 func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
 	score := h.Bitsquares.Score(b, p)
 	if !b.Rules().Gravity {
@@ -68,7 +68,7 @@ func firstPlayersRows(b *game.Board) game.Bits {
 	return rows
 }
 
-// endgame is one side's bonus: its lines inside own stones and the empty cells of its rows.
+// endgame is one side's bonus, for the lines made only of its stones and of empty cells in its rows.
 func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	open := own.Or(rows.AndNot(other))
 	if fast(b) {
@@ -93,7 +93,7 @@ func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	return total
 }
 
-// pairs are the pairs of lines that lack one stone at heights of the same parity above their columns' stacks: the
+// pairs counts pairs of lines that each lack one stone, at heights of the same parity above their columns' stacks: the
 // other side cannot answer both.
 func pairs(b *game.Board, own, other game.Bits) int {
 	var even game.Bits // empty cells 0, 2, 4 .. above the stacks

@@ -9,12 +9,12 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Rollout plays random games to the end: as many after each legal move, Games in all or a few more.
+// Rollout plays random games to the end, the same number after each legal move: Games in all, or a few more.
 //
 //	WDL    = the shares of wins, draws and losses, the first move uniformly random
 //	Policy = softmax over moves of the mean result in -1..1 / rolloutTemperature
 //
-// The random numbers come from the position and Seed alone, so that an answer does not depend on its batch.
+// The random numbers follow from the position and Seed alone, so an answer does not depend on its batch.
 type Rollout struct {
 	Games int    // random games a position, from 1
 	Seed  uint64 // another seed, other games
@@ -58,7 +58,7 @@ func (r Rollout) answer(b *eval.Batch, i int, legal game.Bits) {
 	setWDL(b.WDLRow(i), float64(results[game.Win])/games, float64(results[game.Draw])/games, float64(results[game.Loss])/games)
 }
 
-// playOut plays random moves to the end: +1 where the side to move at p wins, 0 for a draw, -1.
+// playOut plays random moves to the end. It is +1 if the side to move at p wins, 0 for a draw, -1 if it loses.
 func playOut(b *game.Board, p game.Position, rng *splitmix) int {
 	sign := -1 // of the side that moved last
 	for {

@@ -65,36 +65,55 @@ func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
 		forest = new([]*Tree)
 	}
 	defer e.forest.Put(forest)
+	return searchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
+}
+
+// SearchBatch is one Evaluate of an Evaluator, for callers who want more of a search than its answer: found, unless it is
+// nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values. All
+// rows are searched at once, so the caller bounds them by TreeBytes. After 1 visit the policy is even over the moves that are
+// not known to lose.
+func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, found func(row int, t *Tree)) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	return searchBatch(ctx, next, b, c, limits, new([]*Tree), found)
+}
+
+// searchBatch searches each row in a tree of the forest, which grows as needed.
+func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *[]*Tree, found func(int, *Tree)) error {
 	var trees []*Tree
 	var rows []int
 	for i, p := range b.Pos {
 		if b.AnswerTerminal(i) {
 			continue
 		}
-		t, err := e.tree(forest, len(trees), b)
+		t, err := treeOf(forest, len(trees), b.Board, c)
 		if err != nil {
 			return err
 		}
 		t.Reset(p)
 		trees, rows = append(trees, t), append(rows, i)
 	}
-	if err := Search(ctx, e.next, trees, e.limits); err != nil {
+	if err := Search(ctx, next, trees, limits); err != nil {
 		return err
 	}
 	for k, i := range rows {
 		trees[k].WDL(b.WDLRow(i))
 		trees[k].Policy(b.PolicyRow(i), 1)
 		b.Source[i] = eval.Searched
+		if found != nil {
+			found(i, trees[k])
+		}
 	}
 	return nil
 }
 
-// tree is tree k of the forest, for the batch's board.
-func (e *Evaluator) tree(forest *[]*Tree, k int, b *eval.Batch) (*Tree, error) {
-	if k < len(*forest) && (*forest)[k].board.Rules() == b.Board.Rules() {
+// treeOf is tree k of a forest, for a board.
+func treeOf(forest *[]*Tree, k int, board *game.Board, c Config) (*Tree, error) {
+	if k < len(*forest) && (*forest)[k].board.Rules() == board.Rules() {
 		return (*forest)[k], nil
 	}
-	t, err := New(b.Board, e.config)
+	t, err := New(board, c)
 	if err != nil {
 		return nil, err
 	}

@@ -414,6 +414,50 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// SearchBatch answers as an Evaluator does, bit for bit, and shows the trees of the rows whose games are not over.
+func TestSearchBatch(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	ps := append(gametest.Open(gametest.Rand(3), b, 20), gametest.Position(gametest.Rand(3), b, 42, false))
+	c := config(mcts.PUCT)
+	c.Visits = 30
+	limits := mcts.Limits{Visits: 30, Batch: 8}
+	e, err := mcts.NewEvaluator(evaluator(t, eval.Bitsquares), c, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := eval.NewBatch(b, len(ps)), eval.NewBatch(b, len(ps))
+	copy(want.Pos, ps)
+	copy(got.Pos, ps)
+	if err := e.Evaluate(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	var seen []int
+	found := func(row int, tr *mcts.Tree) {
+		seen = append(seen, row)
+		alone := tree(t, b, c, ps[row])
+		search(t, evaluator(t, eval.Bitsquares), alone, 30)
+		if diff := cmp.Diff(alone.Moves(nil), tr.Moves(nil)); diff != "" {
+			t.Errorf("row %d: moves (-alone +in the batch):\n%s", row, diff)
+		}
+	}
+	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, c, limits, found); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) || !slices.Equal(got.Source, want.Source) {
+		t.Errorf("answers %v %v %v, want %v %v %v", got.WDL, got.Policy, got.Source, want.WDL, want.Policy, want.Source)
+	}
+	if len(seen) != 20 || !slices.IsSorted(seen) || seen[19] != 19 {
+		t.Errorf("trees of the rows %v, want 0 to 19", seen)
+	}
+	one := eval.NewBatch(b, 1)
+	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), one, c, mcts.Limits{Visits: 1, Batch: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if even := float32(1) / 7; slices.Max(one.Policy) != even || slices.Min(one.Policy) != even {
+		t.Errorf("after one visit the policy is %v, want it even", one.Policy)
+	}
+}
+
 func BenchmarkVisit(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {

@@ -310,7 +310,9 @@ func (s *search) land(w *wave, err error) error {
 		if ahead := i + lanes; ahead < len(w.trees) {
 			w.trees[ahead].prefetch()
 		}
-		t.sources |= 1 << w.batch.Source[i]
+		if s := w.batch.Source[i]; !slices.Contains(t.sources, s) {
+			t.sources = append(t.sources, s)
+		}
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i), w.batch.Source[i])
 		if t.nodes[rootNode].pending == 0 { // its last
 			landed = append(landed, t)

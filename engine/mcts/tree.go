@@ -68,7 +68,7 @@ type Tree struct {
 	positions positions // with moves, where they do
 	kept      positions // where Advance copies to
 
-	sources uint32 // bit s is set where a source s has answered a leaf
+	sources []eval.Source // who has answered leaves since Reset, each once, in the order of their first answers
 }
 
 const rootNode = 1
@@ -93,7 +93,7 @@ func (t *Tree) Reset(p game.Position) {
 	t.root = p
 	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
 	t.positions.reset()
-	t.sources = 0
+	t.sources = t.sources[:0]
 	t.pcg.Seed(t.config.Seed, p.Hash())
 	t.gumbel.reset()
 }
@@ -117,8 +117,9 @@ func (t *Tree) configure(c Config) {
 	}
 }
 
-// AnsweredBy reports whether one of the leaves that Search or Drive brought since Reset was answered by a source.
-func (t *Tree) AnsweredBy(s eval.Source) bool { return t.sources&(1<<s) != 0 }
+// Sources are those who answered the leaves that Search or Drive brought since Reset, each once. The slice is the tree's own,
+// and good until its next search.
+func (t *Tree) Sources() []eval.Source { return t.sources }
 
 // Board and Root are the game and the position that the tree searches.
 func (t *Tree) Board() *game.Board  { return t.board }

@@ -8,8 +8,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/parquetsum"
 	"github.com/evald/evald/engine/wholefile"
 )
@@ -211,7 +211,7 @@ func (w *row) read(r *Record, boards *boards) error {
 	if err != nil {
 		return &ColumnError{"rules", w.Rules, err.Error()}
 	}
-	source, ok := eval.ParseSource(w.Source)
+	source, ok := heuristic.ParseSource(w.Source)
 	if !ok {
 		return &ColumnError{"source", w.Source, "which is unknown"}
 	}

@@ -42,6 +42,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 // Record is one position to learn from. All values are those of the side to move.
@@ -123,7 +124,7 @@ func (r *Record) check(boards *boards) error {
 		return &ColumnError{"z", r.Z, "must be 1, 0 or -1"}
 	case r.Ply != r.Position.Plies():
 		return &ColumnError{"ply", r.Ply, fmt.Sprintf("but %d stones are on the board", r.Position.Plies())}
-	case !r.Source.Known():
+	case !known(r.Source):
 		return &ColumnError{"source", r.Source.String(), "which is unknown"}
 	case len(r.Network) > maxNetwork || !utf8.ValidString(r.Network):
 		return &ColumnError{"network", r.Network, fmt.Sprintf("must be UTF-8 of at most %d bytes", maxNetwork)}
@@ -135,6 +136,12 @@ func (r *Record) check(boards *boards) error {
 		return &ColumnError{"move", r.Move, "which is illegal here: moves count from 1, and 0 is none"}
 	}
 	return r.checkEnd(board)
+}
+
+// known reports whether a source is one that a record can have.
+func known(s eval.Source) bool {
+	_, ok := heuristic.ParseSource(s.String())
+	return ok
 }
 
 // checkEnd compares gameover and z with the board.

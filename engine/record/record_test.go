@@ -21,8 +21,18 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
 )
+
+// sources are all that a record can have.
+var sources = func() []eval.Source {
+	all := []eval.Source{eval.None, eval.GPU, eval.CPU, eval.Cached, eval.Terminal, eval.Searched, eval.Solved, eval.Rules, eval.Forced}
+	for _, h := range heuristic.All() {
+		all = append(all, h.Source)
+	}
+	return all
+}()
 
 // records draws n valid records of all boards.
 func records(seed uint64, n int) []record.Record {
@@ -34,7 +44,7 @@ func records(seed uint64, n int) []record.Record {
 		p := gametest.Position(r, b, r.IntN(b.Cells()+1), false)
 		rec := record.Record{
 			Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
-			Source: eval.Source(r.IntN(int(eval.Forced) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
+			Source: sources[r.IntN(len(sources))], Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
 			Game: r.Int64N(1<<r.IntN(63)) + record.NoGame,
 		}
 		switch {
@@ -240,7 +250,7 @@ var bad = []struct {
 	{"gameover", func(r *record.Record) { r.GameOver = 1 }, "column gameover is 1, but the position's class is 0 (ongoing)"},
 	{"gameover, range", func(r *record.Record) { r.GameOver = 200 }, "column gameover is 200, but the position's class is 0 (ongoing)"},
 	{"ply", func(r *record.Record) { r.Ply = 4 }, "column ply is 4, but 3 stones are on the board"},
-	{"source", func(r *record.Record) { r.Source = 99 }, `column source is "source 99", which is unknown`},
+	{"source", func(r *record.Record) { r.Source = "nobody" }, `column source is "nobody", which is unknown`},
 	{"network", func(r *record.Record) { r.Network = "\xff" }, `column network is "\xff", must be UTF-8 of at most 255 bytes`},
 	{"weight", func(r *record.Record) { r.Weight = -1 }, "column weight is -1, must be a finite number from 0"},
 	{"weight NaN", func(r *record.Record) { r.Weight = float32(math.NaN()) }, "column weight is NaN, must be a finite number from 0"},

@@ -77,7 +77,7 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 			if err := p.search.Evaluate(ctx, batch); err != nil {
 				return nil, at, fmt.Errorf("%s play: %w", k, err)
 			}
-			a = eval.Draw(batch.Policy, r.Float64())
+			a = eval.SampleAction(batch.Policy, r.Float64())
 		}
 		moves, at = append(moves, a), p.board.Play(at, a)
 	}

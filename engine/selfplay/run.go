@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -25,7 +27,7 @@ type Game struct {
 // Ply is a position of a game and what the search found there. Values are those of the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; 1 for each of the best moves where the rules decide; nil of a fast search
+	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules decide; nil of a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
@@ -33,9 +35,9 @@ type Ply struct {
 // remembered is how many answers of a network Remember keeps; they take about 130 MB on 7x6.
 const remembered = 1 << 20
 
-// Remember is the evaluator of a model for Play: it keeps a network's answers for the positions that are met again, by the
-// next move's search and in other games, about half of all. A position and its mirror image get mirrored answers. A
-// heuristic is as fast as a memory, and is left as it is.
+// Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
+// again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
+// as fast as a cache, so it is returned as it is.
 func Remember(e eval.Evaluator, model string) eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
@@ -45,9 +47,10 @@ func Remember(e eval.Evaluator, model string) eval.Evaluator {
 	return c.For(model, e)
 }
 
-// Play plays games first to first+n-1 but those in have through e, many at once, and hands out each when it is over, not
-// in the order of their numbers; calls of done do not overlap. An error of done or e ends the play. Where ctx ends the games under way
-// are dropped, since they can be played again, and the error wraps ctx.Err().
+// Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each game when it is
+// over, not in the order of their numbers; the calls do not overlap. An error of done or e ends the play, and so does a
+// position that was answered neither by a network nor by a heuristic of the catalog. If ctx ends, the games under way are
+// dropped, since they can be played again, and the error wraps ctx.Err().
 func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -80,7 +83,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 // run is the games under way.
 type run struct {
 	Config
-	ctx    context.Context // looked at between games: where the rules answer everything nobody else looks
+	ctx    context.Context // looked at between games: if the rules answer everything, no search looks at it
 	board  *game.Board
 	player *sample.Player       // of openings
 	kinds  []sample.Kind        // of openings
@@ -105,20 +108,27 @@ type seat struct {
 	policy   []float32  // [A], scratch
 }
 
-// advance is what mcts.Drive asks when a tree has its visits: it makes the move, begins a game where there is none, and
-// says how many visits the next move is to have.
+// advance is called by mcts.Drive when a tree has its visits. It makes the move, begins a new game if the last one is over,
+// and says how many visits the next move gets.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
-	if s.Game != nil && r.move(s, t) {
-		if !r.finish(s.Game) {
+	if s.Game != nil {
+		over, err := r.move(s, t)
+		if err != nil {
+			r.fail(s.Number, err)
 			return goal
 		}
-		s.Game = nil
+		if over {
+			if !r.finish(s.Game) {
+				return goal
+			}
+			s.Game = nil
+		}
 	}
 	if s.Game == nil && !r.begin(s) {
 		return goal
 	}
-	// The random source is asked as often whatever comes of it.
+	// One number is drawn for each search, of either kind, so that the rest of the game's random numbers stay in step.
 	s.full = s.random.Float64() < r.FullShare
 	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
 		panic(err) // Validate has looked at all of it
@@ -150,17 +160,16 @@ func (r *run) begin(s *seat) bool {
 	s.seed = s.random.Uint64()
 	var err error
 	if s.position, err = r.opening(s.random); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.fail(fmt.Errorf("selfplay: game %d: opening: %w", n, err))
+		r.fail(n, fmt.Errorf("opening: %w", err))
 	}
 	return err == nil
 }
 
-// openingTries is how often an opening that ends in a decided position is drawn anew.
+// openingTries is how often an opening is drawn again if it ends in a decided position. Then the game begins on the empty
+// board.
 const openingTries = 100
 
-// opening is a position after some moves of a kind of play, from which nobody wins at once.
+// opening is a position after some moves of a kind of play. Its game is not over, and the side to move cannot win at once.
 func (r *run) opening(random *rand.Rand) (game.Position, error) {
 	kind, most := r.kinds[0], r.OpeningPlies
 	if len(r.kinds) > 1 {
@@ -184,35 +193,41 @@ func (r *run) opening(random *rand.Rand) (game.Position, error) {
 }
 
 // move keeps what the search found, makes a move, and reports whether the game is over.
-func (r *run) move(s *seat, t *mcts.Tree) (over bool) {
-	ply := r.ply(s, t)
+func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
+	ply, err := r.ply(s, t)
+	if err != nil {
+		return false, err
+	}
 	s.Plies = append(s.Plies, ply)
 	if s.full && r.Resign > 0 && float64(ply.Q) < -r.Resign {
 		s.Last, s.Result = s.position, outcome(-1, s.position)
-		return true
+		return true, nil
 	}
 	s.position = r.board.Play(s.position, r.choose(s, t))
 	switch r.board.Result(s.position) {
 	case game.Ongoing:
-		return false
+		return false, nil
 	case game.Loss:
 		s.Result = outcome(-1, s.position)
 	}
 	s.Last = s.position
-	return true
+	return true, nil
 }
 
-// ply is what is to be learned of the position. Where the rules decide it, that is their result, whatever it is discounted by
-// in the search, and all moves that lead to it, of which the search takes one.
-func (r *run) ply(s *seat, t *mcts.Tree) Ply {
-	ply := Ply{Position: s.position, Q: float32(t.Value()), Source: r.source(t)}
+// ply is what is to be learned from the position. If the rules decide it, that is their result without the search's
+// discount, and all moves that lead to it, of which the search takes one.
+func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
+	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
 		ply.Q, ply.Source = o.Result.Value(), eval.Rules
 		ply.Visits = make([]uint32, len(s.policy))
 		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
 			ply.Visits[r.board.Action(m.First())] = 1
 		}
-		return ply
+		return ply, nil
+	}
+	if ply.Source, err = source(t); err != nil {
+		return ply, err
 	}
 	if s.full {
 		t.Policy(s.policy, 1)
@@ -221,7 +236,7 @@ func (r *run) ply(s *seat, t *mcts.Tree) Ply {
 			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
 		}
 	}
-	return ply
+	return ply, nil
 }
 
 // outcome turns a result for the side to move at p into one for the first player, and back.
@@ -232,24 +247,40 @@ func outcome(result int8, p game.Position) int8 {
 	return -result
 }
 
-// choose draws the move to make.
+// choose is the move to make: drawn by the search's policy in the first TemperaturePlies, later the best one.
 func (r *run) choose(s *seat, t *mcts.Tree) int {
 	x := s.random.Float64()
 	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
 		return t.Best()
 	}
 	t.Policy(s.policy, r.Temperature)
-	return eval.Draw(s.policy, x)
+	return eval.SampleAction(s.policy, x)
 }
 
-// source is who answered the tree's leaves: a network if it was nothing else, the heuristic if one has helped out.
-func (r *run) source(t *mcts.Tree) eval.Source {
-	for _, s := range []eval.Source{eval.Uniform, eval.Rollout, eval.OddEven, eval.Gameovers, eval.Bitsquares, eval.CPU, eval.GPU, eval.Cached} {
-		if t.AnsweredBy(s) {
-			return s
+// source is who answered the tree's leaves. If there were several, it is a heuristic, the last of them in the catalog, so
+// that a network's name stands only for what networks alone have found. It is Terminal if the rules alone have answered. Any
+// other source is an error, because networks would learn from a record under a wrong name.
+func source(t *mcts.Tree) (eval.Source, error) {
+	answered := t.Sources()
+	if len(answered) == 0 {
+		return eval.Terminal, nil
+	}
+	for _, s := range answered {
+		if _, ok := heuristic.Named(s.String()); !ok && !s.Network() {
+			return eval.None, fmt.Errorf("a position was answered by source %q, want a network or one of the heuristics %s", s, strings.Join(heuristic.Names(), ", "))
 		}
 	}
-	return eval.Terminal // the rules alone
+	for _, h := range slices.Backward(heuristic.All()) {
+		if slices.Contains(answered, h.Source) {
+			return h.Source, nil
+		}
+	}
+	for _, s := range []eval.Source{eval.CPU, eval.GPU} {
+		if slices.Contains(answered, s) {
+			return s, nil
+		}
+	}
+	return eval.Cached, nil
 }
 
 // finish hands a game out, and reports whether the play goes on.
@@ -260,15 +291,21 @@ func (r *run) finish(g *Game) bool {
 		return false
 	}
 	if err := r.done(g); err != nil {
-		r.fail(fmt.Errorf("selfplay: game %d: %w", g.Number, err))
+		r.failLocked(g.Number, err)
 	}
 	return r.failed == nil
 }
 
-// fail ends the play; mu is held.
-func (r *run) fail(err error) {
+// fail ends the play with the first error of a game.
+func (r *run) fail(number int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failLocked(number, err)
+}
+
+func (r *run) failLocked(number int, err error) {
 	if r.failed == nil {
-		r.failed = err
+		r.failed = fmt.Errorf("selfplay: game %d: %w", number, err)
 	}
 	r.cancel()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/evald/evald/engine/sample"
 )
 
-// Config of a run. What is not said to be left out belongs to what determines the games.
+// Config of a run. All fields but the last two determine the games.
 type Config struct {
 	Rules   string `json:"rules"`
 	Network string `json:"network"` // name of what evaluates, for the records
@@ -48,10 +48,10 @@ type Config struct {
 	Temperature      float64 `json:"temperature"`
 	TemperaturePlies int     `json:"temperature_plies"`
 
-	// Resign ends a game whose side to move has a value of less than -Resign in a full search; 0 plays to the end.
+	// Resign ends a game if a full search gives the side to move a value of less than -Resign; 0 plays to the end.
 	Resign float64 `json:"resign"`
 
-	// These two are how the work is done; games do not depend on them.
+	// The games do not depend on these two.
 	Parallel int `json:"-"` // games at once
 	Batch    int `json:"-"` // leaves that are evaluated together
 }
@@ -59,7 +59,7 @@ type Config struct {
 // Mixed is the value of Config.Openings for all kinds of play.
 const Mixed = "mixed"
 
-// kinds are those of the games' beginnings.
+// kinds are the kinds of play that games begin with.
 func (c Config) kinds() []sample.Kind {
 	switch c.Openings {
 	case "":
@@ -116,7 +116,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// board is that of the rules, which Validate has looked at.
+// board is the board of Rules.
 func (c Config) board() (*game.Board, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {

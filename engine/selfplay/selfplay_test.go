@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -137,7 +138,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Where the rules decide, records have their result and all the moves that lead to it, whatever the search preferred.
+// If the rules decide, records have their result and all the moves that lead to it, whatever the search preferred.
 func TestRulesDecide(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	c := config()
@@ -175,7 +176,7 @@ func TestRulesDecide(t *testing.T) {
 	}
 }
 
-// Games begin with the play that was asked for: openings are short, and in random play more is left hanging.
+// Games begin with the play that was asked for: openings are short, and random play misses more wins.
 func TestOpenings(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	c := config()
@@ -272,7 +273,7 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Remembered answers change no game, whatever is played at once: who met a position first cannot be seen.
+// Remembered answers change no game, however many games are played at once and whichever met a position first.
 func TestRemember(t *testing.T) {
 	c := config()
 	c.Selection = "gumbel"
@@ -301,7 +302,7 @@ func TestRemember(t *testing.T) {
 	t.Log(rows)
 }
 
-// More games go on where the last run ended, and another configuration is refused.
+// A run that asks for more games goes on after the last one, and another configuration is refused.
 func TestGoOn(t *testing.T) {
 	c, dir := config(), t.TempDir()
 	for _, n := range []int{5, 9, 9, 3} {
@@ -325,7 +326,33 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// Who answered travels into the records; what breaks ends the run.
+// A record names a network or a heuristic of the catalog. An answer by anybody else is an error that says who: such games
+// must not be recorded as the rules' own, from which networks learn.
+func TestUnknownSource(t *testing.T) {
+	c := config()
+	for _, who := range []eval.Source{"nobody", eval.Searched, eval.Terminal, eval.None} {
+		games := 0
+		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: who}, c, 0, 5, nil, func(*selfplay.Game) error { games++; return nil })
+		if want := fmt.Sprintf("answered by source %q", who); err == nil || !strings.Contains(err.Error(), want) || games > 0 {
+			t.Errorf("%v: %d games, error %v, want %s", who, games, err, want)
+		}
+	}
+	for _, h := range heuristic.All() {
+		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: h.Source}, c, 0, 5, nil, func(g *selfplay.Game) error {
+			for _, p := range g.Plies {
+				if p.Source != h.Source && p.Source != eval.Rules && p.Source != eval.Terminal {
+					t.Errorf("game %d by %v: a position's source is %v", g.Number, h.Source, p.Source)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v: %v", h.Source, err)
+		}
+	}
+}
+
+// The source of answers is in the records. An error of the evaluator ends the run.
 func TestSources(t *testing.T) {
 	c := config()
 	calls := 0
@@ -397,8 +424,8 @@ func readAll(t testing.TB, path string) (all []record.Record) {
 	}
 }
 
-// A folder of the program before the columns game and move is left as it is: complete, it is complete; else the error says
-// what to do. The same games, played again, have the same records but for those columns.
+// A folder of an older program, without the columns game and move, is left as it is. If it is complete, there is nothing to
+// do; else the error says what to do. The same games, played again, have the same records apart from those columns.
 func TestVersion1(t *testing.T) {
 	const old = "../record/testdata/version1.parquet" // by the flags --visits 20 --fast-visits 5 --seed 3 --games 3
 	c := selfplay.DefaultConfig()
@@ -435,7 +462,7 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// Resigned games end early, and their last position is not taken for the end of a game.
+// Resigned games end early, and their last position is not recorded as over.
 func TestResign(t *testing.T) {
 	c := config()
 	c.Resign, c.FullShare = 0.2, 1

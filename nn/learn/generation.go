@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
@@ -251,10 +252,15 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 		return fmt.Errorf("gate: %w", err)
 	}
 	for i, opponent := range r.Config.Opponents {
-		m, err := r.match(ctx, g, candidate, fmt.Sprintf("opponent-%d", i+1), opponent, nil)
+		spec, err := agent.Parse(opponent)
+		if err != nil {
+			return fmt.Errorf("opponent: %w", err)
+		}
+		m, err := r.match(ctx, g, candidate, fmt.Sprintf("opponent-%d", i+1), spec, nil)
 		if err != nil {
 			return fmt.Errorf("match with %s: %w", opponent, err)
 		}
+		m.Against = opponent
 		g.Matches = append(g.Matches, m)
 	}
 	return nil

@@ -42,7 +42,7 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator)
 		return false, err
 	}
 	defer done()
-	m, err := r.match(ctx, g, candidate, "gate", fmt.Sprintf("mcts:model=%s,visits=%d", name(best), r.Config.GateVisits), e)
+	m, err := r.match(ctx, g, candidate, "gate", r.spec(best), e)
 	if err != nil {
 		return false, err
 	}
@@ -59,22 +59,14 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator)
 
 // match plays the generation's network against an agent; best is the network of the gate's, which ends with the
 // verdict. Games are kept in a file of that name.
-func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator, file, against string, best eval.Evaluator) (Meeting, error) {
+func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator, file string, against agent.Spec, best eval.Evaluator) (Meeting, error) {
 	games := r.Config.OpponentGames
 	if best != nil {
 		games = r.Config.GateGames
 	}
-	self := fmt.Sprintf("mcts:model=%s,visits=%d", name(g.Number), r.Config.GateVisits)
-	specs := make([]agent.Spec, 2)
-	for i, text := range []string{self, against} {
-		var err error
-		if specs[i], err = agent.Parse(text); err != nil {
-			return Meeting{}, err
-		}
-	}
 	batched := map[string]*eval.Batcher{name(g.Number): batcher(candidate)}
 	if best != nil {
-		batched[specs[1].Model] = batcher(best)
+		batched[against.Model] = batcher(best)
 	}
 	defer func() {
 		for _, b := range batched {
@@ -91,7 +83,7 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator
 	if err != nil {
 		return Meeting{}, err
 	}
-	m := &arena.Match{Board: r.board, Players: arena.Players(specs, shared), Openings: openings, Seed: r.Config.seed(g.Number), Concurrency: gamesAtOnce}
+	m := &arena.Match{Board: r.board, Players: arena.Players([]agent.Spec{r.spec(g.Number), against}, shared), Openings: openings, Seed: r.Config.seed(g.Number), Concurrency: gamesAtOnce}
 	record, err := arena.OpenRecord(r.folder(g.Number, file+".parquet"), m, "random")
 	if err != nil {
 		return Meeting{}, err
@@ -100,8 +92,12 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator
 	if closed := record.Close(); err == nil {
 		err = closed
 	}
-	result.Against = against
 	return result, err
+}
+
+// spec is the agent that plays for a generation's network.
+func (r *Run) spec(number int) agent.Spec {
+	return agent.Spec{Name: "mcts", Model: name(number), Visits: r.Config.GateVisits}
 }
 
 // batcher lets many games ask a network together.

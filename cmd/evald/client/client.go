@@ -116,7 +116,13 @@ func sources(to []eval.Source, raw []byte) error {
 			return fmt.Errorf("evaluate: source: %d rows came, want %d", i, len(to))
 		}
 		n := binary.LittleEndian.Uint32(raw)
-		to[i], _ = eval.ParseSource(string(raw[4 : 4+n])) // None for a newer service's
+		if name := raw[4 : 4+n]; i > 0 && string(name) == to[i-1].String() {
+			to[i] = to[i-1]
+		} else if s, ok := eval.ParseSource(string(name)); ok {
+			to[i] = s
+		} else {
+			to[i] = eval.Source(name) // a heuristic, also one that this client does not know
+		}
 		raw = raw[4+n:]
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package evaltest is the conformance suite that every Evaluator passes, and a stub evaluator for tests of those who
-// use one.
+// Package evaltest is the conformance suite that every Evaluator passes, and a stub evaluator for tests of code that uses
+// one.
 package evaltest
 
 import (
@@ -25,7 +25,7 @@ type Config struct {
 	Mirror          bool
 	MirrorTolerance float64
 
-	// Sources are those that rows of unfinished games may carry.
+	// Sources are those that rows of unfinished games may have.
 	Sources []eval.Source
 }
 
@@ -101,7 +101,7 @@ func spoil(b *eval.Batch) {
 		b.Policy[i] = nan
 	}
 	for i := range b.Source {
-		b.Source[i] = 255
+		b.Source[i] = "nobody"
 	}
 }
 
@@ -114,7 +114,7 @@ func sum(row []float32) (s float64, inRange bool) {
 	return s, inRange
 }
 
-// answers: probabilities that sum to one, no move that is not legal, an honest source, finished games by the rules.
+// answers: probabilities sum to one, illegal moves have none, the source is an expected one, the rules answer finished games.
 func (s *suite) answers(t *testing.T) {
 	for i, p := range s.positions {
 		wdl, policy := s.whole.WDLRow(i), s.whole.PolicyRow(i)
@@ -197,7 +197,7 @@ func (s *suite) guards(t *testing.T) {
 		big.Policy[i] = 7
 	}
 	for i := range big.Source {
-		big.Source[i] = 77
+		big.Source[i] = "guard"
 	}
 	copy(big.Pos[pad:], s.positions)
 	b := eval.Batch{
@@ -211,11 +211,11 @@ func (s *suite) guards(t *testing.T) {
 		s.same(t, "guarded", i, &b, i)
 	}
 	is7 := func(x float32) bool { return x == 7 }
-	is77 := func(x eval.Source) bool { return x == 77 }
+	isGuard := func(x eval.Source) bool { return x == "guard" }
 	empty := func(p game.Position) bool { return p == game.Position{} }
 	for _, part := range [][2]int{{0, pad}, {pad + n, n + 2*pad}} {
 		view := big.Slice(part[0], part[1])
-		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, is77) || !all(view.Pos, empty) {
+		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, isGuard) || !all(view.Pos, empty) {
 			t.Errorf("rows %d to %d, outside the batch, were written", part[0]-pad, part[1]-pad)
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Decided is how many positions Rules met of each kind.
+// Decided counts the positions of each kind that Rules has asked for.
 type Decided struct {
 	Won    int // with the next stone
 	Lost   int // to the other side's next stone, whatever is played
 	Forced int // there is one move that does not lose at once
 }
 
-// Rules asks for n positions of random games, each in which the side to move may win at once, and fails where an answer is
-// not what the rules say. It finds that out by playing moves, and moves after them.
+// Rules asks for n unfinished positions of random games, and fails if an answer is not what the rules say. It finds out what
+// they say by playing each move, and each reply.
 func Rules(t *testing.T, e eval.Evaluator, board *game.Board, n int, seed uint64) (d Decided) {
 	t.Helper()
 	const rows = 1000
@@ -43,7 +43,7 @@ func Rules(t *testing.T, e eval.Evaluator, board *game.Board, n int, seed uint64
 	return d
 }
 
-// check compares row i with the moves that win, and those after which the other side has none that wins.
+// check compares row i with the moves that win, or else with those after which the other side has no move that wins.
 func (d *Decided) check(t *testing.T, b *eval.Batch, i int) bool {
 	t.Helper()
 	winning := func(p game.Position) (moves []int) {

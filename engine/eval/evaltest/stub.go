@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Stub is an Evaluator for tests of those who use one: quick answers that depend on the position alone, and hooks.
+// Stub is an Evaluator for tests of code that uses one. Its answers are quick and depend on the position alone.
 type Stub struct {
 	Source eval.Source // of the answers
 

@@ -1,6 +1,5 @@
-// Package bench measures the program on the machine that it runs on. Each figure stands beside its ceiling, what the
-// machine could do at best by a measurement in the same run, so that a share can be read off; shares and ratios
-// travel between machines, absolute rates do not.
+// Package bench measures the program on this machine. Each figure stands beside its ceiling: what the machine could do at
+// best, measured in the same run. The share of the ceiling can be compared between machines; absolute rates cannot.
 package bench
 
 import (
@@ -17,12 +16,12 @@ type Figure struct {
 	Name    string  `json:"name"`
 	Rate    float64 `json:"rate"`              // Unit per second, the median of the rounds
 	Unit    string  `json:"unit"`              // what is counted
-	Ceiling float64 `json:"ceiling,omitempty"` // Unit per second at best; 0 where none is stated
+	Ceiling float64 `json:"ceiling,omitempty"` // Unit per second at best; 0 if none is stated
 	Why     string  `json:"why,omitempty"`     // what the ceiling is
 	Ratio   float64 `json:"ratio,omitempty"`   // to another figure of the same run
 	To      string  `json:"to,omitempty"`      // that figure's name
 
-	Allocations *float64 `json:"allocations,omitempty"` // of memory for each Unit; nil where they were not counted
+	Allocations *float64 `json:"allocations,omitempty"` // of memory for each Unit; nil if they were not counted
 }
 
 // Share is the part of the ceiling that was reached.
@@ -31,7 +30,7 @@ func (f Figure) Share() float64 { return f.Rate / f.Ceiling }
 // rounds is how often each figure is measured; the median counts.
 const rounds = 5
 
-// rate is how often a second work is done, where one call does n of it. The calls of one round take about d.
+// rate is n times the calls of work per second, the median of the rounds. A round takes about d.
 func rate(d time.Duration, n int, work func()) float64 {
 	work() // warms up caches and pools
 	var rates []float64

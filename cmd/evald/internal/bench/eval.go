@@ -17,8 +17,8 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Operations of 64-bit arithmetic and logic in one call, counted in the source; they make the ceilings of the
-// bit-parallel figures.
+// Operations of 64-bit arithmetic and logic in one call, counted in the source. The ceilings of the bit-parallel figures
+// follow from them.
 const (
 	wonOperations        = 4*4 + 3 + 4           // two shifts and two ands a direction, the ors, the doubled distances
 	bitsquaresOperations = 4*2*(5+3+9+3+3+3) + 9 // for each direction and side: starts, shifts, adders, masks, counts, sums; the weights
@@ -49,7 +49,7 @@ type evalBench struct {
 }
 
 // playedPositions are n unfinished positions of pseudo-random games, the same each time, in an order that no branch
-// predictor can follow: leaves of many games come like that.
+// predictor can follow, as for leaves of many games.
 func playedPositions(b *game.Board, n int) []game.Position {
 	var ps []game.Position
 	var p game.Position
@@ -145,7 +145,7 @@ func (e *evalBench) kernels() {
 	e.values = e.compare(lines, f, func() { h.Scores(b, ps, scores) })
 }
 
-// compare measures a figure that is stated as a multiple of that of the line masks.
+// compare measures a figure and states it as a multiple of the line masks' rate.
 func (e *evalBench) compare(lines float64, f Figure, work func()) float64 {
 	r := e.measure(f, len(e.positions), work)
 	if last := len(e.figures) - 1; e.err == nil {
@@ -154,7 +154,7 @@ func (e *evalBench) compare(lines float64, f Figure, work func()) float64 {
 	return r
 }
 
-// lineMasks is bitsquares as the loop over the masks of all lines that the seeds had.
+// lineMasks is bitsquares as a loop over the masks of all lines, as the original has it.
 func lineMasks(b *game.Board, ps []game.Position) func() {
 	weight := [5]float64{0, 1, 3.363585661014858, 6.838521170864334, 11.313708498984761} // n^1.75
 	masks := b.Lines()
@@ -177,8 +177,14 @@ func lineMasks(b *game.Board, ps []game.Position) func() {
 
 // evaluators measures whole answers, and files of them.
 func (e *evalBench) evaluators(network *net.Network, name string) error {
-	var all float64 // bitsquares on one core
-	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout} {
+	var all float64                        // bitsquares on one core
+	sources := []eval.Source{eval.Uniform} // it computes nothing, so the others are to be compared with it
+	for _, h := range heuristic.All() {
+		if h.Source != eval.Uniform {
+			sources = append(sources, h.Source)
+		}
+	}
+	for _, source := range sources {
 		h, err := heuristic.New(source)
 		if err != nil {
 			return err

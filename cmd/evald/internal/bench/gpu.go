@@ -49,12 +49,11 @@ type Named struct {
 	Network *net.Network
 }
 
-// gpuCallers is how many evaluate at once in the figure of throughput.
+// gpuCallers is how many callers evaluate at once for EndToEnd.
 const gpuCallers = 4
 
 // GPU measures networks on the first device, and beside PyTorch unless peer is nil. A round of a figure takes about d.
-// PyTorch's absence
-// is part of the report; that of the GPU is an error.
+// If PyTorch is missing, the report says so; if the GPU is, that is an error.
 func GPU(ctx context.Context, d time.Duration, networks []Named, batches []int, peer *Torch, progress func(string)) (*GPUReport, error) {
 	found, err := driver.Find()
 	if err != nil {
@@ -119,7 +118,7 @@ func (r *GPUReport) network(ctx context.Context, d time.Duration, n Named, batch
 	return nil
 }
 
-// peer starts PyTorch for a network. That it does not start is noted.
+// peer starts PyTorch for a network. If it does not start, the report says why.
 func (r *GPUReport) peer(ctx context.Context, d time.Duration, n Named, board *game.Board, pos []game.Position, peer *Torch) *Torch {
 	if peer == nil {
 		return nil

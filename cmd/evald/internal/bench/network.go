@@ -15,17 +15,17 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// networkBatch is the rows of a batch in the figures of networks.
+// networkBatch is the rows of a batch when networks are measured.
 const networkBatch = 256
 
-// contender is one way to evaluate a network, measured beside the others in turns, so that a machine that others use
-// too treats all alike.
+// contender is one way to evaluate a network. Contenders are measured in turns, so that other load on the machine slows all
+// of them alike.
 type contender struct {
 	name    string
 	round   func() (float64, error) // positions a second over one round
 	ceiling func(d time.Duration) float64
 	why     string
-	ruled   bool // it is the contender before it behind the rules
+	ruled   bool // the contender before it in the list, with eval.Ruled in front
 	rates   []float64
 	peaks   []float64
 }
@@ -88,8 +88,8 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	return c, nil
 }
 
-// ruledContenders evaluate by the fastest path, without the rules and behind them, positions that the rules leave open: what
-// looking at the rules costs where it spares nothing.
+// ruledContenders evaluate positions that the rules leave open, by the fastest path, without and with eval.Ruled in front:
+// what looking at the rules costs if it saves nothing.
 func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Duration) ([2]*contender, error) {
 	board := game.MustBoard(game.Connect4)
 	b := eval.NewBatch(board, networkBatch)
@@ -118,14 +118,14 @@ func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration
 	}
 }
 
-// macs is the multiply-adds that a path makes for the 3x3 convolutions of one position, without those off the board: all
-// but about one in a hundred of the network's.
+// macs is the multiply-adds that a path makes for the 3x3 convolutions of one position, without those off the board. They
+// are about 99 in 100 of the network's.
 func macs(n *net.Network, b *game.Board, p kernel.Path) int {
 	c := n.Config()
 	return c.Channels * (net.PlaneCount*(3*b.Rows()-2)*(3*b.Columns()-2) + 2*c.Blocks*c.Channels*p.Products(b.Rows(), b.Columns()))
 }
 
-// peak is the multiply-adds a second of a path's instructions on so many threads at once, without memory.
+// peak is the multiply-adds a second that a path's instructions reach on that many threads, with all operands in registers.
 func peak(p kernel.Path, threads int, d time.Duration) float64 {
 	const n = 50_000
 	var mu sync.Mutex
@@ -147,8 +147,8 @@ func peak(p kernel.Path, threads int, d time.Duration) float64 {
 	return sum
 }
 
-// Network measures a network by every path of the CPU, and by the reference, or where peer is not nil beside it. Each
-// round takes about d.
+// Network measures a network by every path of the CPU and by the reference, or by every path and the peer if that is not
+// nil. Each round takes about d.
 func Network(ctx context.Context, d time.Duration, n *net.Network, name string, peer *Peer, progress func(string)) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	b := eval.NewBatch(board, networkBatch)

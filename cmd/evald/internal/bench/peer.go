@@ -24,7 +24,7 @@ import (
 //go:embed peer.py
 var peerScript []byte
 
-// Peer is onnxruntime in a Python process: the program that is asked for the same work.
+// Peer is onnxruntime in a Python process, which is given the same work.
 type Peer struct {
 	Python string // the interpreter; it must have onnxruntime, onnx, safetensors and numpy
 
@@ -32,7 +32,7 @@ type Peer struct {
 	child
 }
 
-// child is a Python process that is asked and answers a line at a time.
+// child is a Python process. Each request to it is a line, and so is each answer.
 type child struct {
 	python, needs string
 	folder        string // of its files, removed in the end
@@ -45,8 +45,8 @@ type child struct {
 // peerTolerance is how far the peer's logits may be from the reference's. Both are float32, summed in other orders.
 const peerTolerance = 1e-3
 
-// start lets the peer read the network and evaluate the batch once, and compares its logits with the reference's: a
-// peer that computed something else would be no measure.
+// start lets the peer read the network and evaluate the batch once, and compares its logits with the reference's, because
+// the speed of a peer that computes something else means nothing.
 func (p *Peer) start(ctx context.Context, n *net.Network, b *eval.Batch, threads int) (err error) {
 	defer func() {
 		if err != nil {
@@ -95,7 +95,7 @@ type output struct {
 	got, want []float32
 }
 
-// compare says what is further from the reference than the tolerance.
+// compare is an error if an output is further from the reference than the tolerance.
 func compare(tolerance float64, outputs ...output) error {
 	for _, out := range outputs {
 		if len(out.got) != len(out.want) {
@@ -150,7 +150,7 @@ func (p *child) launch(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// line reads one answer. Where the process died instead, the error is the last line of what it said.
+// line reads one answer. If the process died instead, the error is the last line that it wrote to stderr.
 func (p *child) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err == nil {
@@ -179,7 +179,7 @@ func (p *Peer) round(d time.Duration) (float64, error) {
 func (p *child) stop() {
 	if p.cmd != nil {
 		p.in.Close()
-		_ = p.cmd.Wait() // its input has ended, and so does it; how does not matter
+		_ = p.cmd.Wait() // it ends because its input has ended; its status does not matter
 		p.cmd = nil
 	}
 	if p.folder != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// The searches that are measured: as many trees as self-play has games, each to so many visits.
+// What is searched: as many trees as self-play has games, each to searchVisits.
 const (
 	searchTrees  = 2048
 	searchVisits = 200
@@ -94,7 +94,7 @@ func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Sele
 	if s.err != nil {
 		return s.err
 	}
-	// A search allocates for its batches, whatever its visits: the difference of two searches is what visits allocate.
+	// Every search allocates its batches. So what visits allocate is the difference between a long and a short search.
 	half, halfVisits := s.allocated(e, trees, searchVisits/2)
 	all, allVisits := s.allocated(e, trees, searchVisits)
 	each := max(0, all-half) / (allVisits - halfVisits)
@@ -134,7 +134,7 @@ func (s *searchBench) manyTrees() error {
 	return s.err
 }
 
-// alone gives the device batches that nobody fills, always three at once.
+// alone gives the device batches without a search that fills them, always three at once.
 func (s *searchBench) alone(d *device) {
 	var wait sync.WaitGroup
 	for range 3 {
@@ -151,7 +151,7 @@ func (s *searchBench) alone(d *device) {
 	wait.Wait()
 }
 
-// rate is how many rows a second the device answers while work is done again and again for about a time.
+// rate is how many rows a second the device answers while work is repeated for about that time.
 func (d *device) rate(during time.Duration, work func()) float64 {
 	d.rows = 0
 	start := time.Now()
@@ -161,11 +161,11 @@ func (d *device) rate(during time.Duration, work func()) float64 {
 	return float64(d.rows) / time.Since(start).Seconds()
 }
 
-// device stands for an accelerator: it answers batches one after the other, each in deviceTime and whatever its rows,
-// and the processor is free meanwhile.
+// device stands for an accelerator. It answers batches one after the other, each in deviceTime however many rows it has, and
+// leaves the processor free meanwhile.
 type device struct {
 	mu    sync.Mutex
-	ready time.Time // when it has answered all that it was given
+	ready time.Time // when it will have answered all its batches
 	rows  int
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Every figure is there, and a visit allocates nothing: what a search allocates is for its batches.
+// Every figure is there, and a visit allocates nothing.
 func TestSearch(t *testing.T) {
 	figures, err := Search(t.Context(), time.Millisecond, nil)
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// turns is how often play and evaluator take turns in a round: others may use the machine, and treat both alike then.
+// turns is how often play and evaluator take turns in a round, so that other load on the machine slows both alike.
 const turns = 8
 
-// patience is how long the first batch of a turn may take: on a tiny board the rules answer everything.
+// patience is how long to wait for the first batch of a turn. On a tiny board the rules answer everything, and none comes.
 const patience = 20 * time.Second
 
-// SelfPlay measures what part of an evaluator's own rate self-play uses, and its games a second; name is its model's or a
-// heuristic's. What a network said before is remembered and not asked again. The games are under way
-// all the time; they stand still while the evaluator alone answers the batches of the turn before, from twice as many
-// callers as there are cores. In a round of about d the two have half of the time each.
+// SelfPlay measures games a second, and what part of an evaluator's own rate self-play uses; name is the evaluator's model or
+// heuristic. A network's answers are remembered, as in self-play. The games pause while the evaluator alone answers the
+// batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
+// of the time.
 func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -63,12 +63,12 @@ func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name strin
 type playBench struct {
 	ctx   context.Context
 	board *game.Board
-	pause sync.RWMutex // held by who halts the play
+	pause sync.RWMutex // locked while the play is halted
 
 	evaluator eval.Evaluator    // changed while the play is halted
 	mu        sync.Mutex        // of the next
-	batches   [][]game.Position // that were answered in this turn
-	games     atomic.Int64      // over so far
+	batches   [][]game.Position // answered in this turn
+	games     atomic.Int64      // finished so far
 
 	ended chan struct{} // closed when Play has returned, with
 	err   error
@@ -88,14 +88,14 @@ func (p *playBench) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return nil
 }
 
-// measure is called, and returns, with the play halted.
+// measure is called with the play halted, and returns with it halted.
 func (p *playBench) measure(d time.Duration, e eval.Evaluator, c selfplay.Config, name string, progress func(string)) ([]Figure, error) {
 	show := func(format string, a ...any) {
 		if progress != nil {
 			progress(name + ", " + fmt.Sprintf(format, a...))
 		}
 	}
-	// By a heuristic the games are soon at all stages: those that begin together would also end together.
+	// Games that begin together would also end together. A heuristic quickly plays until the games are at all stages.
 	for p.games.Load() < int64(2*c.Parallel) {
 		show("%d games to begin with", p.games.Load())
 		if _, err := p.play(min(d, 200*time.Millisecond)); err != nil {
@@ -131,7 +131,7 @@ func (p *playBench) measure(d time.Duration, e eval.Evaluator, c selfplay.Config
 	}, nil
 }
 
-// tally is what was answered in some time.
+// tally counts what was answered in some time.
 type tally struct {
 	rows, batches int
 	seconds       float64

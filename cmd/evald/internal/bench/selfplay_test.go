@@ -21,7 +21,7 @@ func smallPlay() selfplay.Config {
 }
 
 func TestSelfPlay(t *testing.T) {
-	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, &evaltest.Stub{}, "a stub", smallPlay(), nil)
+	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, &evaltest.Stub{Source: eval.CPU}, "a stub", smallPlay(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func TestSelfPlay(t *testing.T) {
 	}
 }
 
-// While the evaluator is measured alone no game asks it, and what it answers is of the play before.
+// While the evaluator is measured alone, no game asks it, and the positions that it answers are those of the play before.
 func TestSelfPlayTakesTurns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var halted atomic.Bool
-	player := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+	player := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if halted.Load() {
 			t.Error("the play goes on while the evaluator is measured alone")
 		}
@@ -85,11 +85,11 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 	<-p.ended
 }
 
-// What breaks, or is wrong, ends the measurement.
+// An error of the evaluator, a wrong configuration and a cancelled context end the measurement.
 func TestSelfPlayFails(t *testing.T) {
 	broken := errors.New("device lost")
 	var calls atomic.Int64
-	e := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+	e := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if calls.Add(1) > 50 {
 			return broken
 		}

@@ -27,18 +27,18 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// ServeFigure is the rate of a service over gRPC, server and clients in this process, and what a request takes while half
-// as many come.
+// ServeFigure is the rate of a service over gRPC, with server and clients in this process, and the time of a request at half
+// that rate.
 type ServeFigure struct {
 	Figure
-	// PerCPU is Unit per second of processor time, of server and clients together, and CeilingPerCPU the ceiling's: they
-	// hold still while other programs take turns on the machine.
+	// PerCPU is Unit per second of processor time, of server and clients together, and CeilingPerCPU that of the ceiling.
+	// Other programs on the machine hardly change them.
 	PerCPU        float64 `json:"per_cpu_second"`
 	CeilingPerCPU float64 `json:"ceiling_per_cpu_second,omitempty"`
 
-	P50     time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 where it was not measured
+	P50     time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 if it was not measured
 	P99     time.Duration `json:"p99_ns,omitempty"`
-	Refused float64       `json:"refused,omitempty"` // part of those requests that found too many waiting
+	Refused float64       `json:"refused,omitempty"` // share of those requests that were refused because too many waited
 	Sizes   []uint64      `json:"sizes,omitempty"`   // of batches: [i] of up to 2^i rows
 }
 
@@ -103,7 +103,7 @@ func (s *serveBench) serve(e eval.Evaluator, name, platform string) (*service.Se
 	return server, l.Addr().String(), func() error { stop(); return <-ended }, nil
 }
 
-// overhead measures requests of so many rows to an evaluator that takes next to no time, in turns with the same requests
+// overhead measures requests of that many rows to an evaluator that takes next to no time, in turns with the same requests
 // to a server that has the answer ready.
 func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
 	name := fmt.Sprintf("bitsquares over gRPC, requests of %d", rows)
@@ -145,8 +145,7 @@ func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
 	return nil
 }
 
-// beside measures requests of 256 rows to a network in turns with its evaluator alone, which is given as many batches at
-// once.
+// beside measures requests of 256 rows to a network, in turns with the network's evaluator alone.
 func (s *serveBench) beside(e eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}}
 	s.say(f.Name)
@@ -197,7 +196,7 @@ func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
 	return nil
 }
 
-// processorTime is what this process has used of all cores.
+// processorTime is the time that this process has used on all cores.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -229,7 +228,7 @@ func (s *serveBench) alone(e eval.Evaluator) (float64, error) {
 	return float64(rows.Load()) / time.Since(start).Seconds(), err
 }
 
-// batches measures 64 clients of single positions, and the batches that they make.
+// batches measures 64 clients that send single positions, and the batches that the service makes of them.
 func (s *serveBench) batches(e eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
 	s.say(f.Name)
@@ -256,7 +255,7 @@ func (s *serveBench) batches(e eval.Evaluator, name string) error {
 	return nil
 }
 
-// request asks for win-draw-loss and policy of so many positions.
+// request asks for win-draw-loss and policy of that many positions.
 func (s *serveBench) request(model string, rows int) *kserve.ModelInferRequest {
 	return &kserve.ModelInferRequest{
 		ModelName:        model,
@@ -269,7 +268,7 @@ func (s *serveBench) request(model string, rows int) *kserve.ModelInferRequest {
 // serveClients is how many clients ask at once, each over a connection of its own.
 const serveClients = 8
 
-// callers are clients.
+// callers are clients, each with a connection of its own.
 type callers struct {
 	conns []*grpc.ClientConn
 	apis  []kserve.GRPCInferenceServiceClient
@@ -295,7 +294,7 @@ func (c *callers) close() {
 	}
 }
 
-// rate is the positions a second that all clients get who ask again as soon as they have an answer.
+// rate is the positions a second of all clients together, each of which asks again as soon as it has an answer.
 func (c *callers) rate(ctx context.Context, d time.Duration, ask *kserve.ModelInferRequest) (float64, error) {
 	var rows atomic.Int64
 	errs := make([]error, len(c.apis))
@@ -381,7 +380,7 @@ func answering(ready *kserve.ModelInferResponse) (address string, stop func(), e
 	kserve.RegisterGRPCInferenceServiceServer(g, constant{ready: ready})
 	ended := make(chan struct{})
 	go func() {
-		_ = g.Serve(l) // ends by Stop
+		_ = g.Serve(l) // until Stop
 		close(ended)
 	}()
 	return l.Addr().String(), func() { g.Stop(); <-ended }, nil

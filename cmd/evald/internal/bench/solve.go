@@ -22,7 +22,7 @@ import (
 type SolveSet struct {
 	Name   string
 	States []game.State
-	Scores []int // the exact scores, or nil where they are not known
+	Scores []int // the exact scores, or nil if they are not known
 	Public float64
 }
 
@@ -30,8 +30,8 @@ type SolveSet struct {
 type SolveFigure struct {
 	Set           string  `json:"set"`
 	Positions     int     `json:"positions"`
-	Nodes         uint64  `json:"nodes"`         // of all positions: it changes with the search, and with nothing else
-	Wrong         int     `json:"wrong"`         // scores that are not the known ones; -1 where none are known
+	Nodes         uint64  `json:"nodes"`         // of all positions; it changes only if the search does
+	Wrong         int     `json:"wrong"`         // scores that are not the known ones; -1 if none are known
 	MeanSeconds   float64 `json:"mean_seconds"`  // a position
 	MeanNodes     float64 `json:"mean_nodes"`    // calls of the search, a position
 	NodesPerSec   float64 `json:"nodes_per_sec"` // one thread
@@ -61,7 +61,7 @@ func BuiltInSets() []SolveSet {
 	return sets
 }
 
-// randomPositions are n unfinished positions of so many stones from pseudo-random games, the same each time.
+// randomPositions are n unfinished positions with that many stones from pseudo-random games, the same each time.
 func randomPositions(b *game.Board, plies, n int) []game.Position {
 	var ps []game.Position
 	var p game.Position
@@ -82,7 +82,7 @@ func randomPositions(b *game.Board, plies, n int) []game.Position {
 	return ps
 }
 
-// ReadSet reads `moves score` lines, the first ones where most is not 0.
+// ReadSet reads `moves score` lines, only the first most of them if most is not 0.
 func ReadSet(path string, most int) (SolveSet, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func ReadSet(path string, most int) (SolveSet, error) {
 	return set, nil
 }
 
-// Solve measures a set with one thread and no book. Emptying the table is not in the time.
+// Solve measures a set with one thread and no book. The time to empty the table does not count.
 func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done int)) (SolveFigure, error) {
 	f := SolveFigure{Set: set.Name, Positions: len(set.States), PublicNodes: set.Public, Wrong: -1}
 	if set.Scores != nil {
@@ -184,8 +184,8 @@ func SolveTable(w io.Writer, figures []SolveFigure) error {
 	return err
 }
 
-// Signature is the sum of all nodes. With one thread it is the same on every machine, so that it tells whether a search
-// is still the same search.
+// Signature is the sum of all nodes. With one thread it is the same on every machine, so it shows whether the search has
+// changed.
 func Signature(figures []SolveFigure) uint64 {
 	var nodes uint64
 	for _, f := range figures {

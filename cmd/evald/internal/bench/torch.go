@@ -27,15 +27,15 @@ type Torch struct {
 // torchTolerance is how far PyTorch's probabilities in bf16 may be from the reference's.
 const torchTolerance = 0.1
 
-// torchRates are positions a second; 0 where PyTorch could not.
+// torchRates are positions a second; 0 if PyTorch failed.
 type torchRates struct {
 	Device   float64
 	EndToEnd float64 `json:"end_to_end"`
 	How      string
 }
 
-// start lets PyTorch read the network and evaluate the batch once, and compares its answers with the reference's: a peer
-// that computed something else would be no measure.
+// start lets PyTorch read the network and evaluate the batch once, and compares its answers with the reference's, because
+// the speed of a peer that computes something else means nothing.
 func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err error) {
 	defer func() {
 		if err != nil {
@@ -69,7 +69,7 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 	return compare(torchTolerance, output{"WDL", answer.WDL, b.WDL}, output{"policy", answer.Policy, b.Policy})
 }
 
-// ask sends a question and hears the answer.
+// ask sends a request and reads the answer.
 func (p *Torch) ask(question map[string]any, answer any) error {
 	text, err := json.Marshal(question)
 	if err != nil {

@@ -1,47 +1,49 @@
 package play
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/evald/evald/engine/agent"
 )
 
 // Level is an agent with a name for people.
 type Level struct {
-	Name  string `json:"name"`
-	Agent string `json:"agent"` // in the grammar of engine/agent
-	About string `json:"about"` // in a few words
+	Name  string     `json:"name"`
+	Agent agent.Spec `json:"agent"` // as text
+	About string     `json:"about"` // in a few words
 }
 
 // Levels are opponents for people, weakest first.
 var Levels = []Level{
-	{"random", "random", "any legal move"},
-	{"beginner", "negamax", "looks four moves ahead"},
-	{"casual", "uct:sims=500", "a search with random games"},
-	{"instinct", "policy", "the network's first thought"},
-	{"good", "mcts:visits=50", "a short search with the network"},
-	{"strong", "mcts:time=1s", "a second's search with the network"},
-	{"perfect", "solver:time=4s", "the exact best move where it is found in time"},
+	{"random", agent.Spec{Name: "random"}, "any legal move"},
+	{"beginner", agent.Spec{Name: "negamax"}, "looks four moves ahead"},
+	{"casual", agent.Spec{Name: "uct", Visits: 500}, "a search with random games"},
+	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
+	{"good", agent.Spec{Name: "mcts", Visits: 50}, "a short search with the network"},
+	{"strong", agent.Spec{Name: "mcts", Time: time.Second}, "a second's search with the network"},
+	{"perfect", agent.Spec{Name: "solver", Time: 4 * time.Second}, "the exact best move where it is found in time"},
 }
 
-// AgentOf returns the agent that a level's name stands for. Any other text is returned unchanged.
-func AgentOf(text string) string {
+// ParseAgent returns the agent of a level's name, or else the agent of a text in the grammar of package agent.
+func ParseAgent(text string) (agent.Spec, error) {
 	for _, l := range Levels {
 		if l.Name == text {
-			return l.Agent
+			return l.Agent, nil
 		}
 	}
-	return text
+	return agent.Parse(text)
 }
 
 // LevelOf returns the name of the level that has this agent. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
-	spec, err := agent.Parse(AgentOf(text))
+	spec, err := ParseAgent(text)
 	if err != nil {
 		return text
 	}
 	for _, l := range Levels {
-		if known, err := agent.Parse(l.Agent); err == nil && known == spec {
+		if l.Agent == spec {
 			return l.Name
 		}
 	}
@@ -52,7 +54,7 @@ func LevelOf(text string) string {
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {
-		s.WriteString(l.Name + strings.Repeat(" ", 10-len(l.Name)) + l.About + " (" + l.Agent + ")\n")
+		fmt.Fprintf(&s, "%-10s%s (%v)\n", l.Name, l.About, l.Agent)
 	}
 	return s.String()
 }

@@ -10,16 +10,17 @@ import (
 func TestLevels(t *testing.T) {
 	seen := map[agent.Spec]string{}
 	for _, l := range Levels {
-		spec, err := agent.Parse(l.Agent)
-		if err != nil {
-			t.Errorf("%s: %v", l.Name, err)
-		}
-		if other, twice := seen[spec]; twice {
+		if other, twice := seen[l.Agent]; twice {
 			t.Errorf("%s and %s are the same agent", l.Name, other)
 		}
-		seen[spec] = l.Name
-		if AgentOf(l.Name) != l.Agent || LevelOf(l.Agent) != l.Name || LevelOf(l.Name) != l.Name {
-			t.Errorf("%s stands for %q, which is called %q", l.Name, AgentOf(l.Name), LevelOf(l.Agent))
+		seen[l.Agent] = l.Name
+		for _, text := range []string{l.Name, l.Agent.String()} {
+			if spec, err := ParseAgent(text); err != nil || spec != l.Agent {
+				t.Errorf("%q is agent %+v (%v), want %+v", text, spec, err, l.Agent)
+			}
+			if got := LevelOf(text); got != l.Name {
+				t.Errorf("%q is called %q, want %q", text, got, l.Name)
+			}
 		}
 	}
 	for text, want := range map[string]string{

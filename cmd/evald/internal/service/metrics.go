@@ -95,10 +95,8 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	for r := range eval.BatchReasons {
 		send(reasonMetric, counter, float64(s.batches[r]), r.String())
 	}
-	for i, n := range s.sources {
-		if n > 0 {
-			send(sourceMetric, counter, float64(n), eval.Source(i).String())
-		}
+	for source, n := range s.sources {
+		send(sourceMetric, counter, float64(n), source.String())
 	}
 	out <- histogram(sizeMetric, s.sizes, 14, 1, float64(s.batchRows), labels)
 	out <- histogram(latencyMetric, s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)

@@ -31,34 +31,15 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, nodes
-	var trees []*mcts.Tree
-	var rows []int
-	for i, p := range b.Pos {
-		if b.AnswerTerminal(i) {
-			continue
-		}
-		t, err := mcts.New(b.Board, config)
-		if err != nil {
-			return nil, err
-		}
-		t.Reset(p)
-		trees, rows = append(trees, t), append(rows, i)
-	}
-	if len(trees) > 0 {
-		limits := mcts.Limits{Visits: visits, Batch: min(s.config.Batching.MaxRows, len(trees))} // one leaf under way a tree
-		if err := mcts.Search(ctx, m.current.Load().leaves, trees, limits); err != nil {
-			return nil, fmt.Errorf("search: %w", err)
-		}
-	}
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // one leaf under way a tree
 	f := &found{make([]int32, actions*len(b.Pos)), make([]float32, actions*len(b.Pos))}
-	for k, i := range rows {
-		t := trees[k]
-		t.WDL(b.WDLRow(i))
-		t.Policy(b.PolicyRow(i), 1)
-		b.Source[i] = eval.Searched
+	err := mcts.SearchBatch(ctx, m.current.Load().leaves, b, config, limits, func(row int, t *mcts.Tree) {
 		for _, move := range t.Moves(nil) {
-			f.visits[i*actions+move.Action], f.q[i*actions+move.Action] = int32(move.Visits), float32(move.Q)
+			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
 	}
 	m.stats.answered(b.Source)
 	return f, nil

@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -36,8 +37,8 @@ type counts struct {
 	failure                     [len(reasons)]duration
 	input, queue, infer, output duration // of requests that were answered
 	last                        time.Time
-	rows                        uint64 // of requests that were answered
-	sources                     [32]uint64
+	rows                        uint64                 // of requests that were answered
+	sources                     map[eval.Source]uint64 // rows
 	batches                     [eval.BatchReasons]uint64
 	sizes                       [histogramBins]uint64 // of batches, by rows: bin i is of more than 2^(i-1) and up to 2^i
 	batchRows                   uint64
@@ -98,14 +99,18 @@ func (s *stats) batch(b eval.Sent) {
 }
 
 func (s *stats) answered(rows []eval.Source) {
-	var n [32]uint64
-	for _, source := range rows {
-		n[source&31]++
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range n {
-		s.sources[i] += n[i]
+	if s.sources == nil {
+		s.sources = map[eval.Source]uint64{}
+	}
+	for first := 0; first < len(rows); { // most rows have the source of the row before
+		end := first + 1
+		for end < len(rows) && rows[end] == rows[first] {
+			end++
+		}
+		s.sources[rows[first]] += uint64(end - first)
+		first = end
 	}
 }
 
@@ -113,7 +118,9 @@ func (s *stats) answered(rows []eval.Source) {
 func (s *stats) now() counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.counts
+	c := s.counts
+	c.sources = maps.Clone(c.sources)
+	return c
 }
 
 // BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -85,7 +86,7 @@ func (t *Table) Close(s Summary) error {
 // Describe is a line for people: the number of positions, by source, and the throughput.
 func (s Summary) Describe(took time.Duration) string {
 	var by []string
-	for _, source := range slices.Sorted(maps.Keys(s.Sources)) {
+	for _, source := range slices.SortedFunc(maps.Keys(s.Sources), eval.Source.Compare) {
 		by = append(by, fmt.Sprintf("%s %d", source, s.Sources[source]))
 	}
 	answered := s.Lines - s.Bad

@@ -123,7 +123,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	if len(text) > maxAgent {
 		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
 	}
-	s, err := agent.Parse(play.AgentOf(text))
+	s, err := play.ParseAgent(text)
 	if err != nil {
 		return s, bad("agent", "%v", err)
 	}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/short"
+)
+
+// Spec says which agent plays and with which limits. Parse reads one from a user's text; code writes it as a literal. Only
+// Parse fills in defaults: a literal of an agent that searches must give its Visits, Games or Time.
+type Spec struct {
+	Name   string
+	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
+	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 with Visits, else TimedLeaves
+	Games  int           // flat: random games for each legal move
+	Time   time.Duration // a move; 0 leaves it to Visits or Games
+	Model  string        // mcts and policy: a network or a heuristic; "" leaves it to Shared.Models
+	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
+	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
+	Random bool          // solver: any of the best moves, by Seed
+	Seed   uint64
+}
+
+// limited reports whether something bounds a move.
+func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
+
+// Parse reads name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". A key of visits unsets the
+// default time, and one of time the default visits.
+func Parse(text string) (Spec, error) {
+	name, list, found := strings.Cut(text, ":")
+	k, known := kinds[name]
+	if !known {
+		return Spec{}, fmt.Errorf("agent %s: there are %s", short.Quote(text), strings.Join(Names(), ", "))
+	}
+	s := k.defaults
+	s.Name = name
+	if !found {
+		return s, nil
+	}
+	seen := map[string]bool{}
+	for _, item := range strings.Split(list, ",") {
+		key, value, _ := strings.Cut(item, "=")
+		if !slices.Contains(k.keys, key) {
+			return Spec{}, fmt.Errorf("agent %s: %s has no %s, but %s", short.Quote(text), name, short.Quote(key), strings.Join(k.keys, ", "))
+		}
+		if seen[key] {
+			return Spec{}, fmt.Errorf("agent %s: %s is given twice", short.Quote(text), key)
+		}
+		seen[key] = true
+		if err := s.set(key, value); err != nil {
+			return Spec{}, fmt.Errorf("agent %s: %s is %s, %w", short.Quote(text), key, short.Quote(value), err)
+		}
+	}
+	counted := seen["visits"] || seen["sims"]
+	switch {
+	case counted && !seen["time"]:
+		s.Time = 0
+	case seen["time"] && !counted:
+		s.Visits, s.Games = 0, 0
+	}
+	return s, nil
+}
+
+// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh.
+const (
+	maxCount = 1 << 30
+	maxTime  = 7 * 24 * time.Hour
+	maxPower = 8
+)
+
+func (s *Spec) set(key, value string) (err error) {
+	switch key {
+	case "time":
+		s.Time, err = time.ParseDuration(value)
+		if err != nil || s.Time <= 0 {
+			return errors.New("want a duration such as 200ms")
+		}
+		if s.Time > maxTime {
+			return fmt.Errorf("want at most %v", maxTime)
+		}
+	case "seed":
+		if s.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
+			return errors.New("want a whole number")
+		}
+	case "model":
+		if s.Model = value; value == "" {
+			return errors.New("want a name or a path")
+		}
+	case "book":
+		if s.Book = value; value == "" {
+			return errors.New("want a path")
+		}
+	case "random":
+		if s.Random, err = strconv.ParseBool(value); err != nil {
+			return errors.New("want true or false")
+		}
+	case "power":
+		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
+			return fmt.Errorf("want a number from 0 to %d", maxPower)
+		}
+	case "leaves":
+		if s.Leaves, err = strconv.Atoi(value); err != nil || s.Leaves < 1 || s.Leaves > mcts.MaxLeaves {
+			return fmt.Errorf("want a whole number from 1 to %d", mcts.MaxLeaves)
+		}
+	default:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > maxCount {
+			return fmt.Errorf("want a whole number from 1 to %d", maxCount)
+		}
+		if s.Name == "flat" {
+			s.Games = n
+		} else {
+			s.Visits = n
+		}
+	}
+	return nil
+}
+
+// String is the spec as Parse reads it, with every parameter.
+func (s Spec) String() string {
+	var items []string
+	for _, key := range kinds[s.Name].keys {
+		value := ""
+		switch key {
+		case "time":
+			if s.Time > 0 {
+				value = s.Time.String()
+			}
+		case "seed":
+			if s.Seed > 0 {
+				value = strconv.FormatUint(s.Seed, 10)
+			}
+		case "leaves":
+			if s.Leaves > 0 {
+				value = strconv.Itoa(s.Leaves)
+			}
+		case "model":
+			value = s.Model
+		case "book":
+			value = s.Book
+		case "random":
+			if s.Random {
+				value = "true"
+			}
+		case "power":
+			if s.Power != kinds[s.Name].defaults.Power {
+				value = strconv.FormatFloat(s.Power, 'g', -1, 64)
+			}
+		default:
+			if n := s.Visits + s.Games; n > 0 {
+				value = strconv.Itoa(n)
+			}
+		}
+		if value != "" {
+			items = append(items, key+"="+value)
+		}
+	}
+	if len(items) == 0 {
+		return s.Name
+	}
+	return s.Name + ":" + strings.Join(items, ",")
+}
+
+// MarshalText is String, so that JSON has a Spec as users type it.
+func (s Spec) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is Parse.
+func (s *Spec) UnmarshalText(text []byte) (err error) {
+	*s, err = Parse(string(text))
+	return err
+}

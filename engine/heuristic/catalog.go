@@ -1,0 +1,65 @@
+package heuristic
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Entry is what the program knows of one heuristic.
+type Entry struct {
+	Source eval.Source           // its name, in flags, answers and records
+	UCT    string                // what the help of the agent uct-NAME calls it; empty: there is no such agent
+	New    func() eval.Evaluator // with its published parameters
+}
+
+// catalog is the one list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and
+// tests read it. To add a heuristic, write it in a file of its own and add its line here.
+var catalog = []Entry{
+	{eval.Bitsquares, "bitsquares", func() eval.Evaluator { return WithPower(DefaultPower) }},
+	{eval.Gameovers, "gameovers", func() eval.Evaluator { return &Evaluator{Gameovers{}, 6, 6, eval.Gameovers} }},
+	{eval.OddEven, "odd-even", func() eval.Evaluator { return &Evaluator{NewOddEven(), 6, 6, eval.OddEven} }},
+	{eval.Rollout, "", func() eval.Evaluator { return Rollout{Games: 100} }},
+	{eval.Uniform, "", func() eval.Evaluator { return Uniform{} }},
+}
+
+// All are the heuristics in the order in which people read them.
+func All() []Entry { return slices.Clone(catalog) }
+
+// Names are the names of all heuristics, in the same order.
+func Names() []string {
+	names := make([]string, len(catalog))
+	for i, e := range catalog {
+		names[i] = e.Source.String()
+	}
+	return names
+}
+
+// Named is the source of the heuristic of that name.
+func Named(name string) (source eval.Source, ok bool) {
+	for _, e := range catalog {
+		if e.Source.String() == name {
+			return e.Source, true
+		}
+	}
+	return eval.None, false
+}
+
+// ParseSource is the source of that name, a heuristic or one of package eval.
+func ParseSource(name string) (source eval.Source, ok bool) {
+	if source, ok = Named(name); ok {
+		return source, true
+	}
+	return eval.ParseSource(name)
+}
+
+// New is the evaluator of a heuristic with its published parameters. The error names a source that is none.
+func New(source eval.Source) (eval.Evaluator, error) {
+	for _, e := range catalog {
+		if e.Source == source {
+			return e.New(), nil
+		}
+	}
+	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+}
