@@ -149,18 +149,21 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 			weight[i] = math.Pow(float64(moves[i].visits)/float64(most), 1/temperature)
 		}
 	}
-	total := 0.0
+	total, alive := 0.0, 0
 	for i := range moves {
 		if moves[i].proof == lost {
 			weight[i] = 0
+			continue
 		}
 		total += weight[i]
+		alive++
 	}
 	for i := range moves {
-		if total > 0 {
+		switch {
+		case total > 0:
 			policy[moves[i].action] = float32(weight[i] / total)
-		} else {
-			policy[moves[i].action] = 1 / float32(len(moves))
+		case moves[i].proof != lost:
+			policy[moves[i].action] = 1 / float32(alive) // no move has visits yet
 		}
 	}
 }

@@ -1,0 +1,240 @@
+package mcts
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+)
+
+// Each file of testdata is a search, step by step, with what each step shows. The files can be read without this one.
+// After a change that is meant, -rewrite writes what the steps show now; read the difference before it is committed.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var s script
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			command := map[string]func(*testing.T, *datadriven.TestData) string{
+				"new": s.begin, "descend": s.descend, "expand": s.expand, "abandon": s.abandon, "visit": s.visit, "search": s.search,
+				"tree": s.tree, "scores": s.scores, "result": s.result, "advance": s.advance, "known": s.known, "warm": s.warm,
+			}[d.Cmd]
+			if command == nil {
+				d.Fatalf(t, "unknown command %q", d.Cmd)
+			}
+			return command(t, d)
+		})
+	})
+}
+
+// script is a search in progress.
+type script struct {
+	*Tree
+	under map[string]*Leaf // way, by the name that descend gave it
+	named int              // how many names there were
+	book  map[game.Position]Known
+}
+
+// begin is "new RULES:MOVES SELECTION OPTION=VALUE.." and shows the board. What no option names is off, C is 1.
+func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
+	c := Config{C: 1, Discount: 1, Alpha: 1, Moves: 16, Visits: 16, MaxNodes: 1000}
+	var parser game.Parser
+	at, err := parser.Parse(d.CmdArgs[0].Key)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	for _, arg := range d.CmdArgs[1:] {
+		option := map[string]any{
+			"c": &c.C, "fpu": &c.FPU, "discount": &c.Discount, "noise": &c.Noise, "alpha": &c.Alpha, "forced": &c.ForcedPlayouts,
+			"moves": &c.Moves, "visits": &c.Visits, "nodes": &c.MaxNodes, "seed": &c.Seed,
+		}[arg.Key]
+		switch {
+		case option != nil:
+			d.ScanArgs(t, arg.Key, option)
+		case arg.Key == "flat":
+			c.FlatPriors = true
+		case arg.Key == "transpositions":
+			c.Transpositions = true
+		default:
+			c.Selection = Selection(slices.Index([]string{"puct", "uct", "gumbel"}, arg.Key))
+		}
+	}
+	tree, err := New(at.Board, c)
+	if err != nil {
+		return err.Error()
+	}
+	tree.Reset(at.Position)
+	s.Tree, s.under, s.named = tree, map[string]*Leaf{}, 0
+	return drawBoard(tree.board, tree.root)
+}
+
+// descend makes one visit. A leaf that wants an evaluation gets the next letter as its name.
+func (s *script) descend(*testing.T, *datadriven.TestData) string {
+	leaf := new(Leaf)
+	switch wants, free := s.Descend(leaf); {
+	case wants:
+		name := string(rune('a' + s.named))
+		s.under[name] = leaf
+		s.named++
+		return fmt.Sprintf("leaf %s: %s, %s to move", name, s.way(leaf), stone(leaf.Position.Mover()))
+	case free:
+		return "known by the rules: " + s.way(leaf) + "\n" + s.text(s.rows(leaf))
+	}
+	return "nothing is free: every way leads to a leaf that is under way"
+}
+
+// expand is "expand LEAF value=V draw=D policy=(P..) source=S": an evaluator's answer, for the side to move at the leaf. It
+// shows the nodes of the leaf's path. Without a policy all legal moves are alike.
+func (s *script) expand(t *testing.T, d *datadriven.TestData) string {
+	leaf := s.take(t, d)
+	value, draw, source := 0.0, 0.0, eval.Bitsquares
+	policy := s.uniform(leaf.Position)
+	d.MaybeScanArgs(t, "value", &value)
+	d.MaybeScanArgs(t, "draw", &draw)
+	if d.HasArg("policy") {
+		shares := make([]float64, len(policy))
+		d.ScanArgs(t, "policy", &shares)
+		for i, p := range shares {
+			policy[i] = float32(p)
+		}
+	}
+	if d.HasArg("network") {
+		source = eval.CPU
+	}
+	s.Expand(leaf, triple(value, draw), policy, source)
+	return s.text(s.rows(leaf))
+}
+
+// abandon is "abandon LEAF": it will have no answer.
+func (s *script) abandon(t *testing.T, d *datadriven.TestData) string {
+	leaf := s.take(t, d)
+	s.Abandon(leaf)
+	return s.text(s.rows(leaf))
+}
+
+// visit is "visit N", visits one after the other, and shows where each ends. The lines below it are values of leaves, for
+// the side to move at the root, by how the way to them begins; others are worth 0. All moves of a leaf are alike.
+func (s *script) visit(t *testing.T, d *datadriven.TestData) string {
+	n, err := strconv.Atoi(d.CmdArgs[0].Key)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	var out strings.Builder
+	for range n {
+		leaf := new(Leaf)
+		wants, free := s.Descend(leaf)
+		if !free {
+			return out.String() + "nothing is free"
+		}
+		fmt.Fprint(&out, s.way(leaf))
+		if wants {
+			value := 0.0
+			for line := range strings.Lines(d.Input) {
+				if begin, v, _ := strings.Cut(strings.TrimSpace(line), ": "); strings.HasPrefix(s.way(leaf), begin) {
+					if _, err := fmt.Sscan(v, &value); err != nil {
+						d.Fatalf(t, "%v", err)
+					}
+				}
+			}
+			if leaf.depth%2 == 1 {
+				value = -value
+			}
+			s.Expand(leaf, triple(value, 0), s.uniform(leaf.Position), eval.Bitsquares)
+		} else {
+			fmt.Fprint(&out, ": known by the rules")
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
+
+// search is "search visits=N leaves=N batch=N decide": the whole search, with an evaluator to which all is alike.
+func (s *script) search(t *testing.T, d *datadriven.TestData) string {
+	limits := Limits{Batch: 1, Decide: d.HasArg("decide")}
+	d.MaybeScanArgs(t, "visits", &limits.Visits)
+	d.MaybeScanArgs(t, "leaves", &limits.Leaves)
+	d.MaybeScanArgs(t, "batch", &limits.Batch)
+	alike := evaltest.Stub{After: func(b *eval.Batch) {
+		for i, p := range b.Pos {
+			copy(b.WDLRow(i), triple(0, 0))
+			copy(b.PolicyRow(i), s.uniform(p))
+			b.Source[i] = eval.Uniform
+		}
+	}}
+	if err := Search(context.Background(), &alike, []*Tree{s.Tree}, limits); err != nil {
+		return err.Error()
+	}
+	var batches []string
+	for sizes := alike.Sizes(); len(sizes) > 0; {
+		n := 1
+		for n < len(sizes) && sizes[n] == sizes[0] {
+			n++
+		}
+		batches = append(batches, fmt.Sprintf("%d of %d", n, sizes[0]))
+		sizes = sizes[n:]
+	}
+	return fmt.Sprintf("batches: %s\n%d visits, %d nodes", cmp.Or(strings.Join(batches, ", "), "none"), s.Visits(), s.Nodes())
+}
+
+// advance is "advance MOVE" and shows what is kept.
+func (s *script) advance(t *testing.T, d *datadriven.TestData) string {
+	action, _, _ := s.board.ParseMoves(d.CmdArgs[0].Key)
+	had := s.Nodes()
+	s.Advance(s.board.Action(action.All.First()))
+	return fmt.Sprintf("%d of %d nodes are kept\n%s", s.Nodes(), had, drawBoard(s.board, s.root))
+}
+
+// known is "known VISITS": what Each hands out, which becomes the book of warm.
+func (s *script) known(t *testing.T, d *datadriven.TestData) string {
+	visits, err := strconv.Atoi(d.CmdArgs[0].Key)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	s.book = map[game.Position]Known{}
+	var out strings.Builder
+	s.Each(visits, func(p game.Position, k Known) {
+		s.book[p] = k
+		fmt.Fprintf(&out, "%s%s to move: visits %d, value %s, draw %.4f, %v\n\n", drawBoard(s.board, p), stone(p.Mover()), k.Visits, signed(float64(k.Value)), k.Draw, k.Result)
+	})
+	return out.String()
+}
+
+// warm gives the tree, which is new, what the last known showed.
+func (s *script) warm(*testing.T, *datadriven.TestData) string {
+	s.Warm(func(p game.Position) (Known, bool) {
+		k, ok := s.book[p]
+		return k, ok
+	})
+	return s.text(s.allRows())
+}
+
+// take is the leaf that a command names.
+func (s *script) take(t *testing.T, d *datadriven.TestData) *Leaf {
+	leaf := s.under[d.CmdArgs[0].Key]
+	if leaf == nil {
+		d.Fatalf(t, "no leaf %q is under way", d.CmdArgs[0].Key)
+	}
+	delete(s.under, d.CmdArgs[0].Key)
+	return leaf
+}
+
+// uniform is the policy to which all legal moves are alike.
+func (s *script) uniform(p game.Position) []float32 {
+	policy := make([]float32, s.board.Actions())
+	for l := s.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		policy[s.board.Action(l.First())] = 1 / float32(s.board.Legal(p).OnesCount())
+	}
+	return policy
+}
+
+// triple is win, draw and loss of a value.
+func triple(value, draw float64) []float32 {
+	return []float32{float32(1-draw+value) / 2, float32(draw), float32(1-draw-value) / 2}
+}
