@@ -16,8 +16,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Each file of testdata is a search, step by step, with what each step shows. The files can be read without this one.
-// After a change that is meant, -rewrite writes what the steps show now; read the difference before it is committed.
+// Each file of testdata shows searches step by step: commands, and below ---- what they show. The files explain themselves.
+// go test ./engine/mcts -run TestTranscripts -rewrite writes what the commands show now. Check each new number by hand.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s script
@@ -34,15 +34,16 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// script is a search in progress.
+// script is the state of a transcript.
 type script struct {
 	*Tree
-	under map[string]*Leaf // way, by the name that descend gave it
-	named int              // how many names there were
-	book  map[game.Position]Known
+	under map[string]*Leaf        // leaves under way, by the name that descend gave them
+	named int                     // how many leaves have had a name
+	book  map[game.Position]Known // of the last known
 }
 
-// begin is "new RULES:MOVES SELECTION OPTION=VALUE.." and shows the board. What no option names is off, C is 1.
+// begin is "new RULES:MOVES SELECTION OPTION=VALUE..": a new tree. It shows the board. C is 1, and all other options are off
+// unless they are named.
 func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 	c := Config{C: 1, Discount: 1, Alpha: 1, Moves: 16, Visits: 16, MaxNodes: 1000}
 	var parser game.Parser
@@ -75,7 +76,7 @@ func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 	return drawBoard(tree.board, tree.root)
 }
 
-// descend makes one visit. A leaf that wants an evaluation gets the next letter as its name.
+// descend makes one visit. A leaf that wants an evaluation is named by the next letter.
 func (s *script) descend(*testing.T, *datadriven.TestData) string {
 	leaf := new(Leaf)
 	switch wants, free := s.Descend(leaf); {
@@ -90,8 +91,8 @@ func (s *script) descend(*testing.T, *datadriven.TestData) string {
 	return "nothing is free: every way leads to a leaf that is under way"
 }
 
-// expand is "expand LEAF value=V draw=D policy=(P..) source=S": an evaluator's answer, for the side to move at the leaf. It
-// shows the nodes of the leaf's path. Without a policy all legal moves are alike.
+// expand is "expand LEAF value=V draw=D policy=(P..) network": the answer of an evaluator, a heuristic or a network, for the
+// side to move at the leaf. It shows the nodes of the leaf's path. Without a policy all legal moves have the same prior.
 func (s *script) expand(t *testing.T, d *datadriven.TestData) string {
 	leaf := s.take(t, d)
 	value, draw, source := 0.0, 0.0, eval.Bitsquares
@@ -112,15 +113,16 @@ func (s *script) expand(t *testing.T, d *datadriven.TestData) string {
 	return s.text(s.rows(leaf))
 }
 
-// abandon is "abandon LEAF": it will have no answer.
+// abandon is "abandon LEAF": the leaf is taken back.
 func (s *script) abandon(t *testing.T, d *datadriven.TestData) string {
 	leaf := s.take(t, d)
 	s.Abandon(leaf)
 	return s.text(s.rows(leaf))
 }
 
-// visit is "visit N", visits one after the other, and shows where each ends. The lines below it are values of leaves, for
-// the side to move at the root, by how the way to them begins; others are worth 0. All moves of a leaf are alike.
+// visit is "visit N": N visits, one after the other. It shows the way of each. A line "WAY: VALUE" below the command gives the
+// value, for the side to move at the root, of all leaves whose way begins like this; the last such line counts. Other leaves
+// have the value 0. All moves of a leaf have the same prior.
 func (s *script) visit(t *testing.T, d *datadriven.TestData) string {
 	n, err := strconv.Atoi(d.CmdArgs[0].Key)
 	if err != nil {
@@ -137,10 +139,13 @@ func (s *script) visit(t *testing.T, d *datadriven.TestData) string {
 		if wants {
 			value := 0.0
 			for line := range strings.Lines(d.Input) {
-				if begin, v, _ := strings.Cut(strings.TrimSpace(line), ": "); strings.HasPrefix(s.way(leaf), begin) {
-					if _, err := fmt.Sscan(v, &value); err != nil {
-						d.Fatalf(t, "%v", err)
-					}
+				begin, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				v, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				if strings.HasPrefix(s.way(leaf), begin) {
+					value = v
 				}
 			}
 			if leaf.depth%2 == 1 {
@@ -155,7 +160,8 @@ func (s *script) visit(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// search is "search visits=N leaves=N batch=N decide": the whole search, with an evaluator to which all is alike.
+// search is "search visits=N leaves=N batch=N decide": Search, with an evaluator that gives every position the value 0 and all
+// moves the same prior.
 func (s *script) search(t *testing.T, d *datadriven.TestData) string {
 	limits := Limits{Batch: 1, Decide: d.HasArg("decide")}
 	d.MaybeScanArgs(t, "visits", &limits.Visits)
@@ -183,15 +189,18 @@ func (s *script) search(t *testing.T, d *datadriven.TestData) string {
 	return fmt.Sprintf("batches: %s\n%d visits, %d nodes", cmp.Or(strings.Join(batches, ", "), "none"), s.Visits(), s.Nodes())
 }
 
-// advance is "advance MOVE" and shows what is kept.
+// advance is "advance MOVE". It shows how many nodes are kept.
 func (s *script) advance(t *testing.T, d *datadriven.TestData) string {
-	action, _, _ := s.board.ParseMoves(d.CmdArgs[0].Key)
+	_, actions, err := s.board.ParseMoves(d.CmdArgs[0].Key)
+	if err != nil || len(actions) != 1 {
+		d.Fatalf(t, "%q is not a move", d.CmdArgs[0].Key)
+	}
 	had := s.Nodes()
-	s.Advance(s.board.Action(action.All.First()))
+	s.Advance(actions[0])
 	return fmt.Sprintf("%d of %d nodes are kept\n%s", s.Nodes(), had, drawBoard(s.board, s.root))
 }
 
-// known is "known VISITS": what Each hands out, which becomes the book of warm.
+// known is "known VISITS": what Each hands out. It becomes the book of warm.
 func (s *script) known(t *testing.T, d *datadriven.TestData) string {
 	visits, err := strconv.Atoi(d.CmdArgs[0].Key)
 	if err != nil {
@@ -206,7 +215,7 @@ func (s *script) known(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// warm gives the tree, which is new, what the last known showed.
+// warm gives a new tree what the last known has shown.
 func (s *script) warm(*testing.T, *datadriven.TestData) string {
 	s.Warm(func(p game.Position) (Known, bool) {
 		k, ok := s.book[p]
@@ -225,7 +234,7 @@ func (s *script) take(t *testing.T, d *datadriven.TestData) *Leaf {
 	return leaf
 }
 
-// uniform is the policy to which all legal moves are alike.
+// uniform is the policy that gives all legal moves the same prior.
 func (s *script) uniform(p game.Position) []float32 {
 	policy := make([]float32, s.board.Actions())
 	for l := s.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
@@ -234,7 +243,7 @@ func (s *script) uniform(p game.Position) []float32 {
 	return policy
 }
 
-// triple is win, draw and loss of a value.
+// triple is the probabilities of win, draw and loss that have this value.
 func triple(value, draw float64) []float32 {
 	return []float32{float32(1-draw+value) / 2, float32(draw), float32(1-draw-value) / 2}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// row is a node of the tree with how a transcript calls it.
+// row is a line of a table: a node and how a transcript names it.
 type row struct {
 	node  *node
 	way   []string // the moves that lead to it, such as x1 o2
 	mover int      // who made the last of them: 1 or 2
-	twin  string   // the way to the node whose moves these are, if it has been shown before
+	twin  string   // the way to another node with the same moves, if that was shown before
 }
 
-// way is the moves of a leaf's path.
+// way is the moves that lead to a leaf, such as x1 o2.
 func (s *script) way(leaf *Leaf) string { return name(s.rows(leaf)[leaf.depth].way) }
 
 // rows are the nodes of a leaf's path.
@@ -39,8 +39,8 @@ func (s *script) child(r row, at uint32) row {
 	return row{node: n, way: append(slices.Clone(r.way), move), mover: 3 - r.mover}
 }
 
-// tree shows all nodes that have visits, wait for them, or are proved, and all moves of the root; "tree all" shows all, "tree
-// moves" the root's alone.
+// tree shows the moves of the root, and below them the nodes that have visits, finished or under way, or a proof. "tree all"
+// shows all nodes, "tree moves" the root and its moves.
 func (s *script) tree(_ *testing.T, d *datadriven.TestData) string {
 	rows := s.allRows()
 	return s.text(slices.DeleteFunc(rows, func(r row) bool {
@@ -49,7 +49,7 @@ func (s *script) tree(_ *testing.T, d *datadriven.TestData) string {
 	}))
 }
 
-// allRows are the nodes from the root on, each before its moves; moves that several nodes share follow the first.
+// allRows is all nodes from the root on, each before its moves. If several nodes share their moves, these follow the first.
 func (s *script) allRows() (rows []row) {
 	shown := map[uint32]string{}
 	var add func(r row)
@@ -68,7 +68,7 @@ func (s *script) allRows() (rows []row) {
 	return rows
 }
 
-// text is a table of nodes, each value with whose it is.
+// text is a table of nodes. Each value says whose it is.
 func (s *script) text(rows []row) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -87,7 +87,7 @@ func (s *script) text(rows []row) string {
 	return trimRight(out.String())
 }
 
-// remarks are what few nodes have.
+// remarks is what only some nodes have.
 func (s *script) remarks(r row) string {
 	var all []string
 	n := r.node
@@ -111,7 +111,7 @@ func (s *script) remarks(r row) string {
 	return strings.Join(all, ", ")
 }
 
-// scores shows what Gumbel's choice at the root goes by.
+// scores shows by what Gumbel chooses at the root.
 func (s *script) scores(*testing.T, *datadriven.TestData) string {
 	var values, policy [game.MaxBits]float64
 	root := &s.nodes[rootNode]
@@ -129,7 +129,7 @@ func (s *script) scores(*testing.T, *datadriven.TestData) string {
 	return fmt.Sprintf("%sdue visits of the moves considered, from the first on: %v", trimRight(out.String()), s.gumbel.sequence)
 }
 
-// result is what the search says.
+// result shows what the tree says of its root.
 func (s *script) result(*testing.T, *datadriven.TestData) string {
 	wdl, policy := make([]float32, 3), make([]float32, s.board.Actions())
 	s.WDL(wdl)
@@ -139,7 +139,7 @@ func (s *script) result(*testing.T, *datadriven.TestData) string {
 		game.FormatMoves(s.board.Rules(), []int{s.Best()}), game.FormatMoves(s.board.Rules(), s.Line(nil)), policy, s.Visits(), s.Nodes())
 }
 
-// drawBoard draws the stones: x has the first move of the game. Empty cells without gravity have their numbers.
+// drawBoard draws the stones. x is the player with the first move of the game. Without gravity empty cells show their numbers.
 func drawBoard(b *game.Board, p game.Position) string {
 	var out strings.Builder
 	x, o := p.Own, p.Other()
