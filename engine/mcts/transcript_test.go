@@ -2,7 +2,6 @@ package mcts
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -174,7 +173,7 @@ func (s *script) search(t *testing.T, d *datadriven.TestData) string {
 			b.Source[i] = eval.Uniform
 		}
 	}}
-	if err := Search(context.Background(), &alike, []*Tree{s.Tree}, limits); err != nil {
+	if err := Search(t.Context(), &alike, []*Tree{s.Tree}, limits); err != nil {
 		return err.Error()
 	}
 	var batches []string
