@@ -227,7 +227,6 @@ func (t *Tree) Advance(action int) {
 		if int(c.action) == action && c.first != 0 {
 			t.keep(t.nodes[rootNode].first + uint32(i))
 			t.root = root
-			t.gumbel.reset()
 			t.startRoot()
 			return
 		}
