@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// What TreeBytes says is what trees hold, neither less nor many times as much.
+// Trees take no more bytes than TreeBytes says, and not many times less.
 func TestTreeBytes(t *testing.T) {
 	for _, rules := range []string{"7x6x4", "12x9x5", "3x3x3free"} {
 		r, err := game.ParseRules(rules)

@@ -4,21 +4,21 @@ import "time"
 
 // clock foresees how many visits a tree will have when its time is over.
 type clock struct {
-	start, deadline time.Time // deadline is zero where there is none
-	visits          int       // when it started
+	start, deadline time.Time // deadline is zero if there is none
+	visits          int       // of the tree at start
 }
 
 func newClock(deadline time.Time, t *Tree) *clock {
 	return &clock{start: time.Now(), deadline: deadline, visits: t.Visits()}
 }
 
-// The rate is trusted after a part of the time, and then the time left is taken to be longer than it is.
+// The rate of visits is trusted after 1/clockTrust of the time. Then the time left counts clockSlack times, to be safe.
 const (
 	clockTrust = 10
 	clockSlack = 1.25
 )
 
-// left is how many visits may still come, at most limit in all.
+// left is how many visits may still come. limit is how many the tree may have in all.
 func (c *clock) left(t *Tree, limit int) int {
 	left := limit - t.Visits()
 	if c.deadline.IsZero() {
@@ -33,8 +33,8 @@ func (c *clock) left(t *Tree, limit int) int {
 	return min(left, int(clockSlack*rate*rest.Seconds())+1)
 }
 
-// decided reports whether the move with the most visits keeps that place whatever the visits to come, unless they prove
-// that it loses. A move that is certain to lose is no rival.
+// decided reports whether the move with the most visits keeps that place in any case, unless the visits to come prove that it
+// loses. Moves that are proved to lose do not count.
 func (c *clock) decided(t *Tree, limit int) bool {
 	most, second, open := 0, 0, 0
 	for _, m := range t.rootMoves() {

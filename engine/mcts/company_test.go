@@ -35,8 +35,7 @@ func find(t *mcts.Tree) found {
 	return f
 }
 
-// A position in the least company there is: a search of two trees used to keep to one leaf a tree, and one of a single tree
-// did not.
+// A tree finds the same alone and beside one other tree.
 func TestAloneAsBesideAnother(t *testing.T) {
 	b, p := position(t, "334")
 	_, other := position(t, "4")
@@ -58,11 +57,11 @@ func TestAloneAsBesideAnother(t *testing.T) {
 	}
 }
 
-// companyVisits are enough for several waves of each tree, and for transpositions and proofs in some.
+// companyVisits is enough for several waves of each tree, and for transpositions and proofs in some trees.
 const companyVisits = 24
 
-// What a tree finds does not depend on the others, the order in which they came, the batches, or the number of cores, and
-// looks in between change nothing.
+// What a tree finds does not depend on the other trees, their order, the batches, or the number of cores. Looks at the tree in
+// between change nothing.
 func TestCompany(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	random := gametest.Rand(3)
@@ -79,7 +78,7 @@ func TestCompany(t *testing.T) {
 		}
 		positions := gametest.Open(random, b, n)
 		for name, c := range searches {
-			if i == 0 && name != "puct" { // the volume is one search's, a sample is all of theirs
+			if i == 0 && name != "puct" { // one search has all positions, the others a sample
 				continue
 			}
 			c.Visits = companyVisits
@@ -105,7 +104,8 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// companies searches positions in random companies, by random trees of fewer than they are.
+// companies searches the positions in companies of random size. In each company a tree may search several positions, one after
+// the other.
 func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Position, leaves int, random *rand.Rand) []found {
 	t.Helper()
 	runtime.GOMAXPROCS(1 + random.IntN(8))
@@ -147,7 +147,7 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 	return all
 }
 
-// Leaves under way are as many as asked for, from the second wave on, and the batch is as large as one tree's.
+// From the second wave on a tree has as many leaves under way as it was told, and a batch has room for them.
 func TestLeaves(t *testing.T) {
 	b, p := position(t, "44")
 	for _, leaves := range []int{1, 8, 64} {
@@ -167,7 +167,7 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// sizing notes the rows of each batch.
+// sizing notes how many rows each batch has.
 type sizing struct {
 	eval.Evaluator
 	rows []int

@@ -1,8 +1,9 @@
-// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many of
-// them through one batched evaluator.
+// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many trees
+// through one batched evaluator.
 //
-// A Tree has no goroutine, clock or global random source. It is driven from outside: Descend finds a leaf that wants
-// an evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit.
+// A Tree has no goroutine, no clock and no global random source. Its caller drives it: Descend finds a leaf that wants an
+// evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit. The files of testdata
+// show searches step by step.
 //
 // # Decisions
 //
@@ -36,58 +37,59 @@ import (
 // Selection is the rule by which a visit chooses among the moves of a node.
 type Selection uint8
 
-// The selection rules; n is the visits of a move, N those of its node, q the move's mean value in -1..1, p its prior.
+// The selection rules. n is the visits of a move, N those of its node, q the move's mean value in -1..1, p its prior.
 const (
 	// PUCT takes the move with the most q + C * p * sqrt(N) / (1+n) (Silver et al., AlphaGo Zero, 2017).
 	PUCT Selection = iota
 	// UCT takes the move with the most q + C * sqrt(ln N / n), untried moves first (Kocsis and Szepesvari, 2006).
 	UCT
-	// Gumbel halves a sample of the root's moves again and again, drawn by prior and Gumbel noise, with as many visits
-	// for each that is left; below the root visits follow the policy that the values improve (Danihelka et al., Policy
-	// improvement by planning with Gumbel, 2022).
+	// Gumbel draws a sample of the root's moves by prior and Gumbel noise. It halves the sample again and again; in each
+	// round the moves that are left have the same number of visits. Below the root visits follow a policy that the values
+	// improve (Danihelka et al., Policy improvement by planning with Gumbel, 2022).
 	Gumbel
 )
 
 func (s Selection) String() string { return [...]string{"puct", "uct", "gumbel"}[s] }
 
-// Config of a Tree. DefaultConfig is a start.
+// Config is the configuration of a Tree. DefaultConfig is a good start.
 type Config struct {
 	Selection Selection
 	C         float64 // exploration constant of PUCT and UCT
 
-	// FPU is what an untried move's value falls behind its node's: q = (the node's value) - FPU * sqrt(the priors of
-	// the moves tried). At the root nothing is taken off. PUCT only.
+	// FPU lowers the value of moves without visits: q = (the node's value) - FPU * sqrt(sum of the priors of the moves with
+	// visits). At the root nothing is taken off. PUCT only.
 	FPU float64
 
 	// FlatPriors makes the priors the square roots of a network's policy, scaled to sum to 1. A network that learns from
-	// searches is surer of its moves than it should be: with flat priors the shipped one's searches choose better moves
-	// from some 400 visits on, and as good ones with fewer. A heuristic's policy is taken as it is. PUCT only.
+	// searches is surer of its moves than it should be. With flat priors the searches of the shipped network choose better
+	// moves from some 400 visits on, and equally good ones with fewer. The policy of a heuristic is taken as it is. PUCT only.
 	FlatPriors bool
 
-	// Transpositions lets all orders of moves that lead to a position share what is found of it. No position is evaluated
-	// twice then, and the same visits know more; but they take a quarter longer where an evaluation costs next to nothing.
-	// PUCT and Gumbel only.
+	// Transpositions lets all orders of moves that lead to one position share its moves and their values. No position is
+	// evaluated twice then, and the same number of visits finds more. If an evaluation costs next to nothing, visits take a
+	// quarter longer. PUCT and Gumbel only.
 	Transpositions bool
 
-	// Discount multiplies a value for each ply that it is backed up, so that of two wins the sooner is preferred, and
-	// of two losses the later. 1 is none.
+	// Discount, 0.5..1, multiplies a value at each ply that it is backed up. So the sooner of two wins is worth more, and the
+	// later of two losses. 1 is no discount.
 	Discount float64
 
-	// Noise mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
+	// Noise, 0..1, mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
 	Noise, Alpha float64
 
-	// ForcedPlayouts gives each root move that was tried at least sqrt(ForcedPlayouts * p * N) visits (Wu, Accelerating
-	// self-play learning in Go, 2019). 0 forces none.
+	// ForcedPlayouts gives each root move with a visit at least sqrt(ForcedPlayouts * p * N) visits (Wu, Accelerating
+	// self-play learning in Go, 2019). 0 forces none. PUCT only.
 	ForcedPlayouts float64
 
-	// Moves is how many root moves Gumbel considers; Visits how many visits it shares out.
+	// Moves is how many root moves Gumbel considers, Visits how many visits it shares out among them.
 	Moves, Visits int
 
-	// MaxNodes bounds the memory, 32 bytes each; a node has one for each of its moves. (A position that transpositions
-	// find takes 32 to 64 more.) When they are used up, leaves are still evaluated and count, but get no children. Advance keeps at most a keptPart of them.
+	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an
+	// expanded node. (With Transpositions a position with moves takes 32 to 64 bytes more.) If no nodes are left, leaves are
+	// still evaluated and counted, but get no moves. Advance keeps a part of the nodes at most.
 	MaxNodes int
 
-	// Reserve is for how many nodes there is memory from the start, so that no visit waits for it to grow.
+	// Reserve is how many nodes have memory from the start. So no visit waits for the memory to grow.
 	Reserve int
 
 	Seed uint64
@@ -98,17 +100,17 @@ func DefaultConfig() Config {
 	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
 }
 
-// NodesFor is how many nodes a tree of so many visits has room enough with. A visit gives one leaf
-// its moves, and each node of a forced line that it meets on its way there: a tree has up to a fifth more of them than visits,
-// and one of few visits may meet a line as long as the board.
+// NodesFor is a value of Config.MaxNodes that is enough for this many visits. A visit gives moves to its leaf, and to each node
+// of a forced line on the way there. So up to a fifth more nodes than visits have moves, and in a tree of few visits one line
+// may be as long as the board.
 func NodesFor(b *game.Board, visits int) int {
 	return min(2*(visits+b.Cells())*(b.Actions()+1), maxNodes)
 }
 
 const maxNodes = 1 << 31
 
-// TreeBytes is how many bytes a tree of so many visits takes at most, with the leaves that it has under way. Of the nodes that
-// it has room for it uses about half; slices that grow and the table of positions take the other half.
+// TreeBytes is how many bytes a tree of this many visits takes at most, with a leaf. It uses about half of the
+// nodes that NodesFor allows; slices that grow and the table of positions take the other half.
 func TreeBytes(b *game.Board, visits int) int {
 	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Evaluator answers each position by a search of its own: the policy is the share of visits, WDL the mean over the
-// visits. The searches of a batch fill the batches of the evaluator behind it together.
+// Evaluator answers each position by a search of its own: the policy is Tree.Policy with temperature 1, the value Tree.WDL.
+// The searches of a batch together fill the batches of the evaluator behind them.
 type Evaluator struct {
 	next   eval.Evaluator
 	config Config
@@ -18,7 +18,8 @@ type Evaluator struct {
 	forest sync.Pool // []*Tree
 }
 
-// NewEvaluator searches with next. The error names what is out of range.
+// NewEvaluator makes an Evaluator whose searches ask next. limits.Visits must be 2 or more. The error names what is out of
+// range.
 func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, error) {
 	if limits.Visits < 2 || limits.Batch < 1 {
 		return nil, fmt.Errorf("mcts: %d visits in batches of %d: a policy needs 2 visits or more, a batch 1 row", limits.Visits, limits.Batch)
@@ -29,8 +30,8 @@ func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, err
 	return &Evaluator{next: next, config: c, limits: limits}, nil
 }
 
-// forestSize is how many trees are searched at once, as far as they take no more than forestNodes together. No answer depends
-// on it.
+// forestSize is how many trees are searched at once, fewer if they would need more than forestNodes nodes together. No answer
+// depends on it.
 const (
 	forestSize  = 256
 	forestNodes = 1 << 24

@@ -6,15 +6,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// A position that several orders of moves lead to is searched once (Czech et al., Monte-Carlo graph search for AlphaZero,
-// 2020): each way to it has a node, and all of these share the nodes of its moves. What a node is worth is then not the
-// mean of its own visits but of all that its position has had. A node notices what came by other ways when a visit passes
-// through it. See Config.Transpositions.
+// Several orders of moves may lead to one position. The tree searches it once (Czech et al., Monte-Carlo graph search for
+// AlphaZero, 2020): each way to the position has its own node, and these nodes share the nodes of the position's moves. The
+// value of a node is then the mean of all visits to its position, not of its own visits alone. A node takes in visits by
+// other ways when its own next visit is backed up. See Config.Transpositions.
 
-// unevaluated is node.raw where no evaluator was asked about the position.
+// unevaluated is node.raw if no evaluator was asked about the position.
 const unevaluated = -rawUnit - 1
 
-// link gives node at, which has no moves, those that its position p has by another way, and reports whether there are any.
+// link looks for another node of position p that has moves, and gives these to node at. Node at has no moves yet. link
+// reports whether it has found any.
 func (t *Tree) link(at uint32, p game.Position) bool {
 	if !t.shares {
 		return false
@@ -34,8 +35,8 @@ func (t *Tree) link(at uint32, p game.Position) bool {
 // moves are the nodes of the moves of n.
 func (t *Tree) moves(n *node) []node { return t.nodes[n.first : n.first+uint32(n.count)] }
 
-// survey counts the visits of a position, those under way included, by those of its moves, and reports whether the moves
-// prove it, as visits by another way may have found: one of them wins, or none is open.
+// survey counts the visits of a position: 1 and those of its moves, with visits under way. done reports whether the moves
+// prove the position: one of them wins, or none is open. Visits by another way may have found that.
 func survey(moves []node) (visits uint32, done bool) {
 	visits, done = 1, true
 	for i := range moves {
@@ -49,7 +50,7 @@ func survey(moves []node) (visits uint32, done bool) {
 	return visits, done
 }
 
-// had is how many visits the position of n has had, by whatever way.
+// had is how many visits the position of n has had by all ways together.
 func (t *Tree) had(n *node) uint32 {
 	visits := uint32(0)
 	if n.raw != unevaluated {
@@ -61,9 +62,10 @@ func (t *Tree) had(n *node) uint32 {
 	return max(visits, n.visits)
 }
 
-// value is what the position of n, which has moves, is worth: the mean of what was found of it before it had them (one
-// evaluation, or the visits that a book or a smaller tree has left) and of its moves, each by its visits. Moves that lose
-// count for nothing, since nobody makes them.
+// value is the value of the position of n, -1..1 for the side that moved there. n must have moves. The value is a mean by
+// visits: of the moves, and of the value from before the position had moves. That one stands for one evaluation, or for the
+// visits that come from a book or from moves that Advance has dropped. Moves that are proved to lose do not count: nobody
+// makes them.
 func (t *Tree) value(n *node) float64 {
 	visits, weight, sum := 0.0, 0.0, 0.0
 	moves := t.moves(n)
@@ -87,17 +89,17 @@ func (t *Tree) value(n *node) float64 {
 		sum += before * float64(n.raw) / rawUnit
 	}
 	if weight == 0 {
-		return 0 // a forced move that nobody has made
+		return 0 // a forced move without visits
 	}
 	return sum / weight
 }
 
-// positions finds one of the nodes of each position that has moves, by the position's hash: an open hash table. Of 64 bits
-// two positions of a search share all with a chance of one in millions, even where it has millions.
+// positions is an open hash table from the hash of a position to one of its nodes. It has the positions with moves. A hash
+// has 64 bits: the chance that two positions of one search share a hash is one in millions, even among millions of positions.
 type positions struct {
 	slots []slot
 	used  int
-	epoch uint32 // of the slots in use; those of others are empty
+	epoch uint32 // of the slots in use; a slot of another epoch is empty
 }
 
 type slot struct {
@@ -126,7 +128,7 @@ func (s *positions) reset() {
 	}
 }
 
-// find is the node of a position, or 0.
+// find is the node of the position with this hash, or 0.
 func (s *positions) find(hash uint64) uint32 {
 	if len(s.slots) == 0 {
 		return 0
@@ -141,9 +143,9 @@ func (s *positions) find(hash uint64) uint32 {
 	}
 }
 
-// add notes the node of a position that has none yet.
+// add notes the node of a position. The table must not have the position yet.
 func (s *positions) add(hash uint64, node uint32) {
-	if 2*s.used+2 > len(s.slots) { // at least half are empty
+	if 2*s.used+2 > len(s.slots) { // at least half of the slots stay empty
 		s.reserve(max(32, 2*s.used))
 	}
 	for i := hash; ; i++ {
@@ -155,7 +157,8 @@ func (s *positions) add(hash uint64, node uint32) {
 	}
 }
 
-// copy takes over those positions of from whose nodes have another number, which moved says, or 0.
+// copy forgets all positions and takes over those of from. moved gives the new number of a node, or 0 if its position is to
+// be left out.
 func (s *positions) copy(from *positions, moved func(uint32) uint32) {
 	s.reset()
 	for i := range from.slots {

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// opinion is an evaluation that follows from the position alone, and from nothing about it.
+// opinion is an evaluation by random numbers, which depend on the position alone.
 func opinion(b *game.Board, p game.Position) (wdl, policy []float32) {
 	r := rand.New(rand.NewPCG(p.Hash(), 1))
 	share := func(n int, may func(int) bool) []float32 {
@@ -33,8 +33,8 @@ func opinion(b *game.Board, p game.Position) (wdl, policy []float32) {
 	return share(3, func(int) bool { return true }), share(b.Actions(), func(a int) bool { return b.CanPlay(p, a) })
 }
 
-// graph is the same search as PUCT's, slow and obvious: positions by themselves in a map, with what was found of each
-// move. It knows no wins.
+// graph is the search by PUCT with transpositions, written in a slow and obvious way: a map of positions, each with its moves.
+// It does not know that games can be won.
 type graph struct {
 	b     *game.Board
 	c     mcts.Config
@@ -47,7 +47,7 @@ type place struct {
 	ways []*way
 }
 
-// way is a move; its value is for who makes it.
+// way is a move. Its value is for the side that makes it.
 type way struct {
 	to     game.Position
 	prior  float32
@@ -59,7 +59,7 @@ func newGraph(b *game.Board, c mcts.Config, p game.Position) *graph {
 	return &graph{b, c, &way{to: p}, map[game.Position]*place{}}
 }
 
-// worth is the mean of a position's evaluation and of its moves' values.
+// worth is the mean of a position's evaluation and of its moves' values, each by its visits.
 func (g *graph) worth(s *place) float64 {
 	sum, n := s.raw, 1.0
 	for _, w := range s.ways {
@@ -122,7 +122,7 @@ func (g *graph) choose(s *place, from *way, root bool) *way {
 	return best
 }
 
-// below are the positions that ways with visits lead to.
+// below adds to seen the positions that ways with visits lead to.
 func (g *graph) below(p game.Position, seen map[game.Position]*place) {
 	s := g.known[p]
 	if s == nil || seen[p] != nil {
@@ -136,7 +136,7 @@ func (g *graph) below(p game.Position, seen map[game.Position]*place) {
 	}
 }
 
-// PUCT is that search, also after a move, where nobody can win for a long time.
+// PUCT finds what graph finds, also after a move, on boards on which nobody can win for a long time.
 func TestGraph(t *testing.T) {
 	for _, rules := range []game.Rules{{Rows: 6, Columns: 9, InARow: 9, Gravity: true}, {Rows: 3, Columns: 9, InARow: 9}} {
 		b := game.MustBoard(rules)
@@ -219,7 +219,7 @@ func compareGraph(t *testing.T, b *game.Board, tr *mcts.Tree, slow *graph, visit
 	}
 }
 
-// With transpositions no position is evaluated twice in one search, whichever moves lead there.
+// With transpositions no position is evaluated twice in one search, whatever moves lead there.
 func TestEvaluatedOnce(t *testing.T) {
 	for s, c := range searches {
 		seen, again := map[game.Position]bool{}, 0

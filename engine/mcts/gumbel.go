@@ -7,19 +7,19 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// The scale of values against logits: (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
+// The scale of values against logits is (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
 const gumbelVisits = 50
 
 // gumbel is the state of the root's sequential halving.
 type gumbel struct {
-	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf for those not considered
-	sequence []uint32              // how many visits the moves considered at each visit have had
-	visits   int                   // of the root since it began
+	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf if the move is not considered
+	sequence []uint32              // for each visit of the root: how many visits the moves considered for it have had
+	visits   int                   // of the sequence that were made
 }
 
 func (g *gumbel) reset() { g.visits, g.sequence = 0, g.sequence[:0] }
 
-// startGumbel samples the moves to consider: the most of noise + log prior, without replacement.
+// startGumbel samples the root moves to consider, without replacement: those with the largest noise + log prior.
 func (t *Tree) startGumbel(n *node) {
 	g := &t.gumbel
 	g.reset()
@@ -53,8 +53,8 @@ func (t *Tree) sampled(n *node, i int) float64 {
 
 func logit(c *node) float64 { return math.Log(max(float64(c.prior), 1e-9)) }
 
-// halving lists, for each of n visits, how many visits the moves then considered have had: all m moves get as many in
-// the first round, the better half of them in the second, and so on down to two.
+// halving lists, for each of n visits, how many visits the moves considered for it have had. In the first round all m moves
+// get the same number of visits, in the second the better half of them, and so on down to two.
 func halving(sequence []uint32, m, n int) []uint32 {
 	rounds := max(1, bits.Len(uint(m-1)))
 	var visits [game.MaxBits]uint32
@@ -69,7 +69,8 @@ func halving(sequence []uint32, m, n int) []uint32 {
 	return sequence[:n]
 }
 
-// chooseGumbelRoot takes, among the moves with the visits that are due, the best by noise, prior and value.
+// chooseGumbelRoot takes the best move by noise + log prior + scaled value, among those with as many visits as the sequence
+// says.
 func (t *Tree) chooseGumbelRoot(n *node) uint32 {
 	g := &t.gumbel
 	if g.visits >= len(g.sequence) {
@@ -94,8 +95,8 @@ func (t *Tree) chooseGumbelRoot(n *node) uint32 {
 	return best
 }
 
-// completed writes the scaled value of each move of n; untried ones get the mean that the tried ones and the node's
-// own evaluation suggest.
+// completed writes the scaled value of each move of n. A move without visits has the mean of the node's evaluation and of
+// the moves with visits.
 func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 	most, visits, weight, sum := uint32(0), 0.0, 0.0, 0.0
 	for i := range uint32(n.count) {
@@ -124,7 +125,7 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 	}
 }
 
-// improved writes the policy of n's moves that the values improve: softmax of log prior + scaled value.
+// improved writes the improved policy of n's moves: the softmax of log prior + scaled value.
 func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 	t.completed(n, policy)
 	most := math.Inf(-1)
@@ -142,7 +143,8 @@ func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 	}
 }
 
-// chooseGumbel follows the improved policy: the move that lags most behind its share of the visits.
+// chooseGumbel follows the improved policy: it takes the move whose share of the visits is furthest below its share of the
+// policy.
 func (t *Tree) chooseGumbel(n *node) uint32 {
 	visits, done := survey(t.moves(n))
 	if done {

@@ -2,15 +2,17 @@ package mcts
 
 import "github.com/evald/evald/engine/game"
 
-// Known is what searches have found of a position, for its side to move.
+// Known is what searches have found of a position. Its values are for the side to move.
 type Known struct {
 	Visits uint32
 	Value  float32     // mean value in -1..1
 	Draw   float32     // mean probability of a draw
-	Result game.Result // Win, Draw or Loss where that is proved; else Ongoing
+	Result game.Result // Win, Draw or Loss if proved; else Ongoing
 }
 
-// Each hands out what the tree has found of the root and of every position below it with so many visits or more, from 1.
+// Each calls f with what the tree has found of the root and of the positions below it with this many visits or more, from
+// 1; each position once. It does not look below a node whose position has fewer: if several such nodes lead to a position,
+// f may not get it, though all of them together gave it enough visits.
 func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {
 	t.each(rootNode, t.root, uint32(max(1, visits)), map[uint32]bool{}, f)
 }
@@ -37,9 +39,9 @@ func (t *Tree) each(at uint32, p game.Position, visits uint32, seen map[uint32]b
 	}
 }
 
-// Warm gives a tree without visits what is known of its root and of the positions below, as if it had made those
-// visits. Where moves of a position are known, their shares of the visits are its priors; below, the search begins
-// with evaluations of its own.
+// Warm gives a tree without visits what is known of its root and of the positions below it, as if it had made those visits.
+// If moves of a position are known, the priors are the shares of their visits. Positions without known moves have no moves
+// yet: the search evaluates them itself.
 func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 	if k, ok := known(t.root); ok && t.Visits() == 0 {
 		t.warm(rootNode, t.root, k, known)
@@ -49,7 +51,7 @@ func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 
 func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
 	n := &t.nodes[at]
-	n.plies = uint8(t.board.Cells() - p.Plies()) // what is proved does not say when
+	n.plies = uint8(t.board.Cells() - p.Plies()) // Known does not say when the game ends: at the latest when the board is full
 	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
 	switch k.Result {
 	case game.Win:
@@ -80,7 +82,7 @@ func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Positio
 	if total == 0 {
 		return
 	}
-	// A move that is not known has had few visits, not none: one keeps it possible.
+	// Each move gets one visit more, so that moves that are not known stay possible.
 	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
 		a := t.board.Action(l.First())
 		policy[a] = (float32(children[a].Visits) + 1) / (total + float32(legal.OnesCount()))

@@ -8,25 +8,26 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// lanes is how many trees a worker descends in turns. The trees of many games do not fit the processor's caches: while
-// the nodes of one are on their way from memory, the others go on.
+// lanes is how many trees a worker descends in turns. The trees of many games do not fit the processor's caches: while the
+// nodes of one tree come from memory, the others go on.
 const lanes = 8
 
 // lane is a tree being descended.
 type lane struct {
 	tree   *Tree
 	leaf   *Leaf
-	turn   int // how many this visit has had
-	leaves int // that were chosen before it in the wave
+	turn   int // turns of this visit
+	leaves int // of the tree in this wave so far
 	free   int // visits that wanted no evaluation
 }
 
-// freeVisits is how many visits that want no evaluation are made between two looks at the clock: a tree can have endless
-// ones, such as those of a draw that is proved and beats all else.
+// freeVisits is how many visits without an evaluation are made between two looks at the clock. A tree can have endless ones:
+// for example, all visits go to a proved draw that is better than the other moves.
 const freeVisits = 256
 
-// visitAll makes visits in each tree of w.taken until limits.Leaves of them want an evaluation, which become rows, or no
-// more can be made, or the tree is finished. There must be room for all.
+// visitAll makes visits in each tree of w.taken. Visits that want an evaluation become rows of the batch. A tree is done for
+// this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
+// the rows of all trees.
 func (s *search) visitAll(ctx context.Context, w *wave) {
 	var all [lanes]lane
 	waiting := w.taken
@@ -56,8 +57,8 @@ func (s *search) visitAll(ctx context.Context, w *wave) {
 	}
 }
 
-// takeTurn brings a lane one step further and reports whether its tree needs another. What the next one reads is on its
-// way from memory then.
+// takeTurn brings a lane one step further and reports whether its tree needs another turn. It asks for the memory that the
+// next turn reads.
 func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 	t := l.tree
 	l.turn++
@@ -92,7 +93,7 @@ func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 		}
 		l.leaf = w.spare()
 	case !free:
-		return false // every line leads to a leaf of this wave
+		return false // every line leads to a leaf under way
 	default:
 		l.free++
 	}
@@ -100,7 +101,7 @@ func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 	return true
 }
 
-// goesOn reports whether a lane's tree makes another visit in this wave.
+// goesOn reports whether the tree of a lane makes another visit in this wave.
 func (s *search) goesOn(ctx context.Context, l *lane) bool {
 	if l.free%freeVisits == freeVisits-1 && s.over(ctx) {
 		return false
@@ -114,14 +115,15 @@ func (s *search) goesOn(ctx context.Context, l *lane) bool {
 // prefetch loads the tree itself.
 func (t *Tree) prefetch() { prefetch.Lines(unsafe.Pointer(t)) }
 
-// prefetchPosition loads where link looks for a position.
+// prefetchPosition loads the slot in which link looks for a position.
 func (t *Tree) prefetchPosition(p game.Position) {
 	if s := t.positions.slots; len(s) > 0 {
 		prefetch.Line(unsafe.Pointer(&s[p.Hash()&uint64(len(s)-1)]))
 	}
 }
 
-// prefetchPath loads what Expand of a leaf changes: the nodes of its path, and where its moves and its position will be.
+// prefetchPath loads what Expand of a leaf changes: the nodes of its path, the memory for its moves and the slot of its
+// position.
 func (t *Tree) prefetchPath(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {
 		prefetch.Line(unsafe.Pointer(&t.nodes[i]))

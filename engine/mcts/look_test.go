@@ -12,15 +12,15 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Below the root no position is evaluated whose mover wins at once, or has fewer than two moves that keep the other side
-// from it: the tree answers the ones and passes through the others. UCT looks one stone ahead only.
+// Below the root the tree asks for no evaluation of a position if the next stone wins, or if fewer than two moves prevent a
+// win by the stone after it. UCT looks one stone ahead only.
 func TestLook(t *testing.T) {
 	for _, rules := range []game.Rules{game.Connect4, game.TicTacToe, {Rows: 9, Columns: 9, InARow: 5}, {Rows: 8, Columns: 12, InARow: 4, Gravity: true}} {
 		b := game.MustBoard(rules)
 		for _, s := range selections {
 			forced, asked := 0, 0
 			var root game.Position
-			var mu sync.Mutex // of the two: batches are evaluated at once
+			var mu sync.Mutex // guards forced and asked: batches are evaluated concurrently
 			e := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -45,7 +45,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A line of forced moves is one visit, answered by the value at its end, and its lost alternatives have no visits.
+// A line of forced moves is one visit with the value of the position at its end.
 func TestForcedLine(t *testing.T) {
 	b, p := position(t, "1122")
 	for _, s := range []mcts.Selection{mcts.PUCT, mcts.Gumbel} {
@@ -56,7 +56,7 @@ func TestForcedLine(t *testing.T) {
 			t.Fatalf("%v: the root is not the first leaf", s)
 		}
 		tr.Expand(&leaf, wdl, policy, eval.Bitsquares)
-		// Column 3 makes three of a row that column 4 would complete: the reply is forced, and the leaf is the position after it.
+		// Column 3 makes three in a row, and column 4 would make four. So the reply is forced, and the leaf is the position after it.
 		want := b.Play(b.Play(p, 2), 3)
 		if wants, free := tr.Descend(&leaf); !wants || !free || leaf.Position != want {
 			t.Fatalf("%v: the leaf is %v, want %v after the forced reply", s, leaf.Position, want)
@@ -76,7 +76,7 @@ func TestForcedLine(t *testing.T) {
 	}
 }
 
-// Moves that let the other side win at once are lost before any visit, and the others share their priors.
+// Moves that let the other side win at once are lost before any visit. The priors of the others sum to 1.
 func TestUnsafeMoves(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	unsafe := 0
@@ -106,7 +106,8 @@ func TestUnsafeMoves(t *testing.T) {
 	}
 }
 
-// A network's priors are the square roots of its policy in PUCT, shared among the safe moves; everyone else's are the policy.
+// In PUCT the priors of a network are the square roots of its policy, scaled to sum to 1. In all other cases they are the
+// policy.
 func TestFlatPriors(t *testing.T) {
 	b, p := position(t, "44")
 	policy := []float32{0.36, 0.16, 0, 0.09, 0.25, 0.04, 0.1}

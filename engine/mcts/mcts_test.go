@@ -27,7 +27,7 @@ func config(s mcts.Selection) mcts.Config {
 	return c
 }
 
-// searches are the selections, with and without transpositions where they can have them.
+// searches are the selections, with transpositions and without.
 var searches = map[string]mcts.Config{
 	"puct": config(mcts.PUCT), "plain puct": plain(mcts.PUCT), "uct": config(mcts.UCT),
 	"gumbel": config(mcts.Gumbel), "plain gumbel": plain(mcts.Gumbel),
@@ -76,7 +76,7 @@ func search(t testing.TB, e eval.Evaluator, tr *mcts.Tree, visits int) {
 	}
 }
 
-// What any search must see, with an evaluator that knows nothing.
+// Any search sees this, even with an evaluator that knows nothing.
 func TestTactics(t *testing.T) {
 	for _, c := range []struct {
 		name, moves string
@@ -110,7 +110,7 @@ func trees(t testing.TB, b *game.Board, c mcts.Config, n int) []*mcts.Tree {
 	return all
 }
 
-// The same seeds give the same trees, bit for bit, whatever the batch.
+// The same seeds give the same trees, bit for bit, with batches of any size.
 func TestBatchIndependence(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for s, c := range searches {
@@ -135,7 +135,7 @@ func TestBatchIndependence(t *testing.T) {
 	}
 }
 
-// Visits add up, stop at the limit, and batches are full while there is enough to do.
+// Visits add up and stop at the limit. Batches are full as long as there is enough to do.
 func TestCounts(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	stub := &evaltest.Stub{Source: eval.CPU}
@@ -166,7 +166,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Driven trees play whole games side by side: each is what it is alone, whatever the batch, and batches are full while there are games enough.
+// Driven trees play whole games side by side. The games do not depend on the size of the batches, and batches are full as long
+// as there are enough games.
 func TestDrive(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	const games = 60
@@ -183,7 +184,7 @@ func TestDrive(t *testing.T) {
 		stub := &evaltest.Stub{Source: eval.CPU}
 		err := mcts.Drive(t.Context(), stub, all, batch, 1, func(tr *mcts.Tree) mcts.Goal {
 			i := index[tr]
-			// Some moves are thought about for longer than others.
+			// Some moves get more visits than others.
 			if want := 20 + 30*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
 				return mcts.Goal{Visits: want}
 			}
@@ -206,7 +207,7 @@ func TestDrive(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches of %d give other games:\n%s", batch, diff)
 		}
-		// Until so many games are over that the others cannot fill them.
+		// Later batches are smaller: too few games are left to fill them.
 		if early := sizes[:400/batch]; slices.Min(early) < batch {
 			t.Errorf("batches of %d: %v", batch, early)
 		}
@@ -216,7 +217,7 @@ func TestDrive(t *testing.T) {
 			t.Errorf("game %d has no moves", i)
 		}
 	}
-	// An error of the evaluator is the error, whatever the others were told.
+	// Drive returns the error of the evaluator, not that of the workers that were cancelled because of it.
 	broken := errors.New("device lost")
 	stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
 	err := mcts.Drive(t.Context(), stub, trees(t, b, config(mcts.PUCT), games), 2, 1, func(tr *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: 10} })
@@ -225,7 +226,7 @@ func TestDrive(t *testing.T) {
 	}
 }
 
-// One tree with many leaves under way makes all its visits, and finds what it finds alone.
+// One tree with many leaves under way makes all its visits, and finds the same move as with one.
 func TestVirtualLoss(t *testing.T) {
 	for s, c := range searches {
 		b, p := position(t, "334")
@@ -243,7 +244,7 @@ func TestVirtualLoss(t *testing.T) {
 	}
 }
 
-// Deciding early takes the move that the whole search takes, unless that proves it lost later on.
+// A search that decides early takes the move that the whole search takes, unless that proves later that the move loses.
 func TestDecide(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	const visits = 2000
@@ -278,9 +279,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Where a proved draw beats all else, visits want no evaluation; time ends the search all the same.
+// If a proved draw is better than all other moves, visits want no evaluation. The deadline ends the search all the same.
 func TestEndlessDraw(t *testing.T) {
-	// Tic-tac-toe from the corner: draws all over, which a tree proves before it has proved the root.
+	// Tic-tac-toe after corner and center: the tree proves draws before it proves the root.
 	b, p := position(t, "3x3x3free:15")
 	for _, s := range selections {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -310,7 +311,7 @@ func TestCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	// The trees are whole: they can go on.
+	// The trees are intact and can go on.
 	if err := mcts.Search(t.Context(), &evaltest.Stub{Source: eval.CPU}, all, mcts.Limits{Visits: 100, Batch: 4}); err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +364,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// A visit costs no allocation once the arena is large enough.
+// A visit allocates nothing once the tree has enough memory.
 func TestAllocations(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	tr := tree(t, b, config(mcts.PUCT), game.Position{})

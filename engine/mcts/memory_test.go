@@ -13,8 +13,8 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// With memory used up, many leaves under way at once keep to the best move as one at a time does. (Which of two good
-// moves that is differs: where the tree cannot grow, it is the heuristic's opinion of a few leaves.)
+// If memory is full, a search with many leaves under way gives the best move the same share of the visits as one with a single
+// leaf. (The two may prefer different moves: a tree that cannot grow depends on the evaluations of a few leaves.)
 func TestMemoryFullManyLeaves(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
@@ -49,7 +49,7 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 	}
 }
 
-// The trees of a batch that are searched at once are as many as their memory allows.
+// An Evaluator searches as many trees at once as their memory allows.
 func TestEvaluatorMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 64, 100_000: 10, 1 << 20: 1} {
@@ -72,7 +72,7 @@ func TestEvaluatorMemory(t *testing.T) {
 	}
 }
 
-// Advance keeps what the visits found, and no more nodes than it may.
+// Advance keeps visits and values, and no more nodes than it may.
 func TestAdvanceKeepsPart(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for s, c := range searches {
@@ -120,7 +120,7 @@ func TestAdvance(t *testing.T) {
 	if tr.Visits() != 3000 || tr.Nodes() <= nodes {
 		t.Errorf("%d visits and %d nodes after going on from %d", tr.Visits(), tr.Nodes(), nodes)
 	}
-	tr.Advance(0) // perhaps never visited: a fresh start
+	tr.Advance(0) // the move may have no visits: the tree begins anew
 	tr.Advance(0)
 	if tr.Root().Plies() != 3 {
 		t.Errorf("%d plies at the root, want 3", tr.Root().Plies())

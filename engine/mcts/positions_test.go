@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The table of positions is a map that forgets all at once.
+// The table of positions finds what a map finds.
 func TestPositions(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var s, other positions
@@ -16,7 +16,7 @@ func TestPositions(t *testing.T) {
 			s.reset()
 			if round == 10 {
 				s.epoch = math.MaxUint32
-				s.reset() // begins to count anew, and may not find what was there then
+				s.reset() // the epoch begins at 1 again; positions of the old epoch 1 may not be found
 			}
 			want := map[uint64]uint32{}
 			check := func() {
@@ -33,7 +33,7 @@ func TestPositions(t *testing.T) {
 				}
 			}
 			for node := uint32(1); node <= uint32(50*round); node++ {
-				h := r.Uint64() >> r.IntN(60) // many that begin alike
+				h := r.Uint64() >> r.IntN(60) // many hashes begin with zeros
 				if want[h] == 0 {
 					s.add(h, node)
 					want[h] = node

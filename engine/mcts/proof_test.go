@@ -36,7 +36,7 @@ func (m *minimax) result(p game.Position) game.Result {
 	return best
 }
 
-// A proof is always right, and on small boards there usually is one.
+// Proofs are always right, and on small boards most searches end with one.
 func TestProofs(t *testing.T) {
 	all, proofs, draws := 0, 0, 0
 	for _, b := range []*game.Board{
@@ -54,7 +54,7 @@ func TestProofs(t *testing.T) {
 				got, want := tr.Result(), m.result(p)
 				all++
 				if got == game.Ongoing {
-					// Visits go where the values are: a draw that is certain can keep the other moves from being settled.
+					// A proved draw may attract the visits that would prove the other moves.
 					for _, move := range tr.Moves(nil) {
 						if move.Action == tr.Best() && move.Result == game.Draw {
 							draws++
@@ -83,7 +83,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// A draw is worth nothing to either side: the last move before a full board is no win for who makes it.
+// A draw is worth 0 to both sides. The move that fills the board does not win.
 func TestDrawCredit(t *testing.T) {
 	b, p := position(t, "3x3x3free:12354687") // one cell left, nobody can win
 	if b.Result(b.Play(p, 8)) != game.Draw {
@@ -98,7 +98,7 @@ func TestDrawCredit(t *testing.T) {
 	}
 }
 
-// A lost position is worth -1 whichever way it is lost, and a won one +1, from the first visit on.
+// A lost position is worth -1 and a won one 1. A win by the next stone is known from the first visit on.
 func TestWinAndLossCredit(t *testing.T) {
 	for _, s := range selections {
 		b, p := position(t, "121212")
@@ -107,7 +107,7 @@ func TestWinAndLossCredit(t *testing.T) {
 		if tr.Result() != game.Win || tr.Value() != 1 || tr.Best() != 0 {
 			t.Errorf("%v: a win in one is %v, value %v, best %d", s, tr.Result(), tr.Value(), tr.Best())
 		}
-		b, p = position(t, "2233") // 1 and 4 both complete .22 33.: the other side has lost
+		b, p = position(t, "2233") // after column 4 the first player has three in a row: columns 1 and 5 both make four
 		p = b.Play(p, 3)
 		tr = tree(t, b, config(s), p)
 		search(t, evaluator(t, eval.Uniform), tr, 500)
@@ -117,7 +117,7 @@ func TestWinAndLossCredit(t *testing.T) {
 	}
 }
 
-// distance is how many plies a game lasts from p where the winner hurries and the loser delays.
+// distance is how many plies a game lasts from p if the winner hurries and the loser delays.
 func (m *minimax) distance(p game.Position) int {
 	if m.b.Result(p) != game.Ongoing {
 		return 0
@@ -139,8 +139,7 @@ func (m *minimax) distance(p game.Position) int {
 	return best
 }
 
-// How long a proved move takes is never said to be less than it is, a win in one is known as such, and with a discount
-// long searches mostly come upon the shortest win.
+// Move.Plies is never less than the exact number of plies. With a discount long searches mostly find the shortest win.
 func TestProofDistance(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	m := &minimax{b, map[game.Position]game.Result{}}
@@ -170,7 +169,7 @@ func TestProofDistance(t *testing.T) {
 	}
 }
 
-// The longest defence is played where all is lost, and the policy says so.
+// If all moves lose, most searches choose the longest defence, and the policy gives it everything.
 func TestLongestDefence(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	m := &minimax{b, map[game.Position]game.Result{}}

@@ -6,17 +6,18 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Move is what the search found of one move of the root. Its values are for the side to move.
+// Move is what the search has found of one move of the root. Its values are for the side to move.
 type Move struct {
 	Action int
 	Visits int
-	Q      float64     // mean value in -1..1; 0 where it has no visits and no proof
+	Q      float64     // mean value in -1..1; 0 if it has neither visits nor a proof
 	Prior  float64     // as the search uses it, see Config.FlatPriors
-	Result game.Result // what is proved: Win, Draw or Loss; else Ongoing
-	Plies  int         // where it is: from before the move to the game's end by the best play that was seen; a longer way than the best may be
+	Result game.Result // Win, Draw or Loss if proved; else Ongoing
+	Plies  int         // if proved: from before the move to the game's end, by the best play that the search has seen; never less than by exact play
 }
 
-// Moves appends the root's moves in the order of their actions; none before the root was expanded.
+// Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a
+// column from the bottom. There are none before the root has its moves.
 func (t *Tree) Moves(moves []Move) []Move {
 	for _, c := range t.rootMoves() {
 		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior), Result: c.proof.result()}
@@ -40,7 +41,7 @@ func (p proof) result() game.Result {
 	return [...]game.Result{open: game.Ongoing, lost: game.Loss, drawn: game.Draw, won: game.Win}[p]
 }
 
-// Result is what is proved of the root for its side to move, or Ongoing.
+// Result is the proved result of the root for its side to move, or Ongoing.
 func (t *Tree) Result() game.Result {
 	n := &t.nodes[rootNode]
 	if n.proof == open {
@@ -49,7 +50,7 @@ func (t *Tree) Result() game.Result {
 	return n.proof.flip().result()
 }
 
-// Value is the root's mean value in -1..1 for the side to move, or what is proved.
+// Value is the root's mean value, or its proved one, in -1..1 for the side to move. Without visits it is 0.
 func (t *Tree) Value() float64 {
 	n := &t.nodes[rootNode]
 	if n.visits == 0 && n.proof == open {
@@ -58,7 +59,7 @@ func (t *Tree) Value() float64 {
 	return 0 - t.mean(n) // not -mean: a draw is 0, never -0
 }
 
-// WDL writes the mean probabilities of win, draw and loss for the side to move, or what is proved.
+// WDL writes the mean probabilities of win, draw and loss for the side to move, or the proved ones, into wdl [3].
 func (t *Tree) WDL(wdl []float32) {
 	n := &t.nodes[rootNode]
 	value := float32(t.Value())
@@ -66,12 +67,13 @@ func (t *Tree) WDL(wdl []float32) {
 	if n.proof != open {
 		draw = n.proof.draw()
 	}
-	draw = min(draw, 1-max(value, -value)) // a mean over visits, the value one over moves: where they do not go together, the value holds
+	draw = min(draw, 1-max(value, -value)) // draw is a mean over visits, value one over moves: if they contradict each other, value holds
 	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
-// Best is the action to play: the quickest known win, else the one with the most visits that is not certain to lose,
-// else the slowest known loss; Gumbel takes the best of those with the most visits. -1 before the root was visited.
+// Best is the action to play: the quickest proved win, else the action with the most visits that is not proved to lose, else
+// the slowest proved loss. Among several with the most visits Gumbel takes the one with the best score. Best is -1 if the
+// root has no moves yet and none wins at once.
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
@@ -93,7 +95,7 @@ func (t *Tree) Best() int {
 // better compares two moves of the root: by proof and how far away its end is, visits, value, prior.
 func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
-	rank := func(n *node) int { // won, then anything that is not lost
+	rank := func(n *node) int { // won before open and drawn before lost
 		switch n.proof {
 		case won:
 			return 2
@@ -127,9 +129,9 @@ func (t *Tree) winningAction() int {
 	return -1
 }
 
-// Policy writes the root's policy into policy [A]. A temperature of 1 gives each move its share of the visits, less
-// sharpens, 0 takes the best alone. Gumbel gives its improved policy, whatever the temperature above 0. Certain losses
-// get nothing; a certain win gets all, and where all is lost the slowest loss.
+// Policy writes the root's policy into policy [Actions]. With temperature 1 each move has its share of the visits, a lower one
+// sharpens the shares, and with 0 the best move has all. Gumbel writes its improved policy at any temperature above 0. Moves
+// that are proved to lose have nothing. If the root is proved to be won or lost, the best move has all.
 func (t *Tree) Policy(policy []float32, temperature float64) {
 	clear(policy)
 	moves := t.rootMoves()
@@ -149,23 +151,26 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 			weight[i] = math.Pow(float64(moves[i].visits)/float64(most), 1/temperature)
 		}
 	}
-	total := 0.0
+	total, alive := 0.0, 0
 	for i := range moves {
 		if moves[i].proof == lost {
 			weight[i] = 0
+			continue
 		}
 		total += weight[i]
+		alive++
 	}
 	for i := range moves {
-		if total > 0 {
+		switch {
+		case total > 0:
 			policy[moves[i].action] = float32(weight[i] / total)
-		} else {
-			policy[moves[i].action] = 1 / float32(len(moves))
+		case moves[i].proof != lost:
+			policy[moves[i].action] = 1 / float32(alive) // no move has visits yet
 		}
 	}
 }
 
-// Line appends the principal variation: from the root the best move, then the most visited ones.
+// Line appends the principal variation: the best move of the root, then a proved win or the most visited move at each node.
 func (t *Tree) Line(actions []int) []int {
 	best := t.Best()
 	if best < 0 {
@@ -195,7 +200,7 @@ func (t *Tree) Line(actions []int) []int {
 			p = t.board.Play(p, int(t.nodes[at].action))
 		}
 	}
-	// What the search saw without making moves: a win, or moves of which none keeps the other side from one.
+	// The search sees two stones ahead without nodes: a win, and before it a position in which no move prevents that win.
 	for range 2 {
 		if t.board.Result(p) != game.Ongoing {
 			break
@@ -213,15 +218,15 @@ func (t *Tree) Line(actions []int) []int {
 	return actions
 }
 
-// Advance plays an action at the root and keeps what the search knows of the position after it. The action must be
-// legal and must not end the game; no leaf may be under way.
+// Advance plays an action at the root and keeps what the search knows of the position after it: its nodes, as far as
+// keptPart allows, if it has moves; else nothing. The action must be legal and must not end the game. No leaf may be under
+// way.
 func (t *Tree) Advance(action int) {
 	root := t.board.Play(t.root, action)
 	for i, c := range t.rootMoves() {
 		if int(c.action) == action && c.first != 0 {
 			t.keep(t.nodes[rootNode].first + uint32(i))
 			t.root = root
-			t.gumbel.reset()
 			t.startRoot()
 			return
 		}
@@ -229,11 +234,12 @@ func (t *Tree) Advance(action int) {
 	t.Reset(root)
 }
 
-// keptPart of MaxNodes is kept by Advance at most: copying more would take a good part of a move's time.
+// Advance keeps at most MaxNodes/keptPart nodes, or MaxBits if that is more. To copy more would take a good part of a move's
+// time.
 const keptPart = 8
 
-// keep copies the nodes below top, which becomes the root, to the front, level by level. Where they are too many the
-// deepest lose their moves, but not what their visits found.
+// keep makes top the root: it copies top and the nodes below it to the front, level by level. If there are too many, the
+// deepest lose their moves, but keep their visits and values.
 func (t *Tree) keep(top uint32) {
 	most := max(t.config.MaxNodes/keptPart, game.MaxBits+1)
 	to := append(t.spare[:0], node{}, t.nodes[top])

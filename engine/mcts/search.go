@@ -15,20 +15,21 @@ import (
 
 // Limits end a search: each tree gets Visits visits in all, and no visit begins once ctx has ended.
 type Limits struct {
-	Visits int // of a tree's root, those it had before included; from 1
-	Batch  int // rows of a batch at most, from 1; or Leaves, where these are more
+	Visits int // of a tree's root, with those it had before; from 1
+	Batch  int // rows of a batch at most, from 1; Leaves if that is more
 
-	// Leaves is how many leaves each tree has under way at once, 1 to MaxLeaves; 0 is 1. They are chosen one after the
-	// other, and each counts as a loss until all are answered (virtual loss), in the order in which they were chosen. More of
-	// them fill the batches of few trees, which is faster, and know less of each other: another search with other answers.
+	// Leaves is how many leaves each tree has under way at once, 1 to MaxLeaves; 0 means 1. The tree chooses them one after
+	// the other. Each counts as a loss (virtual loss) until all are answered, in the order in which they were chosen. With more
+	// leaves few trees can fill a batch, which is faster. But a leaf is chosen without the answers to the others: more leaves
+	// make another search with other results.
 	Leaves int
 
-	// Decide ends the search of a single tree once no other move can become the one with the most visits, in the visits
-	// that are left, or in those that the time until ctx's deadline allows at the rate so far.
+	// Decide ends the search of a single tree early: when no other move can become the one with the most visits in the visits
+	// that are left. If ctx has a deadline, these are at most as many as the time allows at the rate so far.
 	Decide bool
 }
 
-// MaxLeaves is how many leaves a tree can have under way.
+// MaxLeaves is how many leaves a tree can have under way at most.
 const MaxLeaves = 1 << 12
 
 func (l Limits) validate() error {
@@ -41,13 +42,14 @@ func (l Limits) validate() error {
 	return nil
 }
 
-// Search drives trees of one board through an evaluator until each has its visits, or its root is proved, or ctx ends.
+// Search drives trees of one board through an evaluator until each tree has its visits or a proved root, or until ctx ends.
 //
-// A tree chooses its Limits.Leaves, fewer where every line leads to one of them, and rests until all are answered. So its
-// visits follow from its root, configuration and limits alone: not from the other trees, the batches, or the cores.
+// A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and rests until all are answered. So its
+// visits follow from its root, configuration and limits alone. They do not depend on the other trees, the batches or the
+// cores.
 //
-// Two batches take turns: while the one is evaluated the other is filled; with trees enough, each core has two. Where
-// ctx ends, the trees keep what they have and the error wraps ctx.Err(). An evaluator's error ends the search too.
+// Two batches take turns: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx
+// ends, the trees keep what they have and the error wraps ctx.Err(). An error of the evaluator ends the search too.
 func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -55,15 +57,16 @@ func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits)
 	return newSearch(e, limits).start(ctx, trees)
 }
 
-// Goal is what a tree is to have next.
+// Goal is how far a tree is searched before its driver is asked again.
 type Goal struct {
 	Visits int // of its root in all
-	Look   int // how many it has when it is asked for another goal, while no leaf is under way; 0: Visits
+	Look   int // with this many visits, and no leaf under way, the driver is asked for another goal; 0 means Visits
 }
 
-// Drive searches like Search, but each tree for itself and again and again: next says what a tree is to have, at first
-// and each time it has that or is proved, and may move its root on in between; 0 visits end with the tree. So batches stay
-// full while some trees go on. next is called concurrently, with one tree at a time.
+// Drive searches like Search, but each tree has goals of its own. It calls next for the first goal of a tree, and again when
+// the tree has reached its goal or is proved. next may change the tree's root. A goal of 0 visits ends with the tree. So
+// batches stay full although trees reach their goals at different times. next is called concurrently, but never for two
+// calls with the same tree at once.
 func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
 	limits := Limits{Visits: 1, Batch: batch, Leaves: leaves}
 	if err := limits.validate(); err != nil {
@@ -89,7 +92,8 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			return fmt.Errorf("mcts: trees of %v and %v in one search", trees[0].board.Rules(), t.board.Rules())
 		}
 	}
-	// As many workers as have trees enough for two full batches under way, and where trees end all the time, one more.
+	// A worker has two batches under way. Search has a worker for each three batches that the trees' leaves fill, Drive for
+	// each two.
 	each := 3 * s.limits.Batch
 	if s.next != nil {
 		each = 2 * s.limits.Batch
@@ -118,7 +122,7 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 	for k := range workers {
 		wait.Go(func() {
 			if failed[k] = run(inner, trees[0].board); failed[k] != nil {
-				cancel() // the others need not go on
+				cancel() // the other workers stop too
 			}
 		})
 	}
@@ -131,28 +135,29 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 	}
 	for _, err := range failed {
 		if err != nil && !errors.Is(err, context.Canceled) {
-			return err // the others were told to end
+			return err // the other workers failed because they were cancelled
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// over reports whether no more visits should begin.
+// over reports that no more visits should begin.
 func (s *search) over(ctx context.Context) bool { return ctx.Err() != nil || s.late() }
 
-// late looks at the clock: the runtime may find out milliseconds after a deadline, while all cores compute.
+// late reports whether the deadline is over. It looks at the clock itself: while all cores compute, ctx may end milliseconds
+// after its deadline.
 func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s.deadline) }
 
-// search is what the workers share.
+// search is the state that all workers share.
 type search struct {
 	evaluator eval.Evaluator
 	limits    Limits
-	next      func(*Tree) Goal // of Drive; nil where a tree is done once it has its visits
-	deadline  time.Time        // zero where there is none
-	clock     *clock           // nil where the search goes on to its limits whatever it finds
+	next      func(*Tree) Goal // of Drive; nil in Search
+	deadline  time.Time        // zero if there is none
+	clock     *clock           // nil unless Limits.Decide ends the search early
 
 	mu   sync.Mutex
-	todo []*Tree // first come, first served; a tree with leaves under way is not here
+	todo []*Tree // trees that need visits and have no leaf under way; first come, first served
 }
 
 // take moves up to n trees from todo to the end of trees.
@@ -165,7 +170,7 @@ func (s *search) take(trees []*Tree, n int) []*Tree {
 	return trees
 }
 
-// put gives trees without leaves under way back to todo, those that are done with excepted.
+// put gives trees back to todo, unless they need no more visits. They must have no leaf under way.
 func (s *search) put(trees []*Tree) {
 	trees = slices.DeleteFunc(trees, func(t *Tree) bool { return !s.renew(t) })
 	s.mu.Lock()
@@ -173,8 +178,8 @@ func (s *search) put(trees []*Tree) {
 	s.todo = append(s.todo, trees...)
 }
 
-// renew reports whether the tree, which has no leaf under way, needs more visits, after asking next where it has those
-// it was to have.
+// renew reports whether the tree needs more visits. If it has reached its goal, renew asks next for another one. The tree
+// must have no leaf under way.
 func (s *search) renew(t *Tree) bool {
 	for t.goal.Visits > 0 && (t.finished() || t.goal.Look > 0 && t.Visits() >= t.goal.Look) {
 		if s.next == nil {
@@ -182,25 +187,25 @@ func (s *search) renew(t *Tree) bool {
 		}
 		before := t.root
 		if t.goal = s.next(t); t.root == before {
-			return t.goal.Visits > 0 && !t.finished() // next may want what the tree has, or more of what is proved
+			return t.goal.Visits > 0 && !t.finished() // the goal may be one that the tree has reached already, or the root is proved
 		}
 	}
 	return t.goal.Visits > 0
 }
 
-// wave is a batch under way.
+// wave is a batch with its leaves, while it is filled and evaluated.
 type wave struct {
 	memory eval.Batch
 	batch  eval.Batch // the rows of memory in use
 	trees  []*Tree    // of each row
 	leaves []*Leaf    // of each row
-	free   []*Leaf    // the others
-	taken  []*Tree    // being visited, or landed
+	free   []*Leaf    // leaves that are in no row
+	taken  []*Tree    // trees that are being visited, or whose last row was answered
 	start  chan struct{}
 	done   chan error
 }
 
-// newWave is a wave with nothing in it.
+// newWave is an empty wave.
 func (s *search) newWave() *wave {
 	w := &wave{start: make(chan struct{}), done: make(chan error, 1)}
 	room := make([]Leaf, s.limits.Batch+lanes)
@@ -210,14 +215,14 @@ func (s *search) newWave() *wave {
 	return w
 }
 
-// fly evaluates a wave each time it is told to, until start is closed.
+// fly evaluates a wave each time that it gets a signal on start, until start is closed.
 func (s *search) fly(ctx context.Context, w *wave) {
 	for range w.start {
 		w.done <- s.evaluator.Evaluate(ctx, &w.batch)
 	}
 }
 
-// runAlone is the worker of a single tree, where nothing can be done while a wave is evaluated.
+// runAlone is the worker of a single tree. It has nothing to do while a wave is evaluated.
 func (s *search) runAlone(ctx context.Context, board *game.Board) error {
 	for w := s.newWave(); !s.over(ctx); {
 		s.fill(ctx, w, board)
@@ -239,14 +244,14 @@ func (s *search) run(ctx context.Context, board *game.Board) error {
 		defer close(w.start)
 	}
 	var failed error
-	// Waves fly and land in turn; flying is how many are under way.
+	// The two waves take turns; flying is how many are being evaluated.
 	for turn, flying := 0, 0; ; {
 		if flying < 2 && failed == nil && !s.over(ctx) {
 			w := waves[turn%2]
 			s.fill(ctx, w, board)
 			if len(w.trees) > 0 {
 				w.start <- struct{}{}
-				runtime.Gosched() // a device should have it before this core is busy again
+				runtime.Gosched() // so that the evaluator gets the wave before this core is busy again
 				turn, flying = turn+1, flying+1
 				if flying < 2 {
 					continue
@@ -276,7 +281,7 @@ func (s *search) fill(ctx context.Context, w *wave, board *game.Board) {
 	w.batch = w.memory.Slice(0, len(w.trees))
 }
 
-// spare is a leaf that is in no row.
+// spare takes a leaf that is in no row.
 func (w *wave) spare() *Leaf {
 	last := len(w.free) - 1
 	leaf := w.free[last]
@@ -290,13 +295,13 @@ func (w *wave) add(t *Tree, leaf *Leaf) {
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
 }
 
-// finished reports whether the tree needs no more visits than it has or has under way.
+// finished reports whether the root is proved, or has all visits of its goal, with those under way.
 func (t *Tree) finished() bool {
 	n := &t.nodes[rootNode]
 	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal.Visits
 }
 
-// land hands out a wave's answers, or takes its leaves back where there are none.
+// land gives the answers of a wave to its trees. If err says that there are none, it takes the leaves back. It returns err.
 func (s *search) land(w *wave, err error) error {
 	landed := w.taken[:0]
 	for i, t := range w.trees {
@@ -314,7 +319,7 @@ func (s *search) land(w *wave, err error) error {
 			t.sources = append(t.sources, s)
 		}
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i), w.batch.Source[i])
-		if t.nodes[rootNode].pending == 0 { // its last
+		if t.nodes[rootNode].pending == 0 { // this was its last row
 			landed = append(landed, t)
 		}
 	}

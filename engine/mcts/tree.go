@@ -10,17 +10,17 @@ import (
 
 // node is a move and the position after it. All of its values are for the side that made the move.
 type node struct {
-	sum     float64 // of the values of its visits; where positions are shared visits times Tree.value
+	sum     float64 // of the values of its visits; if positions are shared: visits times Tree.value
 	visits  uint32
-	first   uint32 // its moves are nodes[first : first+count]; 0 while it has none
+	first   uint32 // its moves are nodes[first : first+count]; 0 if it has none yet
 	prior   float32
 	draw    float32 // mean probability of a draw over its visits
-	raw     int16   // what was found of it before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
+	raw     int16   // its value before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
 	pending uint16  // visits under way: each counts as a loss until it is answered
 	count   uint8
 	action  uint8
 	proof   proof
-	plies   uint8 // where proof is known: plies from here to the end of the game, as far as the search has seen
+	plies   uint8 // if proof is not open: plies from here to the end of the game, as far as the search has seen
 }
 
 // rawUnit is the int16 that stands for 1.
@@ -57,15 +57,15 @@ type Tree struct {
 	root   game.Position
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
 	spare  []node                    // where Advance copies to
-	copies []uint32                  // and what it has copied
+	copies []uint32                  // by the first of a node's moves before the copy: which node has the copied moves; 0: none
 	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
-	goal   Goal // of the search under way
+	goal   Goal // of the search that is under way
 
 	shares    bool      // whether the nodes of one position share its moves
-	positions positions // with moves, where they do
+	positions positions // those with moves; empty unless shares
 	kept      positions // where Advance copies to
 
 	sources []eval.Source // who has answered leaves since Reset, each once, in the order of their first answers
@@ -88,7 +88,7 @@ func New(board *game.Board, c Config) (*Tree, error) {
 	return t, nil
 }
 
-// Reset forgets everything and starts at p, whose game must not be over. The random source starts anew.
+// Reset forgets everything and starts at p. The game of p must not be over. The random source starts anew.
 func (t *Tree) Reset(p game.Position) {
 	t.root = p
 	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
@@ -135,13 +135,13 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once; see Tree.look
 	safe     game.Bits     // Tree.safe of it
-	depth    int           // path[:depth+1] leads from the root to the leaf; -1 where no move was free
+	depth    int           // path[:depth+1] leads from the root to the leaf; -1 if no move was free
 	path     [game.MaxBits + 1]uint32
 }
 
-// Descend makes one visit. Where the visit ends at a result that is known by the rules, it is counted at once and
-// wants is false; otherwise the leaf must go to Expand (or Abandon). free is false where nothing could be visited:
-// every line leads to a leaf under way.
+// Descend makes one visit. If the visit ends at a result that the rules decide, it is counted at once and wants is false.
+// If wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line
+// leads to a leaf under way.
 func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
 	t.begin(leaf)
 	for t.step(leaf) {
@@ -149,12 +149,12 @@ func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
 	return t.arrive(leaf)
 }
 
-// begin, step until it says no, and arrive are Descend in parts, so that several trees can be descended in turns.
+// Descend is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
 func (t *Tree) begin(leaf *Leaf) {
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
 }
 
-// step goes on by one move, if there is one to go on with.
+// step goes on by one move. It returns false if the visit ends here.
 func (t *Tree) step(leaf *Leaf) (more bool) {
 	at := leaf.path[leaf.depth]
 	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.link(at, leaf.Position) && !t.look(n, leaf) {
@@ -175,12 +175,15 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 	return true
 }
 
-// look is what needs no evaluation at a node without moves: it proves the node where the next stone wins, or where no
-// reply keeps the other side from winning with the stone after it, and gives the node its moves where only one does
-// keep it. It reports whether there is a move to go on with.
+// look handles a node without moves as far as the rules decide it, without an evaluation:
+//   - if the next stone wins, it proves the node;
+//   - if every reply lets the other side win with the stone after it, it proves the node too;
+//   - if a single reply prevents that, it gives the node its moves.
 //
-// UCT stays the plain search that it is in the literature, one stone ahead. It gives a node its moves at the second
-// visit, since it has no use for priors and most nodes never see one.
+// It reports whether there is a move to go on with.
+//
+// UCT stays the plain search of the literature and looks one stone ahead only. It gives a node its moves at the second
+// visit: it does not use priors, and most nodes have no second visit.
 func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	if n.blocked() {
 		return false
@@ -197,7 +200,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 			return false
 		}
 	case at == rootNode, n.visits > 0, !leaf.safe.WithoutFirst().IsZero():
-		return false // the root wants its moves with priors, and for those of a node with visits there was no memory
+		return false // the root needs priors for its moves; a node with visits got no moves because memory is full
 	case leaf.safe.IsZero():
 		t.settle(leaf, won, 2)
 		return false
@@ -210,7 +213,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	return t.nodes[at].proof == open
 }
 
-// safe is the set of moves that do not lose at once, as far as the search looks ahead.
+// safe is the set of cells whose moves do not lose at once, as far as the search looks ahead.
 func (t *Tree) safe(p game.Position) game.Bits {
 	if t.config.Selection == UCT {
 		return t.board.Legal(p)
@@ -225,7 +228,7 @@ func (t *Tree) settle(leaf *Leaf, p proof, plies uint8) {
 	t.prove(leaf.path[:leaf.depth])
 }
 
-// arrive ends a visit where step left it; see Descend.
+// arrive ends a visit at the node that step has reached; see Descend.
 func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	if leaf.depth < 0 {
 		return false, false
@@ -245,8 +248,8 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	return true, true
 }
 
-// Expand answers a leaf: wdl and policy are for the side to move there, as an Evaluator gives them, and source says whose
-// answer it is.
+// Expand answers a leaf and counts its visit. wdl [3] and policy [Actions] are for the side to move at the leaf, as an
+// Evaluator gives them; source says whose answer it is.
 func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	path := leaf.path[:leaf.depth+1]
 	for _, i := range path {
@@ -268,16 +271,16 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
 }
 
-// Abandon takes a leaf back that will not be answered.
+// Abandon takes a leaf back. Its visit does not count.
 func (t *Tree) Abandon(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {
 		t.nodes[i].pending--
 	}
 }
 
-// grow gives node at its moves, if there is room and they are not there yet. No move of p wins at once; those that are not
-// safe are lost, and the others share their priors: flat or as they are (Config.FlatPriors). Where policy is nil all others
-// are alike.
+// grow gives node at its moves, if it has none and there is room. p is the node's position; none of its moves wins at once.
+// Moves that are not safe are lost. The priors of the others sum to 1: the policy's, or their square roots if flat
+// (Config.FlatPriors). If policy is nil, the others have equal priors.
 func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32, flat bool) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
@@ -320,9 +323,9 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 	}
 }
 
-// prove draws conclusions from the end of a path towards the root, as far as there are any (Winands et al., Monte-Carlo
-// tree search solver, 2008): a move that the other side can refute is lost, and one whose replies are all proved is
-// worth their best: a win as soon as it can be had, a loss as late.
+// prove carries proofs from the end of a path towards the root and stops at the first node that stays open (Winands et
+// al., Monte-Carlo tree search solver, 2008). A move is lost if the other side has a winning reply. If all replies are
+// proved, the move's result follows from the best of them. Of several wins the quickest counts, of several losses the slowest.
 func (t *Tree) prove(path []uint32) {
 	for d := len(path) - 1; d >= 0; d-- {
 		n := &t.nodes[path[d]]
@@ -349,8 +352,9 @@ func (t *Tree) prove(path []uint32) {
 	}
 }
 
-// backUp counts a visit along a path; value is for the side that moved to its end, draw the probability of a draw. Where
-// positions are shared, what the nodes above are worth follows from their moves instead.
+// backUp counts a visit along a path. value, -1..1, is for the side that moved to the end of the path; draw is the
+// probability of a draw, 0..1. If positions are shared, the value of a node with moves is Tree.value instead of the mean of
+// its visits.
 func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	for i := len(path) - 1; i >= 0; i-- {
 		n := &t.nodes[path[i]]
@@ -366,10 +370,10 @@ func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	}
 }
 
-// known is a proved node's value.
+// known is the value of a proved node, -1..1 for the side that moved there.
 func (t *Tree) known(n *node) float64 { return n.proof.value() * t.decay[n.plies] }
 
-// mean is a node's value; n must have visits or a proof.
+// mean is the value of a node, -1..1 for the side that moved there. n must have visits or a proof.
 func (t *Tree) mean(n *node) float64 {
 	if n.proof != open {
 		return t.known(n)
@@ -377,14 +381,14 @@ func (t *Tree) mean(n *node) float64 {
 	return n.sum / float64(n.visits)
 }
 
-// What choose says instead of a move: all that do not lose are leaves under way, or the moves prove the node, which visits
-// by another way to its position have found.
+// choose returns these instead of a node.
 const (
-	noneFree = 0
-	decided  = math.MaxUint32
+	noneFree = 0              // all moves that do not lose lead to leaves under way
+	decided  = math.MaxUint32 // the moves prove the node: visits by another way to its position have found the proof
 )
 
-// choose is the move that the next visit takes from node at: never one that is certain to lose.
+// choose is the node of the move that the next visit takes from node at, noneFree, or decided. It never takes a move that
+// is proved to lose.
 func (t *Tree) choose(at uint32, depth int) uint32 {
 	n := &t.nodes[at]
 	switch {
@@ -409,8 +413,8 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	}
 	scale := t.config.C * math.Sqrt(float64(total))
 	best, most := -1, math.Inf(-1)
-	tried := float32(0)                   // the priors of the moves that have visits
-	untried, likeliest := -1, float32(-1) // of those that have none, which differ by their priors alone
+	tried := float32(0)                   // sum of the priors of the moves with visits
+	untried, likeliest := -1, float32(-1) // the move without visits with the largest prior; these differ by their priors alone
 	for i := range moves {
 		c := &moves[i]
 		visits := float64(c.visits + uint32(c.pending))
@@ -440,7 +444,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 		}
 	}
 	if untried >= 0 {
-		// The node's own value is its mover's loss.
+		// The node's value is for the other side.
 		q := -n.sum / float64(max(n.visits, 1))
 		if t.shares && n.visits == 0 {
 			q = -t.value(n)
@@ -458,8 +462,9 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node's first visit is under way, to itself or along forced moves: nothing is known of it.
-// (A leaf that got no moves, as memory is full, may be under way any number of times.)
+// blocked reports whether the node's first visit is under way, so that nothing is known of it. The leaf of that visit is
+// the node itself or lies at the end of forced moves. (If memory is full, a leaf has no moves, and several visits to it may
+// be under way.)
 func (n *node) blocked() bool {
 	return n.pending > 0 && n.visits == 0 && n.proof == open
 }
@@ -474,7 +479,7 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 		}
 		visits := float64(c.visits) + float64(c.pending)
 		if visits == 0 {
-			// One of the untried moves, each as likely as the others.
+			// All untried moves are equally likely.
 			untried++
 			if t.random.IntN(untried) == 0 {
 				best = n.first + i
@@ -497,7 +502,7 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 	return best
 }
 
-// startRoot prepares the root's moves once it has them.
+// startRoot adds noise to the root's moves, or draws those that Gumbel considers. The root must have its moves.
 func (t *Tree) startRoot() {
 	n := &t.nodes[rootNode]
 	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
@@ -508,7 +513,7 @@ func (t *Tree) startRoot() {
 	}
 }
 
-// addNoise mixes Dirichlet noise into priors: gamma variates over their sum.
+// addNoise mixes Dirichlet noise into the priors. The noise is gamma variates divided by their sum.
 func (t *Tree) addNoise(moves []node) {
 	var noise [game.MaxBits]float64
 	total := 0.0
@@ -517,7 +522,7 @@ func (t *Tree) addNoise(moves []node) {
 		total += noise[i]
 	}
 	if total == 0 {
-		return // every variate underflowed: so small an Alpha is no noise to speak of
+		return // every variate underflowed, because Alpha is tiny: the priors stay as they are
 	}
 	for i := range moves {
 		p := &moves[i].prior
@@ -525,8 +530,8 @@ func (t *Tree) addNoise(moves []node) {
 	}
 }
 
-// gamma draws from the gamma distribution of a shape, scale 1 (Marsaglia and Tsang, A simple method for generating
-// gamma variables, 2000).
+// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, A simple method for
+// generating gamma variables, 2000).
 func gamma(r *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		return gamma(r, shape+1) * math.Pow(1-r.Float64(), 1/shape)

@@ -21,7 +21,7 @@ const (
 	maxPositions = 1 << 26 // a few GiB of memory
 )
 
-// Load reads a book's file. An error names the file and what is wrong with it.
+// Load reads the file of a book. An error names the file and what is wrong with it.
 func Load(path string) (*Book, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func Load(path string) (*Book, error) {
 	return b, nil
 }
 
-// Write writes the book's file: the same bytes for the same book.
+// Write writes the file of the book. The same book gives the same bytes.
 func (b *Book) Write(w io.Writer) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -69,7 +69,7 @@ func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
 	return append(binary.LittleEndian.AppendUint16(r, uint16(value)), byte(math.Round(float64(k.Draw)*255)), byte(k.Result))
 }
 
-// Read reads a book. Positions that its game cannot have are errors.
+// Read reads a book. A position that the game of the book cannot have is an error.
 func Read(r io.Reader) (*Book, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -96,7 +96,7 @@ func Read(r io.Reader) (*Book, error) {
 		b.known[p] = k
 		last = p
 	}
-	// What is left is gzip's checksum.
+	// Only gzip's checksum is left to read.
 	switch extra, err := io.Copy(io.Discard, io.LimitReader(in, 1)); {
 	case err != nil:
 		return nil, fmt.Errorf("is damaged: %w", err)
@@ -106,7 +106,7 @@ func Read(r io.Reader) (*Book, error) {
 	return b, z.Close()
 }
 
-// maxHeader is more than any header has.
+// maxHeader is more bytes than any header has.
 const maxHeader = 100
 
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
@@ -165,7 +165,7 @@ func unexpected(err error) error {
 	return fmt.Errorf("is damaged: %w", err)
 }
 
-// check refuses what no search of the game can have found.
+// check refuses a position that no search of the game can have met.
 func (b *Book) check(p game.Position, k mcts.Known) error {
 	if !p.All.AndNot(b.board.Full()).IsZero() || !p.Own.AndNot(p.All).IsZero() {
 		return fmt.Errorf("its stones %x of %x are not on the board of %v", p.Own, p.All, b.Rules())

@@ -1,5 +1,5 @@
-// Package opening keeps what searches have found as an opening book: positions with their visits and values, which a
-// tree begins with. A book grows with the games that are played and is pruned by visits.
+// Package opening keeps the findings of searches as an opening book: positions with their visits and values. A tree can
+// begin with them. A book grows with the games that are played; positions with few visits can be pruned.
 //
 // A book file is gzip (RFC 1952, whose checksum guards it) around
 //
@@ -10,9 +10,9 @@
 //	          draw, 0..1, as a byte of draw * 255
 //	          result: 0 ongoing, 1 win, 2 draw, 3 loss
 //
-// with positions canonical, in the order of All and then Own as 128-bit numbers. All is written as the uvarint of its
-// high word less the last position's, then of its low word, less the last one's where the high word is the same; Own as
-// two uvarints, high and low. All values are those of the side to move.
+// The positions are canonical and sorted by All, then by Own, as 128-bit numbers. All is two uvarints: its high word minus
+// that of the position before, and its low word, minus that of the position before if the high words are equal. Own is two
+// uvarints, high and low. All values are for the side to move.
 package opening
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Book is what searches have found of one game's positions; mirror images are one position. It is safe for concurrent
-// use.
+// Book is what searches have found of the positions of one game. Mirror images are one position. A Book is safe for
+// concurrent use.
 type Book struct {
 	board *game.Board
 
@@ -34,22 +34,22 @@ type Book struct {
 	known map[game.Position]mcts.Known // of canonical positions
 }
 
-// New is a book without positions.
+// New makes a book without positions.
 func New(b *game.Board) *Book {
 	return &Book{board: b, known: map[game.Position]mcts.Known{}}
 }
 
-// Rules are those of the game that the book is for.
+// Rules are the rules of the book's game.
 func (b *Book) Rules() game.Rules { return b.board.Rules() }
 
-// Positions is how many the book has.
+// Positions is how many positions the book has.
 func (b *Book) Positions() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return len(b.known)
 }
 
-// Find is what the book has of p. It is what Tree.Warm asks for.
+// Find is what the book knows of p; false if p is not in the book. Tree.Warm takes it as its argument.
 func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	q, _ := b.board.Canonical(p)
 	b.mu.RLock()
@@ -58,8 +58,9 @@ func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	return k, ok
 }
 
-// Add takes over what a tree of the same game has found of positions with so many visits or more. Of two findings the
-// proved one stays, then the one of more visits: a tree that was warmed counts the book's visits among its own.
+// Add takes over what a tree of the same game has found of positions with this many visits or more (see Tree.Each). Of two
+// findings of a position a proved one stays, else the one with more visits. Visits are not added up: a tree that was warmed
+// counts the book's visits among its own.
 func (b *Book) Add(t *mcts.Tree, visits int) {
 	found := map[game.Position]mcts.Known{}
 	t.Each(visits, func(p game.Position, k mcts.Known) {
@@ -84,14 +85,14 @@ func better(a, b mcts.Known) mcts.Known {
 	return b
 }
 
-// Prune forgets the positions with fewer visits.
+// Prune forgets the positions with fewer visits than this.
 func (b *Book) Prune(visits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.known, func(_ game.Position, k mcts.Known) bool { return int64(k.Visits) < int64(visits) })
 }
 
-// sorted are the book's positions in the order of the file.
+// sorted is the book's positions in the order of the file.
 func (b *Book) sorted() []game.Position {
 	return slices.SortedFunc(maps.Keys(b.known), compare)
 }

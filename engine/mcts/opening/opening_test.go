@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 )
 
-// searched is a tree of so many visits.
+// searched gives a tree this many visits.
 func searched(t testing.TB, tree *mcts.Tree, visits int) *mcts.Tree {
 	t.Helper()
 	e, err := heuristic.New(eval.Bitsquares)
@@ -51,7 +51,7 @@ func file(t testing.TB, b *opening.Book) []byte {
 	return out.Bytes()
 }
 
-// A tree that begins with a book is as the tree that the book was made from, on boards of all kinds.
+// A tree that begins with a book has the root of the tree that the book was made from, on boards of all kinds.
 func TestWarm(t *testing.T) {
 	for i, b := range gametest.Boards() {
 		for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel} {
@@ -71,10 +71,10 @@ func TestWarm(t *testing.T) {
 			}
 			moves, want := is.Moves(nil), was.Moves(nil)
 			if is.Result() != game.Ongoing && len(moves) == 0 {
-				continue // a win at once: nothing below is searched
+				continue // the next stone wins: there are no moves to compare
 			}
 			for k, m := range moves {
-				// Transpositions and mirror images lend each other what they found: the book has the better of two findings.
+				// The book has one finding for all orders of moves and for mirror images: the best of them.
 				if m.Action != want[k].Action || m.Visits < want[k].Visits {
 					t.Errorf("%v by %v: move %+v, want %+v", b.Rules(), s, m, want[k])
 				}
@@ -82,7 +82,7 @@ func TestWarm(t *testing.T) {
 					t.Errorf("%v by %v: move %+v, the book has %+v", b.Rules(), s, m, found)
 				}
 			}
-			// It goes on from there.
+			// The search goes on from there.
 			if searched(t, is, 2000); is.Result() == game.Ongoing && is.Visits() != 2000 {
 				t.Errorf("%v: %d visits after going on to 2000", b.Rules(), is.Visits())
 			}
@@ -90,7 +90,7 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// Books keep the better finding, forget what has few visits, and are the same bytes for the same findings.
+// A book keeps the better of two findings and forgets positions with few visits. The same findings give the same bytes.
 func TestGrowAndPrune(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	book := opening.New(b)
@@ -130,7 +130,7 @@ func TestDamage(t *testing.T) {
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x10
-		// Some bits of gzip's header and padding mean nothing; no damage goes unseen that matters.
+		// Some bits of gzip's header and padding mean nothing. Damage that changes the book is always found.
 		if again, err := opening.Read(bytes.NewReader(bad)); err == nil && !bytes.Equal(file(t, again), good) {
 			t.Errorf("byte %d of %d damaged: another book was read", i, len(good))
 		}
@@ -181,7 +181,7 @@ func zipped(t testing.TB, text string) []byte {
 	return out.Bytes()
 }
 
-// What is read is written again as it was, and what is no book is an error.
+// A book that was read is written as the same book. Anything else is an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x07\x00\x00\x00\x00"))
 	f.Add([]byte("evald opening book 1 20x5x4 1\n\x00\x01\x00\x00\x07\xff\xff\x00\x01"))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -26,8 +26,6 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
-
-var update = flag.Bool("update", false, "write the transcripts anew")
 
 func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Players {
 	t.Helper()
@@ -42,35 +40,6 @@ func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Playe
 	return p
 }
 
-// transcript compares a file with what it becomes when its questions are asked again: lines that begin with > are questions,
-// lines that begin with < the answers.
-func transcript(t *testing.T, path string, ask func(line string) string) {
-	t.Helper()
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for line := range strings.Lines(string(want)) {
-		line = strings.TrimSuffix(line, "\n")
-		if strings.HasPrefix(line, "< ") {
-			continue
-		}
-		fmt.Fprintln(&got, line)
-		if question, ok := strings.CutPrefix(line, "> "); ok {
-			fmt.Fprintln(&got, "< "+strings.TrimSuffix(ask(question), "\n"))
-		}
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" && !*update {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
-	}
-}
-
 // Requests and their replies, by the policy of bitsquares.
 func TestServeTranscript(t *testing.T) {
 	var notes bytes.Buffer
@@ -78,10 +47,8 @@ func TestServeTranscript(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	refused := 0
-	transcript(t, "testdata/serve.txt", func(question string) string {
-		method, rest, _ := strings.Cut(question, " ")
-		path, body, _ := strings.Cut(rest, " ")
-		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+	datadriven.RunTest(t, "testdata/serve.txt", func(t *testing.T, d *datadriven.TestData) string {
+		r, err := http.NewRequestWithContext(t.Context(), d.Cmd, server.URL+d.CmdArgs[0].Key, strings.NewReader(d.Input))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +65,7 @@ func TestServeTranscript(t *testing.T) {
 			refused++
 		}
 		if got := reply.Header.Get("Content-Type"); got != "application/json" {
-			t.Errorf("%s: content type %q", question, got)
+			d.Fatalf(t, "content type %q", got)
 		}
 		return fmt.Sprintf("%d %s", reply.StatusCode, text)
 	})
@@ -131,25 +98,17 @@ func (deadlines) SetReadDeadline(time.Time) error { return nil }
 // Lines and their answers, asked all at once and one by one.
 func TestActTranscript(t *testing.T) {
 	var asked []string
-	transcript(t, "testdata/act.txt", func(question string) string {
-		asked = append(asked, question)
-		in := strings.Repeat("\n", len(asked)-1) + question + "\n" // so that the line has the same number in errors
+	var want strings.Builder
+	datadriven.RunTest(t, "testdata/act.txt", func(t *testing.T, d *datadriven.TestData) string {
+		asked = append(asked, d.Input)
+		in := strings.Repeat("\n", len(asked)-1) + d.Input + "\n" // so that the line has the same number in errors
 		var out bytes.Buffer
 		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, agent.Shared{})); err != nil {
 			t.Fatal(err)
 		}
+		want.Write(out.Bytes())
 		return out.String()
 	})
-	text, err := os.ReadFile("testdata/act.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if answer, ok := strings.CutPrefix(line, "< "); ok {
-			want.WriteString(answer)
-		}
-	}
 	var out bytes.Buffer
 	bad, err := Act(t.Context(), strings.NewReader(strings.Join(asked, "\n")), &out, newPlayers(t, "policy", 1, agent.Shared{}))
 	if diff := cmp.Diff(want.String(), out.String()); diff != "" || err != nil || bad != strings.Count(want.String(), `"error"`) {
@@ -180,9 +139,7 @@ func FuzzTurn(f *testing.F) {
 		f.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if body, ok := strings.CutPrefix(line, "> POST / "); ok {
-			f.Add([]byte(body))
-		}
+		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		turn, err := parseAct(text)
