@@ -143,12 +143,27 @@ func (b *Board) Shifts() [4]uint { return b.shifts }
 // Index is the bit of the cell in a column (0 at the left) and row (0 at the bottom).
 func (b *Board) Index(column, row int) int { return column*int(b.stride) + row }
 
+// ColumnRow is the inverse of Index: the column and row of the cell that is bit i.
+func (b *Board) ColumnRow(i int) (column, row int) { return i / int(b.stride), i % int(b.stride) }
+
+// Flat is the number of the cell of bit i on a flat board: row by row from the top left, from 0, as Kaggle's boards and
+// the planes of networks have their cells.
+func (b *Board) Flat(i int) int {
+	column, row := b.ColumnRow(i)
+	return (b.rules.Rows-1-row)*b.rules.Columns + column
+}
+
+// FlatIndex is the inverse of Flat: the bit of a cell of the flat board.
+func (b *Board) FlatIndex(cell int) int {
+	return b.Index(cell%b.rules.Columns, b.rules.Rows-1-cell/b.rules.Columns)
+}
+
 // CellAction is the action that puts a stone into a cell: its column, or its own number without gravity.
 func (b *Board) CellAction(column, row int) int {
 	if b.rules.Gravity {
 		return column
 	}
-	return (b.rules.Rows-1-row)*b.rules.Columns + column
+	return b.Flat(b.Index(column, row))
 }
 
 // Action is the action that puts a stone on bit i of a bitboard.

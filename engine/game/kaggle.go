@@ -67,22 +67,32 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: b.rules.String() + " has " + strconv.Itoa(b.Cells())}
 	}
 	var p Position
+	strange := len(cells) // the first cell with something else than a stone
 	for i, v := range cells {
-		column, row := i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns
-		stone := bit(b.Index(column, row))
-		switch v {
-		case 0:
+		if v == 0 {
 			continue
+		}
+		stone := bit(b.FlatIndex(i))
+		p.All = p.All.Or(stone)
+		switch v {
 		case mark:
 			p.Own = p.Own.Or(stone)
 		case 3 - mark:
 		default:
-			return fail("board["+strconv.Itoa(i)+"]", v, "must be 0, 1 or 2")
+			strange = min(strange, i)
 		}
-		if below := i + b.rules.Columns; b.rules.Gravity && row > 0 && cells[below] == 0 {
-			return fail("board["+strconv.Itoa(i)+"]", v, "floats: the cell below it, "+strconv.Itoa(below)+", is empty")
+	}
+	floating := len(cells) // the first one
+	if e, ok := errors.AsType[*StonesError](b.Check(p, Placed)); ok {
+		for f := e.Floating; !f.IsZero(); f = f.WithoutFirst() {
+			floating = min(floating, b.Flat(f.First()))
 		}
-		p.All = p.All.Or(stone)
+	}
+	switch field := func(i int) string { return "board[" + strconv.Itoa(i) + "]" }; {
+	case floating < strange:
+		return fail(field(floating), cells[floating], "floats: the cell below it, "+strconv.Itoa(floating+b.rules.Columns)+", is empty")
+	case strange < len(cells):
+		return fail(field(strange), cells[strange], "must be 0, 1 or 2")
 	}
 	return State{Board: b, Position: p, Mark: mark}, nil
 }
@@ -92,8 +102,7 @@ func (s State) Kaggle() []int {
 	b := s.Board
 	cells := make([]int, b.Cells())
 	for i := range cells {
-		at := b.Index(i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns)
-		switch {
+		switch at := b.FlatIndex(i); {
 		case s.Own.Has(at):
 			cells[i] = s.Mark
 		case s.All.Has(at):

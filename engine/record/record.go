@@ -31,6 +31,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -146,6 +147,8 @@ func (r *Record) checkEnd(board *game.Board) error {
 	return nil
 }
 
+// checkPosition says what is wrong with the stones. Observations may have a mark that disagrees with them, so either side
+// may have one stone more.
 func checkPosition(board *game.Board, p game.Position) error {
 	wrong := func(column string, b game.Bits, reason string) error {
 		if b.Hi != 0 {
@@ -153,27 +156,18 @@ func checkPosition(board *game.Board, p game.Position) error {
 		}
 		return &ColumnError{column + "_lo", plain(fmt.Sprintf("%#x", b.Lo)), reason}
 	}
-	if outside := p.All.AndNot(board.Full()); !outside.IsZero() {
-		return wrong("all", p.All, fmt.Sprintf("but bit %d is no cell of %v", outside.First(), board.Rules()))
+	e, ok := errors.AsType[*game.StonesError](board.Check(p, game.Paired))
+	switch {
+	case !ok:
+		return nil
+	case !e.Outside.IsZero():
+		return wrong("all", p.All, fmt.Sprintf("but bit %d is no cell of %v", e.Outside.First(), board.Rules()))
+	case !e.Alone.IsZero():
+		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", e.Alone.First()))
+	case e.Uneven:
+		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", p.Own.OnesCount(), p.Other().OnesCount()))
 	}
-	if alone := p.Own.AndNot(p.All); !alone.IsZero() {
-		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", alone.First()))
-	}
-	// A mark that disagrees with the stones is possible in observations: one stone more on either side is right.
-	if own, other := p.Own.OnesCount(), p.Other().OnesCount(); own-other > 1 || other-own > 1 {
-		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", own, other))
-	}
-	if board.Rules().Gravity {
-		// A stone floats where the cell below it is empty. The guard bit above each column is never set, so that the
-		// shift carries nothing from one column into the next; bottom cells need no support.
-		unsupported := p.All.AndNot(p.All.Shl(1))
-		for ; !unsupported.IsZero(); unsupported = unsupported.WithoutFirst() {
-			if at := unsupported.First(); at%(board.Rows()+1) != 0 {
-				return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", at))
-			}
-		}
-	}
-	return nil
+	return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", e.Floating.First()))
 }
 
 func (r *Record) checkVisits(board *game.Board) error {
