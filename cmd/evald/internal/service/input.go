@@ -129,8 +129,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", t.name, i, k%(h*w), k/(h*w), x)
 			}
 			if x == 1 {
-				cell := k % (h * w)
-				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.Index(cell%w, h-1-cell/w))))
+				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % (h * w)))))
 			}
 		}
 		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
