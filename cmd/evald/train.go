@@ -378,7 +378,7 @@ func (c *trainCmd) measure(ctx context.Context, s streams, n *net.Network, b *ga
 	progress.clear()
 	t := seen.GameOver
 	fmt.Fprintf(s.out, "gameover  accuracy %.6f, cross-entropy %.6f\n", t.Accuracy(), t.Loss)
-	for class, name := range []string{"not over", "own win", "other's win", "draw"} {
+	for class, name := range [game.GameOvers]string{game.NotOver: "not over", game.OwnWin: "own win", game.OtherWin: "other's win", game.Drawn: "draw"} {
 		fmt.Fprintf(s.out, "  %-12s %d of %d right\n", name, t.Right[class], t.Rows[class])
 	}
 	return nil

@@ -169,9 +169,8 @@ func (b *Batch) AnswerTerminal(i int) bool {
 
 // setResult writes a certain result into the WDL of row i.
 func (b *Batch) setResult(i int, result game.Result) {
-	wdl := b.WDLRow(i)
-	clear(wdl)
-	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
+	wdl := result.WDL()
+	copy(b.WDLRow(i), wdl[:])
 }
 
 // Finite reports the first row with an answer that is not a finite number, or ok.

@@ -49,25 +49,3 @@ func (b *Board) decide(p Position) (Result, Bits) {
 	}
 	return Loss, b.Legal(p)
 }
-
-// Flip is the result for the other side.
-func (r Result) Flip() Result {
-	switch r {
-	case Win:
-		return Loss
-	case Loss:
-		return Win
-	}
-	return r
-}
-
-// Value is 1 for a win, -1 for a loss, else 0.
-func (r Result) Value() float32 {
-	switch r {
-	case Win:
-		return 1
-	case Loss:
-		return -1
-	}
-	return 0
-}

@@ -18,19 +18,6 @@ func (p Position) Plies() int { return p.All.OnesCount() }
 // Mover is the player to move, 1 or 2, by the number of stones.
 func (p Position) Mover() int { return 1 + p.Plies()&1 }
 
-// Result says how a game stands for the side to move.
-type Result uint8
-
-// The results. Win and Loss are the view of the side to move; after a winning move that side sees a Loss.
-const (
-	Ongoing Result = iota
-	Win
-	Draw
-	Loss
-)
-
-func (r Result) String() string { return [...]string{"ongoing", "win", "draw", "loss"}[r] }
-
 // Legal is the set of cells where the next stone can land, whether or not the game is over.
 func (b *Board) Legal(p Position) Bits {
 	if !b.rules.Gravity {

@@ -47,7 +47,7 @@ type Record struct {
 	Visits   []uint32 // by action, 0 where illegal and not 0 everywhere; empty where there was no search or the game is over
 	Q        float32  // value of the search's root, -1 to 1
 	Z        int8     // outcome of the game: 1 won, 0 drawn, -1 lost
-	GameOver uint8    // NotOver, OwnWin, OtherWin or Drawn
+	GameOver uint8    // game.NotOver, OwnWin, OtherWin or Drawn
 	Ply      int      // stones on the board
 	Source   eval.Source
 	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty where none did
@@ -63,21 +63,8 @@ const NoGame = -1
 // in their order in a file without the numbers of games.
 func (r *Record) Continues(before *Record) bool {
 	moved := r.Position.All.AndNot(before.Position.All)
-	return r.Rules == before.Rules && before.GameOver == NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
+	return r.Rules == before.Rules && before.GameOver == game.NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
 		r.Position.Own == before.Position.Other()
-}
-
-// The classes of GameOver, in the order of the network's output.
-const (
-	NotOver  uint8 = iota
-	OwnWin         // the side to move has a line
-	OtherWin       // the other side has one
-	Drawn
-)
-
-// GameOver is the class of a position.
-func GameOver(board *game.Board, p game.Position) uint8 {
-	return [...]uint8{game.Ongoing: NotOver, game.Win: OwnWin, game.Draw: Drawn, game.Loss: OtherWin}[board.Result(p)]
 }
 
 // maxNetwork bounds the name of a network, in bytes.
@@ -135,14 +122,17 @@ func (r *Record) check(boards *boards) error {
 
 // checkEnd compares gameover and z with the board.
 func (r *Record) checkEnd(board *game.Board) error {
-	if want := GameOver(board, r.Position); r.GameOver != want {
-		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, board.Result(r.Position))}
+	result := board.Result(r.Position)
+	if want := result.GameOver(); r.GameOver != want {
+		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, result)}
 	}
-	if r.GameOver != NotOver && r.Move != 0 {
-		return &ColumnError{"move", r.Move, fmt.Sprintf("but the game is over (%v): want 0", board.Result(r.Position))}
-	}
-	if want := [...]int8{NotOver: r.Z, OwnWin: 1, OtherWin: -1, Drawn: 0}[r.GameOver]; r.Z != want {
-		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", board.Result(r.Position))}
+	switch {
+	case result == game.Ongoing:
+		return nil
+	case r.Move != 0:
+		return &ColumnError{"move", r.Move, fmt.Sprintf("but the game is over (%v): want 0", result)}
+	case r.Z != int8(result.Value()):
+		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", result)}
 	}
 	return nil
 }

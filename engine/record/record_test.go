@@ -33,13 +33,13 @@ func records(seed uint64, n int) []record.Record {
 		b := boards[r.IntN(len(boards))]
 		p := gametest.Position(r, b, r.IntN(b.Cells()+1), false)
 		rec := record.Record{
-			Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
+			Rules: b.Rules(), Position: p, GameOver: b.Result(p).GameOver(), Ply: p.Plies(), Q: 2*r.Float32() - 1, Z: int8(r.IntN(3) - 1),
 			Source: eval.Source(r.IntN(int(eval.Forced) + 1)), Network: []string{"", "default@3", "ü"}[r.IntN(3)], Weight: r.Float32(),
 			Game: r.Int64N(1<<r.IntN(63)) + record.NoGame,
 		}
 		switch {
-		case rec.GameOver != record.NotOver:
-			rec.Z = [...]int8{record.OwnWin: 1, record.OtherWin: -1, record.Drawn: 0}[rec.GameOver]
+		case rec.GameOver != game.NotOver:
+			rec.Z = [...]int8{game.OwnWin: 1, game.OtherWin: -1, game.Drawn: 0}[rec.GameOver]
 		case r.IntN(4) > 0:
 			rec.Visits = make([]uint32, b.Actions())
 			for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
@@ -266,7 +266,7 @@ func fullColumn(r *record.Record) {
 
 func over(r *record.Record) {
 	play(r, "1212121")
-	r.Visits, r.Move, r.GameOver, r.Z = nil, 0, record.OtherWin, -1
+	r.Visits, r.Move, r.GameOver, r.Z = nil, 0, game.OtherWin, -1
 }
 
 // Each bad value is refused when it is written, which costs nothing but the record, and again when a file of somebody
@@ -325,7 +325,7 @@ func text(err error) string {
 func TestOwnWin(t *testing.T) {
 	rec := connect4()
 	over(&rec)
-	rec.Position.Own, rec.GameOver, rec.Z = rec.Position.Other(), record.OwnWin, 1
+	rec.Position.Own, rec.GameOver, rec.Z = rec.Position.Other(), game.OwnWin, 1
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	write(t, path, []record.Record{rec})
 	if diff := cmp.Diff([]record.Record{rec}, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
@@ -450,7 +450,7 @@ func FuzzReader(f *testing.F) {
 				b = game.MustBoard(r.Rules)
 				boards[r.Rules] = b
 			}
-			if r.GameOver != record.GameOver(b, r.Position) || r.Ply != r.Position.Plies() || r.Z < -1 || r.Z > 1 {
+			if r.GameOver != b.Result(r.Position).GameOver() || r.Ply != r.Position.Plies() || r.Z < -1 || r.Z > 1 {
 				t.Errorf("row %d is %+v", i, r)
 			}
 		})

@@ -275,11 +275,11 @@ func (s *shards) records(g *Game) []record.Record {
 		}
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
-			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
+			GameOver: game.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
 			Game: int64(g.Number), Move: s.move(p.Position, next),
 		})
 	}
-	if over := record.GameOver(s.board, g.Last); over != record.NotOver {
+	if over := s.board.Result(g.Last).GameOver(); over != game.NotOver {
 		z := outcome(g.Result, g.Last)
 		all = append(all, record.Record{
 			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,

@@ -51,7 +51,7 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 	var open []int // indices of records
 	var positions []game.Position
 	for i, rec := range records {
-		if rec.GameOver == record.NotOver {
+		if rec.GameOver == game.NotOver {
 			open, positions = append(open, i), append(positions, rec.Position)
 		}
 	}
