@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/wholefile"
-	"github.com/evald/evald/nn/train"
 )
 
 // A file that another program is writing is refused at once by every command that writes one, and stays that program's.
@@ -47,12 +46,12 @@ func TestFileInUse(t *testing.T) {
 // So is a folder that another run has, before anything is read for it.
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := filelock.Folder(dir, train.ErrInUse)
+	other, err := rundir.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := unlock(); err != nil {
+		if err := other.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -66,7 +65,7 @@ func TestFolderInUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, errors %q", args, status, stderr)
 		}
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 { // learn makes one for its networks first
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 { // the lock
 		t.Errorf("files %v, %v", files, err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
@@ -126,17 +126,14 @@ func (c *trainCmd) checkFolder() error {
 	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
 		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return fmt.Errorf("-o: %w: name another folder", err)
-	}
-	unlock, err := filelock.Folder(c.Out, train.ErrInUse)
-	if errors.Is(err, train.ErrInUse) {
+	dir, err := rundir.Open(c.Out)
+	if errors.Is(err, rundir.ErrInUse) {
 		return fmt.Errorf("-o %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("-o: %w: name another folder", err)
 	}
-	return unlock()
+	return dir.Close()
 }
 
 // source is what the run learns from; records is nil for --task gameover.

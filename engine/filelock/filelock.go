@@ -3,9 +3,7 @@ package filelock
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 )
 
 // Lock locks an open file or folder, without waiting; where another process has it, the error is held. The kernel gives
@@ -30,18 +28,6 @@ func Open(path string, held error) (*os.File, error) {
 			return nil, err
 		}
 	}
-}
-
-// Folder keeps other processes that ask for it from a folder, by a file that is in it until unlock is called.
-func Folder(dir string, held error) (unlock func() error, err error) {
-	f, err := Open(filepath.Join(dir, "lock"), held)
-	if errors.Is(err, held) {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return errors.Join(os.Remove(f.Name()), f.Close()) }, nil
 }
 
 // names reports whether a path is still that of an open file.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/engine/sumjson"
@@ -145,18 +145,16 @@ func (r *Run) files(n int) (files []string, games int, err error) {
 	}
 	window := max(r.Config.Window, (r.Config.FirstGames+n*r.Config.Games)/2)
 	for ; n >= 0 && games < window; n-- {
-		some, err := filepath.Glob(r.folder(n, kind, "games-*.parquet"))
+		some, err := rundir.Shards(r.folder(n, kind))
 		if err != nil {
 			return nil, 0, err
 		}
-		slices.Sort(some)
 		for i := len(some) - 1; i >= 0 && games < window; i-- {
-			var first, last int
-			if _, err := fmt.Sscanf(filepath.Base(some[i]), "games-%d-%d.parquet", &first, &last); err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", some[i], err)
+			if some[i].Games() < 1 {
+				return nil, 0, fmt.Errorf("%s: its name does not say which games it holds: remove it", some[i].Path)
 			}
-			files = append(files, some[i])
-			games += last - first + 1
+			files = append(files, some[i].Path)
+			games += some[i].Games()
 		}
 	}
 	return files, games, nil

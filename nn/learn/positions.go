@@ -30,9 +30,6 @@ func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
 		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
 	}
-	if err := os.MkdirAll(r.path("positions"), 0o755); err != nil {
-		return err
-	}
 	r.positions = nil
 	for _, kind := range sample.Kinds() {
 		path := r.path("positions", string(kind)+".txt")

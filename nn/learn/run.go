@@ -7,19 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 )
-
-var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
 
 // Evaluators makes the evaluator of a network, which is known by a name, and what to call when it is not needed any more.
 type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(), err error)
@@ -27,13 +23,12 @@ type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(
 // Run is a run in a folder. Close it.
 type Run struct {
 	Config     Config
-	Dir        string
 	evaluators Evaluators
 	progress   func(string) // what is being done, many times a second
 	threads    int
 
 	board       *game.Board
-	unlock      func() error // of the folder
+	dir         *rundir.Dir
 	positions   []score.Position
 	generations []Generation
 }
@@ -44,7 +39,7 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	r = &Run{Config: c, Dir: dir, evaluators: evaluators, threads: threads, progress: progress}
+	r = &Run{Config: c, evaluators: evaluators, threads: threads, progress: progress}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err
@@ -52,14 +47,11 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	if r.board, err = game.NewBoard(rules); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "networks"), 0o755); err != nil {
+	if r.dir, err = rundir.Open(dir); err != nil {
 		return nil, err
 	}
-	if r.unlock, err = filelock.Folder(dir, errInUse); err != nil {
-		return nil, err
-	}
-	if err = r.sweep(); err == nil {
-		err = runconfig.Keep(r.path("config.json"), c)
+	if err = rundir.Keep(r.path("config.json"), c); err == nil {
+		err = r.sweep()
 	}
 	if err == nil {
 		err = r.readGenerations()
@@ -70,10 +62,14 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	return r, nil
 }
 
-// sweep removes what a kill has left of files under way, but for those of self-play and training, which do that.
+// sweep makes the folders for networks and positions, and removes what a kill has left of files under way in them. Self-play
+// and training do that for theirs.
 func (r *Run) sweep() error {
-	for _, dir := range []string{r.Dir, r.path("networks"), r.path("positions")} {
-		if err := wholefile.Sweep(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, dir := range []string{r.path("networks"), r.path("positions")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := wholefile.Sweep(dir); err != nil {
 			return err
 		}
 	}
@@ -81,11 +77,9 @@ func (r *Run) sweep() error {
 }
 
 // Close lets others have the folder.
-func (r *Run) Close() error { return r.unlock() }
+func (r *Run) Close() error { return r.dir.Close() }
 
-func (r *Run) path(names ...string) string {
-	return filepath.Join(append([]string{r.Dir}, names...)...)
-}
+func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 
 // folder is a generation's.
 func (r *Run) folder(generation int, names ...string) string {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // Bounds of what is read of training runs.
@@ -36,10 +38,7 @@ type run struct {
 }
 
 // extension of files of metrics: a JSON object a line. Self-play keeps games in such a file until it has enough of them.
-const (
-	extension    = ".jsonl"
-	waitingGames = "waiting.jsonl"
-)
+const extension = ".jsonl"
 
 // memo keeps answers for a while: reading runs is dear, and one reader at a time is enough.
 type memo struct {
@@ -100,7 +99,7 @@ func (h *Handler) listRuns() ([]run, error) {
 			return nil
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(name, "/") >= maxDepth-1):
 			return fs.SkipDir
-		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == waitingGames:
+		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == selfplay.WaitingFile:
 			return nil
 		}
 		info, err := d.Info()

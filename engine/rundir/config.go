@@ -1,5 +1,4 @@
-// Package runconfig keeps the configuration of a run in its folder, so that it is gone on with only as it began.
-package runconfig
+package rundir
 
 import (
 	"bytes"
