@@ -19,6 +19,7 @@ import _ "embed"
 type Kernel struct {
 	Name     string // in PTX
 	PTX      string // the module that it is in; a driver compiles the whole of it
+	Arch     int    // the oldest architecture that runs it, by compute capability: 80 is sm_80
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // cells of all boards that a block of threads takes at a time
 	Threads  int    // of a block
@@ -48,9 +49,12 @@ func Kernels() []Kernel {
 		tower("tower_128_half", tower128, 128, 4, 64, 2),
 		tower("tower_128_quarter", tower128, 128, 2, 64, 2),
 		tower("tower_256", tower256, 256, 8, 32, 2),
-		{Name: "tower_any", PTX: anySize, Rows: MaxCells, Threads: 256},
+		{Name: "tower_any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256},
 	}
 }
+
+// arch is the architecture that all PTX is compiled for. It runs on every later one.
+const arch = 80
 
 // JobBytes is the size of Job in board.h, the kernels' one argument.
 const JobBytes = 88
@@ -64,7 +68,7 @@ func tower(name, ptx string, channels, warps, k, stages int) Kernel {
 	line := 2 * channels
 	chunk := k * line
 	return Kernel{
-		Name: name, PTX: ptx, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Name: name, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps,
 		Shared: stages*chunk + 3*rows*line + line, Chunk: chunk, Keep: rows * line,
 	}
 }

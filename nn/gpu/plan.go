@@ -11,6 +11,7 @@ package gpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda"
@@ -33,23 +34,39 @@ type Plan struct {
 // stemInputs are the numbers that the stem multiplies for one cell: the planes of 3x3 cells.
 const stemInputs = 9 * net.PlaneCount
 
-// NewPlan chooses the first kernel that holds the board and the network in at most so many bytes of shared memory a
-// block of threads, which is what the device allows (232448 on an H100 or H200, 166912 on an A100, 101376 on
-// most others since sm_80). There is one for every
-// network and board.
-func NewPlan(c net.Config, r game.Rules, shared int) (Plan, error) {
+// Target is what a plan must know of a device.
+type Target struct {
+	Major, Minor int // its compute capability: 9 and 0 are sm_90
+	Shared       int // bytes of shared memory that a block of threads may ask for, as the driver says
+}
+
+func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor) }
+
+// NewPlan chooses the first kernel that the target's architecture runs and that holds the board and the network in the
+// shared memory of a block of threads. From sm_80 on there is one for every network and board.
+//
+// How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6 and 8.9
+// (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for
+// the whole tower on one device, and for a half or a quarter of it, with fewer positions at a time, on another.
+func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
 	}
 	if err := r.Validate(); err != nil {
 		return Plan{}, err
 	}
+	oldest := math.MaxInt
 	for _, k := range cuda.Kernels() {
-		if p, ok := fit(k, c, r); ok && k.Shared <= shared {
+		p, ok := fit(k, c, r)
+		if !ok || k.Shared > on.Shared {
+			continue
+		}
+		if k.Arch <= 10*on.Major+on.Minor {
 			return p, nil
 		}
+		oldest = min(oldest, k.Arch)
 	}
-	return Plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s", c, r)
+	return Plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_%d or later, or the CPU", c, r, on, oldest)
 }
 
 // fit plans with a kernel, if network and board fit it.
