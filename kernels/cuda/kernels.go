@@ -8,12 +8,15 @@
 //	tower.h    the network in shared memory
 //	tower*.cu  kernels of it, for 64, 128 and 256 channels
 //	any.cu     the network in global memory: a kernel for all other shapes
-//	ptx/       what `make kernels` compiled
+//	build/     the program behind `make kernels`, which compiles them
+//	ptx/       what it compiled
 //
 // LOG.md has the predictions and, as they come, the measurements.
 package cuda
 
 import _ "embed"
+
+//go:generate go run ./build
 
 // Kernel is one entry point. Networks are padded with zeros to its number of channels.
 type Kernel struct {
