@@ -123,9 +123,6 @@ func (w *Writer) flush() error {
 	return w.failed
 }
 
-// Rows is how many records were written.
-func (w *Writer) Rows() int64 { return w.written }
-
 // Close completes the file and gives it its name. After an error there is none.
 func (w *Writer) Close() error {
 	if w.failed == nil {
