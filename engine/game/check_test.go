@@ -47,7 +47,7 @@ func slowCheck(b *game.Board, p game.Position, s game.Strictness) (e game.Stones
 	return e
 }
 
-// Check finds what a look at each cell finds, in positions of play, in such with a few bits changed, and in random bits.
+// Check finds what slowCheck finds: in positions of play, in positions with a few changed bits, and in random bits.
 func TestCheck(t *testing.T) {
 	r := gametest.Rand(11)
 	refused, passed := 0, 0

@@ -24,7 +24,7 @@ func (r Result) Flip() Result {
 	return r
 }
 
-// Value is 1 for a win, -1 for a loss, else 0.
+// Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
 func (r Result) Value() float32 {
 	switch r {
 	case Win:
@@ -35,7 +35,7 @@ func (r Result) Value() float32 {
 	return 0
 }
 
-// WDL is the result as certain probabilities of win, draw and loss; all are 0 where the game is ongoing.
+// WDL is the result as certain probabilities of win, draw and loss; all are 0 if the game is ongoing.
 func (r Result) WDL() (wdl [3]float32) {
 	if r != Ongoing {
 		wdl[r-Win] = 1 // Win, Draw and Loss are in this order

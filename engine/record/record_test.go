@@ -94,7 +94,7 @@ func rest(t testing.TB, r *record.Reader) (rs []record.Record) {
 	}
 }
 
-// Whatever is written to however many files comes back in order, from any row on.
+// What is written to one or more files comes back in order, from any row on.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	if err := flag.Set("rapid.checks", "30"); err != nil { // each writes up to two files to the disk
@@ -266,8 +266,8 @@ func over(r *record.Record) {
 	r.Visits, r.Move, r.GameOver, r.Z = nil, 0, game.OtherWin, -1
 }
 
-// Each bad value is refused when it is written, which costs nothing but the record, and again when a file of somebody
-// else has it, with the file and the row.
+// Each bad value is refused when it is written; only its record is lost. It is refused again when a file of another program
+// has it, and the error names the file and the row.
 func TestBadValues(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range bad {
@@ -318,7 +318,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A mark that disagrees with the stones is an observation's right; then the side to move may have won.
+// The mark of an observation may disagree with the stones. Then the side to move may have won.
 func TestOwnWin(t *testing.T) {
 	rec := connect4()
 	over(&rec)
@@ -354,8 +354,8 @@ func TestWriterIsAtomic(t *testing.T) {
 	}
 }
 
-// A byte changed anywhere gives the same records, or an error that names the file; never a panic, and never other
-// positions: pages have checksums.
+// If any byte is changed, the records are the same, or there is an error that names the file. There is never a panic, and
+// never another position, because pages have checksums.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	rs := records(3, 400)

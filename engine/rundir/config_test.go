@@ -28,7 +28,7 @@ func begun() config {
 	return config{Seed: 1<<63 + 1, Games: inner{40, 2, "7x6x4"}, Names: []string{"a", "b"}, Rate: 0.30000000000000004}
 }
 
-// A run is gone on with by what began it; what differs is named.
+// A run continues with the configuration that it began with. The error names what differs.
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for range 2 {
@@ -60,7 +60,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A file of a program without a field is that of a run that has it at zero; one that is not understood is left alone.
+// If an older program did not know a field, the run counts as one that has it at zero. A file that is not understood stays
+// as it is.
 func TestKeepOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for text, want := range map[string]string{

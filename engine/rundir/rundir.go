@@ -1,8 +1,8 @@
-// Package rundir is what the folders of runs have in common, whatever it is that runs:
+// Package rundir is what all runs that keep their state in a folder have in common:
 //
-//	rundir.go   one process at a time writes the folder, and what a killed one left half-written goes
-//	config.go   the configuration, written once; a run is gone on with only as it began
-//	journal.go  a file that grows line by line, of which a kill can tear the last line only
+//	rundir.go   one process at a time writes the folder, and the half-written files of a killed one are removed
+//	config.go   the configuration, written once; a run continues only with the same one
+//	journal.go  a file that grows line by line; a kill can tear its last line only
 //	shards.go   the names of files of records, by which a run knows the games that it has
 package rundir
 

@@ -45,8 +45,8 @@ func TestPlanChoosesKernel(t *testing.T) {
 	}
 }
 
-// The same network takes as much of a device as its compute capability has shared memory for. What no capability below has
-// is chosen by what the driver says of the device.
+// Which kernel a network gets depends on the shared memory of the compute capability. On a capability older than the PTX
+// there is no kernel.
 func TestPlanByCapability(t *testing.T) {
 	const kib = 1 << 10
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestPlanRefusesWhatIsInvalid(t *testing.T) {
 	}
 }
 
-// Every valid network and board has a plan, whose boards fit the kernel.
+// Every valid network and board has a plan, and its boards fit the kernel.
 func TestPlanFits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -114,7 +114,7 @@ func TestPlanFits(t *testing.T) {
 	}
 }
 
-// Weights lie where the kernels look for them: of each layer, input and output the right number, and zeros around.
+// Weights are where the kernels look for them: for each layer, input and output the right number, with zeros around.
 func TestPackPlacesWeights(t *testing.T) {
 	n := scrambled(t, "1x20/3/4", 9)
 	p := plan(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16

@@ -17,15 +17,15 @@ import (
 // Emulator is a program that runs launches.
 type Emulator struct{ path string }
 
-// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message where the source
-// reads or writes outside of memory or does what C++ leaves undefined.
+// Optimised and Sanitised are the flags of two builds. The first one is fast. The second one ends with a message if the
+// source reads or writes outside of memory, or does what C++ leaves undefined.
 var (
 	Optimised = []string{"-O3", "-march=native"}
 	Sanitised = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 )
 
-// Build compiles C++ and kernel sources, named from kernels/cuda on, into a program in folder. Where there is no g++ the
-// test skips, or fails if EVALD_REQUIRE_DATA=1.
+// Build compiles C++ and kernel sources into a program in folder. Paths of sources begin in kernels/cuda. If there is no
+// g++, the test is skipped, or fails if EVALD_REQUIRE_DATA=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
