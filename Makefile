@@ -81,7 +81,7 @@ bench: build ## measure this machine, each figure beside its ceiling
 	./bin/evald bench eval
 
 kernels: ## compile the GPU kernels to PTX; needs clang-19, and ptxas from .ci/requirements.txt
-	$(GO) test ./kernels/cuda -run 'TestPTXIsCurrent|TestResources' -count 1 -update
+	$(GO) generate ./kernels/cuda
 
 proto: ## generate the Go code of the service's protocol; needs protoc (Debian: protobuf-compiler)
 	cd cmd/evald/kserve && protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \

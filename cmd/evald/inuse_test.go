@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/wholefile"
-	"github.com/evald/evald/nn/train"
 )
 
 // Every command that writes a file refuses one that another program is writing, at once and without touching it.
@@ -47,12 +46,12 @@ func TestFileInUse(t *testing.T) {
 // A folder in use by another run is refused too, before anything is read.
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := filelock.Folder(dir, train.ErrInUse)
+	other, err := rundir.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := unlock(); err != nil {
+		if err := other.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -66,7 +65,7 @@ func TestFolderInUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, errors %q", args, status, stderr)
 		}
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 { // learn first makes one for its networks
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 { // the lock
 		t.Errorf("files %v, %v", files, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/short"
@@ -44,21 +44,18 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	known := books(board.Rules())
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
+	dir, err := rundir.Open(c.Out)
+	if errors.Is(err, rundir.ErrInUse) {
+		return fmt.Errorf("%s: another program is making positions in this folder: wait for it, or name another one with -o", c.Out)
 	}
-	unlock, err := filelock.Folder(c.Out, errSetInUse)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.makeAll(ctx, s, board, known), unlock())
+	return errors.Join(c.makeAll(ctx, s, board, known), dir.Close())
 }
 
 // makeAll makes the missing files in a folder that is locked.
 func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
-	if err := wholefile.Sweep(c.Out); err != nil {
-		return err
-	}
 	// Conflicts with existing files are reported before hours of work.
 	var sets []*positionSet
 	for _, kind := range c.Kinds {
@@ -213,8 +210,6 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	}})
 	return scores, err
 }
-
-var errSetInUse = errors.New("another program is making positions in this folder: wait for it, or name another one with -o")
 
 // solvedPosition is a line of the journal, with one score for each action.
 type solvedPosition struct {

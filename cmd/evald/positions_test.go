@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/filetest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/sumjson"
 )
@@ -374,14 +374,14 @@ func TestPositionsDamaged(t *testing.T) {
 // A second program in the same folder is refused at once.
 func TestPositionsInUse(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := filelock.Folder(dir, errSetInUse)
+	other, err := rundir.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitBadInput || !strings.Contains(stderr, dir+": another program is making positions in this folder") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
-	if err := unlock(); err != nil {
+	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitOK || len(readSets(t, dir)) != 3 {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
@@ -126,17 +126,14 @@ func (c *trainCmd) checkFolder() error {
 	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
 		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return fmt.Errorf("-o: %w: name another folder", err)
-	}
-	unlock, err := filelock.Folder(c.Out, train.ErrInUse)
-	if errors.Is(err, train.ErrInUse) {
+	dir, err := rundir.Open(c.Out)
+	if errors.Is(err, rundir.ErrInUse) {
 		return fmt.Errorf("-o %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("-o: %w: name another folder", err)
 	}
-	return unlock()
+	return dir.Close()
 }
 
 // source returns the examples that the run learns from; records is nil for --task gameover.
@@ -378,7 +375,7 @@ func (c *trainCmd) measure(ctx context.Context, s streams, n *net.Network, b *ga
 	progress.clear()
 	t := seen.GameOver
 	fmt.Fprintf(s.out, "gameover  accuracy %.6f, cross-entropy %.6f\n", t.Accuracy(), t.Loss)
-	for class, name := range []string{"not over", "own win", "other's win", "draw"} {
+	for class, name := range [game.GameOvers]string{game.NotOver: "not over", game.OwnWin: "own win", game.OtherWin: "other's win", game.Drawn: "draw"} {
 		fmt.Fprintf(s.out, "  %-12s %d of %d right\n", name, t.Right[class], t.Rows[class])
 	}
 	return nil

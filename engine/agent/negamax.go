@@ -58,7 +58,7 @@ func (n negamax) search(ctx context.Context, b *game.Board, p game.Position, dep
 // neighbours counts the own stones left, right, above and below a cell. As in the original, the one below does not count
 // if the cell is in one of the two lowest rows.
 func neighbours(b *game.Board, p game.Position, cell int) (n int) {
-	column, row := cell/(b.Rows()+1), cell%(b.Rows()+1)
+	column, row := b.ColumnRow(cell)
 	has := func(column, row int) int {
 		if column >= 0 && column < b.Columns() && row >= 0 && row < b.Rows() && p.Own.Has(b.Index(column, row)) {
 			return 1

@@ -116,9 +116,8 @@ func (b *Batch) AnswerTerminal(i int) bool {
 
 // setResult writes a certain result into the WDL of row i.
 func (b *Batch) setResult(i int, result game.Result) {
-	wdl := b.WDLRow(i)
-	clear(wdl)
-	wdl[result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
+	wdl := result.WDL()
+	copy(b.WDLRow(i), wdl[:])
 }
 
 // Finite reports whether all answers are finite numbers; if not, row is the first one that has others.

@@ -3,17 +3,15 @@ package filelock
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 )
 
-// Lock locks an open file or folder, without waiting; where another process has it, the error is held. The kernel gives
-// the lock back when the file is closed, however that comes about.
+// Lock locks an open file or folder, without waiting. If another process has the lock, the error is held. The lock ends
+// when the file is closed, also by a kill.
 func Lock(f *os.File, held error) error { return lock(f, held) }
 
-// Open opens a file for reading and writing, which it makes where there is none, and locks it. What whoever had the lock
-// renamed or removed meanwhile is no longer that file, and is opened anew.
+// Open opens a file for reading and writing, makes it if there is none, and locks it. If whoever had the lock before has
+// renamed or removed the file meanwhile, Open begins again with the file that has the name now.
 func Open(path string, held error) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -32,19 +30,7 @@ func Open(path string, held error) (*os.File, error) {
 	}
 }
 
-// Folder keeps other processes that ask for it from a folder, by a file that is in it until unlock is called.
-func Folder(dir string, held error) (unlock func() error, err error) {
-	f, err := Open(filepath.Join(dir, "lock"), held)
-	if errors.Is(err, held) {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return errors.Join(os.Remove(f.Name()), f.Close()) }, nil
-}
-
-// names reports whether a path is still that of an open file.
+// names reports whether an open file still has a path.
 func names(path string, f *os.File) bool {
 	there, err := os.Stat(path)
 	if err != nil {

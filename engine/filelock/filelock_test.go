@@ -17,7 +17,7 @@ var errHeld = errors.New("held")
 
 const holding = "FILELOCK_TEST_HOLD" // the file that another process is to hold
 
-// Another process is kept out, and let in when this one is gone, also by a kill.
+// One process keeps others out until it ends, also by a kill.
 func TestProcesses(t *testing.T) {
 	if path := os.Getenv(holding); path != "" {
 		if _, err := filelock.Open(path, errHeld); err != nil {
@@ -53,7 +53,7 @@ func TestProcesses(t *testing.T) {
 	f.Close()
 }
 
-// Whoever has a file has it alone, also where each removes it before it lets go.
+// One goroutine at a time has the file, also if each removes it before it unlocks it.
 func TestRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	var inside, had atomic.Int32

@@ -1,4 +1,4 @@
-// Package filetest is for tests: it damages the files of a run and looks what comes of it.
+// Package filetest is for tests: it damages the files of a run and looks at what a program makes of them.
 package filetest
 
 import (
@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// Stride in the environment is that of Damage in place of its callers': 1 for every byte.
+// Stride is an environment variable that replaces the stride of all calls of Damage: 1 damages every byte.
 const Stride = "EVALD_TEST_DAMAGE_STRIDE"
 
-// flips are what bytes are changed by, in turns.
+// flips are XORed with bytes to damage them, one after the other.
 var flips = []byte{0x01, 0x20, 0x80, 0xff, 0x02, 0x10}
 
-// Damage changes the files of a folder, one byte at a time, in copies of the folder, and lets try go on with each. That must
-// be an error that names the file, or give what it gives of the undamaged folder. One byte in stride of these files, nil for
-// all, is changed; in short tests one in ten times as many.
+// Damage changes a byte of a file in a copy of the folder, and calls try on the copy; then the next byte, in a new copy. try
+// must return an error that names the file, or what it returns for the undamaged folder. One byte in stride is changed, of
+// the files for which these is true; nil means all files. In short tests it is one byte in ten times stride.
 func Damage(t *testing.T, dir string, stride int, these func(name string) bool, try func(dir string) (string, error)) {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv(Stride)); err == nil {

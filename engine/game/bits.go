@@ -4,7 +4,7 @@ import "math/bits"
 
 // Bits is a set of cells: bit (Rows+1)*column + row, row 0 at the bottom. Bits 0..63 are in Lo, 64..127 in Hi.
 //
-// Boards of at most 64 bits never touch Hi; Board keeps a concrete uint64 path for them.
+// Boards of at most 64 bits never touch Hi. Board has a path of plain uint64 code for them.
 type Bits struct{ Lo, Hi uint64 }
 
 // bit is the set of the one cell i.
@@ -16,10 +16,10 @@ func (a Bits) Has(i int) bool { return a.Shr(uint(i)).Lo&1 != 0 }
 // IsZero reports whether no bit is set.
 func (a Bits) IsZero() bool { return a.Lo|a.Hi == 0 }
 
-// OnesCount is the number of bits set.
+// OnesCount is the number of bits that are set.
 func (a Bits) OnesCount() int { return bits.OnesCount64(a.Lo) + bits.OnesCount64(a.Hi) }
 
-// First is the index of the lowest bit set; MaxBits if there is none.
+// First is the index of the lowest bit that is set; MaxBits if there is none.
 func (a Bits) First() int {
 	if a.Lo != 0 {
 		return bits.TrailingZeros64(a.Lo)
@@ -43,7 +43,7 @@ func (a Bits) WithoutFirst() Bits {
 	return Bits{0, a.Hi & (a.Hi - 1)}
 }
 
-// Nth is the set of one bit alone, the n-th from the lowest, which is number 0. There must be more than n.
+// Nth is the set of one bit alone: number n, counted from the lowest, which is number 0. More than n bits must be set.
 func (a Bits) Nth(n int) Bits {
 	for range n {
 		a = a.WithoutFirst()
@@ -73,7 +73,7 @@ func (a Bits) Shl(n uint) Bits {
 	return Bits{a.Lo << n, a.Hi<<n | a.Lo>>(64-n)}
 }
 
-// add is a + b as 128-bit numbers, which makes a stone fall: a column's stones plus its bottom bit is its landing cell.
+// add is a + b as 128-bit numbers. It makes a stone fall: the sum of a column's stones and its bottom bit is the landing cell.
 func (a Bits) add(b Bits) Bits {
 	lo, carry := bits.Add64(a.Lo, b.Lo, 0)
 	return Bits{lo, a.Hi + b.Hi + carry}

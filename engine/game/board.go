@@ -3,7 +3,7 @@ package game
 import "math/bits"
 
 // Board is Rules made ready for play: the masks and shifts that moves and win tests use. It is immutable and safe to
-// share. Two boards are the same game exactly where their Rules are equal.
+// share. Two boards are the same game if and only if their Rules are equal.
 //
 // The layout is column-major with one guard bit, always empty, on top of each column. On 7x6:
 //
@@ -15,7 +15,7 @@ import "math/bits"
 //	1  8 15 22 29 36 43
 //	0  7 14 21 28 35 42   <- row 0
 //
-// The guard keeps a run of stones from continuing at the bottom of the next column, so that one shift a direction
+// The guard bit keeps a run of stones from continuing at the bottom of the next column. So one shift for each direction
 // finds every line: 1 (up), Rows+1 (right), Rows (right and down), Rows+2 (right and up).
 type Board struct {
 	rules  Rules
@@ -28,9 +28,9 @@ type Board struct {
 	bottom Bits // the lowest cell of each column
 	column Bits // the cells of column 0
 
-	// For action a: cells[a] is where its stone may land (a column, or one cell without gravity), drop[a] the column's
-	// lowest cell (without gravity unused). The arrays of the 64-bit path are as long as an index masked to 6 bits
-	// needs, so that no bound is checked.
+	// For action a, cells[a] is the set of cells that its stone may land in: a column, or one cell without gravity. drop[a]
+	// is the lowest cell of the column; without gravity it is not used. The arrays of the 64-bit path have 64 elements: an
+	// index masked to 6 bits is always in them, so the compiler leaves the bounds check out.
 	cells   []Bits
 	drop    []Bits
 	cells64 [64]uint64
@@ -38,8 +38,8 @@ type Board struct {
 
 	actionOf [MaxBits]int8 // cell -> the action that reaches it
 
-	// Mirroring swaps halves, then quarters, and so on, of `slots` columns (a power of two); mirrorPad columns too many
-	// are shifted out. swaps is empty where slots columns do not fit 64 bits.
+	// Mirroring swaps halves, then quarters, and so on, of the columns, whose number is rounded up to a power of two. Then
+	// the columns too many are shifted out: mirrorPad bits. swaps is empty if the rounded number does not fit 64 bits.
 	swaps     []swap
 	mirrorPad uint
 }
@@ -49,7 +49,7 @@ type swap struct {
 	mask  uint64 // the columns that move down by shift come here
 }
 
-// NewBoard prepares rules for play; the error names the field that is out of range.
+// NewBoard prepares rules for play. The error names the field that is out of range.
 func NewBoard(r Rules) (*Board, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func NewBoard(r Rules) (*Board, error) {
 	return b, nil
 }
 
-// MustBoard is NewBoard for rules known to be valid; it panics where they are not.
+// MustBoard is NewBoard for rules that are known to be valid. It panics if they are not.
 func MustBoard(r Rules) *Board {
 	b, err := NewBoard(r)
 	if err != nil {
@@ -103,7 +103,7 @@ func MustBoard(r Rules) *Board {
 	return b
 }
 
-// planMirror fills swaps where the columns, rounded up to a power of two, fit 64 bits.
+// planMirror fills swaps if the columns, rounded up to a power of two, fit 64 bits.
 func (b *Board) planMirror() {
 	slots := 1 << bits.Len(uint(b.rules.Columns-1))
 	if slots*int(b.stride) > 64 {
@@ -143,19 +143,34 @@ func (b *Board) Shifts() [4]uint { return b.shifts }
 // Index is the bit of the cell in a column (0 at the left) and row (0 at the bottom).
 func (b *Board) Index(column, row int) int { return column*int(b.stride) + row }
 
+// ColumnRow is the inverse of Index: the column and row of the cell that is bit i.
+func (b *Board) ColumnRow(i int) (column, row int) { return i / int(b.stride), i % int(b.stride) }
+
+// Flat is the number of the cell of bit i on a flat board: row by row from the top left, from 0, as Kaggle's boards and
+// the planes of networks have their cells.
+func (b *Board) Flat(i int) int {
+	column, row := b.ColumnRow(i)
+	return (b.rules.Rows-1-row)*b.rules.Columns + column
+}
+
+// FlatIndex is the inverse of Flat: the bit of a cell of the flat board.
+func (b *Board) FlatIndex(cell int) int {
+	return b.Index(cell%b.rules.Columns, b.rules.Rows-1-cell/b.rules.Columns)
+}
+
 // CellAction is the action that puts a stone into a cell: its column, or its own number without gravity.
 func (b *Board) CellAction(column, row int) int {
 	if b.rules.Gravity {
 		return column
 	}
-	return (b.rules.Rows-1-row)*b.rules.Columns + column
+	return b.Flat(b.Index(column, row))
 }
 
 // Action is the action that puts a stone on bit i of a bitboard.
 func (b *Board) Action(i int) int { return int(b.actionOf[i]) }
 
-// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that the shift tests and
-// the heuristics are checked against.
+// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that tests compare the
+// shifts and the heuristics with.
 func (b *Board) Lines() []Bits {
 	r := b.rules
 	directions := [][2]int{{0, 1}, {1, 0}, {1, -1}, {1, 1}}

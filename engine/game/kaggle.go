@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/strictjson"
 )
 
-// observation is Kaggle's view of a position, with the rules beside it where they are not those of Connect4.
+// observation is Kaggle's view of a position, with the rules beside it if they are not those of Connect4.
 type observation struct {
 	Board   []int `json:"board"` // row by row from the top left: 0 empty, 1 and 2 the players
 	Mark    *int  `json:"mark"`  // the player to move
@@ -19,7 +19,7 @@ type observation struct {
 }
 
 // parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. Other
-// fields are ignored, as Kaggle's observations carry more. The mark is trusted even where the stones do not fit it.
+// fields are ignored, because Kaggle's observations have more. The mark is believed even if the stones do not fit it.
 func (p *Parser) parseObservation(s string) (State, error) {
 	var o observation
 	if err := json.Unmarshal([]byte(s), &o); err != nil {
@@ -54,8 +54,8 @@ func (p *Parser) parseObservation(s string) (State, error) {
 }
 
 // FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player
-// mark to move. Stone counts are not checked against the mark, since observations may disagree; floating stones are
-// refused under gravity. Errors are of type *ParseError and name cells by their number on the flat board.
+// mark to move. The position is checked at level Placed: the mark of an observation may disagree with its numbers of
+// stones. Errors are of type *ParseError and name the first wrong cell by its number on the flat board.
 func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	fail := func(field string, value int, reason string) (State, error) {
 		return State{}, &ParseError{Field: field, Value: strconv.Itoa(value), Reason: reason}
@@ -67,22 +67,32 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: b.rules.String() + " has " + strconv.Itoa(b.Cells())}
 	}
 	var p Position
+	strange := len(cells) // the first cell that is not 0, 1 or 2; so far none
 	for i, v := range cells {
-		column, row := i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns
-		stone := bit(b.Index(column, row))
-		switch v {
-		case 0:
+		if v == 0 {
 			continue
+		}
+		stone := bit(b.FlatIndex(i))
+		p.All = p.All.Or(stone)
+		switch v {
 		case mark:
 			p.Own = p.Own.Or(stone)
 		case 3 - mark:
 		default:
-			return fail("board["+strconv.Itoa(i)+"]", v, "must be 0, 1 or 2")
+			strange = min(strange, i)
 		}
-		if below := i + b.rules.Columns; b.rules.Gravity && row > 0 && cells[below] == 0 {
-			return fail("board["+strconv.Itoa(i)+"]", v, "floats: the cell below it, "+strconv.Itoa(below)+", is empty")
+	}
+	floating := len(cells) // the first cell with a floating stone
+	if e, ok := errors.AsType[*StonesError](b.Check(p, Placed)); ok {
+		for f := e.Floating; !f.IsZero(); f = f.WithoutFirst() {
+			floating = min(floating, b.Flat(f.First()))
 		}
-		p.All = p.All.Or(stone)
+	}
+	switch field := func(i int) string { return "board[" + strconv.Itoa(i) + "]" }; {
+	case floating < strange:
+		return fail(field(floating), cells[floating], "floats: the cell below it, "+strconv.Itoa(floating+b.rules.Columns)+", is empty")
+	case strange < len(cells):
+		return fail(field(strange), cells[strange], "must be 0, 1 or 2")
 	}
 	return State{Board: b, Position: p, Mark: mark}, nil
 }
@@ -92,8 +102,7 @@ func (s State) Kaggle() []int {
 	b := s.Board
 	cells := make([]int, b.Cells())
 	for i := range cells {
-		at := b.Index(i%b.rules.Columns, b.rules.Rows-1-i/b.rules.Columns)
-		switch {
+		switch at := b.FlatIndex(i); {
 		case s.Own.Has(at):
 			cells[i] = s.Mark
 		case s.All.Has(at):
@@ -103,7 +112,7 @@ func (s State) Kaggle() []int {
 	return cells
 }
 
-// Observation is the state as one line of JSON that Parse reads back; the rules are left out where they are Connect4.
+// Observation is the state as one line of JSON that Parse reads back. The rules are left out if they are Connect4.
 func (s State) Observation() string {
 	o := observation{Board: s.Kaggle(), Mark: &s.Mark}
 	if r := s.Board.rules; r != Connect4 {

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// State is what one line of input describes: a position, the board it is on and whose move it is.
+// State is what one line of input describes: a position, its board, and whose move it is.
 type State struct {
 	Board *Board
 	Position
 	Mark int // the player to move, 1 or 2
 }
 
-// ParseError names what is wrong with a text: the line (0 where there is none), the field, its value and the reason.
+// ParseError names what is wrong with a text: the line (0 if lines are not counted), the field, its value and the reason.
 type ParseError struct {
 	Line   int
 	Field  string // rules, columns, rows, inarow, moves, board, mark, json
@@ -30,7 +30,7 @@ func (e *ParseError) Error() string {
 	return s
 }
 
-// quote shows a value in an error, cut where it is long.
+// quote shows a value in an error, and cuts a long one.
 func quote(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -43,7 +43,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// symbols name actions in text, action 0 first. Boards with more actions write numbers joined by dots.
+// symbols name actions in text, action 0 first. On boards with more actions, moves are numbers joined by dots.
 const symbols = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // emptyMoves is the text of no moves at all.
@@ -76,8 +76,8 @@ func FormatNotation(r Rules, actions []int) string {
 	return r.String() + ":" + FormatMoves(r, actions)
 }
 
-// Parser reads positions in every notation. It keeps the board of the last rules that it saw, so that a file of one
-// game prepares its board once. The zero value is ready; it is not safe for concurrent use.
+// Parser reads positions in every notation. It keeps the board of the last rules that it saw, so that the board of a file
+// is prepared once. The zero value is ready for use. A Parser is not safe for concurrent use.
 type Parser struct {
 	standard, last *Board
 }
@@ -132,7 +132,7 @@ func (b *Board) ParseMoves(s string) (Position, []int, error) {
 	return p, actions, err
 }
 
-// parseMoves calls played, unless it is nil, with every action.
+// parseMoves calls played with every action, unless played is nil.
 func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error) {
 	if s == emptyMoves {
 		return p, nil
@@ -167,7 +167,7 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	return p, nil
 }
 
-// nextMove cuts the first move off s; the action is -1 where it cannot be read.
+// nextMove cuts the first move off s. The action is -1 if it cannot be read.
 func (b *Board) nextMove(s string) (a int, token, rest string) {
 	if b.Actions() <= len(symbols) {
 		_, size := utf8.DecodeRuneInString(s)

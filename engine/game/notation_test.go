@@ -87,7 +87,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// One observation of the seeds has a stone count that its mark does not fit: the mark is trusted.
+// One observation of the seeds has a mark that does not fit its numbers of stones: the mark is believed.
 func TestSeedBoards(t *testing.T) {
 	var puzzles []struct {
 		Name            string

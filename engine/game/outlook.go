@@ -2,21 +2,21 @@ package game
 
 // Outlook is what the rules alone foresee of a position.
 type Outlook struct {
-	// Result is the side to move's with best play, or Ongoing where the rules do not decide.
+	// Result is that of the side to move with best play; Ongoing if the rules do not decide it.
 	Result Result
 
-	// Moves is the set of cells to play: those that win at once; where all is lost, which takes the other side one more
-	// stone, every legal cell; else those after which the other side has no winning stone. It is never empty.
+	// Moves is the set of cells to play, which is never empty. If some win at once, it is those. If the other side wins with
+	// its next stone whatever is played, it is every legal cell. Otherwise it is the cells after which the other side
+	// cannot win with its next stone.
 	Moves Bits
 
-	// Next is the position that Plies forced moves, each the only one in Moves, lead to: the first one with several moves, or
-	// a decided one. Where it is decided by a full board or not at all, what is said of Next holds for the position itself,
-	// seen from the other side where Plies is odd.
+	// Next is the position after Plies forced moves: each was the only one in Moves. It is the first position that has several
+	// moves or is decided. The value of Next is that of the position itself, seen from the other side if Plies is odd.
 	Next  Position
 	Plies int
 }
 
-// Outlook looks at the stones that win at once, and follows forced moves to their end. The game at p must not be over.
+// Outlook looks for stones that win at once, and follows forced moves to their end. The game at p must not be over.
 func (b *Board) Outlook(p Position) Outlook {
 	o := Outlook{Next: p}
 	for {
@@ -48,26 +48,4 @@ func (b *Board) decide(p Position) (Result, Bits) {
 		return Ongoing, safe
 	}
 	return Loss, b.Legal(p)
-}
-
-// Flip is the result for the other side.
-func (r Result) Flip() Result {
-	switch r {
-	case Win:
-		return Loss
-	case Loss:
-		return Win
-	}
-	return r
-}
-
-// Value is 1 for a win, -1 for a loss, else 0.
-func (r Result) Value() float32 {
-	switch r {
-	case Win:
-		return 1
-	case Loss:
-		return -1
-	}
-	return 0
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// outlook is Board.Outlook written for clarity alone: moves are made and results looked up.
+// outlook is Board.Outlook written for clarity alone: it makes moves and looks at results.
 func outlook(b *game.Board, p game.Position) game.Outlook {
 	wins := func(p game.Position) (cells game.Bits) {
 		for a := range b.Actions() {

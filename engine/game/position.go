@@ -3,7 +3,7 @@ package game
 import "math/bits"
 
 // Position is the stones of one moment of a game, seen from the side to move. The zero value is the empty board.
-// It is a plain value of 32 bytes and can be a map key; the Board it belongs to travels beside it.
+// It is a plain value of 32 bytes and can be a map key. The Board that it belongs to travels beside it.
 type Position struct {
 	Own Bits // stones of the side to move
 	All Bits // stones of both sides
@@ -12,26 +12,13 @@ type Position struct {
 // Other is the stones of the side that moved last.
 func (p Position) Other() Bits { return p.All.Xor(p.Own) }
 
-// Plies is the number of stones on the board: the moves made so far.
+// Plies is the number of stones on the board, that is, of the moves made so far.
 func (p Position) Plies() int { return p.All.OnesCount() }
 
 // Mover is the player to move, 1 or 2, by the number of stones.
 func (p Position) Mover() int { return 1 + p.Plies()&1 }
 
-// Result says how a game stands for the side to move.
-type Result uint8
-
-// The results. Win and Loss are the view of the side to move; after a winning move that side sees a Loss.
-const (
-	Ongoing Result = iota
-	Win
-	Draw
-	Loss
-)
-
-func (r Result) String() string { return [...]string{"ongoing", "win", "draw", "loss"}[r] }
-
-// Legal is the set of cells where the next stone can land, whether or not the game is over.
+// Legal is the set of cells in which the next stone can land. It does not ask whether the game is over.
 func (b *Board) Legal(p Position) Bits {
 	if !b.rules.Gravity {
 		return b.full.AndNot(p.All)
@@ -42,8 +29,8 @@ func (b *Board) Legal(p Position) Bits {
 	return p.All.add(b.bottom).And(b.full)
 }
 
-// Cell is the cell where the stone of action a lands, as a set of one; empty where a is illegal.
-// It panics where a is not in 0..Actions-1.
+// Cell is the cell in which the stone of action a lands, as a set of one cell. The set is empty if a is illegal.
+// It panics if a is not in 0..Actions-1.
 func (b *Board) Cell(p Position, a int) Bits {
 	if !b.rules.Gravity {
 		return b.cells[a].AndNot(p.All)
@@ -56,8 +43,8 @@ func (b *Board) CanPlay(p Position, a int) bool {
 	return a >= 0 && a < len(b.cells) && !b.Cell(p, a).IsZero()
 }
 
-// Play is the position after the side to move plays a, seen from the other side. The action must be legal (CanPlay):
-// nothing is checked here.
+// Play is the position after the side to move plays a, seen from the other side. The action must be legal (CanPlay);
+// Play does not check it.
 func (b *Board) Play(p Position, a int) Position {
 	if b.wide {
 		return Position{Own: p.All.Xor(p.Own), All: p.All.Or(b.Cell(p, a))}
@@ -85,8 +72,8 @@ func (b *Board) PlayCell(p Position, cell Bits) Position {
 
 // Won reports whether the stones hold InARow in a line.
 //
-// A run of n that begins at a cell survives n-1 shifts by the direction's step, each ANDed on; doubling the step does
-// the same in log2(n) shifts.
+// If the stones are ANDed n-1 times with themselves, shifted by one more step of a direction each time, the cells that
+// begin a run of n are left. Doubling the step does the same in log2(n) shifts.
 func (b *Board) Won(stones Bits) bool {
 	if b.four {
 		return b.won4(stones.Lo)
@@ -131,7 +118,7 @@ func (b *Board) won128(s Bits) bool {
 	return false
 }
 
-// Wins is the set of legal cells where the next stone wins at once.
+// Wins is the set of legal cells in which the next stone wins at once.
 func (b *Board) Wins(p Position) Bits {
 	legal := b.Legal(p)
 	if b.four && 3*(b.stride+1) < 64 {
@@ -146,8 +133,8 @@ func (b *Board) Wins(p Position) Bits {
 	return wins
 }
 
-// Safe is the set of legal cells after which the other side has no Wins: where it threatens one legal cell it is that one,
-// where it threatens two there is none, and a cell below a threat is not safe.
+// Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, at most
+// that one is safe; if it threatens two, none is. A cell below a threat is not safe.
 func (b *Board) Safe(p Position) Bits {
 	legal, other := b.Legal(p), p.Other()
 	if b.four && 3*(b.stride+1) < 64 {
@@ -181,8 +168,8 @@ func (b *Board) Safe(p Position) Bits {
 	return safe
 }
 
-// completes4 is the set of bits that would complete four in a line of s: three on the one side of the bit, or two and
-// one, one and two, three on the other.
+// completes4 is the set of bits that would complete four stones of s in a line. Of the other three, three, two, one or none
+// are on one side of the bit, and the rest on the other.
 func (b *Board) completes4(s uint64) (cells uint64) {
 	for _, n := range b.shifts {
 		up, down := s<<(n&63), s>>(n&63)
@@ -192,8 +179,8 @@ func (b *Board) completes4(s uint64) (cells uint64) {
 	return cells
 }
 
-// Result says how the game stands for the side to move. Loss (the other side has a line) is looked for first; Win can
-// only come from an observation whose mark disagrees with its stones.
+// Result says how the game stands for the side to move. It looks for Loss first: the other side has a line. Win can come
+// only from an observation whose mark disagrees with its stones.
 func (b *Board) Result(p Position) Result {
 	switch {
 	case b.Won(p.Other()):
@@ -206,8 +193,8 @@ func (b *Board) Result(p Position) Result {
 	return Ongoing
 }
 
-// Perft counts the move sequences of exactly depth moves from p; sequences in which the game ended earlier do not
-// count. won is how many of them end with a winning move.
+// Perft counts the sequences of exactly depth moves from p. Sequences in which the game ends earlier do not count. won is
+// how many of them end with a winning move.
 func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
 	if depth == 0 {
 		return 1, 0
@@ -229,7 +216,7 @@ func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
 	return sequences, won
 }
 
-// mirror64 is the 64-bit mirror where the board has swaps.
+// mirror64 mirrors 64 bits, for boards that have swaps.
 func (b *Board) mirror64(x uint64) uint64 {
 	for _, s := range b.swaps {
 		x = x>>s.shift&s.mask | x&s.mask<<s.shift
@@ -254,14 +241,14 @@ func (b *Board) Mirror(p Position) Position {
 	return Position{Own: b.mirrorBits(p.Own), All: b.mirrorBits(p.All)}
 }
 
-// MirrorAction is the action on the mirrored board that answers to a.
+// MirrorAction is the action on the mirrored board that corresponds to a.
 func (b *Board) MirrorAction(a int) int {
 	c := a % b.rules.Columns
 	return a - c + b.rules.Columns - 1 - c
 }
 
-// Canonical is the smaller of p and its mirror image, the same for both, and whether that is the mirror image.
-// With the rules it is the key under which a position is stored.
+// Canonical is the smaller of p and its mirror image, so it is the same for both. mirrored says that it is the mirror
+// image. Together with the rules it is the key under which a position is stored.
 func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	m := b.Mirror(p)
 	if m.All.less(p.All) || m.All == p.All && m.Own.less(p.Own) {
@@ -270,8 +257,8 @@ func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	return p, false
 }
 
-// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes; it is
-// stable across runs and machines.
+// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes, in every
+// run and on every machine.
 func (p Position) Hash() uint64 {
 	const a, b, c = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9
 	hi, lo := bits.Mul64(p.Own.Lo^a, p.All.Lo^b)

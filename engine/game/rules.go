@@ -22,8 +22,8 @@ import (
 type Rules struct {
 	Rows    int  // cells in a column, from 1
 	Columns int  // cells in a row, from 1
-	InARow  int  // stones in a line that win, from 1; more than the board can hold means that nobody wins
-	Gravity bool // true: a stone falls to the lowest empty cell of its column; false: any empty cell may be taken
+	InARow  int  // how many stones in a line win, from 1; if the board has no such line, nobody can win
+	Gravity bool // true: a stone falls to the lowest empty cell of its column; false: it may go into any empty cell
 }
 
 // The two games that most users want.
@@ -32,7 +32,7 @@ var (
 	TicTacToe = Rules{Rows: 3, Columns: 3, InARow: 3, Gravity: false}
 )
 
-// MaxBits is the width of the widest bitboard. A board needs (Rows+1) * Columns bits: one guard bit tops each column.
+// MaxBits is the width of the widest bitboard. A board needs (Rows+1) * Columns bits: each column has a guard bit on top.
 const MaxBits = 128
 
 // maxInARow bounds InARow; no line on a board of MaxBits is longer.
@@ -41,7 +41,7 @@ const maxInARow = MaxBits
 // Cells is the number of cells of the board.
 func (r Rules) Cells() int { return r.Rows * r.Columns }
 
-// Actions is the number of different moves, legal or not: columns under gravity, cells without.
+// Actions is the number of different moves, legal or not: the columns with gravity, the cells without.
 // Actions are numbered from 0: columns from the left; cells row by row from the top left, as Kaggle numbers them.
 func (r Rules) Actions() int {
 	if r.Gravity {
@@ -80,8 +80,8 @@ func (r Rules) String() string {
 	return s
 }
 
-// ParseRules reads what String writes and validates it. Rules that nobody can win are refused too: who writes them has
-// exchanged two numbers. Kaggle's referee may still ask about such a board.
+// ParseRules reads what String writes, and validates it. It also refuses rules by which nobody can win: whoever writes them
+// has probably swapped two numbers. Kaggle's referee may still ask about such a board.
 func ParseRules(s string) (Rules, error) {
 	body, free := strings.CutSuffix(s, freeSuffix)
 	fields := strings.Split(body, "x")

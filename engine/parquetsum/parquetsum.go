@@ -1,6 +1,6 @@
-// Package parquetsum keeps the checksum of a Parquet file in the file: its metadata has evald.crc32, the CRC-32 (IEEE) of
-// all bytes of the file, in eight hexadecimal digits, as it is with zeros in place of these. So a wrong byte is noticed
-// wherever it is, before anything of the file is believed.
+// Package parquetsum keeps the checksum of a Parquet file in the file itself. The metadata evald.crc32 is the CRC-32 (IEEE)
+// of all bytes of the file, in eight hexadecimal digits; for the sum these digits count as zeros. So a wrong byte is
+// noticed, wherever it is, before anything in the file is believed.
 package parquetsum
 
 import (
@@ -11,7 +11,7 @@ import (
 	"io"
 )
 
-// A file is written with this in its metadata; Seal puts the checksum there.
+// A file is written with Zeros under Key in its metadata. Then Seal puts the checksum in their place.
 const (
 	Key   = "evald.crc32"
 	Zeros = "00000000"
@@ -23,7 +23,7 @@ var (
 	within = int64(1 << 20) // bytes of the end
 )
 
-// place finds the checksum's place; ok is false where the file has none.
+// place finds the checksum in the file. ok is false if the file has none.
 func place(f io.ReaderAt, size int64) (at int64, sum string, ok bool, err error) {
 	tail := make([]byte, min(size, within))
 	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
@@ -36,7 +36,7 @@ func place(f io.ReaderAt, size int64) (at int64, sum string, ok bool, err error)
 	return size - int64(len(tail)) + int64(i), string(tail[i : i+len(Zeros)]), true, nil
 }
 
-// sum is the checksum of a file as it is with zeros at a place.
+// sum is the checksum of a file in which the digits at a place count as zeros.
 func sum(f io.ReaderAt, size, at int64) (string, error) {
 	behind := at + int64(len(Zeros))
 	h := crc32.NewIEEE()
@@ -67,8 +67,8 @@ func Seal(f File, size int64) error {
 	return err
 }
 
-// Check reads a file of so many bytes and compares its checksum; one that has none, of an older evald or of another
-// program, is not compared.
+// Check reads a file of so many bytes and compares its checksum. A file without one was written by an older evald or by
+// another program; it passes.
 func Check(f io.ReaderAt, size int64) error {
 	at, want, ok, err := place(f, size)
 	if err != nil || !ok {

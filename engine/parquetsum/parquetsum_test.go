@@ -48,7 +48,7 @@ func sealed(t *testing.T, rows []row, more ...parquet.WriterOption) []byte {
 
 func check(text []byte) error { return parquetsum.Check(bytes.NewReader(text), int64(len(text))) }
 
-// A wrong byte is noticed wherever it is, but in the name of the checksum, where it changes nothing else.
+// A wrong byte is noticed wherever it is, except in the name of the checksum: there it changes nothing else.
 func TestDamaged(t *testing.T) {
 	text := sealed(t, []row{{1, "one"}, {2, "two"}}, parquet.KeyValueMetadata("evald.other", strings.Repeat("x", 5000)))
 	if err := check(text); err != nil {
@@ -73,7 +73,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// A file without a checksum is left to others, whatever it is.
+// A file without a checksum passes, whatever it is.
 func TestNone(t *testing.T) {
 	for _, text := range []string{"", "PAR1", "PAR1 " + parquetsum.Key, parquetsum.Key + "\x18\x08123"} {
 		if err := check([]byte(text)); err != nil {

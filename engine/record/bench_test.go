@@ -17,9 +17,9 @@ func games(seed uint64, n int) (all []record.Record) {
 	for number := range n {
 		var p game.Position
 		for over := false; !over; {
-			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Ply: p.Plies(), Source: eval.CPU, Network: "default@7", Weight: 1, Game: int64(number)}
-			if over = rec.GameOver != record.NotOver; over {
-				rec.Z = [...]int8{record.OwnWin: 1, record.OtherWin: -1, record.Drawn: 0}[rec.GameOver]
+			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: b.Result(p).GameOver(), Ply: p.Plies(), Source: eval.CPU, Network: "default@7", Weight: 1, Game: int64(number)}
+			if over = rec.GameOver != game.NotOver; over {
+				rec.Z = [...]int8{game.OwnWin: 1, game.OtherWin: -1, game.Drawn: 0}[rec.GameOver]
 			} else {
 				legal := b.Legal(p)
 				rec.Q, rec.Visits = 2*r.Float32()-1, make([]uint32, b.Actions())

@@ -6,7 +6,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// WriteUnchecked writes what a careless program would.
+// WriteUnchecked writes records without checking them, as another program might.
 func WriteUnchecked(t testing.TB, path string, records ...Record) {
 	t.Helper()
 	rows := make([]row, len(records))

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/wholefile"
 )
 
-// row is a Record in its file. The package documentation has the columns, which are those of fields in their order.
+// row is a Record as it is in a file. Its fields are the columns of the package documentation, in the same order.
 type row struct {
 	Rules    string   `parquet:"rules,dict"`
 	OwnLo    uint64   `parquet:"own_lo"`
@@ -52,7 +52,7 @@ const (
 	inMove
 )
 
-// columns1 is how many of the columns version 1 has: the first ones.
+// columns1 is how many columns version 1 has: so many of the first ones.
 const columns1 = inGame
 
 var schema = parquet.SchemaOf(row{})
@@ -62,11 +62,11 @@ const (
 	version1     = "1"
 	version      = "2"
 	rowsPerGroup = 1 << 16 // bounds the memory of a Writer
-	chunk        = 256     // rows that travel between row and Parquet at once
+	chunk        = 256     // rows that are read or written at once
 )
 
-// Writer writes records to one file, which appears under its name when Close has succeeded; until then it has a
-// temporary one beside it. A Writer holds some MiB, however many records there are. It is not safe for concurrent use.
+// Writer writes records to one file. The file gets its name when Close succeeds; until then it has a temporary name beside
+// it. A Writer takes a few MiB of memory, however many records there are. It is not safe for concurrent use.
 type Writer struct {
 	path    string
 	file    *wholefile.File
@@ -74,10 +74,10 @@ type Writer struct {
 	boards  boards
 	rows    []row
 	written int64
-	failed  error // of the file: there is no use in going on
+	failed  error // an error of the file, after which nothing more is written
 }
 
-// Create begins a file. Close replaces one that has the name already.
+// Create begins a file. If a file has the name already, Close replaces it.
 func Create(path string) (*Writer, error) {
 	file, err := wholefile.Create(path)
 	if err != nil {
@@ -91,8 +91,8 @@ func Create(path string) (*Writer, error) {
 	}, nil
 }
 
-// Write adds a record, which it does not retain. A record with a value that Reader would refuse is an error
-// (*ColumnError) and is left out; any other error is the file's.
+// Write adds a record, and does not keep it. If Reader would refuse a value of the record, the error is a *ColumnError and
+// the record is left out. Any other error is one of the file.
 func (w *Writer) Write(r *Record) error {
 	if w.failed != nil {
 		return w.failed
@@ -123,10 +123,7 @@ func (w *Writer) flush() error {
 	return w.failed
 }
 
-// Rows is how many records were written.
-func (w *Writer) Rows() int64 { return w.written }
-
-// Close completes the file and gives it its name. After an error there is none.
+// Close completes the file and gives it its name. After an error there is no file.
 func (w *Writer) Close() error {
 	if w.failed == nil {
 		_ = w.flush() // which is remembered
@@ -153,13 +150,13 @@ func (w *Writer) seal() error {
 	return parquetsum.Seal(w.file, info.Size())
 }
 
-// Abort drops the file and all records in it. After Close it does nothing.
+// Abort removes the file with all its records. After Close it does nothing.
 func (w *Writer) Abort() { w.file.Abort() }
 
-// set takes the values of a row, of which each says its column of the file; fields are the numbers of those columns.
-// Strings that are as they were are kept.
+// set takes the values of a row. Each value says its column of the file, and fields has the number in a row of each column.
+// A string that has not changed is kept.
 func (w *row) set(values parquet.Row, fields []int) {
-	w.Visits, w.Game, w.Move = w.Visits[:0], NoGame, 0 // which version 1 has not
+	w.Visits, w.Game, w.Move = w.Visits[:0], NoGame, 0 // version 1 has no values of game and move
 	for _, v := range values {
 		switch fields[v.Column()] {
 		case inRules:
@@ -173,7 +170,7 @@ func (w *row) set(values parquet.Row, fields []int) {
 		case inAllHi:
 			w.AllHi = v.Uint64()
 		case inVisits:
-			if !v.IsNull() { // as it is where the list is empty
+			if !v.IsNull() { // an empty list is one null
 				w.Visits = append(w.Visits, v.Uint32())
 			}
 		case inQ:
@@ -198,14 +195,14 @@ func (w *row) set(values parquet.Row, fields []int) {
 	}
 }
 
-// keep sets a string, without a copy where it is the same.
+// keep sets a string. If it is the same already, nothing is copied.
 func keep(s *string, to []byte) {
 	if *s != string(to) {
 		*s = string(to)
 	}
 }
 
-// read turns a row into r, whose memory it reuses, and checks it.
+// read turns a row into a record, and checks it. It reuses the memory of r.
 func (w *row) read(r *Record, boards *boards) error {
 	rules, err := boards.parse(w.Rules)
 	if err != nil {

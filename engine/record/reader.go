@@ -12,29 +12,29 @@ import (
 	"github.com/evald/evald/engine/parquetsum"
 )
 
-// Reader reads the records of several files in their order, as one stream whose rows are numbered from 0. Its memory
-// does not grow with the files. It is not safe for concurrent use.
+// Reader reads the records of several files, one file after the other, as one stream whose rows are numbered from 0. Its
+// memory does not grow with the files. It is not safe for concurrent use.
 type Reader struct {
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
-	oldest int // version of the files
+	oldest int // the lowest version of the files
 	boards boards
 
 	open   *shard // the file being read, or nil
 	file   int    // index of the next file to open, or of the open one
 	group  int    // of the open file: the next row group
-	left   int64  // rows of the group under way that were not read from it yet
+	left   int64  // rows of the group being read that were not read yet
 	reader parquet.Rows
 	buffer [chunk]parquet.Row
 	ahead  []parquet.Row // rows of the buffer that are still to be handed out
 	row    row           // the one handed out last
 	at     int64         // the next row of the open file
-	err    error         // a failure of the file; only SeekRow goes on after it
+	err    error         // an error of the file; only SeekRow clears it
 }
 
-// Open looks at all files, compares their checksums and counts their rows. The error says which one is no file of records,
-// or is damaged.
+// Open looks at all files, compares their checksums and counts their rows. The error names the file that is damaged or has
+// no records.
 func Open(paths ...string) (*Reader, error) {
 	r := &Reader{paths: paths, oldest: 2}
 	for _, path := range paths {
@@ -52,7 +52,7 @@ func Open(paths ...string) (*Reader, error) {
 	return r, nil
 }
 
-// Oldest is the lowest version of the files: 1 where some have neither game nor move, else 2.
+// Oldest is the lowest version of the files: 1 if one of them has no columns game and move, otherwise 2.
 func (r *Reader) Oldest() int { return r.oldest }
 
 // Rows is the number of records in all files.
@@ -63,9 +63,9 @@ func (r *Reader) Close() error {
 	return r.closeFile()
 }
 
-// Next reads the next record into rec, whose memory it reuses; io.EOF comes after the last. Other errors name the file,
-// the row in it counted from 0 (as pandas and DuckDB's file_row_number do), and, where a value is wrong, its column
-// (*ColumnError). After a *ColumnError the next call gives the record behind it; after others it fails again.
+// Next reads the next record into rec, and reuses its memory. After the last record the error is io.EOF. Other errors name
+// the file and the row in it, counted from 0 as pandas and DuckDB's file_row_number count. If a value is wrong, the error
+// is a *ColumnError, and the next call reads the next record. After other errors the next call fails again.
 func (r *Reader) Next(rec *Record) error {
 	for len(r.ahead) == 0 {
 		if r.err == nil {
@@ -84,10 +84,10 @@ func (r *Reader) Next(rec *Record) error {
 	return nil
 }
 
-// Where is the place of the record that Next has read, for errors about it.
+// Where names the file and row of the record that Next has read, for errors about that record.
 func (r *Reader) Where() string { return fmt.Sprintf("records %s: row %d", r.paths[r.file], r.at-1) }
 
-// SeekRow makes row n of all, 0 to Rows, the next one. It reads nothing before the row group in which the row is.
+// SeekRow makes row n of all files, 0 to Rows, the next one. It reads nothing before the row group of that row.
 func (r *Reader) SeekRow(n int64) error {
 	if n < 0 || n > r.total {
 		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
@@ -129,13 +129,13 @@ func (r *Reader) seekInFile(n int64) error {
 	return nil
 }
 
-// read reads at least one row of the group under way into the buffer.
+// read reads at least one row of the current group into the buffer.
 func (r *Reader) read() error {
 	n, err := r.reader.ReadRows(r.buffer[:min(chunk, r.left)])
 	r.ahead = r.buffer[:n]
 	r.left -= int64(n)
 	switch {
-	case n > 0: // an error comes again
+	case n > 0: // if there was an error, the next call has it again
 		return nil
 	case err == nil || errors.Is(err, io.EOF):
 		return fmt.Errorf("its row group ends %d rows too early: %w", r.left, errDamaged)
@@ -143,7 +143,7 @@ func (r *Reader) read() error {
 	return err
 }
 
-// fill reads a few rows into the buffer, if need be of the next group or file. It may read none without an error.
+// fill reads a few rows into the buffer, of the next group or file if it must. It may read none and return no error.
 func (r *Reader) fill() error {
 	if r.open == nil && r.file == len(r.paths) {
 		return io.EOF
@@ -165,8 +165,8 @@ func (r *Reader) fill() error {
 	})
 }
 
-// within names the file and row in an error, and makes one of a panic: the Parquet library trusts some of what it
-// reads.
+// within names the file and row in an error. It turns a panic into an error, because the Parquet library trusts some of
+// what it reads.
 func (r *Reader) within(do func() error) (err error) {
 	path, row := r.paths[r.file], &r.at
 	defer func() {
@@ -226,10 +226,10 @@ type shard struct {
 	parsed *parquet.File
 	groups []parquet.RowGroup
 	rows   int64
-	fields []int // the number in a row of each column
+	fields []int // for each column of the file, its number in a row
 }
 
-// openWhole is openShard of a file whose every byte has been read and fits its checksum, if it has one.
+// openWhole is openShard after the whole file was read and compared with its checksum, if it has one.
 func openWhole(path string) (*shard, error) {
 	f, err := openRegular(path)
 	if err != nil {
@@ -281,7 +281,7 @@ func openShard(path string) (s *shard, err error) {
 	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows(), fields}, nil
 }
 
-// openRegular opens a file that is no pipe, of which the opening might never end. Errors do not name it.
+// openRegular opens a regular file. It does not open a pipe, because that might never end. Errors do not name the file.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -309,7 +309,7 @@ func (s *shard) checkGroup(group int) error {
 	return nil
 }
 
-// checkFooter looks at version, columns and row groups, and gives the number in a row of each column.
+// checkFooter looks at version, columns and row groups. It returns, for each column of the file, its number in a row.
 func checkFooter(file *parquet.File) (fields []int, err error) {
 	columns := schema.Columns()
 	switch v, ok := file.Lookup(versionKey); {
@@ -336,7 +336,8 @@ func checkFooter(file *parquet.File) (fields []int, err error) {
 	return fields, nil
 }
 
-// checkSchema compares column by column, so that an error can name one. It gives the number in columns of each.
+// checkSchema compares column by column, so that an error can name one. It returns, for each column of the file, its index
+// in columns.
 func checkSchema(got *parquet.Schema, columns [][]string) (fields []int, err error) {
 	have, want := map[string]parquet.Field{}, map[string]parquet.Field{}
 	for _, f := range got.Fields() {
@@ -356,7 +357,7 @@ func checkSchema(got *parquet.Schema, columns [][]string) (fields []int, err err
 			return nil, fmt.Errorf("column %s is %v, want %v", name, f, want[name])
 		}
 		delete(have, name)
-		leaf, _ := got.Lookup(path...) // is there where the nodes are equal
+		leaf, _ := got.Lookup(path...) // the nodes are equal, so it is there
 		fields[leaf.ColumnIndex] = i
 	}
 	for name := range have {

@@ -1,5 +1,5 @@
-// Package record is training records as Parquet files: positions with what a search thought of them and how their
-// games ended. Writer writes one file, Reader reads any number of them as one stream, and SolvedReader makes
+// Package record reads and writes training records as Parquet files: positions with what a search found there and how
+// their games ended. Writer writes one file, Reader reads any number of files as one stream, and SolvedReader makes
 // records of exact scores.
 //
 // # Columns
@@ -11,23 +11,24 @@
 //	own_hi    uint64        and 64 to 127; 0 on boards of at most 64 bits, such as 7x6
 //	all_lo    uint64        stones of both sides
 //	all_hi    uint64
-//	visits    list<uint32>  visits of each action in the search, or 1 for each of the best where the rules decide; empty where there was none
+//	visits    list<uint32>  visits of each action in the search, or 1 for each of the best if the rules decide; empty if there was no search
 //	q         float         value of the search's root, -1 to 1
 //	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
 //	gameover  uint8         the position itself: 0 not over, 1 the side to move has won, 2 the other side, 3 drawn
 //	ply       int32         stones on the board
-//	source    string        who evaluated: gpu, cpu, cache, rules, terminal, bitsquares .. solver; none where nobody did
+//	source    string        who evaluated: gpu, cpu, cache, rules, terminal, bitsquares .. solver; none if nobody did
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
-//	game      int64         number of the game in its run, from 0, the same for all its positions; -1 where there is none
-//	move      uint8         the move that was played here, an action from 1; 0 where none was, the game being over or given up, or none is known
+//	game      int64         number of the game in its run, from 0, the same for all its positions; -1 if there is none
+//	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over or given up, or if it is not known
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
-// cell in column c and row r holds a stone of the side to move where own_lo >> (7*c + r) & 1. Actions are columns from
-// the left; without gravity they are cells, row by row from the top left, so that visits[move - 1] is the visits of the
-// move. Files are compressed with zstd, and their metadata has evald.records = 2, the version of all this, and evald.crc32,
-// the file's checksum (parquetsum), which files of other programs need not have. Version 1 has
-// neither game nor move; its records are read as of no game and without a move.
+// cell in column c and row r holds a stone of the side to move if own_lo >> (7*c + r) & 1 is 1. Actions are columns from
+// the left; without gravity they are cells, row by row from the top left. So visits[move - 1] is the visits of the move.
+//
+// Files are compressed with zstd. Their metadata has evald.records = 2, the version of this format, and evald.crc32, the
+// checksum of the file (parquetsum), which files of other programs need not have. Version 1 has no columns game and move;
+// its records are read as records of no game and without a move.
 //
 // # Decisions
 //
@@ -36,6 +37,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -49,40 +51,27 @@ import (
 type Record struct {
 	Rules    game.Rules
 	Position game.Position
-	Visits   []uint32 // by action, 0 where illegal and not 0 everywhere; empty where there was no search or the game is over
+	Visits   []uint32 // by action, 0 if illegal, and not all 0; empty if there was no search or the game is over
 	Q        float32  // value of the search's root, -1 to 1
 	Z        int8     // outcome of the game: 1 won, 0 drawn, -1 lost
-	GameOver uint8    // NotOver, OwnWin, OtherWin or Drawn
+	GameOver uint8    // game.NotOver, OwnWin, OtherWin or Drawn
 	Ply      int      // stones on the board
 	Source   eval.Source
-	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty where none did
+	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty if none did
 	Weight   float32 // in the loss, from 0
 	Game     int64   // its number in the run, from 0, or NoGame
-	Move     uint8   // played here, the action counted from 1; 0 where none was or is known
+	Move     uint8   // the action that was played here, counted from 1; 0 if none was or it is not known
 }
 
-// NoGame is the Game of a record that comes of no game, or of one that is not known.
+// NoGame is the Game of a record that is of no game, or of a game without a known number.
 const NoGame = -1
 
-// Continues reports whether one move leads from the position before to that of r. So the rows of a game are known that are
-// in their order in a file without the numbers of games.
+// Continues reports whether one move leads from the position of before to that of r. So the rows of a game can be told from
+// those of the next one in a file that has no numbers of games.
 func (r *Record) Continues(before *Record) bool {
 	moved := r.Position.All.AndNot(before.Position.All)
-	return r.Rules == before.Rules && before.GameOver == NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
+	return r.Rules == before.Rules && before.GameOver == game.NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
 		r.Position.Own == before.Position.Other()
-}
-
-// The classes of GameOver, in the order of the network's output.
-const (
-	NotOver  uint8 = iota
-	OwnWin         // the side to move has a line
-	OtherWin       // the other side has one
-	Drawn
-)
-
-// GameOver is the class of a position.
-func GameOver(board *game.Board, p game.Position) uint8 {
-	return [...]uint8{game.Ongoing: NotOver, game.Win: OwnWin, game.Draw: Drawn, game.Loss: OtherWin}[board.Result(p)]
 }
 
 // maxNetwork bounds the name of a network, in bytes.
@@ -95,7 +84,7 @@ type ColumnError struct {
 	Reason string
 }
 
-// plain is text that an error shows without quotes.
+// plain is text that a ColumnError shows without quotes.
 type plain string
 
 func (e *ColumnError) Error() string {
@@ -105,7 +94,7 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("column %s is %v, %s", e.Column, e.Value, e.Reason)
 }
 
-// check says which column has a value that it cannot have, or nil. It is what both Writer and Reader ask for.
+// check returns an error that names a column with a value that it cannot have, or nil. Writer and Reader both ask for it.
 func (r *Record) check(boards *boards) error {
 	board, err := boards.get(r.Rules)
 	if err != nil {
@@ -146,18 +135,23 @@ func known(s eval.Source) bool {
 
 // checkEnd compares gameover and z with the board.
 func (r *Record) checkEnd(board *game.Board) error {
-	if want := GameOver(board, r.Position); r.GameOver != want {
-		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, board.Result(r.Position))}
+	result := board.Result(r.Position)
+	if want := result.GameOver(); r.GameOver != want {
+		return &ColumnError{"gameover", r.GameOver, fmt.Sprintf("but the position's class is %d (%v)", want, result)}
 	}
-	if r.GameOver != NotOver && r.Move != 0 {
-		return &ColumnError{"move", r.Move, fmt.Sprintf("but the game is over (%v): want 0", board.Result(r.Position))}
-	}
-	if want := [...]int8{NotOver: r.Z, OwnWin: 1, OtherWin: -1, Drawn: 0}[r.GameOver]; r.Z != want {
-		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", board.Result(r.Position))}
+	switch {
+	case result == game.Ongoing:
+		return nil
+	case r.Move != 0:
+		return &ColumnError{"move", r.Move, fmt.Sprintf("but the game is over (%v): want 0", result)}
+	case r.Z != int8(result.Value()):
+		return &ColumnError{"z", r.Z, fmt.Sprintf("but the game is over (%v)", result)}
 	}
 	return nil
 }
 
+// checkPosition says what is wrong with the stones. The mark of an observation may disagree with them, so either side may
+// have one stone more.
 func checkPosition(board *game.Board, p game.Position) error {
 	wrong := func(column string, b game.Bits, reason string) error {
 		if b.Hi != 0 {
@@ -165,27 +159,18 @@ func checkPosition(board *game.Board, p game.Position) error {
 		}
 		return &ColumnError{column + "_lo", plain(fmt.Sprintf("%#x", b.Lo)), reason}
 	}
-	if outside := p.All.AndNot(board.Full()); !outside.IsZero() {
-		return wrong("all", p.All, fmt.Sprintf("but bit %d is no cell of %v", outside.First(), board.Rules()))
+	e, ok := errors.AsType[*game.StonesError](board.Check(p, game.Paired))
+	switch {
+	case !ok:
+		return nil
+	case !e.Outside.IsZero():
+		return wrong("all", p.All, fmt.Sprintf("but bit %d is no cell of %v", e.Outside.First(), board.Rules()))
+	case !e.Alone.IsZero():
+		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", e.Alone.First()))
+	case e.Uneven:
+		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", p.Own.OnesCount(), p.Other().OnesCount()))
 	}
-	if alone := p.Own.AndNot(p.All); !alone.IsZero() {
-		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", alone.First()))
-	}
-	// A mark that disagrees with the stones is possible in observations: one stone more on either side is right.
-	if own, other := p.Own.OnesCount(), p.Other().OnesCount(); own-other > 1 || other-own > 1 {
-		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", own, other))
-	}
-	if board.Rules().Gravity {
-		// A stone floats where the cell below it is empty. The guard bit above each column is never set, so that the
-		// shift carries nothing from one column into the next; bottom cells need no support.
-		unsupported := p.All.AndNot(p.All.Shl(1))
-		for ; !unsupported.IsZero(); unsupported = unsupported.WithoutFirst() {
-			if at := unsupported.First(); at%(board.Rows()+1) != 0 {
-				return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", at))
-			}
-		}
-	}
-	return nil
+	return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", e.Floating.First()))
 }
 
 func (r *Record) checkVisits(board *game.Board) error {
@@ -211,7 +196,7 @@ func (r *Record) checkVisits(board *game.Board) error {
 	return nil
 }
 
-// boards keeps the boards of the rules that were seen last: files may mix a few games.
+// boards keeps the boards of the rules that were seen last, because files may mix a few games.
 type boards struct {
 	last  *game.Board
 	known map[game.Rules]*game.Board
@@ -220,7 +205,7 @@ type boards struct {
 	rules game.Rules
 }
 
-// maxBoards bounds the memory that a file with all rules in the world can ask for.
+// maxBoards bounds the memory that a file with records of very many games can take.
 const maxBoards = 32
 
 func (b *boards) parse(text string) (game.Rules, error) {

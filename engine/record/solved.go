@@ -13,8 +13,8 @@ import (
 )
 
 // SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one
-// position a line, as `evald solve --scores` writes them or as `moves s1 s2 ..`; see score.Reader. In memory it has a
-// line, and the places of one line in 1024. It is not safe for concurrent use.
+// position a line, as `evald solve --scores` writes them or as `moves s1 s2 ..`; see score.Reader. It keeps one line in
+// memory, and the place of one line in 1024. It is not safe for concurrent use.
 type SolvedReader struct {
 	files  []solvedFile
 	total  int64
@@ -26,16 +26,16 @@ type SolvedReader struct {
 	at    int64 // the next row of the file
 }
 
-// solvedFile is a file with the places before every marked row.
+// solvedFile is a file and the places of its marked rows.
 type solvedFile struct {
 	path  string
 	rows  int64
-	marks []score.Place // of rows 0, markEvery, ..
+	marks []score.Place // before rows 0, markEvery, 2*markEvery and so on
 }
 
 const markEvery = 1024
 
-// OpenSolved reads all files once, and counts their rows. The error names the file and the line that is wrong.
+// OpenSolved reads all files once, and counts their rows. The error names the file and line that is wrong.
 func OpenSolved(paths ...string) (*SolvedReader, error) {
 	r := &SolvedReader{}
 	for _, path := range paths {
@@ -49,7 +49,7 @@ func OpenSolved(paths ...string) (*SolvedReader, error) {
 	return r, nil
 }
 
-// scan reads a file from its beginning to its end.
+// scan reads a whole file.
 func (r *SolvedReader) scan(path string) (s solvedFile, err error) {
 	s.path = path
 	f, err := openRegular(path)
@@ -99,8 +99,8 @@ func (r *SolvedReader) SeekRow(n int64) error {
 	return r.Close()
 }
 
-// Next reads the next position into rec, with weight 1; io.EOF comes after the last. Other errors name the file and
-// the line.
+// Next reads the next position into rec, with weight 1. After the last position the error is io.EOF. Other errors name the
+// file and line.
 func (r *SolvedReader) Next(rec *Record) error {
 	for r.file < len(r.files) && r.at == r.files[r.file].rows {
 		if err := r.Close(); err != nil {
@@ -112,19 +112,19 @@ func (r *SolvedReader) Next(rec *Record) error {
 		return io.EOF
 	}
 	if err := r.inFile(rec); err != nil {
-		_ = r.Close() // so that the next call comes to the same error
+		_ = r.Close() // so that the next call has the same error
 		return fmt.Errorf("exact scores %s: %w", r.files[r.file].path, err)
 	}
 	r.at++
 	return nil
 }
 
-// Where is the place of the record that Next has read, for errors about it.
+// Where names the file and line of the record that Next has read, for errors about that record.
 func (r *SolvedReader) Where() string {
 	return fmt.Sprintf("exact scores %s: line %d", r.files[r.file].path, r.lines.Place().Line)
 }
 
-// inFile reads row at of the file, which it opens if it is not.
+// inFile reads row at of the file, and opens the file if it is not open.
 func (r *SolvedReader) inFile(rec *Record) error {
 	f := &r.files[r.file]
 	skip := int64(0)
@@ -166,9 +166,9 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	return nil
 }
 
-// FromScores is the record of an unfinished position whose exact scores are known, by action and score.Illegal where
-// there is no move: Q and Z are the sign of the best score, Visits one for each move that has it. Weight is 1, and there is no
-// game.
+// FromScores is the record of an unfinished position whose exact scores are known. scores are by action, score.Illegal if
+// an action is illegal. Q and Z are the sign of the best score, and Visits is 1 for each move that has it. Weight is 1, and
+// the record is of no game.
 func FromScores(board *game.Board, p game.Position, scores []int) Record {
 	best := slices.Max(scores)
 	visits := make([]uint32, len(scores))

@@ -109,7 +109,7 @@ func unsolved(t testing.TB, n int) string {
 	return lines.String()
 }
 
-// From any row on come the same records.
+// From any row on the records are the same.
 func TestSolvedSeekRow(t *testing.T) {
 	r := openSolved(t, textFile(t, unsolved(t, 2100)), textFile(t, unsolved(t, 1024)), textFile(t, ""), textFile(t, unsolved(t, 3)))
 	all := solved(t, r)
@@ -131,7 +131,7 @@ func TestSolvedSeekRow(t *testing.T) {
 	}
 }
 
-// Errors name the file and the line, and come again.
+// Errors name the file and the line, and the next call has the same error.
 func TestSolvedRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n44 1 2\n": "line 2: has 2 scores, but 7x6x4 has 7 moves",
@@ -164,7 +164,7 @@ func TestSolvedRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is a record, whole or from any row on.
+// Everything that is accepted is a record, whether all rows are read or only those from any row on.
 func FuzzSolved(f *testing.F) {
 	f.Add("44444 -2 1 -2 0 -2 2 2\n444444 -3 -2 -2 -1000 -3 -2 -3\n", uint8(1))
 	f.Add("#\r\n\n{\"position\":\"3x3x3free:519\",\"scores\":[null,0,-1,-1,null,-1,-1,-1,null]}", uint8(0))

@@ -10,9 +10,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library allocates what the footer and the headers of pages ask for before it finds that a file is
-// damaged: one wrong bit may cost gigabytes, or the process. So these are looked at first, and refused where they ask
-// for more than the file can hold or any file of records needs. Both are structs of Thrift's compact protocol.
+// The Parquet library allocates the memory that the footer and the headers of pages ask for before it finds that a file is
+// damaged. One wrong bit may cost gigabytes, or the process. So this file looks at footer and headers first, and refuses
+// them if they ask for more than the file can hold or any file of records needs. Both are structs of Thrift's compact
+// protocol.
 
 const (
 	maxFooter     = 16 << 20 // bytes; a row group takes about 3 kB
@@ -23,7 +24,7 @@ const (
 
 var errDamaged = errors.New("the file is damaged")
 
-// checkEnvelope looks at the file's first and last bytes and at the footer between them.
+// checkEnvelope looks at the first and last bytes of the file, and at the footer before the last.
 func checkEnvelope(f io.ReaderAt, size int64) error {
 	const magic, tail = "PAR1", 8
 	var head [4]byte
@@ -55,7 +56,7 @@ func checkEnvelope(f io.ReaderAt, size int64) error {
 	return nil
 }
 
-// checkPages looks at the headers of all pages of a column's chunk, which the library reads from the same offset on.
+// checkPages looks at the headers of all pages of a column's chunk. The library reads the pages from the same offset.
 func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	if m.Codec != format.Uncompressed && m.Codec != format.Zstd {
 		return fmt.Errorf("is compressed with %v: use zstd", m.Codec)
@@ -67,7 +68,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	if at < 0 || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size || at > size-m.TotalCompressedSize {
 		return fmt.Errorf("has %d bytes at %d in a file of %d: %w", m.TotalCompressedSize, at, size, errDamaged)
 	}
-	data := at == m.DataPageOffset // where a page begins, as it must
+	data := at == m.DataPageOffset // a page begins at that offset, as one must
 	for end := at + m.TotalCompressedSize; at < end; {
 		header := make([]byte, min(maxPageHeader, end-at))
 		if _, err := f.ReadAt(header, at); err != nil {
@@ -92,7 +93,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	return nil
 }
 
-// pageHeader is what is looked at of a page.
+// pageHeader is the part of a page's header that is looked at.
 type pageHeader struct {
 	header, compressed int64 // bytes
 	kind, crc          int64
@@ -132,7 +133,7 @@ func readPageHeader(b []byte) (p pageHeader, err error) {
 	return p, err
 }
 
-// checkSum compares the checksum of a page, if it has one. The library does that with other pages than dictionaries.
+// checkSum compares the checksum of a dictionary page, if it has one. The library compares those of other pages.
 func (p pageHeader) checkSum(f io.ReaderAt, at int64) error {
 	if p.crc == 0 {
 		return nil
@@ -147,10 +148,10 @@ func (p pageHeader) checkSum(f io.ReaderAt, at int64) error {
 	return nil
 }
 
-// thrift walks over a struct without keeping anything of it.
+// thrift walks over a struct, and keeps nothing of it.
 type thrift struct {
 	rest   []byte
-	number func(field int, n int64) // called with each whole number; field is parent<<8 | id
+	number func(field int, n int64) // is called with each whole number; field is parent<<8 | id
 }
 
 // Types of the compact protocol.
@@ -182,7 +183,7 @@ func (t *thrift) structure(parent, depth int) error {
 			}
 			id = int(int16(n))
 		}
-		if kind := b & 15; kind != thriftTrue && kind != thriftFalse { // which are their own values
+		if kind := b & 15; kind != thriftTrue && kind != thriftFalse { // these two have no value after them
 			if err := t.value(kind, parent<<8|id, depth); err != nil {
 				return err
 			}
@@ -211,7 +212,7 @@ func (t *thrift) value(kind byte, field, depth int) error {
 	case thriftNest:
 		return t.structure(field, depth+1)
 	}
-	return errDamaged // maps too: Parquet has none
+	return errDamaged // also for maps, which Parquet does not use
 }
 
 func (t *thrift) list(field, depth int) error {
@@ -253,7 +254,7 @@ func (t *thrift) skip(n uint64) error {
 	return nil
 }
 
-// varint is a number in zigzag coding.
+// varint reads a number in zigzag coding.
 func (t *thrift) varint() (int64, error) {
 	v, n := binary.Varint(t.rest)
 	if n <= 0 {

@@ -65,7 +65,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// relabelled is the file of version 1 that says to be of another one.
+// relabelled is the file of version 1, changed to say that it is of another version.
 func relabelled(t *testing.T, from, to string) []byte {
 	t.Helper()
 	file, err := os.ReadFile("testdata/version1.parquet")
@@ -79,8 +79,8 @@ func relabelled(t *testing.T, from, to string) []byte {
 	return bytes.Replace(file, []byte(key+from), []byte(key+to), 1)
 }
 
-// A file of version 1, by the program before the columns game and move, reads as of no game and without moves, and else as
-// what it is: its rows are those of three games in their order.
+// A file of version 1 was written before there were columns game and move. Its records are of no game and without moves, and
+// are otherwise what was written: the rows of three games in their order.
 func TestVersion1(t *testing.T) {
 	const version1Rows = 83
 	old := "testdata/version1.parquet"

@@ -103,14 +103,14 @@ func TestRecords(t *testing.T) {
 			if last.Move != 0 && board.Play(last.Position, int(last.Move)-1) != rec.Position {
 				t.Errorf("move %d leads from %v to %v", last.Move, last.Position, rec.Position)
 			}
-			if (rec.Move == 0) != (rec.GameOver != record.NotOver) {
+			if (rec.Move == 0) != (rec.GameOver != game.NotOver) {
 				t.Errorf("class %d, move %d", rec.GameOver, rec.Move)
 			}
 			if rec.Network != "test" || rec.Rules.String() != rules || rec.Weight != 1 {
 				t.Fatalf("record %+v", rec)
 			}
 			switch {
-			case rec.GameOver != record.NotOver:
+			case rec.GameOver != game.NotOver:
 				ended++
 				if rec.Source != eval.Terminal || len(rec.Visits) > 0 {
 					t.Errorf("the end of a game is %+v", rec)
@@ -120,10 +120,10 @@ func TestRecords(t *testing.T) {
 			default:
 				fast++
 			}
-			if last.Weight > 0 && last.GameOver == record.NotOver && rec.Ply != last.Ply+1 {
+			if last.Weight > 0 && last.GameOver == game.NotOver && rec.Ply != last.Ply+1 {
 				t.Errorf("%d stones, then %d, in one game", last.Ply, rec.Ply)
 			}
-			if last.GameOver == record.NotOver && last.Weight > 0 && rec.Z != -last.Z {
+			if last.GameOver == game.NotOver && last.Weight > 0 && rec.Z != -last.Z {
 				t.Errorf("the outcome is %d, then %d for the other side", last.Z, rec.Z)
 			}
 			last = rec
@@ -488,7 +488,7 @@ func TestResign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rec := range readAll(t, filepath.Join(dir, "games-000000-000019.parquet")) {
-		if rec.GameOver == record.NotOver && rec.Move == 0 {
+		if rec.GameOver == game.NotOver && rec.Move == 0 {
 			none++
 		}
 	}

@@ -1,24 +1,19 @@
 package selfplay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
-	"github.com/evald/evald/engine/runconfig"
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/rundir"
 )
 
 // Progress of a run.
@@ -35,9 +30,8 @@ const ShardGames = 500
 // ConfigFile is in every directory of records that Run has begun.
 const ConfigFile = "selfplay.json"
 
-const waitingFile = "waiting.jsonl"
-
-var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
+// WaitingFile is the journal of a directory of records: the games that are over but in no file of records yet.
+const WaitingFile = "waiting.jsonl"
 
 // Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
 // 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
@@ -48,23 +42,17 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	unlock, err := filelock.Folder(dir, errInUse)
+	d, err := rundir.Open(dir)
 	if err != nil {
 		return err
 	}
-	err = runLocked(ctx, e, c, dir, n, report)
-	return errors.Join(err, unlock())
+	err = runIn(ctx, e, c, d, n, report)
+	return errors.Join(err, d.Close())
 }
 
-// runLocked is Run in a directory that nobody else writes.
-func runLocked(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
-	if err := wholefile.Sweep(dir); err != nil {
-		return err
-	}
-	if err := runconfig.Keep(filepath.Join(dir, ConfigFile), c); err != nil {
+// runIn is Run in a directory that nobody else writes.
+func runIn(ctx context.Context, e eval.Evaluator, c Config, dir *rundir.Dir, n int, report func(Progress)) error {
+	if err := rundir.Keep(dir.Path(ConfigFile), c); err != nil {
 		return err
 	}
 	s, err := openShards(dir, c, n)
@@ -92,7 +80,7 @@ func runLocked(ctx context.Context, e eval.Evaluator, c Config, dir string, n in
 
 // shards writes games in the order of their numbers; those that come early wait.
 type shards struct {
-	dir     string
+	dir     *rundir.Dir
 	board   *game.Board
 	network string
 	first   int     // number of the first game of the file to come
@@ -100,33 +88,31 @@ type shards struct {
 	next    int     // first + len(games)
 	end     int     // of the run
 	waiting map[int]*Game
-	journal *os.File // lines of JSON with checksums, the games that are in no file
+	journal *rundir.Journal // the games that are in no file
 	rows    int64
 }
 
 // openShards finds the games that a directory has.
-func openShards(dir string, c Config, end int) (*shards, error) {
+func openShards(dir *rundir.Dir, c Config, end int) (*shards, error) {
 	board, err := c.board()
 	if err != nil {
 		return nil, err
 	}
 	s := &shards{dir: dir, board: board, network: c.Network, end: end, waiting: map[int]*Game{}}
-	files, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
+	files, err := rundir.Shards(dir.Path())
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(files)
-	for _, file := range files {
-		var first, last int
-		if _, err := fmt.Sscanf(filepath.Base(file), "games-%06d-%06d.parquet", &first, &last); err != nil || first != s.next || last < first {
-			return nil, fmt.Errorf("%s: want the games from number %d on: remove the file, or name another directory", file, s.next)
+	for _, f := range files {
+		if f.First != s.next || f.Games() < 1 {
+			return nil, fmt.Errorf("%s: want the games from number %d on: remove the file, or name another directory", f.Path, s.next)
 		}
-		s.first, s.next = last+1, last+1
+		s.first, s.next = f.Last+1, f.Last+1
 	}
 	if err := checkFiles(files, s.next < end); err != nil {
 		return nil, err
 	}
-	if s.waiting, err = readJournal(filepath.Join(dir, waitingFile), s.next, end); err != nil {
+	if err := s.readJournal(); err != nil {
 		return nil, err
 	}
 	if err := s.drain(); err != nil {
@@ -137,75 +123,51 @@ func openShards(dir string, c Config, end int) (*shards, error) {
 
 // checkFiles refuses damaged files, and where games are missing those of an older program's records: the files of a folder
 // have the same columns.
-func checkFiles(files []string, missing bool) error {
-	for _, file := range files {
-		r, err := record.Open(file)
+func checkFiles(files []rundir.Shard, missing bool) error {
+	for _, f := range files {
+		r, err := record.Open(f.Path)
 		if err != nil {
 			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
 		}
 		if missing && r.Oldest() < 2 {
-			return fmt.Errorf("%s is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one (the same seed plays the same games)", file)
+			return fmt.Errorf("%s is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one (the same seed plays the same games)", f.Path)
 		}
 	}
 	return nil
 }
 
-// readJournal reads the games first to end-1 of a journal. A last line that a kill has torn is left out.
-func readJournal(path string, first, end int) (map[int]*Game, error) {
-	games := map[int]*Game{}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return games, nil
+// readJournal reads the games that wait to be written to a file.
+func (s *shards) readJournal() error {
+	games, err := rundir.ReadJournal[Game](s.dir.Path(WaitingFile), "and its game is played again")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if err != nil {
-		return nil, err
-	}
-	for n, line := range sumjson.Lines(text) {
-		g := &Game{}
-		if err := sumjson.Unmarshal(line, g); err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w: remove that line, and its game is played again", path, n, err)
-		}
-		if g.Number >= first && g.Number < end {
-			games[g.Number] = g
+	for _, g := range games {
+		if g.Number >= s.next && g.Number < s.end {
+			s.waiting[g.Number] = &g
 		}
 	}
-	return games, nil
+	return nil
 }
 
 // openJournal begins the journal anew, with the games that are in no file yet.
-func (s *shards) openJournal() error {
-	path := filepath.Join(s.dir, waitingFile)
-	games := slices.Clone(s.games)
-	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
-		games = append(games, s.waiting[number])
-	}
-	var text bytes.Buffer
-	for _, g := range games {
-		line, err := sumjson.Marshal(g)
-		if err != nil {
-			return err
-		}
-		text.Write(append(line, '\n'))
-	}
+func (s *shards) openJournal() (err error) {
 	if s.journal != nil {
 		if err := s.journal.Close(); err != nil {
 			return err
 		}
 	}
-	err := wholefile.Write(path, text.Bytes())
-	if err == nil {
-		s.journal, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
+	games := slices.Clone(s.games)
+	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
+		games = append(games, s.waiting[number])
 	}
+	s.journal, err = rundir.BeginJournal(s.dir.Path(WaitingFile), games)
 	return err
 }
 
 // add keeps a finished game: at once in the journal, and later in the file that it belongs to.
 func (s *shards) add(g *Game) error {
-	line, err := sumjson.Marshal(g)
-	if err != nil {
-		return err
-	}
-	if _, err := s.journal.Write(append(line, '\n')); err != nil {
+	if err := s.journal.Add(g); err != nil {
 		return err
 	}
 	s.waiting[g.Number] = g
@@ -232,7 +194,7 @@ func (s *shards) drain() error {
 
 // write writes the file that was to come.
 func (s *shards) write() error {
-	w, err := record.Create(filepath.Join(s.dir, fmt.Sprintf("games-%06d-%06d.parquet", s.first, s.next-1)))
+	w, err := record.Create(s.dir.Path(rundir.ShardName(s.first, s.next-1)))
 	if err != nil {
 		return err
 	}
@@ -259,7 +221,7 @@ func (s *shards) close() error {
 	}
 	err := s.journal.Close()
 	if len(s.games)+len(s.waiting) == 0 {
-		err = errors.Join(err, os.Remove(filepath.Join(s.dir, waitingFile)))
+		err = errors.Join(err, os.Remove(s.dir.Path(WaitingFile)))
 	}
 	return err
 }
@@ -275,11 +237,11 @@ func (s *shards) records(g *Game) []record.Record {
 		}
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
-			GameOver: record.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
+			GameOver: game.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
 			Game: int64(g.Number), Move: s.move(p.Position, next),
 		})
 	}
-	if over := record.GameOver(s.board, g.Last); over != record.NotOver {
+	if over := s.board.Result(g.Last).GameOver(); over != game.NotOver {
 		z := outcome(g.Result, g.Last)
 		all = append(all, record.Record{
 			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,

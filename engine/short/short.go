@@ -1,4 +1,4 @@
-// Package short shortens texts of others, of files, lines and clients, before they get into errors and logs.
+// Package short shortens texts that come from outside, from files, lines and clients, before errors and logs show them.
 package short
 
 import (
@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Most is how long a text of others may be there, in bytes. A line of the log has room for that and for what is said of it.
+// Most is how many bytes of such a text are shown. A line of the log has room for that many and for what is said about them.
 const Most = 200
 
-// Text is s in at most Most bytes of valid UTF-8, with ".." at the end where it was longer.
+// Text is s in at most Most bytes of valid UTF-8, with ".." at the end if it was longer.
 func Text(s string) string { return To(s, Most) }
 
-// Quote is s in quotes, as %q writes it, in at most Most bytes; ".." follows where it was longer.
+// Quote is s in quotes, as %q writes it, in at most Most bytes. ".." follows if it was longer.
 func Quote(s string) string {
 	if len(s) <= Most {
 		if q := strconv.Quote(s); len(q) <= Most {
@@ -33,7 +33,7 @@ func Quote(s string) string {
 	return strconv.Quote(s[:end]) + ".."
 }
 
-// To is s in at most so many bytes, from 4, of valid UTF-8, with ".." at the end where it was longer.
+// To is s in at most so many bytes of valid UTF-8, with ".." at the end if it was longer. most is 4 or more.
 func To(s string, most int) string {
 	if len(s) <= most {
 		return strings.ToValidUTF8(s, "?")

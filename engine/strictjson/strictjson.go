@@ -1,5 +1,6 @@
-// Package strictjson refuses JSON that readers would understand differently: an object that has a key twice, of which
-// encoding/json takes the last one and others the first, and bytes that are no UTF-8, which encoding/json replaces.
+// Package strictjson refuses JSON that two readers may understand differently. One case is an object that has a key twice:
+// encoding/json takes the last value, and other readers the first. The other case is bytes that are not UTF-8, which
+// encoding/json replaces.
 package strictjson
 
 import (
@@ -12,28 +13,28 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// MaxDepth is how deep objects and lists may lie in one another: more than any of ours do.
+// MaxDepth is how deep objects and lists may be nested, which is deeper than any of ours.
 const MaxDepth = 100
 
-// MaxKeys is how many keys an object may have: more than any of ours has.
+// MaxKeys is how many keys an object may have, which is more than any of ours has.
 const MaxKeys = 10_000
 
-// fewKeys are so many that clearing their map is no work worth mentioning.
+// fewKeys is how many keys a map may have had to be cleared and used again; clearing a larger one takes too long.
 const fewKeys = 64
 
-// object is what is open at a depth: an object with the keys it has so far, or a list.
+// object is what is open at one depth: an object with the keys that it has so far, or a list.
 type object struct {
 	isList  bool
-	wantKey bool              // the next string is one
-	keys    map[string]string // as they were written, by what is compared
+	wantKey bool              // the next string is a key
+	keys    map[string]string // from what is compared to the key as it was written
 }
 
-// Check looks for the first key, at any depth, that its object has twice, also where the two differ in case alone, which is
-// one key to encoding/json. Text that is no JSON may pass: whoever decodes it says what is wrong with it. Check is one pass over
-// the text, whose memory is for the keys of the objects that are open.
+// Check names the first key, at any depth, that its object has twice. Two keys that differ only in case count as the same,
+// because encoding/json takes them for the same field. Text that is not JSON may pass: the decoder says what is wrong with
+// it. Check passes over the text once, and its memory is that of the keys of the objects that are open.
 func Check(text []byte) error { return check(text, fold) }
 
-// CheckExact is Check for who decodes into maps, where keys that differ in case are two.
+// CheckExact is Check for JSON that is decoded into maps: there, keys that differ in case are two keys.
 func CheckExact(text []byte) error { return check(text, func(key string) string { return key }) }
 
 func check(text []byte, same func(key string) string) error {
@@ -77,7 +78,7 @@ func check(text []byte, same func(key string) string) error {
 	return nil
 }
 
-// stringEnd is behind the string that begins at text[from], or the text's end.
+// stringEnd is the index after the string that begins at text[from], or the end of the text.
 func stringEnd(text []byte, from int) int {
 	for i := from + 1; i < len(text); i++ {
 		switch text[i] {
@@ -90,11 +91,11 @@ func stringEnd(text []byte, from int) int {
 	return len(text)
 }
 
-// add takes a key in its quotes.
+// add adds a key, given in its quotes, and refuses one that the object has already.
 func (o *object) add(quoted []byte, same func(key string) string) error {
 	key := string(quoted[1:max(1, len(quoted)-1)])
 	if strings.Contains(key, `\`) && json.Unmarshal(quoted, &key) != nil {
-		return nil // no JSON
+		return nil // this is not JSON
 	}
 	compared := same(key)
 	if before, twice := o.keys[compared]; twice && before == key {
@@ -112,7 +113,7 @@ func (o *object) add(quoted []byte, same func(key string) string) error {
 	return nil
 }
 
-// fold is the same for keys that encoding/json takes for one.
+// fold is equal for keys that encoding/json takes for the same field.
 func fold(key string) string {
 	return strings.Map(func(r rune) rune { // to the smallest of those that differ in case alone
 		for {

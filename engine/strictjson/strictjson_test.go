@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What an object with many keys leaves behind does not make those after it dear.
+// An object with many keys does not make the objects after it slow.
 func TestCheckTime(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[{")
@@ -72,12 +72,12 @@ func TestCheckTime(t *testing.T) {
 	if err := Check(in); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 5*time.Second { // where each clears a large map it is half a minute
+	if took := time.Since(began); took > 5*time.Second { // if each object clears a large map, it takes half a minute
 		t.Errorf("%d bytes took %v", len(in), took)
 	}
 }
 
-// reference looks for a key that is there twice by the decoder's tokens.
+// reference looks for a key that is there twice among the decoder's tokens.
 func reference(d *json.Decoder) (twice bool, err error) {
 	token, err := d.Token()
 	if err != nil {
@@ -107,7 +107,7 @@ func reference(d *json.Decoder) (twice bool, err error) {
 	return twice, err
 }
 
-// Check says of valid JSON what a reader of its tokens does, and of nothing that it is wrong where there is nothing twice.
+// For valid JSON, Check says what a reader of the tokens says. It never refuses a text in which no key is there twice.
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{
 		`{"a":1,"a":2}`, `{"a":{"b":1},"c":[{"b":1,"B":1}]}`, `{"\u0061":1,"a":[]}`, "{\"\xff\":1}", `{"id":"x","moves":"44","visits":8}`,

@@ -1,9 +1,9 @@
-// Package sumjson is JSON that says whether it is damaged: the last field of each object is a checksum of all before it,
+// Package sumjson is JSON that says whether it is damaged. The last field of an object is a checksum of everything before it,
 //
 //	{"game":7,"points":0.5,"crc32":"5a698146"}
 //
-// the CRC-32 (IEEE) of {"game":7,"points":0.5 here. Other programs read such objects as they read any. An object without
-// the field is that of an older evald; it is read as it is.
+// here the CRC-32 (IEEE) of {"game":7,"points":0.5. Other programs read such objects like any others. An object without
+// the field was written by an older evald, and is read without a comparison.
 package sumjson
 
 import (
@@ -15,7 +15,7 @@ import (
 	"regexp"
 )
 
-// Marshal is a struct of one field or more as a line, without a newline.
+// Marshal writes a struct, which must have a field, as one line without its newline.
 func Marshal(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -24,7 +24,7 @@ func Marshal(v any) ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"crc32":"%08x"}`, crc32.ChecksumIEEE(text[:len(text)-1])), nil
 }
 
-// MarshalIndent is a struct of one field or more as a file for people.
+// MarshalIndent writes a struct, which must have a field, as a file that people can read.
 func MarshalIndent(v any) ([]byte, error) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -71,8 +71,8 @@ func Unmarshal(text []byte, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// Lines are the whole lines of a file with their numbers from 1, without their newlines. What is behind the last newline is
-// what a kill has torn, and is left out.
+// Lines are the whole lines of a file, with their numbers from 1 and without their newlines. Text after the last newline is
+// left out: it is a line that a kill has torn.
 func Lines(text []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for n := 1; ; n++ {

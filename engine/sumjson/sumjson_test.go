@@ -32,7 +32,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// Whatever byte becomes whatever other, what is read is what was written, or it is an error.
+// If any byte is changed to any other, the text is read as it was written, or there is an error.
 func TestDamaged(t *testing.T) {
 	for name, marshal := range map[string]func(any) ([]byte, error){"line": sumjson.Marshal, "file": sumjson.MarshalIndent} {
 		text, err := marshal(one)
@@ -69,7 +69,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// What an older program wrote is read as it is.
+// What an older program wrote, without a checksum, is read.
 func TestOld(t *testing.T) {
 	var got game
 	if err := sumjson.Unmarshal([]byte(`{"game": 7}`), &got); err != nil || got.Number != 7 {

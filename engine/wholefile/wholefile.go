@@ -1,7 +1,7 @@
 // Package wholefile writes files that appear under their names when they are complete, or not at all.
 //
-// Until then the bytes of NAME are in .NAME.evald-new beside it, which the writer holds by a lock. So a second writer of
-// NAME is refused at once, and what a killed one has left is taken over by the next.
+// Until then the bytes of NAME are in .NAME.evald-new beside it, which its writer has locked. So a second writer of NAME is
+// refused at once, and the next writer takes over what a killed one has left.
 package wholefile
 
 import (
@@ -23,15 +23,15 @@ type File struct {
 	*os.File // under its temporary name
 
 	path string
-	mode fs.FileMode // of the file that is there already, else 0
+	mode fs.FileMode // of the file that has the name already; 0 if there is none
 	done bool
 }
 
-// Create begins a file. Its permissions will be those of the file that has the name already, else 0644. Errors name it.
+// Create begins a file. It will have the permissions of the file that has the name already, or 0644. Errors name the file.
 func Create(path string) (*File, error) {
 	w := &File{path: path}
 	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() { // a device would be gone
+		if !info.Mode().IsRegular() { // the rename would replace a device by a file
 			return nil, w.failed(errors.New("is not a regular file: name another one"))
 		}
 		w.mode = info.Mode().Perm()
@@ -51,7 +51,7 @@ func Create(path string) (*File, error) {
 	return w, nil
 }
 
-// Commit gives the file its name, in place of one that has it. Where that fails the file is gone.
+// Commit gives the file its name, and replaces the file that has it. If that fails, the new file is removed.
 func (w *File) Commit() error {
 	var err error
 	if w.mode != 0 && w.mode&0o200 == 0 {
@@ -66,10 +66,10 @@ func (w *File) Commit() error {
 		return w.failed(err)
 	}
 	w.done = true
-	return w.Close() // and so the lock goes, after the name that it was for
+	return w.Close() // which ends the lock: the temporary name is free
 }
 
-// Abort drops the file, if it was not committed; errors of a file that goes away anyway do not matter.
+// Abort removes the file, if it was not committed. Errors do not matter, because nobody wants the file.
 func (w *File) Abort() {
 	if !w.done {
 		w.done = true
@@ -78,7 +78,7 @@ func (w *File) Abort() {
 	}
 }
 
-// failed names the file in an error, and not its temporary name.
+// failed makes an error name the file, and not its temporary name.
 func (w *File) failed(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
@@ -110,8 +110,8 @@ func temporary(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
-// claim makes a file for this process alone, or takes over what another has left. No link is followed: in a folder that
-// everybody can write it may be somebody's trap.
+// claim makes a file for this process alone, or takes over one that another has left. It follows no link: in a folder that
+// everybody can write, a link may be a trap.
 func claim(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -122,7 +122,7 @@ func claim(path string) (*os.File, error) {
 			f, err = os.OpenFile(path, os.O_RDWR, 0)
 		}
 		if errors.Is(err, fs.ErrNotExist) && exists(filepath.Dir(path)) {
-			continue // whoever was writing it has finished just now
+			continue // its writer has finished just now
 		}
 		if err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func claim(path string) (*os.File, error) {
 	}
 }
 
-// isAt reports whether an open file has this name, and not by a link.
+// isAt reports whether an open file has this name itself, not through a link.
 func isAt(f *os.File, path string) bool {
 	there, err := os.Lstat(path)
 	if err != nil {
@@ -154,7 +154,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Sweep removes what killed writers have left in a folder under temporary names. What somebody is writing stays.
+// Sweep removes the temporary files that killed writers have left in a folder. A file that somebody is writing stays.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

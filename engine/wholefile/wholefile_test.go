@@ -37,7 +37,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// The old file is there until the new one is whole; a second writer is refused meanwhile; nothing else is left.
+// The old file stays until the new one is whole. Meanwhile a second writer is refused. Nothing else is left in the end.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
@@ -77,7 +77,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// What cannot be written is said by the name that was given, and stays as it is.
+// If a file cannot be written, the error has the name that was given, and what is there stays as it is.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	trap, victim, pipe := filepath.Join(dir, "trap"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
@@ -106,7 +106,7 @@ func TestRefused(t *testing.T) {
 
 const writing = "WHOLEFILE_TEST_WRITE" // the file that another process is to write
 
-// What a killed writer has left is no more in the way, and goes: by the next writer of the name, or by Sweep.
+// The temporary file of a killed writer is in nobody's way. The next writer of the name, or Sweep, removes it.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(writing); path != "" {
 		w, err := wholefile.Create(path)
@@ -155,7 +155,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Whatever many writers do at once, the file is always one that one of them wrote whole.
+// If many writers write at once, the file is always one that one of them wrote whole.
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")

@@ -12,6 +12,12 @@ import (
 	"testing"
 )
 
+// unpair is the two values of a word that pair has made.
+func unpair(word float32) (low, high float32) {
+	b := math.Float32bits(word)
+	return math.Float32frombits(b << 16), math.Float32frombits(b &^ 0xffff)
+}
+
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
 func normals(r *rand.Rand, n int) []float32 {

@@ -19,12 +19,6 @@ func pair(low, high float32) float32 {
 	return math.Float32frombits(uint32(bfloat16(low)) | uint32(bfloat16(high))<<16)
 }
 
-// unpair returns the two values of a word.
-func unpair(word float32) (low, high float32) {
-	b := math.Float32bits(word)
-	return math.Float32frombits(b << 16), math.Float32frombits(b &^ 0xffff)
-}
-
 // aligned returns n zeros that begin at a multiple of a cache line of 64 bytes.
 func aligned(n int) []float32 {
 	const line = 64

@@ -1,14 +1,15 @@
-// Package cuda holds the network's kernels for GPUs: CUDA C++ sources, the PTX built from them, and what the host needs to
-// know to start them. Each kernel is the whole network in one launch; nn/gpu packs its weights and reads its answers.
+// Package cuda has the network's kernels for GPUs: CUDA C++ sources, the PTX that is built from them, and what the host must
+// know to start them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
 //
-//	device.h   what a kernel asks of the machine, each function a few lines of PTX
+//	device.h   what a kernel needs of the machine; each function is a few lines of PTX
 //	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
 //	board.h    Job (the kernels' argument), bitboards into planes
 //	heads.h    pooling, the small layers, softmax, the answer
 //	tower.h    the network in shared memory
-//	tower*.cu  kernels of it, for 64, 128 and 256 channels
-//	any.cu     the network in global memory: a kernel for all other shapes
-//	ptx/       what `make kernels` compiled
+//	tower*.cu  its kernels, for 64, 128 and 256 channels
+//	any.cu     the network in global memory: the kernel for all other shapes
+//	build/     the program behind `make kernels`, which compiles them
+//	ptx/       what it compiled
 //
 // LOG.md has the predictions and, as they come, the measurements.
 //
@@ -22,16 +23,19 @@ package cuda
 
 import _ "embed"
 
+//go:generate go run ./build
+
 // Kernel is one entry point. Networks are padded with zeros to its number of channels.
 type Kernel struct {
 	Name     string // in PTX
-	PTX      string // the module that it is in; a driver compiles the whole of it
+	PTX      string // the module that has it; a driver compiles whole modules
+	Arch     int    // the oldest architecture that runs it, by compute capability: 80 is sm_80
 	Channels int    // C; 0: any multiple of 16, in global memory
-	Rows     int    // cells of all boards that a block of threads takes at a time
-	Threads  int    // of a block
-	Shared   int    // bytes of dynamic shared memory a block; above 48 KiB the function's limit must be raised first
+	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
+	Threads  int    // how many a block has
+	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights that are copied at a time
-	Keep     int    // bytes for what the heads keep: (2V + F + A) float32 a board
+	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A) float32 for each board
 }
 
 var (
@@ -45,7 +49,7 @@ var (
 	anySize string
 )
 
-// Kernels lists the kernels, those to be preferred first. The widths and sizes are those in tower*.cu.
+// Kernels lists the kernels, the preferred ones first. Widths and sizes are those in tower*.cu.
 func Kernels() []Kernel {
 	return []Kernel{
 		tower("tower_64", tower64, 64, 8, 64, 4),
@@ -55,11 +59,14 @@ func Kernels() []Kernel {
 		tower("tower_128_half", tower128, 128, 4, 64, 2),
 		tower("tower_128_quarter", tower128, 128, 2, 64, 2),
 		tower("tower_256", tower256, 256, 8, 32, 2),
-		{Name: "tower_any", PTX: anySize, Rows: MaxCells, Threads: 256},
+		{Name: "tower_any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256},
 	}
 }
 
-// JobBytes is the size of Job in board.h, the kernels' one argument.
+// arch is the architecture that all PTX is compiled for. It runs on every later one.
+const arch = 80
+
+// JobBytes is the size of Job in board.h, which is the only argument of a kernel.
 const JobBytes = 88
 
 // MaxCells is more than the cells of any board.
@@ -71,7 +78,7 @@ func tower(name, ptx string, channels, warps, k, stages int) Kernel {
 	line := 2 * channels
 	chunk := k * line
 	return Kernel{
-		Name: name, PTX: ptx, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Name: name, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps,
 		Shared: stages*chunk + 3*rows*line + line, Chunk: chunk, Keep: rows * line,
 	}
 }

@@ -29,6 +29,9 @@ type device struct {
 	closing error // errors of closing the last context
 }
 
+// targetOf is what plans must know of a device.
+func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared} }
+
 func newDevice(e *Evaluator, info driver.Device, r retry) *device {
 	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[*layout]error{}}
 }

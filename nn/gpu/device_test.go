@@ -20,8 +20,8 @@ import (
 // The tests of this file run with EVALD_GPU=1, on the machine's own driver. The fake driver is accepted too, so that scripts
 // can be tried, unless EVALD_REQUIRE_GPU=1.
 
-// machine returns the first device of the machine, with its shared memory per block of threads limited to shared.
-func machine(t *testing.T, shared int) (d driver.Device, emulated bool) {
+// machine returns the first device of the machine, with at most the shared memory of a target.
+func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
 	t.Helper()
 	if os.Getenv("EVALD_GPU") != "1" {
 		t.Skip("EVALD_GPU=1 runs the tests TestGPU.. alone, on the machine's GPUs")
@@ -34,7 +34,7 @@ func machine(t *testing.T, shared int) (d driver.Device, emulated bool) {
 	if d.Emulated() && os.Getenv("EVALD_REQUIRE_GPU") == "1" {
 		t.Fatalf("EVALD_REQUIRE_GPU=1, but %v is the fake driver's", d)
 	}
-	d.Shared = min(d.Shared, shared)
+	d.Shared = min(d.Shared, like.Shared)
 	return d, d.Emulated()
 }
 
@@ -93,7 +93,7 @@ func TestGPUAccuracy(t *testing.T) {
 	for _, test := range []struct {
 		net    string
 		rules  game.Rules
-		shared int
+		like   Target
 		kernel string
 		n      int
 	}{
@@ -110,9 +110,9 @@ func TestGPUAccuracy(t *testing.T) {
 		{"2x300", wide, hopper, "tower_any", 200},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
-			d, emulated := machine(t, test.shared)
+			d, emulated := machine(t, test.like)
 			n, board := scrambled(t, test.net, 5), game.MustBoard(test.rules)
-			p, err := NewPlan(n.Config(), test.rules, d.Shared)
+			p, err := NewPlan(n.Config(), test.rules, targetOf(d))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,8 +187,8 @@ func TestGPUSwap(t *testing.T) {
 // A few launches of every kernel, to be run under compute-sanitizer.
 func TestGPUSanitize(t *testing.T) {
 	for _, test := range []struct {
-		net    string
-		shared int
+		net  string
+		like Target
 	}{
 		{"1x16/8/16", hopper},
 		{"1x16/8/16", ampere},
@@ -199,8 +199,8 @@ func TestGPUSanitize(t *testing.T) {
 		{"1x128/8/16", geforce},
 		{"1x256/8/16", hopper},
 	} {
-		d, emulated := machine(t, test.shared)
-		if emulated && test.shared != geforce {
+		d, emulated := machine(t, test.like)
+		if emulated && test.like != geforce {
 			continue
 		}
 		d.Multiprocessors = 2 // so that each block of threads has more than one group

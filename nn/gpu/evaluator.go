@@ -174,12 +174,12 @@ func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
 	}
 	v := newVersion(n)
 	for _, d := range e.devices { // done here because it may take long, while devices serve
-		if _, err := v.planned(testBoard, d.info.Shared); err != nil {
+		if _, err := v.planned(testBoard, targetOf(d.info)); err != nil {
 			return err
 		}
 	}
 	err := e.each(func(s *session) (outcome, fatal error) {
-		p, err := v.planned(testBoard, s.device.info.Shared)
+		p, err := v.planned(testBoard, targetOf(s.device.info))
 		if err != nil {
 			return err, nil
 		}
@@ -252,7 +252,7 @@ func (e *Evaluator) String() string {
 	var texts []string
 	for _, d := range e.devices {
 		kernel := "no kernel"
-		if p, err := v.planned(testBoard, d.info.Shared); err == nil {
+		if p, err := v.planned(testBoard, targetOf(d.info)); err == nil {
 			kernel = p.Kernel.Name
 		}
 		texts = append(texts, fmt.Sprintf("%s on %v", kernel, d.info))

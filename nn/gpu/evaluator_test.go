@@ -57,8 +57,8 @@ func install(folder string) error {
 // quick is a retry without long waits.
 var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
 
-// devices returns n of the fake driver's devices, with that much shared memory per block of threads.
-func devices(t testing.TB, n, shared int) []driver.Device {
+// devices returns n of the fake driver's devices, made like a target.
+func devices(t testing.TB, n int, like Target) []driver.Device {
 	t.Helper()
 	if fakeDriver == nil {
 		t.Skip("this test is for the fake driver, which needs g++, and not for EVALD_GPU=1")
@@ -70,7 +70,7 @@ func devices(t testing.TB, n, shared int) []driver.Device {
 	}
 	some := slices.Clone(found.Devices[:n])
 	for i := range some {
-		some[i].Shared = shared
+		some[i].Major, some[i].Minor, some[i].Shared = like.Major, like.Minor, like.Shared
 	}
 	return some
 }
@@ -128,7 +128,7 @@ func TestEvaluatorConformance(t *testing.T) {
 	connect4, other := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
 	for _, test := range []struct {
 		net     string
-		shared  int
+		like    Target
 		devices int
 		boards  []*game.Board
 		rows    int
@@ -139,11 +139,11 @@ func TestEvaluatorConformance(t *testing.T) {
 		{"6x64", hopper, 2, []*game.Board{connect4, other}, 13, true},
 		{"10x128", hopper, 1, []*game.Board{connect4}, 7, true},
 	} {
-		t.Run(fmt.Sprintf("%s of %d", test.net, test.shared), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s on %v", test.net, test.like), func(t *testing.T) {
 			if test.slow && (testing.Short() || gametest.Race) {
 				t.Skip("slow")
 			}
-			on := devices(t, test.devices, test.shared)
+			on := devices(t, test.devices, test.like)
 			evaltest.Run(t, evaltest.Config{
 				New:    func(t testing.TB) eval.Evaluator { return evaluator(t, scrambled(t, test.net, 1), on, nil) },
 				Boards: test.boards, Rows: test.rows, Sources: []eval.Source{eval.GPU},

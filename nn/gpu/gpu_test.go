@@ -60,18 +60,18 @@ func build(t *testing.T, folder string, flags []string, towers ...string) emutes
 	return emutest.Build(t, folder, flags, append(towers, "any.cu", "emu/emu.cpp", "emu/main.cpp")...)
 }
 
-// Shared memory per block of threads: hopper on an H100 or H200, ampere on an A100, geforce on gaming cards since sm_80, and
-// small on every GPU.
-const (
-	hopper  = 232448
-	ampere  = 166912
-	geforce = 101376
-	small   = 49152
+// hopper is an H100 or H200, ampere an A100, geforce a card for games, and small one with the shared memory that every GPU
+// has.
+var (
+	hopper  = Target{9, 0, 227 << 10}
+	ampere  = Target{8, 0, 163 << 10}
+	geforce = Target{8, 6, 99 << 10}
+	small   = Target{8, 0, 48 << 10}
 )
 
-func plan(t testing.TB, c net.Config, r game.Rules, shared int, kernel string) Plan {
+func plan(t testing.TB, c net.Config, r game.Rules, on Target, kernel string) Plan {
 	t.Helper()
-	p, err := NewPlan(c, r, shared)
+	p, err := NewPlan(c, r, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 	for _, test := range []struct {
 		net    string
 		rules  game.Rules
-		shared int
+		like   Target
 		kernel string
 		n      int
 	}{
@@ -236,7 +236,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			n, board := scrambled(t, test.net, 7), game.MustBoard(test.rules)
-			p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
+			p := plan(t, n.Config(), test.rules, test.like, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
 			rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 2})
 			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
@@ -249,12 +249,12 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	e := emulator(t)
 	for _, test := range []struct {
-		shared int
+		like   Target
 		kernel string
 	}{{hopper, "tower_64"}, {ampere, "tower_64_half"}, {geforce, "tower_64_quarter"}, {small, "tower_any"}} {
 		t.Run(test.kernel, func(t *testing.T) {
 			n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
-			p := plan(t, n.Config(), game.Connect4, test.shared, test.kernel)
+			p := plan(t, n.Config(), game.Connect4, test.like, test.kernel)
 			weights := Pack(p, n)
 			pos := gametest.Positions(gametest.Rand(5), board, 3*p.Boards+2, false)
 			whole := emulate(t, e, p, weights, pos, emulated{})
@@ -290,7 +290,7 @@ func TestSanitised(t *testing.T) {
 	e := build(t, t.TempDir(), emutest.Sanitised, "emu/quarter.cu")
 	for _, test := range []struct {
 		rules  game.Rules
-		shared int
+		like   Target
 		kernel string
 	}{
 		{game.Connect4, geforce, "tower_64_quarter"},
@@ -298,7 +298,7 @@ func TestSanitised(t *testing.T) {
 		{game.TicTacToe, small, "tower_any"},
 	} {
 		n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(test.rules)
-		p := plan(t, n.Config(), test.rules, test.shared, test.kernel)
+		p := plan(t, n.Config(), test.rules, test.like, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, p.Boards+1, true)
 		rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))

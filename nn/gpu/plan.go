@@ -1,12 +1,13 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
-//	plan.go, pack.go, rows.go   which kernel for a network and a board, its weights, positions in and answers out
-//	evaluator.go, call.go       Evaluator: batches of callers, cut into launches
-//	device.go, session.go       a device, and one life of it: from a new context to a fault
-//	slot.go                     a launch on its way: pinned memory, a stream
-//	version.go, selftest.go     a network that serves, and the test before it does
+//	plan.go, pack.go, rows.go   the kernel for a network and a board, its weights, positions in and answers out
+//	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
+//	device.go, session.go       a device, and a session with it: from a new context to the first fault
+//	slot.go                     the place of one launch: pinned memory and a stream
+//	version.go, selftest.go     a network that serves, and its test before it does
 //
-// All but the first line needs the tag gpu (see kernels/cuda/driver); without it New says why there is no evaluator.
+// The files of all lines but the first need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
+// evaluator.
 //
 // # Decisions
 //
@@ -24,6 +25,7 @@ package gpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda"
@@ -33,7 +35,7 @@ import (
 // Plan is how a network of one configuration evaluates positions of one board.
 type Plan struct {
 	Kernel  cuda.Kernel
-	Boards  int // positions that a block of threads takes at a time
+	Boards  int // how many positions a block of threads takes at a time
 	Scratch int // bytes of global memory that each block of threads needs for itself
 
 	config   net.Config
@@ -43,31 +45,47 @@ type Plan struct {
 	stem     int // inputs of the stem, padded
 }
 
-// stemInputs are the numbers that the stem multiplies for one cell: the planes of 3x3 cells.
+// stemInputs is how many numbers the stem multiplies for one cell: the planes of 3x3 cells.
 const stemInputs = 9 * net.PlaneCount
 
-// NewPlan chooses the first kernel that holds the board and the network in at most so many bytes of shared memory a
-// block of threads, which is what the device allows (232448 on an H100 or H200, 166912 on an A100, 101376 on
-// most others since sm_80). There is one for every
-// network and board.
-func NewPlan(c net.Config, r game.Rules, shared int) (Plan, error) {
+// Target is what a plan must know of a device.
+type Target struct {
+	Major, Minor int // its compute capability: 9 and 0 are sm_90
+	Shared       int // bytes of shared memory that a block of threads may ask for, as the driver says
+}
+
+func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor) }
+
+// NewPlan chooses the first kernel that the target's architecture runs and that holds the board and the network in the
+// shared memory of a block of threads. From sm_80 on there is one for every network and board.
+//
+// How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6 and 8.9
+// (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for
+// the whole tower on one device, and for a half or a quarter of it, with fewer positions at a time, on another.
+func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
 	}
 	if err := r.Validate(); err != nil {
 		return Plan{}, err
 	}
+	oldest := math.MaxInt
 	for _, k := range cuda.Kernels() {
-		if p, ok := fit(k, c, r); ok && k.Shared <= shared {
+		p, ok := fit(k, c, r)
+		if !ok || k.Shared > on.Shared {
+			continue
+		}
+		if k.Arch <= 10*on.Major+on.Minor {
 			return p, nil
 		}
+		oldest = min(oldest, k.Arch)
 	}
-	return Plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s", c, r)
+	return Plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_%d or later, or the CPU", c, r, on, oldest)
 }
 
-// fit plans with a kernel, if network and board fit it.
-func fit(k cuda.Kernel, c net.Config, r game.Rules) (Plan, bool) {
-	p := Plan{Kernel: k, config: c, rules: r}
+// fit makes the plan for one kernel. ok is false if the network or the board does not fit it.
+func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
+	p = Plan{Kernel: k, config: c, rules: r}
 	heads := 2 * c.HeadChannels
 	if k.Channels == 0 {
 		p.Boards, p.channels, p.columns, p.stem = 1, padded(c.Channels), padded(heads), padded(stemInputs)
@@ -82,23 +100,23 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (Plan, bool) {
 	return p, p.Boards > 0 && c.Channels <= k.Channels && heads <= k.Channels
 }
 
-// padded is the next multiple of 16, what one matrix instruction multiplies.
+// padded is n rounded up to a multiple of 16, which is what one matrix instruction multiplies.
 func padded(n int) int { return (n + 15) &^ 15 }
 
-// Job is the argument of a kernel as it lies in memory: Job of kernels/cuda/board.h.
+// Job is the argument of a kernel, laid out in memory like Job of kernels/cuda/board.h.
 type Job struct {
 	Weights, Positions, Out, Scratch uint64 // addresses on the device
 	ScratchBytes                     uint64 // of each block of threads
-	N                                int32  // positions
+	N                                int32  // how many positions
 
 	rows, columns, inARow, gravity, wide int32
 	blocks, channels, head, hidden       int32
 	boards, actions                      int32
 }
 
-// Job is the launch for n positions on a device with so many multiprocessors; addresses are the caller's to add. Where the
-// positions would not fill the device, each block of threads gets fewer: it is done sooner then. Answers do not depend
-// on that.
+// Job is the launch for n positions on a device with so many multiprocessors. The caller sets the addresses. If there are
+// too few positions to fill the device, each block of threads gets fewer, and is done sooner. Answers do not depend on
+// that.
 func (p Plan) Job(n, processors int) Job {
 	flag := func(b bool) int32 {
 		if b {
@@ -116,7 +134,7 @@ func (p Plan) Job(n, processors int) Job {
 	}
 }
 
-// Groups is how many blocks of threads the job keeps busy. Fewer may be started: each takes the next group in turn.
+// Groups is how many blocks of threads the job keeps busy. Fewer blocks may be started: each takes the next group in turn.
 func (j Job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 
 func ceil(n, d int) int { return (n + d - 1) / d }

@@ -3,6 +3,7 @@ package gpu
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/evald/evald/engine/game"
@@ -14,7 +15,7 @@ func TestPlanChoosesKernel(t *testing.T) {
 	for _, test := range []struct {
 		net    string
 		rules  game.Rules
-		shared int
+		like   Target
 		kernel string
 		boards int
 	}{
@@ -38,8 +39,36 @@ func TestPlanChoosesKernel(t *testing.T) {
 		{"1x16/2000/16", game.TicTacToe, hopper, "tower_any", 1},  // more columns of heads than any tower
 		{"1x2048/2048/8", game.TicTacToe, hopper, "tower_any", 1}, // the largest
 	} {
-		if p := plan(t, config(t, test.net), test.rules, test.shared, test.kernel); p.Boards != test.boards {
+		if p := plan(t, config(t, test.net), test.rules, test.like, test.kernel); p.Boards != test.boards {
 			t.Errorf("%s on %s: %d boards at a time, want %d", test.net, test.rules, p.Boards, test.boards)
+		}
+	}
+}
+
+// Which kernel a network gets depends on the shared memory of the compute capability. On a capability older than the PTX
+// there is no kernel.
+func TestPlanByCapability(t *testing.T) {
+	const kib = 1 << 10
+	for _, test := range []struct {
+		on      Target
+		kernels [3]string // of 6x64, 10x128 and 20x256 on 7x6
+	}{
+		{Target{8, 0, 163 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_any"}},
+		{Target{8, 6, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
+		{Target{8, 7, 163 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_any"}},
+		{Target{8, 9, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
+		{Target{9, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{10, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{12, 0, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
+	} {
+		for i, text := range []string{"6x64", "10x128", "20x256"} {
+			plan(t, config(t, text), game.Connect4, test.on, test.kernels[i])
+		}
+	}
+	for _, old := range []Target{{7, 0, 96 * kib}, {7, 5, 64 * kib}} {
+		_, err := NewPlan(config(t, "6x64"), game.Connect4, old)
+		if want := "runs on " + old.String() + ": take a device of sm_80 or later, or the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q", old, err, want)
 		}
 	}
 }
@@ -63,7 +92,7 @@ func TestPlanFits(t *testing.T) {
 		if rules.Validate() != nil {
 			continue
 		}
-		p, err := NewPlan(c, rules, []int{small, geforce, ampere, hopper}[r.IntN(4)])
+		p, err := NewPlan(c, rules, []Target{small, geforce, ampere, hopper}[r.IntN(4)])
 		if err != nil {
 			t.Fatal(err)
 		}

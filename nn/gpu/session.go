@@ -73,7 +73,7 @@ func (s *session) open(v *version) error {
 	if s.tester, err = s.newSlot(); err != nil {
 		return err
 	}
-	p, err := v.planned(testBoard, s.device.info.Shared)
+	p, err := v.planned(testBoard, targetOf(s.device.info))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ const (
 // continue from.
 func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) {
 	info := &s.session.device.info
-	if s.plan, err = v.planned(b.Board, info.Shared); err != nil {
+	if s.plan, err = v.planned(b.Board, targetOf(*info)); err != nil {
 		return first, err
 	}
 	share, size, to := s.plan.share(len(b.Pos)-first, info.Multiprocessors), s.plan.PositionBytes(), s.hostIn.Bytes()

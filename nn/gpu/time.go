@@ -19,7 +19,7 @@ func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (
 	}
 	s, v := live[0], e.hold()
 	defer v.release()
-	p, err := v.planned(board, s.device.info.Shared)
+	p, err := v.planned(board, targetOf(s.device.info))
 	if err != nil {
 		return timing, err
 	}

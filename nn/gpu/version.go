@@ -28,8 +28,8 @@ type version struct {
 }
 
 type planKey struct {
-	rules  game.Rules
-	shared int // shared memory that a block of threads may have on the device
+	rules game.Rules
+	on    Target
 }
 
 // planned is how positions of one board are evaluated.
@@ -77,8 +77,8 @@ const maxPlans = 256
 
 // planned returns the plan for a board. The first plan for a kernel packs the weights for it and computes the self-test's
 // expected answers with the reference, which takes seconds for a large network.
-func (v *version) planned(board *game.Board, shared int) (*planned, error) {
-	key := planKey{board.Rules(), shared}
+func (v *version) planned(board *game.Board, on Target) (*planned, error) {
+	key := planKey{board.Rules(), on}
 	v.mu.RLock()
 	p := v.plans[key]
 	v.mu.RUnlock()
@@ -87,7 +87,7 @@ func (v *version) planned(board *game.Board, shared int) (*planned, error) {
 	}
 	v.making.Lock()
 	defer v.making.Unlock()
-	plan, err := NewPlan(v.network.Config(), key.rules, shared)
+	plan, err := NewPlan(v.network.Config(), key.rules, on)
 	if err != nil {
 		return nil, err
 	}

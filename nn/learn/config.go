@@ -1,8 +1,9 @@
-// Package learn is the loop from random weights to a strong network: games of the best network against itself, training
-// on the latest of them, exact scores and matches for the new network, and promotion if it is the better one.
+// Package learn is the loop from random weights to a strong network. In each generation the best network plays games
+// against itself, a new network is trained on the latest games, exact scores and matches measure it, and it is promoted if
+// it is better than the best one.
 //
-// A run lives in a folder. Everything in it follows from its configuration alone, so a run that was killed anywhere goes
-// on where it stopped and comes to the same networks, bit for bit.
+// A run is a folder. Everything in it follows from its configuration alone. So a run that was killed at any moment
+// continues where it stopped, and ends with the same networks, bit for bit.
 //
 //	config.json            the effective configuration
 //	positions/random.txt   positions of each kind of play with their exact scores, which every network is measured on
@@ -10,7 +11,7 @@
 //	000/train/             its training run
 //	000/gate.parquet       the match with the best network before it
 //	000/opponent-1.parquet the match with a fixed opponent
-//	000/generation.json    what came of it; where it is there, the generation is complete
+//	000/generation.json    its results; if the file is there, the generation is complete
 //	networks/000.safetensors  networks that were promoted
 //	best.safetensors       the last of them
 //	generations.jsonl      one line a generation, with ratings over all matches so far
@@ -35,15 +36,15 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Config is all that decides what a run learns. How long it goes on is not part of it.
+// Config is everything that decides what a run learns. The number of generations is not part of it.
 type Config struct {
 	Rules   string `json:"rules"`   // game.ParseRules
 	Network string `json:"network"` // net.ParseConfig
 	Seed    uint64 `json:"seed"`
 
-	// Games of the first generation, which the bitsquares heuristic plays since a random network knows nothing, and of
-	// each later one, which the best network plays. The heuristic costs next to nothing, so that its searches have
-	// FirstFactor times the visits. Rules, Network and Seed of SelfPlay are filled in.
+	// FirstGames are played by the bitsquares heuristic, because a random network knows nothing. In each later generation
+	// the best network plays Games. The heuristic is fast, so its searches have FirstFactor times the visits. The run sets
+	// Rules, Network and Seed of SelfPlay.
 	FirstGames  int             `json:"first_games"`
 	FirstFactor int             `json:"first_factor"`
 	Games       int             `json:"games"`
@@ -51,8 +52,8 @@ type Config struct {
 
 	Labels string `json:"labels"` // Outcome or Solver
 
-	// A network learns from the last Window games, or half of all where that is more, in whole files. There are so many
-	// steps as if only the new positions were there and each seen Passes times.
+	// A network learns from the last Window games, or from half of all games if that is more, in whole files. The number of
+	// steps is that of Passes passes over the new positions alone.
 	Window int     `json:"window"`
 	Passes float64 `json:"passes"`
 	Batch  int     `json:"batch"`
@@ -60,15 +61,15 @@ type Config struct {
 	L2     float64 `json:"l2"`
 	QShare float64 `json:"q_share"` // train.RecordOptions
 
-	// A network is promoted where it wins a match against the best: by the sequential test between Elo0 and Elo1, or by
-	// points where that has no verdict after GateGames.
+	// A network is promoted if it wins a match against the best one: by the sequential test between Elo0 and Elo1, or by
+	// points if the test has no verdict after GateGames.
 	GateVisits int     `json:"gate_visits"`
 	GateGames  int     `json:"gate_games"`
 	Elo0       float64 `json:"elo0"`
 	Elo1       float64 `json:"elo1"`
 
 	Positions int   `json:"positions"` // of each kind of play (engine/sample); those with at most 30 empty cells are solved
-	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the network itself
+	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the network without a search
 
 	Opponents     []string `json:"opponents"` // agents that each network plays against, with GateVisits
 	OpponentGames int      `json:"opponent_games"`
@@ -76,11 +77,11 @@ type Config struct {
 
 // The values of Config.Labels.
 const (
-	Outcome = "outcome" // what the search found and how the game ended
-	Solver  = "solver"  // exact scores of the positions that were met, for experiments
+	Outcome = "outcome" // learn what the search found and how the game ended
+	Solver  = "solver"  // learn exact scores of the positions of the games, for experiments
 )
 
-// DefaultConfig is for a board of so many cells: fewer games, smaller networks and shorter searches on small ones.
+// DefaultConfig is the configuration for a board. Small boards have fewer games, smaller networks and shorter searches.
 func DefaultConfig(b *game.Board) Config {
 	c := Config{
 		Rules: b.Rules().String(), Network: "6x64", FirstGames: 12000, FirstFactor: 10, Games: 12000, SelfPlay: selfplay.DefaultConfig(),
@@ -88,9 +89,9 @@ func DefaultConfig(b *game.Board) Config {
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
-	// With so few visits Gumbel finds what PUCT needs some 100 for, and all searches can be full.
+	// With 48 visits Gumbel finds what PUCT needs about 100 visits for, so all searches can be full.
 	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
-	// A network is right on what it has seen: also on play that no search would come to.
+	// A network is good at positions like those it has seen. So it must also see play that no search would choose.
 	c.SelfPlay.Openings = selfplay.Mixed
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = b.Cells()*3/7, b.Cells()*2/5
 	if b.Cells() <= 24 {
@@ -102,7 +103,7 @@ func DefaultConfig(b *game.Board) Config {
 	return c
 }
 
-// Validate names the field that is out of range, or is nil.
+// Validate returns an error that names a field that is out of range, or nil.
 func (c Config) Validate() error {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -161,9 +162,9 @@ func (c Config) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
 }
 
-// rate is the learning rate at the start of a generation, from where it falls to 0. What a generation learns is mostly
-// what the one before it knows, so that later ones are there to be more exact.
+// rate is the learning rate at the start of a generation; within the generation it falls to 0. The network before knows most
+// of what a generation learns, so later generations take smaller steps, to become more exact.
 func (c Config) rate(generation int) float64 { return c.LR / math.Sqrt(float64(max(1, generation))) }
 
-// seed is that of one thing of one generation.
+// seed is the seed of a generation.
 func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/engine/sumjson"
@@ -21,47 +21,47 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// Generation is what came of one turn of the loop.
+// Generation is the result of one turn of the loop.
 type Generation struct {
 	Number int    `json:"generation"`
 	Player string `json:"player"` // who played the games: a network's number, or bitsquares
 	Games  int    `json:"games"`
 
-	Records int64          `json:"records"` // that the network learned from
+	Records int64          `json:"records"` // how many the network learned from
 	Steps   int            `json:"steps"`
 	Metrics *train.Metrics `json:"metrics"` // of the last steps
 
 	Accuracy []Accuracy `json:"accuracy"`
-	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; none in the first generation
+	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; nil in the first generation
 	Matches  []Meeting  `json:"matches"`        // with the opponents
 	Promoted bool       `json:"promoted"`
 
-	// Rating over all matches of the run so far, with half its 95% interval; the first opponent has 0.
+	// The rating by all matches of the run so far, and half its 95% interval. The first opponent has rating 0.
 	Elo      float64 `json:"elo"`
 	EloError float64 `json:"elo_error"`
 
 	Seconds Seconds `json:"seconds"`
 }
 
-// Seconds is how long the parts of a generation took the program that finished it; what an earlier one did of a part is
-// not counted.
+// Seconds is how long each part of a generation took in the program that finished it. If an earlier program did some of a
+// part, its time is not counted.
 type Seconds struct {
 	SelfPlay float64 `json:"selfplay"`
 	Train    float64 `json:"train"`
 	Measure  float64 `json:"measure"`
 }
 
-// Accuracy is how well a network or a search with it does on the run's positions of one kind, or on all of them.
+// Accuracy is how good a network, or a search with it, is on the run's positions of one kind, or on all of them.
 type Accuracy struct {
 	Kind   string `json:"kind"`   // one of sample.Kinds, or AllKinds
-	Visits int    `json:"visits"` // 0 is the network itself, without the rules' step: that is what is being learned
+	Visits int    `json:"visits"` // 0 is the network alone, without what the rules know (eval.Ruled), because that is what is learned
 	score.Summary
 }
 
-// AllKinds is the kind of what is measured on all positions together.
+// AllKinds is the kind of all positions together.
 const AllKinds = "all"
 
-// generation does what is missing of one.
+// generation does the parts of a generation that are missing.
 func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	g = Generation{Number: n, Player: eval.Bitsquares.String(), Games: r.Config.FirstGames}
 	if best := r.best(); best >= 0 {
@@ -95,7 +95,7 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	return g, wholefile.Write(r.folder(n, "generation.json"), text)
 }
 
-// stopwatch gives the seconds since it was asked last.
+// stopwatch returns a function that gives the seconds since its last call.
 func stopwatch() func() float64 {
 	last := time.Now()
 	return func() float64 {
@@ -125,7 +125,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 	})
 }
 
-// player is who plays a generation's games.
+// player is the evaluator that plays a generation's games.
 func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
 	if best := r.best(); best >= 0 {
 		network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
@@ -146,32 +146,30 @@ func (r *Run) files(n int) (files []string, games int, err error) {
 	}
 	window := max(r.Config.Window, (r.Config.FirstGames+n*r.Config.Games)/2)
 	for ; n >= 0 && games < window; n-- {
-		some, err := filepath.Glob(r.folder(n, kind, "games-*.parquet"))
+		some, err := rundir.Shards(r.folder(n, kind))
 		if err != nil {
 			return nil, 0, err
 		}
-		slices.Sort(some)
 		for i := len(some) - 1; i >= 0 && games < window; i-- {
-			var first, last int
-			if _, err := fmt.Sscanf(filepath.Base(some[i]), "games-%d-%d.parquet", &first, &last); err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", some[i], err)
+			if some[i].Games() < 1 {
+				return nil, 0, fmt.Errorf("%s: its name does not say which games it holds: remove it", some[i].Path)
 			}
-			files = append(files, some[i])
-			games += last - first + 1
+			files = append(files, some[i].Path)
+			games += some[i].Games()
 		}
 	}
 	return files, games, nil
 }
 
-// train trains the generation's network from the last one's on.
+// train trains the generation's network, beginning with the one before.
 func (r *Run) train(ctx context.Context, g *Generation) error {
 	c := r.Config
 	files, games, err := r.files(g.Number)
 	if err != nil {
 		return err
 	}
-	// The first generation's games are the heuristic's. Where none of them are left, whatever a heuristic had to answer in
-	// place of a network is left out.
+	// The heuristic played the first generation's games. If none of them is in the window, records that a heuristic answered
+	// in place of a network are left out.
 	first := slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
 	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: first, QShare: c.QShare}
 	records, err := train.OpenRecords(r.board, options, files...)
@@ -218,7 +216,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// measure scores the network and lets it play, and decides whether it is promoted.
+// measure scores the network, lets it play matches, and decides whether it is promoted.
 func (r *Run) measure(ctx context.Context, g *Generation) error {
 	network, err := r.network(g.Number)
 	if err != nil {

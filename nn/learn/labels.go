@@ -13,8 +13,8 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// label makes records of exact scores of a generation's games, a file for each of theirs, where the run is to learn from
-// such. Positions that the solver would need long for are left out; games that are over stay as they are.
+// label makes records of exact scores of the positions of a generation's games, if the run learns from such: a file for
+// each file of games. Positions that would take the solver long are left out. Records of finished games stay as they are.
 func (r *Run) label(ctx context.Context, generation int) error {
 	if r.Config.Labels != Solver {
 		return nil
@@ -51,7 +51,7 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 	var open []int // indices of records
 	var positions []game.Position
 	for i, rec := range records {
-		if rec.GameOver == record.NotOver {
+		if rec.GameOver == game.NotOver {
 			open, positions = append(open, i), append(positions, rec.Position)
 		}
 	}

@@ -51,7 +51,7 @@ func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, ge
 	return run.Learn(ctx, generations, nil)
 }
 
-// kept is what a run must come to whatever happens on the way, by path.
+// kept is what a run must end with, whatever happens on the way: the files by path.
 func kept(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -96,8 +96,8 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 	return all
 }
 
-// A run that is interrupted again and again, at all kinds of places, comes to the same files bit for bit, and so does one
-// that learns from exact labels.
+// A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. So does a run that
+// learns from exact labels.
 func TestRepeatable(t *testing.T) {
 	for _, labels := range []string{learn.Outcome, learn.Solver} {
 		c := tiny()
@@ -155,7 +155,7 @@ func keys(m map[string]string) map[string]int {
 	return sizes
 }
 
-// sameGames looks whether the labels of a generation are of the games and moves that they were made from.
+// sameGames checks that the labels of a generation have the games and moves of the records that they were made from.
 func sameGames(t *testing.T, dir string) {
 	t.Helper()
 	type key struct {
@@ -193,7 +193,7 @@ func sameGames(t *testing.T, dir string) {
 	}
 }
 
-// The loop learns: from random weights to play on 5x4 that is nearly always right, by exact score.
+// The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores.
 func TestLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a run of a minute")
@@ -232,7 +232,7 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// What is wrong is said before anything is done.
+// Errors come before anything is done.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := tiny()
@@ -272,7 +272,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Every network is measured on each kind of positions and on all of them, and the files have what was measured on.
+// Every network is measured on each kind of positions and on all of them, and files have these positions.
 func TestPositionsFiles(t *testing.T) {
 	c, dir := tiny(), t.TempDir()
 	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
@@ -300,7 +300,7 @@ func TestPositionsFiles(t *testing.T) {
 	}
 }
 
-// Where a board has many cells only the positions that are solved soon are there, and a kind that has none is left out.
+// On a board with many cells only positions that are solved soon are kept, and a kind that has none is left out.
 func TestPositionsOfLargeBoard(t *testing.T) {
 	for rules, want := range map[string][]string{"7x6x4": {"random", "plausible", "openings", "all"}, "9x6x4": {"random", "plausible", "all"}} {
 		c, dir := tiny(), t.TempDir()
@@ -340,7 +340,7 @@ func readPositions(t *testing.T, path string) []score.Position {
 	return positions
 }
 
-// A run whose networks were measured on other positions is not gone on with.
+// A run whose networks were measured on other positions does not continue.
 func TestOldPositions(t *testing.T) {
 	c, dir := tiny(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "positions.txt"), nil, 0o644); err != nil {

@@ -29,7 +29,7 @@ type events struct {
 	writer *tensorboard.Writer
 }
 
-// openEvents begins a file with the generations that are complete, in place of what earlier files have.
+// openEvents begins a file with the generations that are complete. It replaces what earlier files have.
 func (r *Run) openEvents() (*events, error) {
 	now := time.Now()
 	file, err := os.Create(r.path(fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)))

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Meeting is a match of a generation's network.
+// Meeting is the result of a match of a generation's network.
 type Meeting struct {
 	Against string  `json:"against"` // a network's number or an agent
 	Games   int     `json:"games"`
@@ -20,14 +20,14 @@ type Meeting struct {
 	Ratio   float64 `json:"log_likelihood_ratio,omitempty"` // of the gate's sequential test
 }
 
-// The games of a match are played in rounds, and the sequential test is asked after whole ones, so that its verdict
-// does not depend on which game ended first.
+// The games of a match are played in rounds. The sequential test is asked after whole rounds, so its verdict does not
+// depend on which game ended first.
 const roundPairs = 10
 
-// gamesAtOnce fill the batches of the networks.
+// gamesAtOnce is enough games to fill the batches of the networks.
 const gamesAtOnce = 32
 
-// gate plays the new network against the best, and reports whether it is the better one.
+// gate lets the new network play against the best one, and reports whether it is better.
 func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator) (promoted bool, err error) {
 	best := r.best()
 	if best < 0 {
@@ -57,8 +57,8 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator)
 	return 2*m.Points > float64(m.Games), nil
 }
 
-// match plays the generation's network against an agent; best is the network of the gate's, which ends with the
-// verdict. Games are kept in a file of that name.
+// match lets the generation's network play against an agent, and keeps the games in a file of that name. For the gate, best
+// is the evaluator of the best network, and the match ends with the verdict; otherwise best is nil.
 func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator, file string, against agent.Spec, best eval.Evaluator) (Meeting, error) {
 	games := r.Config.OpponentGames
 	if best != nil {
@@ -105,7 +105,7 @@ func batcher(e eval.Evaluator) *eval.Batcher {
 	return eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
 }
 
-// rounds plays a match's games, until the gate's test has a verdict where it is to have one.
+// rounds plays a match's games. If it is the gate's, it ends as soon as the test has a verdict.
 func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record *arena.Record, gate bool) (result Meeting, err error) {
 	openings, self := m.Openings, m.Players[0].Name
 	for pairs := 0; pairs < len(openings); {
@@ -130,7 +130,7 @@ func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record 
 	return result, nil
 }
 
-// until are the games up to a number: a run that was killed may have some of the round after.
+// until are the games up to a number. A run that was killed may have some games of the next round already.
 func until(games []arena.Game, last int) (some []arena.Game) {
 	for _, g := range games {
 		if int(g.Number) <= last {
@@ -148,7 +148,7 @@ func meeting(games []arena.Game, self string) Meeting {
 	return m
 }
 
-// rate computes the ratings of all networks from all matches of the run.
+// rate computes the ratings of all networks by all matches of the run.
 func (r *Run) rate() {
 	players := map[string]int{}
 	for _, opponent := range r.Config.Opponents {

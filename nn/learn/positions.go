@@ -16,22 +16,19 @@ import (
 	"github.com/evald/evald/engine/wholefile"
 )
 
-// solvable is how many empty cells leave a position that the solver needs no more than some hundredths of a second for.
+// solvable is how many cells of a position may be empty for the solver to need a few hundredths of a second at most.
 const solvable = 30
 
-// firstPly is that of the earliest positions that are solved.
+// firstPly is the number of stones of the earliest positions that are solved.
 func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 
-// openPositions reads the run's positions of each kind of play, or makes them. Those that leave more than 30 cells empty
-// are left out, since a run should not begin with hours of solving: on 7x6 there are 12 stones or more, and of 1000
-// openings (4 to 12 stones) a hundred are left, and solving 1000 of each kind takes a minute on two cores; larger boards may
-// have none of a kind.
+// openPositions reads the run's positions of each kind of play, or makes them. Positions with more than 30 empty cells are
+// left out, because a run should not begin with hours of solving. So on 7x6 a position has 12 stones or more; a hundred of
+// 1000 openings (4 to 12 stones) are left, and solving 1000 of each kind takes a minute on two cores. Larger boards may have
+// no positions of a kind.
 func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
 		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
-	}
-	if err := os.MkdirAll(r.path("positions"), 0o755); err != nil {
-		return err
 	}
 	r.positions = nil
 	for _, kind := range sample.Kinds() {
@@ -61,7 +58,7 @@ func (r *Run) openPositions(ctx context.Context) error {
 	return nil
 }
 
-// solvedPositions is the file of one kind.
+// solvedPositions makes the file of one kind.
 func (r *Run) solvedPositions(ctx context.Context, kind sample.Kind) ([]byte, error) {
 	var games [][]int
 	if _, last := kind.Plies(r.board); last >= firstPly(r.board) {
@@ -91,7 +88,7 @@ func (r *Run) solvedPositions(ctx context.Context, kind sample.Kind) ([]byte, er
 	return score.Seal(head, lines), nil
 }
 
-// solve finds exact scores on the run's threads.
+// solve finds exact scores, with as many threads as the run has.
 func (r *Run) solve(ctx context.Context, positions []game.Position, what string) ([]score.Position, error) {
 	start, done := time.Now(), 0
 	return score.Solve(ctx, r.board, positions, score.SolveOptions{Threads: r.threads, Solved: func(int, score.Position) error {
@@ -101,7 +98,7 @@ func (r *Run) solve(ctx context.Context, positions []game.Position, what string)
 	}})
 }
 
-// pace says how many of so many positions are done since the start, how fast, and how long the rest will take.
+// pace says how many positions are done since the start, how fast, and how long the rest will take.
 func pace(done, all int, start time.Time) string {
 	rate := float64(done) / time.Since(start).Seconds()
 	left := time.Duration(float64(all-done) / rate * float64(time.Second))

@@ -7,44 +7,39 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 )
 
-var errInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
-
-// Evaluators makes the evaluator of a network, which is known by a name, and what to call when it is not needed any more.
+// Evaluators makes the evaluator of a network, which has a name. Call close when the evaluator is not needed any more.
 type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(), err error)
 
 // Run is a run in a folder. Close it.
 type Run struct {
 	Config     Config
-	Dir        string
 	evaluators Evaluators
 	progress   func(string) // what is being done, many times a second
 	threads    int
 
 	board       *game.Board
-	unlock      func() error // of the folder
+	dir         *rundir.Dir
 	positions   []score.Position
 	generations []Generation
 }
 
-// Open begins a run or goes on with the one that is there, which must have the same configuration. progress hears what
-// is being done, in words. The number of threads decides nothing but how long it takes.
+// Open begins a run, or continues the one in the folder, which must have the same configuration. progress hears what is
+// being done, in words. The number of threads decides only how long the run takes.
 func Open(dir string, c Config, evaluators Evaluators, threads int, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	r = &Run{Config: c, Dir: dir, evaluators: evaluators, threads: threads, progress: progress}
+	r = &Run{Config: c, evaluators: evaluators, threads: threads, progress: progress}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err
@@ -52,14 +47,11 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	if r.board, err = game.NewBoard(rules); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "networks"), 0o755); err != nil {
+	if r.dir, err = rundir.Open(dir); err != nil {
 		return nil, err
 	}
-	if r.unlock, err = filelock.Folder(dir, errInUse); err != nil {
-		return nil, err
-	}
-	if err = r.sweep(); err == nil {
-		err = runconfig.Keep(r.path("config.json"), c)
+	if err = rundir.Keep(r.path("config.json"), c); err == nil {
+		err = r.sweep()
 	}
 	if err == nil {
 		err = r.readGenerations()
@@ -70,29 +62,31 @@ func Open(dir string, c Config, evaluators Evaluators, threads int, progress fun
 	return r, nil
 }
 
-// sweep removes what a kill has left of files under way, but for those of self-play and training, which do that.
+// sweep makes the folders of networks and positions, and removes the half-written files that a kill has left there.
+// Self-play and training do that for their folders.
 func (r *Run) sweep() error {
-	for _, dir := range []string{r.Dir, r.path("networks"), r.path("positions")} {
-		if err := wholefile.Sweep(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, dir := range []string{r.path("networks"), r.path("positions")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := wholefile.Sweep(dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Close lets others have the folder.
-func (r *Run) Close() error { return r.unlock() }
+// Close lets other processes have the folder.
+func (r *Run) Close() error { return r.dir.Close() }
 
-func (r *Run) path(names ...string) string {
-	return filepath.Join(append([]string{r.Dir}, names...)...)
-}
+func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 
-// folder is a generation's.
+// folder is the path of something in a generation's folder.
 func (r *Run) folder(generation int, names ...string) string {
 	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
 }
 
-// Generations are those that are complete.
+// Generations are the generations that are complete.
 func (r *Run) Generations() []Generation { return r.generations }
 
 // readGenerations finds the generations that are complete.
@@ -117,8 +111,8 @@ func (r *Run) readGenerations() error {
 	}
 }
 
-// Learn goes through generations until there are so many, and reports each when it is complete. Where ctx ends it stops;
-// nothing is lost but the games under way and the steps since the last checkpoint.
+// Learn goes through generations until there are so many, and reports each when it is complete. If ctx ends, Learn stops.
+// Only the games under way and the training steps since the last checkpoint are lost then.
 func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
 	if err := r.openPositions(ctx); err != nil {
 		return err
@@ -154,7 +148,7 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	return nil
 }
 
-// best is the number of the network that was promoted last; -1 where there is none.
+// best is the number of the network that was promoted last; -1 if there is none.
 func (r *Run) best() int {
 	for n := len(r.generations) - 1; n >= 0; n-- {
 		if r.generations[n].Promoted {
@@ -164,10 +158,10 @@ func (r *Run) best() int {
 	return -1
 }
 
-// name is what a generation's network is called.
+// name is the name of a generation's network.
 func name(generation int) string { return fmt.Sprintf("%03d", generation) }
 
-// network reads what a generation has learned.
+// network reads a generation's network.
 func (r *Run) network(generation int) (*net.Network, error) {
 	return net.ReadFile(r.folder(generation, "train", "network.safetensors"))
 }
@@ -184,12 +178,12 @@ func (r *Run) promote(generation int) error {
 	return wholefile.Write(r.path("best.safetensors"), text)
 }
 
-// promoted is where the network of a generation that was promoted is.
+// promoted is the path of the network of a generation, if it was promoted.
 func (r *Run) promoted(generation int) string {
 	return r.path("networks", name(generation)+".safetensors")
 }
 
-// mend writes the networks that were promoted again where they are not what was learned, whatever has become of them.
+// mend compares the networks that were promoted with what was learned, and writes those that differ or are missing again.
 func (r *Run) mend() error {
 	for n, g := range r.generations {
 		if !g.Promoted {

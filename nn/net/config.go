@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -12,7 +13,7 @@ import (
 const (
 	PlaneCount = 5 // input planes
 	WDLs       = 3 // win, draw, loss
-	GameOvers  = 4 // not over, own win, other's win, draw
+	GameOvers  = game.GameOvers
 )
 
 // Default head sizes of ParseConfig.

@@ -49,8 +49,7 @@
 //	cells = conv1x1(q)                                                   V -> 1, one logit a cell
 //
 // The logit of an action is the logit of the cell where its stone would land. Under gravity that is the sum over a
-// column of logit*playable (PoolColumns); without gravity an action is a cell. Probabilities are the softmax over the
-// legal actions.
+// column of logit*playable; without gravity an action is a cell. Probabilities are the softmax over the legal actions.
 //
 // No tensor has the size of a board in it, so one file of weights serves any Rules.
 //

@@ -218,9 +218,11 @@ func TestActionLogits(t *testing.T) {
 			got, legal := normals(r, b.Actions()), make([]bool, b.Actions())
 			ActionLogits(b, p, cells, got, legal)
 			playable := NewPlanes(b, []game.Position{p}).Float32s()[planePlayable*b.Cells():][:b.Cells()]
-			want := make([]float32, b.Actions())
+			want := make([]float32, b.Actions()) // under gravity the sum over each column
 			if b.Rules().Gravity {
-				PoolColumns(want, cells, playable)
+				for i, v := range cells {
+					want[i%b.Columns()] += v * playable[i]
+				}
 			} else {
 				for i := range want {
 					want[i] = cells[i] * playable[i]

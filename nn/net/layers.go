@@ -104,16 +104,3 @@ func PoolMeanMax(dst, x []float32, cells int) {
 		dst[channels+v] = slices.Max(channel)
 	}
 }
-
-// PoolColumns reduces a logit per cell to a logit per column, that of the cell where the stone would land:
-//
-//	dst[c] = sum over r of logits[r,c] * playable[r,c]
-//
-// with logits and playable [H,W] and dst [W]. A full column has no playable cell and gets 0; the softmax leaves it out.
-func PoolColumns(dst, logits, playable []float32) {
-	clear(dst)
-	w := len(dst)
-	for cell, v := range logits {
-		dst[cell%w] += v * playable[cell]
-	}
-}

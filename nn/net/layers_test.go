@@ -137,11 +137,6 @@ func TestPoolsAndReLU(t *testing.T) {
 		t.Errorf("mean and max of NaN are %v and %v", got[0], got[2])
 	}
 
-	columns := make([]float32, 2)
-	PoolColumns(columns, []float32{1, 2, 3, 4, 5, 6}, []float32{0, 1, 0, 0, 0, 0})
-	if want := []float32{0, 2}; !slices.Equal(columns, want) {
-		t.Errorf("columns are %v, want %v", columns, want)
-	}
 	sum := []float32{1, 2}
 	if Add(sum, []float32{10, 20}); !slices.Equal(sum, []float32{11, 22}) {
 		t.Errorf("sum is %v", sum)

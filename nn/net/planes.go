@@ -58,11 +58,9 @@ func encode(board *game.Board, p game.Position, dst []float32) {
 // setCells writes 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first, whereas the bits run up
 // each column.
 func setCells(board *game.Board, set game.Bits, plane []float32) {
-	h, w := board.Rows(), board.Columns()
 	clear(plane)
 	for ; !set.IsZero(); set = set.WithoutFirst() {
-		column, fromBottom := set.First()/(h+1), set.First()%(h+1)
-		plane[(h-1-fromBottom)*w+column] = 1
+		plane[board.Flat(set.First())] = 1
 	}
 }
 

@@ -51,11 +51,8 @@ func MaskedSoftmax(dst, logits []float32, legal []bool) {
 func ActionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
 	clear(dst)
 	clear(legal)
-	h, w := board.Rows(), board.Columns()
 	for set := board.Legal(p); !set.IsZero(); set = set.WithoutFirst() {
-		i := set.First()
-		column, fromBottom := i/(h+1), i%(h+1)
-		a := board.Action(i)
-		dst[a], legal[a] = cells[(h-1-fromBottom)*w+column], true
+		a := board.Action(set.First())
+		dst[a], legal[a] = cells[board.Flat(set.First())], true
 	}
 }

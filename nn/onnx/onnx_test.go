@@ -219,8 +219,7 @@ func compare(t *testing.T, n *net.Network, b batch, got map[string]struct {
 		check("policy", nil, N, W)
 	}
 	for i := range got["cell_policy"].Values { // must be exactly 0 if no stone can land in the cell
-		cell := i % (H * W)
-		at := b.board.Index(cell%W, H-1-cell/W)
+		at := b.board.FlatIndex(i % (H * W))
 		if !b.board.Legal(b.positions[i/(H*W)]).Has(at) && got["cell_policy"].Values[i] != 0 {
 			t.Fatalf("cell_policy has %v as value %d, where no stone can land", got["cell_policy"].Values[i], i)
 		}

@@ -9,20 +9,12 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Classes of the gameover head, from the point of view of the side to move.
-const (
-	NotOver = iota
-	OwnWin
-	OtherWin
-	Draw
-)
-
 // Example is one position to learn from. Everything is from the point of view of the side to move.
 type Example struct {
 	Position game.Position
 	Policy   []float32  // [A] target, sums to 1 over legal actions; empty if there is none
 	WDL      [3]float32 // target, sums to 1; all 0 if there is none
-	GameOver int        // NotOver, OwnWin, OtherWin or Draw; negative if there is no target
+	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
 }
 
@@ -113,7 +105,6 @@ func (t *Batch) policy(dst []float32, e Example) error {
 	legal := float32(0)
 	for set := b.Legal(e.Position); !set.IsZero(); set = set.WithoutFirst() {
 		bit := set.First()
-		column, top := bit/(b.Rows()+1), b.Rows()-1-bit%(b.Rows()+1)
 		p := float32(0)
 		if len(e.Policy) > 0 {
 			p = e.Policy[b.Action(bit)]
@@ -122,7 +113,7 @@ func (t *Batch) policy(dst []float32, e Example) error {
 			return fmt.Errorf("policy is %v, want probabilities", e.Policy)
 		}
 		legal += p
-		dst[top*b.Columns()+column] = p * e.Weight
+		dst[b.Flat(bit)] = p * e.Weight
 	}
 	total := float32(0)
 	for _, p := range e.Policy {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/rundir"
 )
 
 // A checkpoint is
@@ -76,7 +76,7 @@ func (t *Trainer) Restore(file []byte) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
 	}
-	if err := runconfig.Same(header.Config, t.config); err != nil {
+	if err := rundir.Same(header.Config, t.config); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	parts, size := t.state(), 0

@@ -1,6 +1,9 @@
 package train
 
-import "github.com/evald/evald/engine/record"
+import (
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
 
 // foretold says how games ended, given the value q that a search assigned to one of their positions: probabilities of win,
 // draw and loss of the side that q favours, for values of |q| at equal distances from 0 to 1. It turns one number into
@@ -39,7 +42,7 @@ func (r *Records) calibrate() error {
 	some := min(chunks, calibrationChunks)
 	for i := range some {
 		err := r.read(i*chunks/some, func(rec *record.Record) {
-			if rec.GameOver == record.NotOver && rec.Weight > 0 && (r.options.Heuristics || learnable(rec.Source)) {
+			if rec.GameOver == game.NotOver && rec.Weight > 0 && (r.options.Heuristics || learnable(rec.Source)) {
 				count(&counts, rec.Q, rec.Z)
 			}
 		})

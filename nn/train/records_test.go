@@ -28,10 +28,10 @@ func writeRecords(t *testing.T, b *game.Board, n int, source eval.Source) string
 	defer w.Abort()
 	for i, p := range gametest.Positions(gametest.Rand(1), b, n, true) {
 		rec := record.Record{
-			Rules: b.Rules(), Position: p, Q: 0.5, Z: int8(i%3 - 1), GameOver: record.GameOver(b, p), Ply: p.Plies(),
+			Rules: b.Rules(), Position: p, Q: 0.5, Z: int8(i%3 - 1), GameOver: b.Result(p).GameOver(), Ply: p.Plies(),
 			Source: source, Weight: float32(i + 1),
 		}
-		if rec.GameOver == record.NotOver {
+		if rec.GameOver == game.NotOver {
 			rec.Visits = make([]uint32, b.Actions())
 			for a := range rec.Visits {
 				if b.CanPlay(p, a) {
@@ -96,8 +96,8 @@ func TestRecords(t *testing.T) {
 
 func TestRecordsConvert(t *testing.T) {
 	r := &Records{}
-	got := r.convert(&record.Record{Visits: []uint32{0, 3, 1}, Z: -1, GameOver: record.OtherWin, Source: eval.Bitsquares, Weight: 2})
-	want := Example{Policy: []float32{0, 0.75, 0.25}, WDL: [3]float32{0, 0, 1}, GameOver: OtherWin}
+	got := r.convert(&record.Record{Visits: []uint32{0, 3, 1}, Z: -1, GameOver: game.OtherWin, Source: eval.Bitsquares, Weight: 2})
+	want := Example{Policy: []float32{0, 0.75, 0.25}, WDL: [3]float32{0, 0, 1}, GameOver: game.OtherWin}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -76,10 +76,7 @@ func (s sampler) decided(result game.Result) Example {
 
 // outlook makes the example of what the rules foresee.
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
-	e := Example{Position: p, Weight: 1, GameOver: NotOver}
-	if o.Result != game.Ongoing {
-		e.WDL[o.Result-game.Win] = 1 // Win, Draw, Loss are in the order of WDL
-	}
+	e := Example{Position: p, Weight: 1, GameOver: game.NotOver, WDL: o.Result.WDL()}
 	if o.Result != game.Loss || o.Plies > 0 {
 		e.Policy = make([]float32, s.board.Actions())
 		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
@@ -100,16 +97,8 @@ func (s sampler) example(p game.Position) Example {
 	if s.r.IntN(2) == 1 {
 		p.Own = p.Other()
 	}
-	e := Example{Position: p, Weight: 1}
-	switch s.board.Result(p) {
-	case game.Win:
-		e.GameOver, e.WDL = OwnWin, [3]float32{1, 0, 0}
-	case game.Loss:
-		e.GameOver, e.WDL = OtherWin, [3]float32{0, 0, 1}
-	case game.Draw:
-		e.GameOver, e.WDL = Draw, [3]float32{0, 1, 0}
-	}
-	return e
+	result := s.board.Result(p)
+	return Example{Position: p, Weight: 1, GameOver: int(result.GameOver()), WDL: result.WDL()}
 }
 
 // natural draws a game and a number of plies until the game lasts that long.

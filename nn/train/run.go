@@ -1,18 +1,15 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/evald/evald/engine/filelock"
-	"github.com/evald/evald/engine/runconfig"
-	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
@@ -26,19 +23,15 @@ const (
 	MetricsFile    = "metrics.jsonl"
 )
 
-// ErrInUse means that another process is using the folder.
-var ErrInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
-
 // Run is a training run in a folder. The folder holds the checkpoint to resume from and the network learned so far. The
 // caller must Close it.
 type Run struct {
 	*Trainer
 	HeldOut []Example // measured now and then for the metrics, if not empty; set it before Train
 
-	dir     string
+	dir     *rundir.Dir
 	threads int
-	unlock  func() error // releases the lock on the folder
-	metrics *os.File
+	metrics *rundir.Journal
 	events  *os.File
 	board   *tensorboard.Writer
 	means   means
@@ -48,7 +41,7 @@ type Run struct {
 // OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
 // as in New.
 func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
-	r := &Run{dir: dir, threads: threads}
+	r := &Run{threads: threads}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -57,29 +50,21 @@ func OpenRun(dir string, c Config, initial *net.Network, source Source, threads 
 	if r.Trainer, err = New(c, initial, source, threads); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	if r.unlock, err = filelock.Folder(dir, ErrInUse); err != nil {
-		return nil, err
-	}
-	if err := wholefile.Sweep(dir); err != nil {
+	if r.dir, err = rundir.Open(dir); err != nil {
 		return nil, err
 	}
 	if err := r.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := runconfig.Keep(r.path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
+	if err := rundir.Keep(r.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
 		return nil, err
 	}
 	return r, r.openMetrics()
 }
 
-func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
-
 // restore resumes from the folder's checkpoint, if there is one.
 func (r *Run) restore() error {
-	file, err := os.ReadFile(r.path(CheckpointFile))
+	file, err := os.ReadFile(r.dir.Path(CheckpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -91,30 +76,18 @@ func (r *Run) restore() error {
 
 // openMetrics drops metrics of steps after the checkpoint's from the file, and starts a new file for TensorBoard.
 func (r *Run) openMetrics() error {
-	path := r.path(MetricsFile)
+	path := r.dir.Path(MetricsFile)
 	old, err := ReadMetrics(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var kept bytes.Buffer
-	for _, m := range old {
-		if m.Step <= r.Done() {
-			line, err := sumjson.Marshal(m)
-			if err != nil {
-				return err
-			}
-			kept.Write(append(line, '\n'))
-		}
-	}
-	if err := wholefile.Write(path, kept.Bytes()); err != nil {
-		return err
-	}
-	if r.metrics, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+	kept := slices.DeleteFunc(old, func(m Metrics) bool { return m.Step > r.Done() })
+	if r.metrics, err = rundir.BeginJournal(path, kept); err != nil {
 		return err
 	}
 	now := time.Now()
 	name := fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)
-	if r.events, err = os.Create(r.path(name)); err != nil {
+	if r.events, err = os.Create(r.dir.Path(name)); err != nil {
 		return err
 	}
 	r.board, err = tensorboard.NewWriter(r.events, now, r.Done()+1)
@@ -151,10 +124,10 @@ const trainingKey = "evald.training"
 // Save writes the network and the checkpoint.
 func (r *Run) Save() error {
 	r.Network().Metadata[trainingKey] = string(r.header())
-	if err := r.Network().WriteFile(r.path(NetworkFile)); err != nil {
+	if err := r.Network().WriteFile(r.dir.Path(NetworkFile)); err != nil {
 		return err
 	}
-	return wholefile.Write(r.path(CheckpointFile), r.Checkpoint())
+	return wholefile.Write(r.dir.Path(CheckpointFile), r.Checkpoint())
 }
 
 // note adds a step to the means, and writes a line of metrics when one is due.
@@ -172,11 +145,7 @@ func (r *Run) note(report Report) (err error) {
 			return err
 		}
 	}
-	line, err := sumjson.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if _, err := r.metrics.Write(append(line, '\n')); err != nil {
+	if err := r.metrics.Add(m); err != nil {
 		return err
 	}
 	return r.board.Scalars(time.Now(), report.Step, m.scalars()...)
@@ -220,29 +189,19 @@ func (r *Run) Close() (err error) {
 	if r.judge != nil {
 		r.judge.close()
 	}
-	for _, f := range []*os.File{r.metrics, r.events} {
-		if f != nil {
-			err = errors.Join(err, f.Close())
-		}
+	if r.metrics != nil {
+		err = errors.Join(err, r.metrics.Close())
 	}
-	if r.unlock != nil {
-		err = errors.Join(err, r.unlock())
+	if r.events != nil {
+		err = errors.Join(err, r.events.Close())
+	}
+	if r.dir != nil {
+		err = errors.Join(err, r.dir.Close())
 	}
 	return err
 }
 
 // ReadMetrics reads a run's metrics in the order of steps. It skips a last line that was cut off by a kill.
-func ReadMetrics(path string) (all []Metrics, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	for n, line := range sumjson.Lines(text) {
-		var m Metrics
-		if err := sumjson.Unmarshal(line, &m); err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w: remove that line, which only curves are drawn from", path, n, err)
-		}
-		all = append(all, m)
-	}
-	return all, nil
+func ReadMetrics(path string) ([]Metrics, error) {
+	return rundir.ReadJournal[Metrics](path, "which only curves are drawn from")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/rundir"
 )
 
 func openRun(t testing.TB, dir string, source Source) *Run {
@@ -75,7 +76,7 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, ErrInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, rundir.ErrInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	if err := r.Close(); err != nil {
@@ -116,7 +117,13 @@ func TestRunKilled(t *testing.T) {
 		r := openRun(t, dir, killedSource(t, os.Getenv(killedScores)))
 		err := r.Train(t.Context(), 0, func(report Report) {
 			if report.Step == 17 {
-				r.metrics.WriteString(`{"step":`)
+				metrics, err := os.OpenFile(filepath.Join(dir, MetricsFile), os.O_WRONLY|os.O_APPEND, 0)
+				if err == nil {
+					_, err = metrics.WriteString(`{"step":`)
+				}
+				if err != nil {
+					t.Error(err)
+				}
 				self, err := os.FindProcess(os.Getpid())
 				if err == nil {
 					err = self.Kill()

@@ -28,11 +28,11 @@ func gameRecords(n int) (all []record.Record) {
 		var p game.Position
 		for over := false; !over; {
 			rec := record.Record{
-				Rules: b.Rules(), Position: p, GameOver: record.GameOver(b, p), Z: int8(number%3 - 1), Ply: p.Plies(), Source: eval.CPU,
+				Rules: b.Rules(), Position: p, GameOver: b.Result(p).GameOver(), Z: int8(number%3 - 1), Ply: p.Plies(), Source: eval.CPU,
 				Weight: float32(len(all) + 1), Game: int64(number),
 			}
-			if over = rec.GameOver != record.NotOver; over {
-				rec.Z = [...]int8{record.OwnWin: 1, record.OtherWin: -1, record.Drawn: 0}[rec.GameOver]
+			if over = rec.GameOver != game.NotOver; over {
+				rec.Z = [...]int8{game.OwnWin: 1, game.OtherWin: -1, game.Drawn: 0}[rec.GameOver]
 			} else {
 				legal := b.Legal(p)
 				move := b.Action(legal.Nth(random.IntN(legal.OnesCount())).First())
@@ -216,7 +216,7 @@ func TestHeldOutForetellsNothing(t *testing.T) {
 	out, _ := weights(t, r.HeldOut())
 	change := func(held bool) {
 		for i := range rs {
-			if rs[i].GameOver == record.NotOver && (out[int(rs[i].Weight)] == 1) == held {
+			if rs[i].GameOver == game.NotOver && (out[int(rs[i].Weight)] == 1) == held {
 				rs[i].Z = 1
 			}
 		}

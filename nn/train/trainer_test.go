@@ -360,7 +360,7 @@ func TestPositionRates(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range examples {
-				want := map[game.Result]int{game.Ongoing: NotOver, game.Win: OwnWin, game.Loss: OtherWin, game.Draw: Draw}[b.Result(e.Position)]
+				want := map[game.Result]int{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}[b.Result(e.Position)]
 				if e.GameOver != want {
 					t.Fatalf("position %v has class %d, want %d", e.Position, e.GameOver, want)
 				}
@@ -379,7 +379,7 @@ func TestPositionRates(t *testing.T) {
 	}
 	natural := count(NaturalPositions(b, 1), 100)
 	within("natural", natural, [4]float64{0.953, 0.0235, 0.0235, 0.00015}, 0.002)
-	if natural[Draw] == 0 {
+	if natural[game.Drawn] == 0 {
 		t.Error("no draw among 100,000 natural positions")
 	}
 	within("to learn", count(RulePositions(b, 1), 20), [4]float64{0.5, 0.125, 0.125, 0.25}, 0.012)

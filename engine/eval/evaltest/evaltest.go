@@ -141,8 +141,7 @@ func (s *suite) answers(t *testing.T) {
 			}
 			continue
 		}
-		exact := [3]float32{}
-		exact[result-game.Win] = 1
+		exact := result.WDL()
 		if [3]float32(wdl) != exact || s.whole.Source[i] != eval.Terminal {
 			t.Errorf("row %d (%v): WDL %v by %v, want %v by the rules", i, result, wdl, s.whole.Source[i], exact)
 		}

@@ -21,7 +21,7 @@ func NewNaive(r game.Rules) *Naive {
 // Mover is the player to move, 1 or 2.
 func (n *Naive) Mover() int { return 1 + n.Plies%2 }
 
-// target is the cell of action a, or false where it is taken.
+// target is the cell of action a; ok is false if there is no room for a stone.
 func (n *Naive) target(a int) (column, row int, ok bool) {
 	if !n.Rules.Gravity {
 		column, row = a%n.Rules.Columns, n.Rules.Rows-1-a/n.Rules.Columns
@@ -35,7 +35,7 @@ func (n *Naive) target(a int) (column, row int, ok bool) {
 	return 0, 0, false
 }
 
-// Legal are the actions with room.
+// Legal lists the actions that have room for a stone.
 func (n *Naive) Legal() []int {
 	var legal []int
 	for a := range n.Rules.Actions() {

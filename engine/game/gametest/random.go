@@ -9,9 +9,8 @@ import (
 // Rand is a seeded random source.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)) }
 
-// Position plays up to plies random moves from the empty board, and stops earlier where the game ends. With
-// ongoing set it stops before a move that would end the game wherever it can, so that (almost always) the result is
-// not terminal.
+// Position plays up to plies random moves from the empty board, and stops earlier if the game ends. If ongoing is set, it
+// stops before a move that would end the game, so that the game is not over.
 func Position(r *rand.Rand, b *game.Board, plies int, ongoing bool) game.Position {
 	var p game.Position
 	for range plies {

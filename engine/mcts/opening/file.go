@@ -167,12 +167,14 @@ func unexpected(err error) error {
 
 // check refuses a position that no search of the game can have met.
 func (b *Book) check(p game.Position, k mcts.Known) error {
-	if !p.All.AndNot(b.board.Full()).IsZero() || !p.Own.AndNot(p.All).IsZero() {
-		return fmt.Errorf("its stones %x of %x are not on the board of %v", p.Own, p.All, b.Rules())
-	}
-	own := p.Own.OnesCount()
-	if other := p.Plies() - own; own != other && own != other-1 {
-		return fmt.Errorf("%d stones of the side to move and %d of the other", own, other)
+	if e, ok := errors.AsType[*game.StonesError](b.board.Check(p, game.InTurn)); ok {
+		switch {
+		case !e.Outside.IsZero() || !e.Alone.IsZero():
+			return fmt.Errorf("its stones %x of %x are not on the board of %v", p.Own, p.All, b.Rules())
+		case e.Uneven:
+			return fmt.Errorf("%d stones of the side to move and %d of the other", p.Own.OnesCount(), p.Other().OnesCount())
+		}
+		return fmt.Errorf("its stone of bit %d floats", e.Floating.First())
 	}
 	if b.board.Result(p) != game.Ongoing {
 		return errors.New("its game is over")

@@ -150,6 +150,7 @@ func TestDamage(t *testing.T) {
 		"evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00": "0 visits",
 		"evald opening book 1 7x6x4 1\n\x00\x40\x00\x00\x01\x00\x00\x00\x00": "are not on the board",
 		"evald opening book 1 7x6x4 1\n\x00\x01\x00\x01\x01\x00\x00\x00\x00": "1 stones of the side to move and 0",
+		"evald opening book 1 7x6x4 1\n\x00\x02\x00\x00\x01\x00\x00\x00\x00": "its stone of bit 1 floats",
 	} {
 		_, err := opening.Read(bytes.NewReader(zipped(t, text)))
 		if err == nil || !strings.Contains(err.Error(), want) {

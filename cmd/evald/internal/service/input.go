@@ -3,7 +3,6 @@ package service
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"strings"
 
 	"github.com/evald/evald/engine/game"
@@ -89,7 +88,6 @@ func (t *tensor) positions(board *game.Board, pos []game.Position) (*game.Board,
 }
 
 func (t *tensor) bitboards(board *game.Board, pos []game.Position) error {
-	c := newChecker(board)
 	raw, wide := t.raw, board.Wide()
 	for i := range pos {
 		p := &pos[i]
@@ -100,8 +98,8 @@ func (t *tensor) bitboards(board *game.Board, pos []game.Position) error {
 			p.Own, p.All = game.Bits{Lo: binary.LittleEndian.Uint64(raw)}, game.Bits{Lo: binary.LittleEndian.Uint64(raw[8:])}
 			raw = raw[16:]
 		}
-		if why := c.wrong(*p); why != "" {
-			return invalid("input %q: row %d: own %#x, all %#x: %s", t.name, i, p.Own, p.All, why)
+		if err := board.Check(*p, game.Placed); err != nil {
+			return invalid("input %q: row %d: own %#x, all %#x: %s", t.name, i, p.Own, p.All, err)
 		}
 	}
 	return nil
@@ -111,39 +109,7 @@ func bitsAt(raw []byte) game.Bits {
 	return game.Bits{Lo: binary.LittleEndian.Uint64(raw), Hi: binary.LittleEndian.Uint64(raw[8:])}
 }
 
-// checker knows which sets of cells are positions of a board.
-type checker struct {
-	full, bottom game.Bits
-	gravity      bool
-}
-
-func newChecker(board *game.Board) checker {
-	c := checker{full: board.Full(), gravity: board.Rules().Gravity}
-	for x := range board.Columns() {
-		c.bottom = c.bottom.Or(game.Bits{Lo: 1}.Shl(uint(board.Index(x, 0))))
-	}
-	return c
-}
-
-// wrong says why a position is none of the board's, or "".
-func (c *checker) wrong(p game.Position) string {
-	if !p.Own.AndNot(p.All).IsZero() {
-		return "own has a stone that all has not"
-	}
-	if !p.All.AndNot(c.full).IsZero() {
-		return "a stone is off the board"
-	}
-	// Adding one to a column of stones without gaps carries past all of them, at most into the guard bit.
-	lo, carry := bits.Add64(p.All.Lo, c.bottom.Lo, 0)
-	hi, _ := bits.Add64(p.All.Hi, c.bottom.Hi, carry)
-	if c.gravity && !p.All.And(game.Bits{Lo: lo, Hi: hi}).IsZero() {
-		return "a stone has nothing below it"
-	}
-	return ""
-}
-
 func (t *tensor) planes(board *game.Board, pos []game.Position) error {
-	c := newChecker(board)
 	count, h, w := int(t.shape[1]), board.Rows(), board.Columns()
 	all := make([]float32, net.PlanesSize(board, 1))
 	given := all[:count*h*w]
@@ -163,16 +129,15 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", t.name, i, k%(h*w), k/(h*w), x)
 			}
 			if x == 1 {
-				cell := k % (h * w)
-				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.Index(cell%w, h-1-cell/w))))
+				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % (h * w)))))
 			}
 		}
 		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
 		if !sides[0].And(sides[1]).IsZero() {
 			return invalid("input %q: row %d: a cell has stones of both sides", t.name, i)
 		}
-		if why := c.wrong(pos[i]); why != "" {
-			return invalid("input %q: row %d: %s", t.name, i, why)
+		if err := board.Check(pos[i], game.Placed); err != nil {
+			return invalid("input %q: row %d: %s", t.name, i, err)
 		}
 		if want == nil {
 			continue

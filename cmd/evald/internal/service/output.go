@@ -81,9 +81,9 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 	case gameoverOutput:
 		for i, p := range b.Pos {
 			// An evaluator has answered by the rules where the game is over.
-			code := byte(0)
+			code := uint8(game.NotOver)
 			if b.Source[i] == eval.Terminal {
-				code = gameover[b.Board.Result(p)]
+				code = b.Board.Result(p).GameOver()
 			}
 			to = append(to, code)
 		}
@@ -100,6 +100,3 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 	}
 	return to
 }
-
-// gameover are the codes of results, as in training records.
-var gameover = [...]byte{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}

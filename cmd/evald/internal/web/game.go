@@ -125,7 +125,7 @@ func describe(s *play.Session, human [2]bool) gameState {
 	}
 	last, won := s.LastCell(), s.Winning()
 	for i := range b.Cells() {
-		at := b.Index(i%b.Columns(), b.Rows()-1-i/b.Columns())
+		at := b.FlatIndex(i)
 		if won.Has(at) {
 			state.Winning = append(state.Winning, i)
 		}

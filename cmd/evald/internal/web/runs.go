@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // Limits on what is read from training runs.
@@ -35,12 +37,8 @@ type run struct {
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
 }
 
-// extension is that of files of metrics: one JSON object per line. Self-play keeps finished games in waitingGames, which has
-// the same extension but is no file of metrics.
-const (
-	extension    = ".jsonl"
-	waitingGames = "waiting.jsonl"
-)
+// extension of files of metrics: one JSON object per line. Self-play keeps games in such a file until it has enough of them.
+const extension = ".jsonl"
 
 // memo keeps answers for a while. Reading runs is expensive, and one reader at a time is enough.
 type memo struct {
@@ -101,7 +99,7 @@ func (h *Handler) listRuns() ([]run, error) {
 			return nil
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(name, "/") >= maxDepth-1):
 			return fs.SkipDir
-		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == waitingGames:
+		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == selfplay.WaitingFile:
 			return nil
 		}
 		info, err := d.Info()

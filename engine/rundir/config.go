@@ -1,5 +1,4 @@
-// Package runconfig keeps the configuration of a run in its folder, so that it is gone on with only as it began.
-package runconfig
+package rundir
 
 import (
 	"bytes"
@@ -16,8 +15,8 @@ import (
 	"github.com/evald/evald/engine/wholefile"
 )
 
-// Keep writes a configuration, a struct, to a file of JSON with its checksum; where there is one, it must be the same. A
-// field that the file lacks, as where an older program wrote it, counts as zero.
+// Keep writes a configuration, a struct, to a file of JSON with its checksum. If the file is there already, its
+// configuration must be the same. A field that the file lacks counts as zero: an older program may have written it.
 func Keep[C any](path string, c C) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +44,8 @@ func Keep[C any](path string, c C) error {
 	return nil
 }
 
-// Same says in which field two configurations, structs, differ, or is nil. Fields that JSON leaves out do not count.
+// Same returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON
+// leaves out are not compared.
 func Same[C any](was, is C) error {
 	if field, was, is := difference(reflect.ValueOf(was), reflect.ValueOf(is)); field != "" {
 		return fmt.Errorf("the run has %s %s, and now it is %s: give the same again, or name another folder", field, was, is)
@@ -53,7 +53,7 @@ func Same[C any](was, is C) error {
 	return nil
 }
 
-// difference is the first field that differs and its two values, as in JSON; the field is "" where there is none.
+// difference is the first field that differs and its two values as JSON. The field is "" if none differs.
 func difference(a, b reflect.Value) (field string, was, is []byte) {
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
@@ -68,7 +68,7 @@ func difference(a, b reflect.Value) (field string, was, is []byte) {
 				return name + "." + inner, was, is
 			}
 		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			was, _ = json.Marshal(x.Interface()) // configurations are written as JSON, Keep says where they cannot be
+			was, _ = json.Marshal(x.Interface()) // Keep has written configurations of this type as JSON
 			is, _ = json.Marshal(y.Interface())
 			return name, was, is
 		}

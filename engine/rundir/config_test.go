@@ -1,4 +1,4 @@
-package runconfig_test
+package rundir_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/runconfig"
+	"github.com/evald/evald/engine/rundir"
 )
 
 type inner struct {
@@ -28,11 +28,11 @@ func begun() config {
 	return config{Seed: 1<<63 + 1, Games: inner{40, 2, "7x6x4"}, Names: []string{"a", "b"}, Rate: 0.30000000000000004}
 }
 
-// A run is gone on with by what began it; what differs is named.
+// A run continues with the configuration that it began with. The error names what differs.
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for range 2 {
-		if err := runconfig.Keep(path, begun()); err != nil {
+		if err := rundir.Keep(path, begun()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestKeep(t *testing.T) {
 	} {
 		c := begun()
 		change(&c)
-		err := runconfig.Keep(path, c)
+		err := rundir.Keep(path, c)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path)) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -60,7 +60,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A file of a program without a field is that of a run that has it at zero; one that is not understood is left alone.
+// If an older program did not know a field, the run counts as one that has it at zero. A file that is not understood stays
+// as it is.
 func TestKeepOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for text, want := range map[string]string{
@@ -74,7 +75,7 @@ func TestKeepOld(t *testing.T) {
 		}
 		c := begun()
 		c.Seed = 7
-		if err := runconfig.Keep(path, c); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name another folder") {
+		if err := rundir.Keep(path, c); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name another folder") {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 		if now, err := os.ReadFile(path); err != nil || string(now) != text {
@@ -84,10 +85,10 @@ func TestKeepOld(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"seed": 7}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := runconfig.Keep(path, config{Seed: 7}); err != nil {
+	if err := rundir.Keep(path, config{Seed: 7}); err != nil {
 		t.Errorf("without what the file lacks: %v", err)
 	}
-	if err := runconfig.Keep(t.TempDir(), begun()); err == nil || !strings.Contains(err.Error(), "directory") {
+	if err := rundir.Keep(t.TempDir(), begun()); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a folder in its place: %v", err)
 	}
 }

@@ -1,0 +1,59 @@
+package game
+
+// Result says how a game stands for the side to move.
+type Result uint8
+
+// The results. Win and Loss are the view of the side to move; after a winning move that side sees a Loss.
+const (
+	Ongoing Result = iota
+	Win
+	Draw
+	Loss
+)
+
+func (r Result) String() string { return [...]string{"ongoing", "win", "draw", "loss"}[r] }
+
+// Flip is the result for the other side.
+func (r Result) Flip() Result {
+	switch r {
+	case Win:
+		return Loss
+	case Loss:
+		return Win
+	}
+	return r
+}
+
+// Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
+func (r Result) Value() float32 {
+	switch r {
+	case Win:
+		return 1
+	case Loss:
+		return -1
+	}
+	return 0
+}
+
+// WDL is the result as certain probabilities of win, draw and loss; all are 0 if the game is ongoing.
+func (r Result) WDL() (wdl [3]float32) {
+	if r != Ongoing {
+		wdl[r-Win] = 1 // Win, Draw and Loss are in this order
+	}
+	return wdl
+}
+
+// The gameover codes: what training records, the service's output gameover and a network's gameover head call a result.
+// They are for the side to move, as results are.
+const (
+	NotOver   = iota
+	OwnWin    // the side to move has a line
+	OtherWin  // the other side has a line
+	Drawn     // the board is full
+	GameOvers // how many codes there are
+)
+
+// GameOver is the gameover code of a result.
+func (r Result) GameOver() uint8 {
+	return [...]uint8{Ongoing: NotOver, Win: OwnWin, Draw: Drawn, Loss: OtherWin}[r]
+}

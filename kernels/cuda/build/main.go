@@ -1,0 +1,155 @@
+// Command build compiles the GPU kernels to PTX, and records what they take of a GPU: `make kernels`, or go generate in
+// kernels/cuda, where it runs. It needs clang-19, and no CUDA toolkit; the record needs ptxas.
+//
+//	ptx/*.ptx          the kernels, each file with the hash of its sources and of the compiler's flags
+//	ptx/resources.txt  registers, spills and shared memory of each kernel
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/evald/evald/kernels/cuda"
+)
+
+// modules are the files that are compiled, each with what it includes.
+var modules = []struct {
+	name  string
+	files []string
+}{
+	{"tower64", []string{"tower64.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"tower128", []string{"tower128.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"tower256", []string{"tower256.cu", "tower.h", "heads.h", "board.h", "device.h"}},
+	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}},
+}
+
+// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch).
+var compiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
+
+const resourcesFile = "ptx/resources.txt"
+
+func main() {
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, "build kernels:", err)
+		os.Exit(1)
+	}
+}
+
+func build() error {
+	for _, m := range modules {
+		ptx, err := compile(m.files)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(ptxFile(m.name), ptx, 0o644); err != nil {
+			return err
+		}
+	}
+	ptxas, err := findPTXAS()
+	if err != nil {
+		return fmt.Errorf("the PTX is written, %s is not: %w", resourcesFile, err)
+	}
+	text, err := resources(ptxas)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(resourcesFile, []byte(text), 0o644)
+}
+
+func ptxFile(module string) string { return filepath.Join("ptx", module+".ptx") }
+
+// stamp is the first line of a PTX file: what it was compiled from.
+func stamp(files []string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, compiler)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, name, len(text))
+		h.Write(text)
+	}
+	return "// sources and flags: sha256 " + hex.EncodeToString(h.Sum(nil)) + "\n", nil
+}
+
+// compile is the PTX file of a module.
+func compile(files []string) ([]byte, error) {
+	first, err := stamp(files)
+	if err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	run := exec.Command(compiler[0], append(compiler[1:len(compiler):len(compiler)], files[0], "-o", "-")...)
+	run.Stderr = &log
+	ptx, err := run.Output()
+	if err == nil && log.Len() > 0 {
+		err = errors.New("warnings")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
+	}
+	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
+	return append([]byte(first), ptx...), nil
+}
+
+// resources is what ptxas says of the kernels, as a table: registers of a thread, bytes that spill from registers, and the
+// shared memory that the host asks for.
+func resources(ptxas string) (string, error) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
+	for _, m := range modules {
+		for _, arch := range []string{"sm_80", "sm_90a"} {
+			out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
+			if err != nil {
+				return "", fmt.Errorf("ptxas -arch=%s %s: %w\n%s", arch, ptxFile(m.name), err, out)
+			}
+			lines := report(arch, string(out))
+			if len(lines) == 0 {
+				return "", fmt.Errorf("ptxas -arch=%s %s reports no kernel:\n%s", arch, ptxFile(m.name), out)
+			}
+			for _, line := range lines {
+				text.WriteString(line)
+			}
+		}
+	}
+	return text.String(), nil
+}
+
+var assembled = regexp.MustCompile(`Function properties for (\w+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers`)
+
+// report is a line for each kernel in what ptxas says of a module.
+func report(arch, log string) (lines []string) {
+	found := map[string]string{}
+	for _, m := range assembled.FindAllStringSubmatch(log, -1) {
+		found[m[1]] = fmt.Sprintf("%9s %12s %11s", m[4], m[2], m[3])
+	}
+	for _, k := range cuda.Kernels() {
+		if of, ok := found[k.Name]; ok {
+			lines = append(lines, fmt.Sprintf("%-18s %-7s %s %7d\n", k.Name, arch, of, k.Shared))
+		}
+	}
+	return lines
+}
+
+// findPTXAS is the assembler of NVIDIA's toolkit: the one in EVALD_PTXAS, or that of the Python in EVALD_PYTHON.
+func findPTXAS() (string, error) {
+	if path := os.Getenv("EVALD_PTXAS"); path != "" {
+		return path, nil
+	}
+	if python := os.Getenv("EVALD_PYTHON"); python != "" {
+		pattern := filepath.Join(filepath.Dir(filepath.Dir(python)), "lib/python*/site-packages/nvidia/cuda_nvcc/bin/ptxas")
+		if found, _ := filepath.Glob(pattern); len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	return "", errors.New("no ptxas: set EVALD_PTXAS, or EVALD_PYTHON to a Python with nvidia-cuda-nvcc-cu12 (pip install -r .ci/requirements.txt)")
+}

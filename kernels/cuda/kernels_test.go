@@ -1,0 +1,33 @@
+package cuda
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every kernel of the list is an entry of its module, and no entry is missing from the list.
+func TestEntriesAreListed(t *testing.T) {
+	entry := regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(\n\s*\.param \.align 8 \.b8 \w+\[(\d+)\]\n\)\n\.maxntid (\d+)`)
+	got, want := map[string]string{}, map[string]string{}
+	seen := map[string]bool{}
+	for _, k := range Kernels() {
+		want[k.Name] = fmt.Sprintf("%d threads, job of %d bytes", k.Threads, JobBytes)
+		if target := fmt.Sprintf("\n.target sm_%d\n", k.Arch); !strings.Contains(k.PTX, target) {
+			t.Errorf("%s: its PTX is not for sm_%d", k.Name, k.Arch)
+		}
+		if seen[k.PTX] {
+			continue
+		}
+		seen[k.PTX] = true
+		for _, m := range entry.FindAllStringSubmatch(k.PTX, -1) {
+			got[m[1]] = fmt.Sprintf("%s threads, job of %s bytes", m[3], m[2])
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("entries in ptx/ (-listed +found):\n%s", diff)
+	}
+}
