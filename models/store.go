@@ -64,6 +64,12 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "evald", "models"), nil
 }
 
+// UserStore is the store in DefaultDir.
+func UserStore() (Store, error) {
+	dir, err := DefaultDir()
+	return NewStore(dir), err
+}
+
 // NewStore is the store in a folder, which is made when the first model is added.
 func NewStore(dir string) Store { return Store{dir} }
 
