@@ -152,10 +152,11 @@ func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
 		return a, err
 	}
 	defer s.leave()
-	m, err := s.models.find(c.model, c.version)
+	m, g, err := s.models.hold(c.model, c.version)
 	if err != nil {
 		return a, err
 	}
+	defer g.release()
 	var t times
 	m.stats.begin()
 	defer func() {
@@ -175,12 +176,12 @@ func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
 		ctx, cancel = context.WithDeadline(ctx, c.began.Add(timeout))
 		defer cancel()
 	}
-	return s.evaluate(ctx, m, c, &t)
+	return s.evaluate(ctx, m, g, c, &t)
 }
 
 var batches = sync.Pool{New: func() any { return new(eval.Batch) }}
 
-func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (answer, error) {
+func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call, t *times) (answer, error) {
 	if c.board == nil {
 		c.board = s.board
 	}
@@ -211,14 +212,13 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 		b.WDL, b.Policy = b.WDL[:3*n], slices.Grow(b.Policy[:0], board.Actions()*n)[:board.Actions()*n]
 	}
 	t.input = time.Since(c.began)
-	generation := m.current.Load()
 	var f *found
 	if m.searches {
-		f, err = s.search(ctx, m, c, b)
+		f, err = s.search(ctx, m, g, c, b)
 		t.infer = time.Since(c.began) - t.input
 	} else {
 		var timing eval.Timing
-		timing, err = generation.batcher.Submit(ctx, b, c.priority)
+		timing, err = g.batcher.Submit(ctx, b, c.priority)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
@@ -230,7 +230,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, c *call, t *times) (ans
 		return answer{}, wrong(err)
 	}
 	start := time.Now()
-	a := answer{model: m.name, version: generation.Version, rows: n}
+	a := answer{model: m.name, version: g.Version, rows: n}
 	a.encode(outputs, b, f)
 	t.output = time.Since(start)
 	return a, nil

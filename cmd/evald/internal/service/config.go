@@ -25,6 +25,9 @@ type Loaded struct {
 	Platform  string // "evald_network" or "evald_heuristic"
 	Describe  string // how it computes, for people
 	InFlight  int    // batches that it takes at once; 0 is what Batching says
+
+	// Close gives back what the evaluator holds. It is called once, after the last batch; nil: there is nothing to do.
+	Close func() error
 }
 
 // Config is what a Server serves, and to whom.

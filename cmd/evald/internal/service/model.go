@@ -18,21 +18,32 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// model is a name that is served. What answers under it can change at any time; a request keeps what it began with.
+// model is a name that is served. What answers under it can change at any time; a request holds what it began with.
 type model struct {
 	name     string
-	searches bool // with the leaves of another, whose generation it shares
-	current  atomic.Pointer[generation]
+	searches bool                       // with the leaves of another, whose generation it shares
+	current  atomic.Pointer[generation] // changed by the repository alone, which holds it
 	stats    stats
 	changed  any // of the model's file, when its generation was made; guarded by the Server's loading
 }
 
-// generation is one state of a model's weights. It ends when the last request that began with it does: its batchers
-// have no goroutine of their own.
+// generation is one state of a model's weights. The repository holds it while it serves, and each request holds the one
+// that it began with. The last one to let go ends it.
 type generation struct {
 	Loaded
 	batcher *eval.Batcher // of requests; bounded, and behind the rules
 	leaves  *eval.Batcher // of searches, which were accepted as a whole, and whose trees look at the rules
+
+	holders atomic.Int64
+	end     func() // see Server.endGeneration
+}
+
+// release lets a generation go, which must have been held. Nobody waits for its end: a GPU takes its time to give memory
+// back.
+func (g *generation) release() {
+	if g.holders.Add(-1) == 0 {
+		go g.end()
+	}
 }
 
 // wanted checks the outputs asked for; none stands for all.
@@ -59,7 +70,7 @@ func (m *model) outputs() []string {
 	return evaluatedOutputs
 }
 
-// generation makes a model ready that was loaded; number tells it from those of the same name before.
+// generation makes a model ready that was loaded; number tells it from those of the same name before. The caller holds it.
 func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 	e := l.Evaluator
 	if s.cache != nil && l.Platform == NetworkPlatform {
@@ -72,7 +83,26 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 	leaves := c
 	leaves.MaxQueued, leaves.OnBatch = 0, s.searcher.stats.batch
 	check := func(e eval.Evaluator) eval.Evaluator { return checked{e, &m.stats, s.config.Log} }
-	return &generation{l, eval.NewBatcher(check(eval.NewRuled(e)), c), eval.NewBatcher(check(e), leaves)}
+	g := &generation{Loaded: l, batcher: eval.NewBatcher(check(eval.NewRuled(e)), c), leaves: eval.NewBatcher(check(e), leaves)}
+	g.holders.Store(1)
+	g.end = func() {
+		defer s.generations.Done()
+		s.endGeneration(m.name, g)
+	}
+	return g
+}
+
+// endGeneration closes a generation that nobody holds any more. Requests that were cancelled have let go of it, but may have
+// left a batch under way; the batchers wait for it.
+func (s *Server) endGeneration(name string, g *generation) {
+	g.batcher.Close()
+	g.leaves.Close()
+	if g.Close == nil {
+		return
+	}
+	if err := g.Close(); err != nil {
+		s.config.Log.Warn("a model was not closed as it should be", "model", name, "version", g.Version, "error", err)
+	}
 }
 
 // The platforms of models.
@@ -108,18 +138,26 @@ func (c checked) Evaluate(ctx context.Context, b *eval.Batch) (err error) {
 // Evaluator is a model that is served, for callers in this program: its batches are apart from those of requests, and it is
 // always that of the newest weights.
 func (s *Server) Evaluator(name string) (eval.Evaluator, error) {
-	m, err := s.models.find(name, "")
-	if err != nil {
+	if _, err := s.models.find(name, ""); err != nil {
 		return nil, errors.New(status.Convert(err).Message())
 	}
-	return newest{m}, nil
+	return newest{&s.models, name}, nil
 }
 
-type newest struct{ *model }
+// newest is the model that is served under a name, for the time of each batch.
+type newest struct {
+	models *repository
+	name   string
+}
 
-// Evaluate implements eval.Evaluator.
+// Evaluate implements eval.Evaluator. It is an error after the model was unloaded and when the server has ended.
 func (n newest) Evaluate(ctx context.Context, b *eval.Batch) error {
-	return n.current.Load().leaves.Evaluate(ctx, b)
+	_, g, err := n.models.hold(n.name, "")
+	if err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	defer g.release()
+	return g.leaves.Evaluate(ctx, b)
 }
 
 // repository is the models that are served.
@@ -127,20 +165,68 @@ type repository struct {
 	mu     sync.RWMutex
 	models map[string]*model
 	failed map[string]string // why models that were to be loaded are not
+	ended  bool              // it holds no generation any more
 }
 
-// find is the model of a request. A version, where it is given, must be the one that is served.
+// find is a model that is to be described. If a version is given, it must be the one that is served.
 func (r *repository) find(name, version string) (*model, error) {
 	r.mu.RLock()
 	m := r.models[name]
 	r.mu.RUnlock()
 	if m == nil {
-		return nil, refuse(codes.NotFound, "model %q is not served; there are %v", name, r.names())
+		return nil, r.unknown(name)
 	}
-	if have := m.current.Load().Version; version != "" && version != have {
-		return nil, refuse(codes.NotFound, "model %q has version %s here, not %q", name, have, version)
+	return m, m.current.Load().is(name, version)
+}
+
+func (r *repository) unknown(name string) error {
+	return refuse(codes.NotFound, "model %q is not served; there are %v", name, r.names())
+}
+
+// is refuses another version than this one.
+func (g *generation) is(name, version string) error {
+	if version != "" && version != g.Version {
+		return refuse(codes.NotFound, "model %q has version %s here, not %q", name, g.Version, version)
 	}
-	return m, nil
+	return nil
+}
+
+// hold is the model of a request, and the generation that answers it, which the caller releases.
+func (r *repository) hold(name, version string) (*model, *generation, error) {
+	r.mu.RLock()
+	m, ended := r.models[name], r.ended
+	var g *generation
+	if m != nil && !ended {
+		g = m.current.Load()
+		g.holders.Add(1) // beside the repository, which does not let go while mu is locked
+	}
+	r.mu.RUnlock()
+	if ended {
+		return nil, nil, errDraining
+	}
+	if m == nil {
+		return nil, nil, r.unknown(name)
+	}
+	if err := g.is(name, version); err != nil {
+		g.release()
+		return nil, nil, err
+	}
+	return m, g, nil
+}
+
+// end lets all generations go.
+func (r *repository) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.ended = true
+	for _, m := range r.models {
+		if !m.searches { // it shares the generation of another
+			m.current.Load().release()
+		}
+	}
 }
 
 // list is every model by name.
@@ -190,9 +276,18 @@ func (s *Server) load(name string) error {
 	m.changed = changed
 	s.number++
 	g := s.generation(m, loaded, s.number)
-	m.current.Store(g)
 	s.models.mu.Lock()
+	if s.models.ended {
+		s.models.mu.Unlock()
+		s.endGeneration(name, g)
+		return errDraining
+	}
 	defer s.models.mu.Unlock()
+	s.generations.Add(1)
+	old := m.current.Swap(g)
+	if s.models.models[name] == m { // or else it is new, or unload has let go of it
+		old.release()
+	}
 	s.models.models[name] = m
 	if name == s.config.Models[0] {
 		s.searcher.current.Store(g)
@@ -219,10 +314,12 @@ func (s *Server) unload(name string) error {
 	}
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
-	if s.models.models[name] == nil {
+	m := s.models.models[name]
+	if m == nil || s.models.ended {
 		return refuse(codes.NotFound, "model %q is not served", name)
 	}
 	delete(s.models.models, name)
+	m.current.Load().release()
 	delete(s.models.failed, name)
 	s.config.Log.Info("model was unloaded", "model", name)
 	return nil

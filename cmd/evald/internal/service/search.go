@@ -13,7 +13,7 @@ const searchModel = "search"
 
 // search searches each position of a batch in a tree of its own and writes what was found into its rows. The leaves of
 // all searches share batches.
-func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (*found, error) {
+func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
 	visits := c.visits
 	if visits == 0 {
 		visits = s.config.Search.Visits
@@ -46,7 +46,7 @@ func (s *Server) search(ctx context.Context, m *model, c *call, b *eval.Batch) (
 	}
 	if len(trees) > 0 {
 		limits := mcts.Limits{Visits: visits, Batch: min(s.config.Batching.MaxRows, len(trees))} // one leaf under way a tree
-		if err := mcts.Search(ctx, m.current.Load().leaves, trees, limits); err != nil {
+		if err := mcts.Search(ctx, g.leaves, trees, limits); err != nil {
 			return nil, fmt.Errorf("search: %w", err)
 		}
 	}

@@ -36,6 +36,8 @@ type Server struct {
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
 
+	generations sync.WaitGroup // those that are not closed
+
 	metrics  *prometheus.Registry
 	refusals limiter
 	page     http.Handler // nil: none
@@ -62,7 +64,7 @@ const (
 	draining       // takes no more, and answers those under way
 )
 
-// New makes the models ready. The error says which is not.
+// New makes the models ready. The error says which is not. The caller lets the Server serve, or closes it.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
@@ -84,12 +86,19 @@ func New(c Config) (*Server, error) {
 	s.searcher = &model{name: searchModel, searches: true}
 	for _, name := range c.Models {
 		if err := s.load(name); err != nil {
+			s.Close()
 			return nil, fmt.Errorf("serve: %s", status.Convert(err).Message())
 		}
 	}
 	s.models.models[searchModel] = s.searcher
 	s.setHealth(false)
 	return s, nil
+}
+
+// Close is the end of a Server that does not serve: it closes all models. Serve does so at its end.
+func (s *Server) Close() {
+	s.models.end()
+	s.waitClosed()
 }
 
 // SetPage gives the HTTP port something to answer outside of /v2. End is called when the server is to end, and should end
@@ -108,6 +117,8 @@ type Listeners struct {
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	// Requests outlive ctx: they are answered.
 	base := context.WithoutCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	g := s.grpcServer()
 	web := s.httpServer(base, s.handler())
 	if s.page != nil {
@@ -165,8 +176,28 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	for range serving {
 		err = errors.Join(err, <-failed)
 	}
+	stop()
 	<-watching
+	s.models.end()
+	if err == nil {
+		s.waitClosed()
+	}
 	return err
+}
+
+// waitClosed waits until all models are closed. Nobody asks them any more, and a batch that is still under way is one whose
+// caller is gone, so that an evaluator that hangs is all there is to wait for in vain.
+func (s *Server) waitClosed() {
+	closed := make(chan struct{})
+	go func() {
+		s.generations.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(lingerTime):
+		s.config.Log.Warn("some models do not end, and are left behind")
+	}
 }
 
 // fewConnections are those of ports for people and programs that look after the service.
