@@ -23,8 +23,11 @@ func shareAgents(notes io.Writer) agent.Shared {
 			if _, err := driver.Find(); err == nil {
 				where.Backend = "auto"
 			}
-			c, err := where.choose(notes)
-			return c.Evaluator, err
+			e, err := where.choose(notes)
+			if err != nil {
+				return nil, err
+			}
+			return e, nil
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),

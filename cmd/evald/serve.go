@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -26,7 +25,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
-	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/open"
 )
 
 // serveCmd is `evald serve`.
@@ -129,11 +128,9 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := c.addPage(server, config.Models); err != nil {
-		return err
-	}
-	l, err := c.listen()
+	l, err := c.open(server, config.Models)
 	if err != nil {
+		server.Close()
 		return err
 	}
 	log.Info("configuration", c.effective(l)...)
@@ -154,6 +151,14 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 		}
 	}()
 	return server.Serve(ctx, l)
+}
+
+// open gives the server its page, and opens the ports.
+func (c *serveCmd) open(server *service.Server, models []string) (service.Listeners, error) {
+	if err := c.addPage(server, models); err != nil {
+		return service.Listeners{}, err
+	}
+	return c.listen()
 }
 
 // addPage gives the server the page for people, whose agents may use the models served from the start.
@@ -205,7 +210,7 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	if err != nil {
 		return service.Config{}, usage("--rules: %w", err)
 	}
-	served, err := c.served(notesTo{log})
+	served, err := c.served(linesToLog(log))
 	if err != nil {
 		return service.Config{}, err
 	}
@@ -277,25 +282,25 @@ type served struct {
 	names   []string
 	backend string
 	refs    map[string]string // name -> as given; "" for a heuristic
-	gpu     bool              // a model was loaded on one
-	notes   io.Writer         // hears of GPUs that fail
+	event   func(string)      // hears of GPUs that fail
 }
 
-func (c *serveCmd) served(notes io.Writer) (*served, error) {
-	s := &served{backend: c.Backend, refs: map[string]string{}, notes: notes}
+// served opens and closes each model of the command line, to see that it works. What there is to say of it goes to note.
+func (c *serveCmd) served(note func(string)) (*served, error) {
+	s := &served{backend: c.Backend, refs: map[string]string{}, event: note}
 	refs := c.Model
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
 	for _, ref := range refs {
-		choice, err := backend{Backend: c.Backend, Model: ref}.choose(notes)
+		e, err := backend{Backend: c.Backend, Model: ref}.open(note, note)
 		if err != nil {
 			return nil, err
 		}
-		if err := choice.Close(); err != nil { // it was to see that it works
+		if err := e.Close(); err != nil {
 			return nil, err
 		}
-		name, _, _ := strings.Cut(choice.model, "@")
+		name, _, _ := strings.Cut(e.Model, "@")
 		if _, twice := s.refs[name]; twice {
 			return nil, usage("--model: two models are called %s", name)
 		}
@@ -313,40 +318,30 @@ func (s *served) load(name string) (service.Loaded, error) {
 		from.Model = ref
 	} else if isHeuristic {
 		from = backend{Backend: name}
-	} else if _, ok, err := findModel(name); err != nil || !ok {
+	} else if _, ok, err := open.Find(name); err != nil || !ok {
 		return service.Loaded{}, cmp.Or(err, errNoModel)
 	}
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
 	}
-	if s.gpu {
-		runtime.GC() // generations that nobody uses any more give their GPU memory back
-	}
-	choice, err := from.chooseFor(io.Discard, s.notes) // what there is to say was said at the start
+	e, err := from.open(nil, s.event) // what there is to note was noted at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}
-	l := service.Loaded{Evaluator: choice.Evaluator, Version: "1", Platform: service.HeuristicPlatform, Describe: choice.how, InFlight: max(2, runtime.GOMAXPROCS(0))}
-	if _, version, ok := strings.Cut(choice.model, "@"); ok {
+	l := service.Loaded{Evaluator: e.Evaluator, Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0))}
+	if _, version, ok := strings.Cut(e.Model, "@"); ok {
 		l.Version = version
 	}
-	if choice.network {
+	if e.Network {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
-	if choice.gpu != nil {
-		s.gpu, l.InFlight = true, 4 // while it computes two or three, others are read
-		e := &onGPUs{choice.Evaluator}
-		runtime.AddCleanup(e, func(g *gpu.Evaluator) { go g.Close() }, choice.gpu)
-		l.Evaluator = e
+	if e.OnGPU {
+		l.InFlight = 4 // while it computes two or three, others are read
 	}
 	return l, nil
 }
 
 var errNoModel = errors.New("there is no model of that name")
-
-// onGPUs is what a generation of a model evaluates with. When the last request that uses it is answered, and the garbage
-// collector has seen that, the GPUs give its memory back.
-type onGPUs struct{ eval.Evaluator }
 
 // changed tells one state of a model's file from another.
 func (s *served) changed(name string) (any, error) {
@@ -361,7 +356,7 @@ func (s *served) changed(name string) (any, error) {
 	if _, ok := models.Find(ref); ok {
 		return nil, nil
 	}
-	if store, err := userStore(); err == nil {
+	if store, err := models.UserStore(); err == nil {
 		if e, ok, err := store.Find(ref); err == nil && ok {
 			return e.Ref(), nil
 		}
@@ -383,7 +378,7 @@ func (s *served) changed(name string) (any, error) {
 // loadable are the names that clients may load: shipped networks, the user's own, and heuristics.
 func loadable() []string {
 	names := models.Names()
-	if store, err := userStore(); err == nil {
+	if store, err := models.UserStore(); err == nil {
 		entries, _ := store.List()
 		for _, e := range entries {
 			names = append(names, e.Name)

@@ -22,15 +22,13 @@ func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// notesTo is a log for those who write notes for people, one a line.
-type notesTo struct{ log *slog.Logger }
-
-// Write implements io.Writer.
-func (n notesTo) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		n.log.Warn(strings.TrimPrefix(strings.TrimSpace(line), "evald: "))
+// linesToLog warns of each line of a text.
+func linesToLog(log *slog.Logger) func(text string) {
+	return func(text string) {
+		for line := range strings.Lines(text) {
+			log.Warn(strings.TrimSpace(line))
+		}
 	}
-	return len(p), nil
 }
 
 // logLibraries sends what libraries say on their own to the log: they would write it to standard error in forms of theirs.
