@@ -26,9 +26,6 @@ var errNone = errors.New("gpu: not in this build")
 // Evaluate is an error.
 func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone }
 
-// Swap is an error.
-func (*Evaluator) Swap(context.Context, *net.Network) error { return errNone }
-
 // Time is an error.
 func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 

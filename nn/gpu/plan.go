@@ -4,7 +4,7 @@
 //	evaluator.go, call.go       Evaluator: batches of callers, cut into launches
 //	device.go, session.go       a device, and one life of it: from a new context to a fault
 //	slot.go                     a launch on its way: pinned memory, a stream
-//	version.go, selftest.go     a network that serves, and the test before it does
+//	served.go, selftest.go      the network, and the test before it serves
 //
 // All but the first line needs the tag gpu (see kernels/cuda/driver); without it New says why there is no evaluator.
 package gpu

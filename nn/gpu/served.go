@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -14,12 +13,9 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// version is a network that serves, or is about to, with what devices of all kinds need of it. Who uses it holds it.
-type version struct {
+// served is the network of an Evaluator, with what devices of all kinds need of it.
+type served struct {
 	network *net.Network
-
-	holders atomic.Int64
-	unused  chan struct{} // closed when the last holder has let go
 
 	mu      sync.RWMutex
 	plans   map[planKey]*planned
@@ -40,81 +36,58 @@ type planned struct {
 
 // layout is the weights as one kernel reads them, and what the self-test with them must find.
 type layout struct {
-	version *version
 	plan    Plan // of the board that the self-test plays on
 	weights []byte
 	want    *eval.Batch // some positions with the reference's answers
 }
 
-// newVersion has one holder.
-func newVersion(n *net.Network) *version {
-	v := &version{network: n, unused: make(chan struct{}), plans: map[planKey]*planned{}, layouts: map[string]*layout{}}
-	v.holders.Store(1)
-	return v
+func newServed(n *net.Network) *served {
+	return &served{network: n, plans: map[planKey]*planned{}, layouts: map[string]*layout{}}
 }
 
-// hold reports whether the version is still in use and now has one holder more.
-func (v *version) hold() bool {
-	for {
-		n := v.holders.Load()
-		if n == 0 {
-			return false
-		}
-		if v.holders.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-func (v *version) release() {
-	if v.holders.Add(-1) == 0 {
-		close(v.unused)
-	}
-}
-
-// maxPlans bounds what a caller with ever new boards can make a version remember.
+// maxPlans bounds what a caller with ever new boards can make an evaluator remember.
 const maxPlans = 256
 
 // planned is the plan for a board. The first one for a kernel packs the weights for it, and asks the reference what the
 // self-test must find: seconds, for a large network.
-func (v *version) planned(board *game.Board, shared int) (*planned, error) {
+func (n *served) planned(board *game.Board, shared int) (*planned, error) {
 	key := planKey{board.Rules(), shared}
-	v.mu.RLock()
-	p := v.plans[key]
-	v.mu.RUnlock()
+	n.mu.RLock()
+	p := n.plans[key]
+	n.mu.RUnlock()
 	if p != nil {
 		return p, nil
 	}
-	v.making.Lock()
-	defer v.making.Unlock()
-	plan, err := NewPlan(v.network.Config(), key.rules, shared)
+	n.making.Lock()
+	defer n.making.Unlock()
+	plan, err := NewPlan(n.network.Config(), key.rules, shared)
 	if err != nil {
 		return nil, err
 	}
-	l := v.layouts[plan.Kernel.Name]
+	l := n.layouts[plan.Kernel.Name]
 	if l == nil {
-		if l, err = v.lay(plan, board); err != nil {
+		if l, err = n.lay(plan, board); err != nil {
 			return nil, err
 		}
-		v.layouts[plan.Kernel.Name] = l
+		n.layouts[plan.Kernel.Name] = l
 	}
 	p = &planned{plan, l}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.plans) >= maxPlans {
-		clear(v.plans)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.plans) >= maxPlans {
+		clear(n.plans)
 	}
-	v.plans[key] = p
+	n.plans[key] = p
 	return p, nil
 }
 
-func (v *version) lay(p Plan, board *game.Board) (*layout, error) {
-	l := &layout{version: v, plan: p, want: eval.NewBatch(board, probes)}
+func (n *served) lay(p Plan, board *game.Board) (*layout, error) {
+	l := &layout{plan: p, want: eval.NewBatch(board, probes)}
 	probe(l.want)
-	if err := net.NewEvaluator(v.network).Evaluate(context.Background(), l.want); err != nil {
-		return nil, fmt.Errorf("gpu: self-test: network %s: %w", v.network.Config(), err)
+	if err := net.NewEvaluator(n.network).Evaluate(context.Background(), l.want); err != nil {
+		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network.Config(), err)
 	}
-	l.weights = Pack(p, v.network)
+	l.weights = Pack(p, n.network)
 	return l, nil
 }
 

@@ -5,7 +5,6 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"sync"
 	"time"
@@ -61,8 +60,8 @@ func newSession(d *device, c *driver.Context) *session {
 	}
 }
 
-// open takes what the session needs, and tests the version that serves.
-func (s *session) open(v *version) error {
+// open takes what the session needs, and tests the network that it serves.
+func (s *session) open(n *served) error {
 	for range slotsADevice {
 		slot, err := s.newSlot()
 		if err != nil {
@@ -74,7 +73,7 @@ func (s *session) open(v *version) error {
 	if s.tester, err = s.newSlot(); err != nil {
 		return err
 	}
-	p, err := v.planned(testBoard, s.device.info.Shared)
+	p, err := n.planned(testBoard, s.device.info.Shared)
 	if err != nil {
 		return err
 	}
@@ -303,18 +302,6 @@ func (s *session) loadKernel(l *layout) error {
 	}
 	s.kernels[k.Name] = loadedKernel{f, max(1, resident)}
 	return nil
-}
-
-// sweep frees the weights of versions that nobody holds any more.
-func (s *session) sweep() error {
-	var errs []error
-	for l := range s.weights {
-		if l.version.holders.Load() == 0 {
-			errs = append(errs, s.unload(l))
-		}
-	}
-	maps.DeleteFunc(s.device.refused, func(l *layout, _ error) bool { return l.version.holders.Load() == 0 })
-	return errors.Join(errs...)
 }
 
 // over hides the session from callers for a reason, nil after quit; the first counts. It returns what they are told.

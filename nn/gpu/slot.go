@@ -36,9 +36,9 @@ const (
 
 // fill takes rows of the batch from first on, answers finished games by the rules, and returns the first row that it did
 // not look at.
-func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) {
+func (s *slot) fill(n *served, b *eval.Batch, first int) (next int, err error) {
 	info := &s.session.device.info
-	if s.plan, err = v.planned(b.Board, info.Shared); err != nil {
+	if s.plan, err = n.planned(b.Board, info.Shared); err != nil {
 		return first, err
 	}
 	share, size, to := s.plan.share(len(b.Pos)-first, info.Multiprocessors), s.plan.PositionBytes(), s.hostIn.Bytes()
