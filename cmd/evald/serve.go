@@ -71,7 +71,7 @@ type serveCmd struct {
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
-// Validate looks at what numbers are beside others before anything is loaded.
+// Validate compares flags with each other before anything is loaded.
 func (c *serveCmd) Validate() error {
 	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
@@ -85,7 +85,7 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.
+// Run serves until it is interrupted, and then answers the requests that it has taken. All that it has to say goes to the log.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log := c.logger(s.err)
 	logLibraries(log)
@@ -161,7 +161,7 @@ func (c *serveCmd) open(server *service.Server, models []string) (service.Listen
 	return c.listen()
 }
 
-// addPage gives the server the page for people, whose agents may use the models served from the start.
+// addPage gives the server the page for people. Its agents may use the models that are served from the start.
 func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	e, err := server.Evaluator(names[0])
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	return nil
 }
 
-// effective is the configuration as it holds, without secrets.
+// effective is the configuration in force, without secrets.
 func (c *serveCmd) effective(l service.Listeners) []any {
 	address := func(l net.Listener) string {
 		if l == nil {
@@ -248,7 +248,7 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	return config, nil
 }
 
-// listen opens the ports.
+// listen opens the ports that the flags name.
 func (c *serveCmd) listen() (l service.Listeners, err error) {
 	if c.Pprof != "" {
 		host, _, err := net.SplitHostPort(c.Pprof)
@@ -277,11 +277,11 @@ func (c *serveCmd) listen() (l service.Listeners, err error) {
 	return l, nil
 }
 
-// served are the models of the command line and where each is.
+// served are the models of the command line, and where each is found.
 type served struct {
 	names   []string
 	backend string
-	refs    map[string]string // name -> as given; "" for a heuristic
+	refs    map[string]string // name -> as the command line gives it; "" for a heuristic
 	event   func(string)      // hears of GPUs that fail
 }
 
@@ -310,7 +310,7 @@ func (c *serveCmd) served(note func(string)) (*served, error) {
 	return s, nil
 }
 
-// load makes a model of the command line ready, or one of a name that clients may ask for: never a file's.
+// load opens a model of the command line, or one that a client asks for, by its name and never by a path.
 func (s *served) load(name string) (service.Loaded, error) {
 	from := backend{Backend: s.backend, Model: name}
 	ref, given := s.refs[name]
@@ -336,14 +336,14 @@ func (s *served) load(name string) (service.Loaded, error) {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
 	if e.OnGPU {
-		l.InFlight = 4 // while it computes two or three, others are read
+		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
 	}
 	return l, nil
 }
 
 var errNoModel = errors.New("there is no model of that name")
 
-// changed tells one state of a model's file from another.
+// changed is another value after a model's file has changed.
 func (s *served) changed(name string) (any, error) {
 	ref := s.refs[name]
 	given := ref != ""
@@ -361,7 +361,7 @@ func (s *served) changed(name string) (any, error) {
 			return e.Ref(), nil
 		}
 	}
-	if !given { // a client's: never a path
+	if !given { // it is a client's word, and never a path
 		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)
@@ -375,7 +375,7 @@ func (s *served) changed(name string) (any, error) {
 	return state{info.ModTime(), info.Size()}, nil
 }
 
-// loadable are the names that clients may load: shipped networks, the user's own, and heuristics.
+// loadable are the names of the models that clients may load: shipped networks, the user's own, and heuristics.
 func loadable() []string {
 	names := models.Names()
 	if store, err := models.UserStore(); err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// group is calls that a token opens together.
+// group is a set of calls that a token opens together.
 type group string
 
 // The groups.
@@ -40,7 +40,7 @@ type Tokens struct {
 	lines []tokenLine
 }
 
-// tokenLine is a line of the file of tokens, whose number names the token where its text must not be.
+// tokenLine is a line of the file of tokens. Its number names the token in the log, since its text is a secret.
 type tokenLine struct {
 	number int
 	hash   [sha256.Size]byte
@@ -53,7 +53,7 @@ type tokenLine struct {
 //	health  -
 //
 // Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
-// in. A group that no line names is closed, but for health, which probes ask. Blank lines and those that begin with # are
+// in. A group that no line names is closed, except health, which probes need. Blank lines and those that begin with # are
 // skipped. The log names a token by its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{open: map[group]bool{}}
@@ -95,8 +95,8 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// allow checks a token, empty where there is none, against what a call needs. It gives the line that the token is in, where
-// that was looked for.
+// allow checks whether a token opens a group of calls; an empty token is none. It returns the line that the token is in, or
+// 0 if it is in none or did not matter.
 func (t *Tokens) allow(g group, token string) (line int, err error) {
 	if t == nil || t.open[g] {
 		return 0, nil
@@ -104,7 +104,7 @@ func (t *Tokens) allow(g group, token string) (line int, err error) {
 	if token == "" {
 		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
 	}
-	// Hashes are compared in constant time, all of them, so that the time tells nothing of a token.
+	// All hashes are compared, each in constant time, so that the time that it takes tells nothing about a token.
 	hash := sha256.Sum256([]byte(token))
 	known, allowed := 0, 0 // lines
 	for i := range t.lines {
@@ -132,7 +132,7 @@ func bearer(header string) string {
 	return ""
 }
 
-// grpcGroup is the group of a gRPC call, by its full name.
+// grpcGroup is the group of the gRPC call with that full name.
 func grpcGroup(method string) group {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if service == "grpc.health.v1.Health" {
@@ -158,8 +158,9 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 	return t.allow(grpcGroup(method), token)
 }
 
-// guard lets requests of REST through to next. Besides a bearer token it takes one as the password of any user, which
-// is how a browser can ask for it; it then adds that by itself to whatever asks, so that an origin.Policy must stand before.
+// guard passes requests of REST on to next, if their token allows them. A bearer token will do, and so will a token as the
+// password of any user, because that is what a browser can ask people for. A browser then adds it to all requests by itself,
+// also to those that other sites cause, so an origin.Policy must stand before the guard.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := entryOf(r.Context())
@@ -177,7 +178,7 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		var err error
 		e.token, err = t.allow(g, token)
 		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
-			// A browser keeps what it was given until it hears 401, also where that is a token of other groups.
+			// A browser keeps a password until it hears 401, even if that is the token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
 				why += ", or the token as the password of any user"
@@ -193,7 +194,8 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	})
 }
 
-// LoadTLS is a certificate with its key, and where clients must show one too, the file of those who sign it.
+// LoadTLS reads a certificate and its key (PEM files). If clientCA is not empty, clients must show a certificate too, which
+// one of those in that file has signed.
 func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {

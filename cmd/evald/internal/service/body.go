@@ -16,18 +16,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// body is the body of a request of REST, decompressed, as it comes: at most so many bytes, all of them in time.
+// body reads the body of a REST request as it arrives, and decompresses it. It bounds its length and the time that it takes.
 type body struct {
 	in        io.Reader
-	limit     int // bytes of the whole
+	limit     int // bytes of the whole body
 	read      int // so far
-	value     int // what read may come to while one value is read; 0 is as much as there is
+	value     int // what read may be at most while one value is read; 0 is no bound
 	paid      *hold
-	kept      bool // what is read stays: each byte is paid for
+	kept      bool // what is read is kept, so that each byte is paid for
 	connected *http.ResponseController
 }
 
-// openBody begins to read a request's body. Nothing of it is read yet.
+// openBody prepares to read a request's body, and reads nothing yet.
 func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*body, error) {
 	limit := s.config.Limits.Body
 	if r.ContentLength > int64(limit) {
@@ -58,7 +58,8 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*bod
 	return b, h.take(unzipBuffers)
 }
 
-// What reading takes beside what is kept: the connection's buffers and the decoder's, and those of decompression.
+// The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
+// decompression.
 const (
 	bodyBuffers  = 32 << 10
 	unzipBuffers = 48 << 10
@@ -85,13 +86,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keptCost is how many bytes a byte takes that a buffer keeps which doubles, while it is copied.
+// keptCost is how many bytes each kept byte takes at most: its buffer doubles, and both exist while one is copied.
 const keptCost = 4
 
-// one bounds what the next value may take.
+// one bounds the length of the next value.
 func (b *body) one() { b.value = b.read + longestValue }
 
-// rest reads n bytes.
+// rest reads the next n bytes.
 func (b *body) rest(n int) (raw []byte, err error) {
 	b.value = 0
 	for len(raw) < n {
@@ -107,7 +108,7 @@ func (b *body) rest(n int) (raw []byte, err error) {
 	return raw, nil
 }
 
-// blank reads to the end of r, which must be white space; first was read of it before.
+// blank reads r to its end, and refuses anything but white space. First is what was read of it before.
 func (b *body) blank(first []byte, r io.Reader) error {
 	b.value = 0
 	buffer := make([]byte, 512)
@@ -140,7 +141,7 @@ func (b *body) more() (bool, error) {
 
 // close is called when all was read.
 func (b *body) close() error {
-	// A deadline that passes while the request is answered would end the connection.
+	// If the deadline stayed and passed while the request is answered, it would end the connection.
 	return b.deadline(time.Time{})
 }
 
@@ -151,7 +152,7 @@ func (b *body) deadline(t time.Time) error {
 	return nil
 }
 
-// wrong is an error of reading, as a status.
+// wrong turns an error of reading into a status.
 func (b *body) wrong(err error) error {
 	if large, ok := errors.AsType[tooLarge](err); ok {
 		return large
@@ -174,7 +175,7 @@ func (b *body) wrong(err error) error {
 	return invalid("body: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
-// tooLarge is a body over the limit, which HTTP has a status of its own for.
+// tooLarge is the error of a body over the limit. HTTP has a status of its own for it.
 type tooLarge struct{ limit int }
 
 func (e tooLarge) Error() string { return fmt.Sprintf("body: is longer than %d bytes", e.limit) }

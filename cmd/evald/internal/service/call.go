@@ -24,15 +24,15 @@ type call struct {
 	input   tensor
 	outputs []string // the names asked for; none stands for all
 	paid    *hold    // its memory
-	copies  int      // how many times as much the answer takes in the form in which it is sent; 0 stands for 1
+	copies  int      // how many times its own size the answer takes in the form in which it is sent; 0 stands for 1
 	began   time.Time
 }
 
 // parameters are what a request may set. Both transports know them by the same names.
 type parameters struct {
-	board    *game.Board   // "board": rules such as "9x5x4"; nil where not given
+	board    *game.Board   // "board": rules such as "9x5x4"; nil if not given
 	visits   int           // "visits" of a search
-	priority eval.Priority // "priority": 1 is the highest, 2 what is not given, 3 the lowest
+	priority eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout  time.Duration // "timeout" in microseconds
 }
 
@@ -91,7 +91,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	return nil
 }
 
-// boards keeps the boards that requests named, which take longer to prepare than most positions to evaluate.
+// boards keeps the boards that requests have named. Preparing one takes longer than evaluating most positions.
 type boards struct {
 	mu    sync.Mutex
 	known map[game.Rules]*game.Board
@@ -99,7 +99,7 @@ type boards struct {
 
 const (
 	keptBoards   = 256
-	longestRules = 64 // bytes of the text of rules
+	longestRules = 64 // bytes of the text of a board's rules
 )
 
 func (b *boards) get(text string) (*game.Board, error) {
@@ -128,7 +128,7 @@ func (b *boards) get(text string) (*game.Board, error) {
 	return board, nil
 }
 
-// answer is what goes back: the outputs' values lie in memory one after the other, which release gives back.
+// answer is what goes back. The outputs' values lie one after the other in memory, which release gives back.
 type answer struct {
 	model, version string
 	rows           int
@@ -138,7 +138,7 @@ type answer struct {
 
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
-// release ends the use of an answer's tensors.
+// release gives back the memory of the answer's tensors. They must not be used from then on.
 func (a *answer) release() {
 	if a.memory != nil {
 		memories.Put(a.memory)
@@ -146,7 +146,7 @@ func (a *answer) release() {
 	}
 }
 
-// infer answers a call, or says why not by a gRPC status. The request is counted, and waits for the server's end.
+// infer answers a call. Errors are gRPC statuses. The request is counted, and the server does not end before it.
 func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
 	if err := s.enter(); err != nil {
 		return a, err
@@ -160,7 +160,7 @@ func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
 	var t times
 	m.stats.begin()
 	defer func() {
-		if p := recover(); p != nil { // one request's bug must not end the others
+		if p := recover(); p != nil { // a fault in one request must not end the others
 			s.config.Log.Error("a request ended in a panic", "model", c.model, "panic", p)
 			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", c.model)
 		}
@@ -207,7 +207,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 	if err != nil {
 		return answer{}, err
 	}
-	if board != c.board { // moves have named another
+	if board != c.board { // the input "moves" has named another
 		b.Board = board
 		b.WDL, b.Policy = b.WDL[:3*n], slices.Grow(b.Policy[:0], board.Actions()*n)[:board.Actions()*n]
 	}
@@ -236,10 +236,10 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 	return a, nil
 }
 
-// cost is about how many bytes it takes to answer n rows on whatever board they are: a batch, and the outputs as values and
-// as they are sent.
+// cost is about how many bytes it takes to answer n rows: a batch, the outputs' values, and these once more in the form in
+// which they are sent.
 func (c *call) cost(n int, outputs []string) int {
-	size := int(unsafe.Sizeof(game.Position{})) + 64 // a row's answer and place in a batch
+	size := int(unsafe.Sizeof(game.Position{})) + 64 // of a row: its answer and its place in a batch
 	size += 4 * c.board.Actions()
 	for _, name := range outputs {
 		size += (1 + max(c.copies, 1)) * room(name, c.board, 1)
@@ -247,7 +247,7 @@ func (c *call) cost(n int, outputs []string) int {
 	return n * size
 }
 
-// encode writes the outputs into memory of the answer's own.
+// encode writes the outputs into memory that belongs to the answer.
 func (a *answer) encode(outputs []string, b *eval.Batch, f *found) {
 	size := 0
 	for _, name := range outputs {

@@ -2,17 +2,18 @@ package service
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// census looks over an inference request in the form in which it was sent, and counts what it has and what it will take.
+// census reads an inference request in the form in which it was sent. It counts the parts of the request, and the bytes that
+// they will take when they are decoded.
 type census struct {
-	rows                                     int // that a request may have
-	bytes                                    int // that it takes, decoded
+	rows                                     int // that a request may have at most
+	bytes                                    int // that the request takes when it is decoded
 	inputs, outputs, parameters, raw, values int
 }
 
 // longestText is how long a name, a parameter or an id of a request may be, in bytes.
 const longestText = 4 << 10
 
-// fields calls f for each field of a message; v is the value of one that has a length, else nil.
+// fields calls f for each field of a message. v is the value of a field that has a length, else nil.
 func fields(b []byte, f func(n protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		n, kind, k := protowire.ConsumeTag(b)
@@ -40,7 +41,7 @@ func fields(b []byte, f func(n protowire.Number, v []byte) error) error {
 	return nil
 }
 
-// add counts one more of something, of which a request may have so many, and the bytes that it takes.
+// add counts one more part, and the bytes that it takes. A request that has more than most of them is refused.
 func (c *census) add(what string, count *int, most, bytes int) error {
 	if *count++; *count > most {
 		return invalid("more than %d %s", most, what)
@@ -98,7 +99,7 @@ func (c *census) tensor(b []byte, input bool) error {
 		case n == 4 || n == 2:
 			return c.parameter(v)
 		case n == 3 && input:
-			// Packed or not, a dimension takes a byte or more.
+			// A dimension takes a byte or more, packed or not.
 			if dimensions += max(len(v), 1); dimensions > 10*mostDimensions {
 				return invalid("a shape has more than %d dimensions", mostDimensions)
 			}
@@ -118,8 +119,8 @@ func (c *census) parameter(b []byte) error {
 	return c.text("a parameter", b)
 }
 
-// contents counts values in typed lists: those of texts one by one, numbers by what a packed list of the smallest of them
-// becomes.
+// contents counts values in typed lists. Texts are counted one by one. Each byte of a packed list of numbers counts as a
+// number of eight bytes, which is the most that it can become.
 func (c *census) contents(b []byte) error {
 	return fields(b, func(n protowire.Number, v []byte) error {
 		switch {
@@ -136,7 +137,7 @@ func (c *census) contents(b []byte) error {
 	})
 }
 
-// unknown counts a field that the protocol has not, which is kept as it is.
+// unknown counts a field that the protocol does not have. The decoder keeps it as it is.
 func (c *census) unknown(v []byte) error {
 	c.bytes += 16 + 2*len(v)
 	return nil

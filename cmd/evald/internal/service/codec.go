@@ -24,28 +24,28 @@ type outgoing struct {
 	to      *account
 }
 
-// account is whom answers on their way are counted for.
+// account says for whom answers on their way are counted.
 type account struct {
 	budget *budget
 	from   string
-	conn   *connection // nil where it is not known
+	conn   *connection // nil if it is not known
 }
 
-// sends is called when an answer of n bytes is to be written.
+// sends is called before an answer of n bytes is written.
 func (a *account) sends(n int) {
 	if a.conn.sends(n) {
 		a.budget.force(a.from, n)
 	}
 }
 
-// sent is called when it was.
+// sent is called after it was written.
 func (a *account) sent(n int) {
 	if a.conn.sent(n) {
 		a.budget.force(a.from, -n)
 	}
 }
 
-// codec is protobuf, but for what is counted.
+// codec is protobuf's, except that frames stay undecoded and outgoing answers are counted.
 type codec struct{ encoding.CodecV2 }
 
 // Unmarshal implements encoding.CodecV2.
@@ -67,7 +67,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("an answer is no message but a %T", out.message)
 	}
-	const pooled = 1<<10 + 1 // below that a buffer's end is not told
+	const pooled = 1<<10 + 1 // gRPC does not give smaller buffers back to their pool
 	b := mem.DefaultBufferPool().Get(max(proto.Size(m), pooled))
 	text, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*b)[:0], m)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // answerCost is what an answer on its way takes beside its bytes.
 const answerCost = 2 << 10
 
-// written is the pool of one answer's buffer, which gets it back when it is written, or never will be.
+// written is the pool of one answer's buffer. gRPC gives the buffer back after it was written, or when it never will be.
 type written struct {
 	to    *account
 	bytes int

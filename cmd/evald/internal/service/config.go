@@ -2,7 +2,7 @@
 // Triton Inference Server speaks it.
 //
 // Requests of all transports become a call, are merged with others by an eval.Batcher, and each output that was asked
-// for goes back as one tensor. ARCHITECTURE.md says what the models' inputs and outputs are.
+// for goes back as one tensor. input.go and output.go say what the models' inputs and outputs are.
 package service
 
 import (
@@ -33,12 +33,12 @@ type Loaded struct {
 // Config is what a Server serves, and to whom.
 type Config struct {
 	Version string     // of the program
-	Rules   game.Rules // of the board that positions are on where the request names no other
+	Rules   game.Rules // of the board that positions are on if the request names no other
 
 	Models     []string                          // served from the start; the model "search" searches with the first
 	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
 	Available  func() []string                   // names that may be loaded
-	Changed    func(name string) (any, error)    // what of a model's file tells that it changed; comparable. nil: nothing changes
+	Changed    func(name string) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
 	Watch      time.Duration                     // how often Changed is asked; 0 is never
 	Repository bool                              // models may be loaded and unloaded by request
 	Batching   Batching
@@ -47,11 +47,11 @@ type Config struct {
 	Limits     Limits
 
 	TLS     *tls.Config    // of both ports; nil is none
-	Tokens  *Tokens        // who may call what; nil is everybody everything
-	Origins *origin.Policy // which pages may, in people's browsers; nil is our own alone
+	Tokens  *Tokens        // who may call what; nil: everybody may call everything
+	Origins *origin.Policy // whose pages may call the service in people's browsers; nil: its own alone
 
 	Log    *slog.Logger
-	Traces trace.TracerProvider // nil: none are made
+	Traces trace.TracerProvider // nil: there are none
 
 	DrainDelay time.Duration // how long requests are still taken after readiness has ended
 	DrainTime  time.Duration // how long those under way may then take
@@ -67,8 +67,8 @@ type Batching struct {
 
 // Search is what a search may take.
 type Search struct {
-	Visits    int // of each position where the request does not say
-	MaxVisits int // that a request may ask for; how many positions it may have is bounded by the memory of requests
+	Visits    int // of each position, if the request does not say
+	MaxVisits int // that a request may ask for; the memory of requests bounds how many positions it may have
 }
 
 // Limits bound what one request can cost.
@@ -78,7 +78,7 @@ type Limits struct {
 	Requests    int           // under way at once, over both ports
 	Streams     int           // at once of one gRPC connection
 	Connections int           // to each port
-	Memory      int64         // bytes of all requests together: what was read of them, their searches and answers
+	Memory      int64         // bytes of all requests together: what was read of them, their searches, their answers
 	Timeout     time.Duration // of a request that sets no shorter one
 	Receive     time.Duration // for a request to come whole
 }
@@ -93,7 +93,7 @@ var (
 	}
 )
 
-// LeastMemory is what the memory of requests must be, if a request may have so many bytes.
+// LeastMemory is the least Limits.Memory, in bytes, if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
 func (c *Config) validate() error {

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// connections are those of one port. When there are as many as there may be, a new one takes the place of the one that has
-// done nothing for the longest time, first among those that nobody knows: whoever opens many loses them again, and whoever
-// is being answered keeps theirs. Each has a moment to say what it wants. Those that nobody knows are at most half, and of
-// one address a quarter; an address may have half.
+// connections are those of one port. If the port is full, a new connection takes the place of the one that has done nothing for
+// the longest time; strangers make way first, which have not shown who they are (known). So a client that opens many connections loses them
+// again, and a client that is being answered keeps its own. Each connection has a moment to say what it wants. Strangers may
+// have half of the port, and those of one address a quarter; one address may have half of it in all.
 type connections struct {
 	most   int
 	memory *budget // where answers that nobody reads are counted
@@ -23,30 +23,30 @@ type connections struct {
 	mu        sync.Mutex
 	all       map[*connection]bool
 	by        map[string]int // address -> connections
-	strangers map[string]int // address -> those of them that nobody knows
-	unknown   int            // of all addresses
+	strangers map[string]int // address -> connections of it that are strangers
+	unknown   int            // strangers of all addresses
 	spare     int
 }
 
-// spareConnections are more than there may be; calls of health are answered on them, and others hear why not.
+// spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls hear why not.
 const spareConnections = 32
 
-// firstMoment is how long a connection is left in peace.
+// firstMoment is how long a new connection does not have to make way.
 const firstMoment = time.Second
 
-// connection is one of a port. Its methods may be called of nil, which is one that is not counted.
+// connection is one connection of a port. A nil connection is one that is not counted; its methods do nothing.
 type connection struct {
 	net.Conn
 	of   *connections
 	from string
 
 	// Guarded by of.mu.
-	quiet   time.Time // since when it has done nothing
+	quiet   time.Time // since then it has done nothing
 	working int       // requests that came whole and are not answered
-	known   bool      // it had a token, or where none is needed, was answered something
+	known   bool      // it has shown a token, or was answered something if no token is needed
 	spare   bool
-	unsent  int       // bytes of answers that the client has not read
-	stuck   time.Time // when the client last read one, while there are any
+	unsent  int       // bytes of answers that the client has not read yet
+	stuck   time.Time // while there are any: when the client last read one
 	closed  bool
 }
 
@@ -74,7 +74,7 @@ func (l counted) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection, after another has made way if need be; nil if there is no room at all.
+// enter counts a connection. If the port is full, another one makes way; if none can, the result is nil.
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
 	l.mu.Lock()
@@ -102,8 +102,8 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	return c
 }
 
-// makesWay says whether a connection from an address is one too many, and which of those before then makes way for it, if
-// one does; mu is held.
+// makesWay says whether a connection from an address is one too many, and which connection makes way for it; nil if none
+// does. mu is held.
 func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
 	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
@@ -130,7 +130,7 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	return gone, true
 }
 
-// oldest is the connection that has been quiet for the longest time of those that are not at work; mu is held.
+// oldest is the connection that has been quiet for the longest time, of those that are not at work. mu is held.
 func (l *connections) oldest(of func(*connection) bool) (found *connection) {
 	for c := range l.all {
 		if c.working == 0 && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
@@ -140,7 +140,7 @@ func (l *connections) oldest(of func(*connection) bool) (found *connection) {
 	return found
 }
 
-// forget counts a connection no more; mu is held.
+// forget counts a connection no longer. mu is held.
 func (l *connections) forget(c *connection) {
 	if !l.all[c] {
 		return
@@ -157,7 +157,7 @@ func (l *connections) forget(c *connection) {
 	}
 }
 
-// strange counts n more connections of an address that nobody knows; mu is held.
+// strange counts n more strangers from an address. mu is held.
 func (l *connections) strange(from string, n int) {
 	l.unknown += n
 	if l.strangers[from] += n; l.strangers[from] == 0 {
@@ -165,7 +165,7 @@ func (l *connections) strange(from string, n int) {
 	}
 }
 
-// closeStuck ends connections whose clients have left an answer unread since before then.
+// closeStuck ends connections whose clients have not read anything of an answer since then.
 func (l *connections) closeStuck(then time.Time) {
 	var stuck []*connection
 	l.mu.Lock()
@@ -187,11 +187,11 @@ func (c *connection) Close() error {
 	unsent := c.unsent
 	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
-	c.of.memory.force(c.from, -unsent) // nobody says what became of them
+	c.of.memory.force(c.from, -unsent) // nobody will say what became of them
 	return c.Conn.Close()
 }
 
-// RemoteAddr implements net.Conn; whoever has the address has the connection too.
+// RemoteAddr implements net.Conn. The address leads back to the connection, see connectionOf.
 func (c *connection) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
 
 type remote struct {
@@ -214,13 +214,13 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
 }
 
-// httpAccount is whom a request of HTTP is counted for.
+// httpAccount says for whom a request of HTTP is counted.
 func (s *Server) httpAccount(r *http.Request) account {
 	conn, _ := r.Context().Value(connectionKey{}).(*connection)
 	return s.account(conn, r.RemoteAddr)
 }
 
-// grpcAccount is whom a call of gRPC is counted for.
+// grpcAccount says for whom a call of gRPC is counted.
 func (s *Server) grpcAccount(p *peer.Peer) account {
 	return s.account(connectionOf(p.Addr), p.Addr.String())
 }
@@ -241,7 +241,7 @@ func (c *connection) update(f func()) {
 	}
 }
 
-// begin is called when a request has come whole, and its result when it was answered.
+// begin is called when a request has arrived whole. The function that it returns is called when the request was answered.
 func (c *connection) begin() (end func()) {
 	c.update(func() { c.working++ })
 	return func() { c.update(func() { c.working--; c.quiet = time.Now() }) }
@@ -263,8 +263,8 @@ func (c *connection) isKnown() (known bool) {
 	return known
 }
 
-// sends is called when an answer of n bytes is to be written, and sent when it was. They report whether it counts: a
-// connection that was closed has no answers on their way.
+// sends is called before an answer of n bytes is written, and sent after it. They report whether the answer counts: a
+// connection that was closed has none on their way.
 func (c *connection) sends(n int) (counts bool) {
 	return c.unread(n, func() bool { return c.unsent == n })
 }
@@ -285,7 +285,7 @@ func (c *connection) unread(n int, moved func() bool) (counts bool) {
 	return counts
 }
 
-// admits refuses all but health on connections that are too many.
+// admits refuses all calls but those of health on connections beyond the bound.
 func (c *connection) admits(g group) (err error) {
 	if c != nil && c.spare && g != healthCalls {
 		return status.Error(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")

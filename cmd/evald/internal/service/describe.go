@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// What the server says of itself and its models. REST gives the same messages as JSON.
+// This file is what the server says about itself and its models. REST gives the same messages as JSON.
 
 func (s *Server) serverMetadata() *kserve.ServerMetadataResponse {
 	extensions := []string{"binary_tensor_data", "schedule_policy", "model_configuration", "statistics"}
@@ -23,7 +23,7 @@ func (s *Server) serverMetadata() *kserve.ServerMetadataResponse {
 	return &kserve.ServerMetadataResponse{Name: "evald", Version: s.config.Version, Extensions: extensions}
 }
 
-// dims are the sizes of a row of an input or output, on the server's own board. Another board has others.
+// dims is the shape of a row of an input or output on the server's own board. On other boards it differs.
 func (s *Server) dims(name string) []int64 {
 	b := s.board
 	switch name {
@@ -151,8 +151,8 @@ func (s *Server) repositoryLoad(name string, parameters int) error {
 	return s.load(name)
 }
 
-// loadable reports whether a client may load a model: one that was served from the start, or one of those that are available, of
-// any version. Nothing is looked for under another name, so that no answer tells what is on this machine.
+// loadable reports whether a client may load a model: one that was served from the start, or any version of one that is
+// available. Nobody looks for another name, so that no answer tells what else is on this machine.
 func (s *Server) loadable(name string) bool {
 	model, _, _ := strings.Cut(name, "@")
 	return slices.Contains(s.config.Models, name) || name == searchModel || slices.Contains(s.config.Available(), model)

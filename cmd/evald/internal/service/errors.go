@@ -13,15 +13,15 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Errors are gRPC's statuses in both transports; REST translates their codes.
+// Errors are gRPC statuses in both transports; REST translates their codes.
 
-// mostSaid bounds what is said of a request, in bytes: a status travels in a trailer, which clients bound.
+// mostSaid bounds an error's text, in bytes: a status travels in a trailer, whose length clients bound.
 const mostSaid = 1 << 10
 
-// invalid is a client's mistake. Texts among the arguments are clipped.
+// invalid is the status of a client's mistake. Texts among the arguments are clipped.
 func invalid(format string, args ...any) error { return refuse(codes.InvalidArgument, format, args...) }
 
-// refuse is a status whose arguments are clipped where they are texts, since those may be a client's.
+// refuse is a status. It clips texts among the arguments, since they may come from a client.
 func refuse(code codes.Code, format string, args ...any) error {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -36,7 +36,7 @@ func refuse(code codes.Code, format string, args ...any) error {
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
-// wrong gives an evaluator's error its code.
+// wrong gives an evaluator's error the code of a status.
 func wrong(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -55,7 +55,7 @@ func wrong(err error) error {
 	return status.Error(code, short.To(err.Error(), mostSaid))
 }
 
-// httpStatus is the REST status of a code.
+// httpStatus is the HTTP status of a code.
 func httpStatus(c codes.Code) int {
 	switch c {
 	case codes.NotFound:
@@ -78,10 +78,10 @@ func httpStatus(c codes.Code) int {
 	return http.StatusBadRequest
 }
 
-// reasons are how nv_inference_request_failure calls what went wrong.
+// reasons are the values of the label "reason" of nv_inference_request_failure.
 var reasons = [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}
 
-// reason is the index of an error's in reasons.
+// reason is the index in reasons of an error's reason.
 func reason(err error) int {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.Unavailable:

@@ -56,8 +56,8 @@ func (s *Server) grpcServer() *grpc.Server {
 	return g
 }
 
-// admit looks at a call before its message is read: is its token good, and until when must it be over? A stream has no
-// end of its own.
+// admit looks at a call before its message is read. It refuses a wrong token, and sets the call's deadline; a stream has none
+// of its own.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
 	e := s.grpcEntry(ctx, info)
 	err := e.account.conn.admits(e.group)
@@ -84,7 +84,7 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	return limited, nil
 }
 
-// setHealth says by the health protocol whether the server is ready. s.mu is held, or s not shared yet.
+// setHealth tells the health protocol whether the server is ready. s.mu is held, or nobody shares s yet.
 func (s *Server) setHealth(ready bool) {
 	to := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -150,7 +150,7 @@ func (s grpcService) ModelInfer(ctx context.Context, r *kserve.ModelInferRequest
 	return a.message(c.id), nil
 }
 
-// grpcCall is a call of a gRPC request; its input's values stay where the request has them.
+// grpcCall makes a call of a gRPC request. The values of its input are not copied.
 func (s *Server) grpcCall(r *kserve.ModelInferRequest) (call, error) {
 	c := call{model: r.ModelName, version: r.ModelVersion, id: r.Id, began: time.Now()}
 	for name, p := range r.Parameters {
@@ -205,7 +205,8 @@ func parameter(p *kserve.InferParameter) any {
 	return nil
 }
 
-// message is the answer as gRPC has it. Its memory is not pooled any more: the message is written after the call.
+// message is the answer as gRPC has it. The message is written after the call has ended, so its memory never goes back to the
+// pool.
 func (a *answer) message(id string) *kserve.ModelInferResponse {
 	r := &kserve.ModelInferResponse{ModelName: a.model, ModelVersion: a.version, Id: id}
 	tensors := make([]kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The inputs, of which a request has one. N is the number of positions.
+// A request has one of these inputs. N is the number of positions.
 //
 //	bitboards UINT64 [N,2]      own and all stones (game.Board shows the bits); [N,4] on boards of more than 64 bits,
 //	                            each set's low word first
@@ -25,7 +25,7 @@ const (
 // inputTypes are the inputs' datatypes.
 var inputTypes = map[string]string{bitboardsInput: uint64Type, planesInput: floatType, movesInput: bytesType}
 
-// rows checks shape, datatype and length before anything is made of the input, and is how many positions it has.
+// rows is how many positions the input has. It checks shape, datatype and length before anything is decoded.
 func (t *tensor) rows(board *game.Board, most int) (int, error) {
 	datatype, ok := inputTypes[t.name]
 	if !ok {
@@ -76,8 +76,7 @@ func words(board *game.Board) int {
 	return 1
 }
 
-// positions reads the rows into pos, one each. It returns the board they are on: the request's, unless moves name
-// another.
+// positions reads row i into pos[i]. It returns the board that they are on: the request's, unless the moves name another.
 func (t *tensor) positions(board *game.Board, pos []game.Position) (*game.Board, error) {
 	switch t.name {
 	case bitboardsInput:
@@ -111,7 +110,7 @@ func bitsAt(raw []byte) game.Bits {
 	return game.Bits{Lo: binary.LittleEndian.Uint64(raw), Hi: binary.LittleEndian.Uint64(raw[8:])}
 }
 
-// checker knows which sets of cells are positions of a board.
+// checker tells which sets of cells are positions of a board.
 type checker struct {
 	full, bottom game.Bits
 	gravity      bool
@@ -125,7 +124,7 @@ func newChecker(board *game.Board) checker {
 	return c
 }
 
-// wrong says why a position is none of the board's, or "".
+// wrong says why the board has no such position, or "".
 func (c *checker) wrong(p game.Position) string {
 	if !p.Own.AndNot(p.All).IsZero() {
 		return "own has a stone that all has not"
@@ -133,7 +132,7 @@ func (c *checker) wrong(p game.Position) string {
 	if !p.All.AndNot(c.full).IsZero() {
 		return "a stone is off the board"
 	}
-	// Adding one to a column of stones without gaps carries past all of them, at most into the guard bit.
+	// If a column's stones have no gap, adding one to it carries past all of them, at most into the guard bit.
 	lo, carry := bits.Add64(p.All.Lo, c.bottom.Lo, 0)
 	hi, _ := bits.Add64(p.All.Hi, c.bottom.Hi, carry)
 	if c.gravity && !p.All.And(game.Bits{Lo: lo, Hi: hi}).IsZero() {
@@ -189,7 +188,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 
 func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, error) {
 	var parser game.Parser
-	given := board // of rows that name none, whatever the rows before them name
+	given := board // for rows that name none, whatever the rows before them have named
 	raw := t.raw
 	for i := range pos {
 		value, rest, ok := cutBytes(raw)

@@ -9,25 +9,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// budget bounds the memory of requests: what was read of them, what was made of that, their searches, and answers that
-// nobody has fetched. Nothing is read or made before it is taken from here, and nothing waits for it: what does not fit is
-// refused.
+// budget bounds the memory of requests: what was read of them, what was decoded from it, their searches, and answers that
+// their clients have not fetched. Memory is taken from the budget before it is used. Nothing waits for it: a request that
+// does not fit is refused.
 //
-// Large requests leave a quarter to small ones, and no address may have more than half of it for large requests, nor more
-// than three quarters in all: clients who ask for little are answered while others ask for all there is.
+// Large requests leave a quarter of the budget to small ones. One address may have half of it for large requests, and three
+// quarters in all. So clients that ask for little are answered while others ask for all there is.
 type budget struct {
 	total int64
 
 	mu   sync.Mutex
 	used int64
-	high int64            // the most that was used since cooled said so
-	by   map[string]int64 // address -> what it has of it
+	high int64            // the most that was in use since cooled last reported true
+	by   map[string]int64 // address -> bytes
 }
 
-// smallRequest is how many bytes a request may hold and still be small.
+// smallRequest is the most bytes that a small request holds.
 const smallRequest = 256 << 10
 
-// hold is what one request has of the budget. It is of one goroutine; nil holds nothing and is never refused.
+// hold is the part of the budget that one request has. One goroutine uses it. A nil hold holds nothing and is never refused.
 type hold struct {
 	budget *budget
 	from   string
@@ -36,10 +36,10 @@ type hold struct {
 
 func newBudget(total int64) *budget { return &budget{total: total, by: map[string]int64{}} }
 
-// hold begins a request of an address.
+// hold begins a request from an address.
 func (b *budget) hold(from string) *hold { return &hold{budget: b, from: from} }
 
-// take has n bytes more, or none and an error, ResourceExhausted.
+// take takes n bytes more, or none and returns an error, ResourceExhausted.
 func (h *hold) take(n int) error {
 	if h == nil || n <= 0 {
 		return nil
@@ -63,7 +63,7 @@ func (h *hold) take(n int) error {
 	return nil
 }
 
-// give has n bytes fewer.
+// give gives n bytes back.
 func (h *hold) give(n int) {
 	if h == nil {
 		return
@@ -81,14 +81,14 @@ func (h *hold) end() {
 	}
 }
 
-// force counts n bytes of an address that exist already: fewer, if n is negative.
+// force counts n bytes of an address that are in use already. A negative n gives bytes back.
 func (b *budget) force(from string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(from, int64(n))
 }
 
-// add counts n bytes; mu is held.
+// add counts n bytes. mu is held.
 func (b *budget) add(from string, n int64) {
 	b.used += n
 	b.high = max(b.high, b.used)
@@ -97,7 +97,7 @@ func (b *budget) add(from string, n int64) {
 	}
 }
 
-// most is what one request may have where there is no other.
+// most is how many bytes one request may have if there is no other.
 func (b *budget) most() int64 { return b.total / 2 }
 
 // inUse is how many bytes are taken.
@@ -107,7 +107,7 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// cooled reports, once after each time that an eighth or more was in use, that hardly any of it is now.
+// cooled reports whether hardly anything is in use after an eighth or more was. It reports each such rush once.
 func (b *budget) cooled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +118,7 @@ func (b *budget) cooled() bool {
 	return true
 }
 
-// grow is b with room for n more bytes, which the hold has before they are there.
+// grow returns b with room for n more bytes, which it takes from the budget first.
 func (h *hold) grow(b []byte, n int) ([]byte, error) {
 	if len(b)+n <= cap(b) {
 		return b, nil
@@ -133,7 +133,8 @@ func (h *hold) grow(b []byte, n int) ([]byte, error) {
 	return larger, nil
 }
 
-// addressOf is whom an address is counted as: one of IPv4, the network of 64 bits of IPv6, or the text where it is none.
+// addressOf is the name under which a client is counted: its IPv4 address, the first 64 bits of its IPv6 address, or if the
+// text is no address, the text.
 func addressOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

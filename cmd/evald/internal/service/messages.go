@@ -13,17 +13,18 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// How messages of gRPC are paid for. What is not read yet is bounded by the window of its stream. A message is read whole, in
-// a slot that has room for the longest one; then it is paid for as it is, and looked over before it is decoded. An answer is
-// counted until it has been written to the connection, which its client may put off.
+// This file takes the memory of gRPC messages from the budget. The window of its stream bounds the part of a message that is
+// not read yet. A message is read whole, in a slot that has room for the longest one. Then its own bytes are taken from the
+// budget, and its fields are counted before it is decoded. An answer is counted until it was written to the connection, which
+// its client can delay.
 
-// callCost is what a call holds whatever it asks for: its stream's window and goroutine.
+// callCost is what each call holds, in bytes: the window of its stream, and its goroutine.
 const callCost = streamWindow + 16<<10
 
-// streamWindow is how many bytes of a message are taken from a client before it is read.
+// streamWindow is how many bytes of a message a client may send before the message is read.
 const streamWindow = 64 << 10
 
-// decode makes a message of a frame. It is refused, before memory is taken, if it has more than a request may have.
+// decode decodes a frame. A message that has more than a request may have is refused before any memory is used for it.
 func (s *Server) decode(f *frame, message any, paid *hold) error {
 	text := f.data.ReadOnlyData()
 	m, ok := message.(proto.Message)
@@ -49,8 +50,8 @@ func (s *Server) decode(f *frame, message any, paid *hold) error {
 	return nil
 }
 
-// grpcCalls registers services whose calls are counted and logged. Interceptors would not hear of messages that are too
-// long, and a stats.Handler makes each call a tenth dearer.
+// grpcCalls registers services whose calls are counted and logged. Interceptors do not hear of messages that are too long, and
+// a stats.Handler makes each call cost a tenth more.
 type grpcCalls struct {
 	*grpc.Server
 	service *Server
@@ -81,7 +82,7 @@ func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 		if err := e.paid.take(callCost); err != nil {
 			return nil, err
 		}
-		if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil { // what is counted is what is sent
+		if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil { // so that the bytes counted are the bytes sent
 			return nil, err
 		}
 		end := func() {}
@@ -100,7 +101,7 @@ func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// receive reads a message in a slot.
+// receive reads a message while it holds a slot.
 func (s *Server) receive(ctx context.Context, e *logEntry, read func(any) error, message any) error {
 	slots := s.reading
 	if e.group == healthCalls {
@@ -119,7 +120,8 @@ func (s *Server) receive(ctx context.Context, e *logEntry, read func(any) error,
 	return s.decode(&f, message, e.paid)
 }
 
-// streaming answers a call of many messages. One whose client sends many has room for the longest all the time.
+// streaming answers a call of many messages. A stream on which the client sends many has room for the longest message all the
+// time.
 func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandler {
 	return func(srv any, stream grpc.ServerStream) (err error) {
 		e := entryOf(stream.Context())
@@ -143,7 +145,7 @@ func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandle
 	}
 }
 
-// messageCost is what the longest message takes while it is read: as it comes, and decompressed.
+// messageCost is how many bytes the longest message takes while it is read: compressed and decompressed.
 func (s *Server) messageCost() int { return 2 * s.config.Limits.Body }
 
 // countedStream is a stream whose messages are paid for.
@@ -154,7 +156,7 @@ type countedStream struct {
 	many   bool
 }
 
-// RecvMsg implements grpc.ServerStream. A frame is left to the caller to decode.
+// RecvMsg implements grpc.ServerStream. The caller decodes a frame.
 func (c *countedStream) RecvMsg(message any) error {
 	if f, ok := message.(*frame); ok {
 		return c.ServerStream.RecvMsg(f)
@@ -168,7 +170,7 @@ func (c *countedStream) RecvMsg(message any) error {
 	}
 	defer f.free()
 	paid := c.server.memory.hold(c.entry.account.from)
-	defer paid.end() // reflection's, which is small
+	defer paid.end() // the message is reflection's, which is small
 	return c.server.decode(&f, message, paid)
 }
 
@@ -178,7 +180,7 @@ func (c *countedStream) SendMsg(message any) error {
 	return c.ServerStream.SendMsg(outgoing{message, &c.entry.account})
 }
 
-// writeTime is how long a client may leave an answer unread.
+// writeTime is how long a client may read nothing of an answer.
 func (s *Server) writeTime() time.Duration {
 	return 2*s.config.Limits.Receive + s.config.Limits.Timeout
 }

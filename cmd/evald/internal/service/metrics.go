@@ -9,17 +9,17 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// collector reads the models' counts when it is asked, so that nothing is counted twice.
+// collector reads the models' counts when Prometheus asks, so that they are kept in one place.
 type collector struct{ server *Server }
 
-// newMetrics are what Prometheus is told: Triton's names, nv_inference_*, and our own, evald_*.
+// newMetrics registers the metrics: those with Triton's names, nv_inference_*, and our own, evald_*.
 func (s *Server) newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// Metrics are the counts, for those who show them elsewhere.
+// Metrics are the counts, for those who show them in another place.
 func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
 var modelLabels = []string{"model", "version"}
@@ -110,7 +110,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// histogram is bins of powers of two as Prometheus has them, those from the last that is shown in one.
+// histogram is a histogram of Prometheus from bins of powers of two. All bins from the last shown one on are one.
 func histogram(d *prometheus.Desc, bins [histogramBins]uint64, shown int, unit, sum float64, labels []string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	var n uint64

@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// The outputs, of which a request may name those that it wants. A is the number of actions of the board; all values are
-// for the side to move.
+// A request may name which of these outputs it wants. A is the number of actions of the board; all values are for the side
+// to move.
 //
 //	wdl       FP32 [N,3]    probabilities of win, draw and loss
 //	value     FP32 [N,1]    win less loss
@@ -53,7 +53,7 @@ func width(name string, board *game.Board) int {
 	return 1
 }
 
-// found is what a search found of each row's moves: [N,A] each.
+// found is what a search found for the moves of each row; each field is [N,A].
 type found struct {
 	visits []int32
 	q      []float32
@@ -80,7 +80,7 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 		return appendFloats(to, b.Policy)
 	case gameoverOutput:
 		for i, p := range b.Pos {
-			// An evaluator has answered by the rules where the game is over.
+			// If the game is over, the evaluator has answered by the rules.
 			code := byte(0)
 			if b.Source[i] == eval.Terminal {
 				code = gameover[b.Board.Result(p)]
@@ -101,5 +101,5 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 	return to
 }
 
-// gameover are the codes of results, as in training records.
+// gameover are the codes of results, the same as in training records.
 var gameover = [...]byte{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}

@@ -22,8 +22,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// logEntry is what the log says of a request: at level debug of each, at level info of those that are refused. Who answers it
-// fills in what it learns.
+// logEntry is what the log says about a request. Level debug logs every request, level info the refused ones. The code that
+// answers the request fills in what it learns.
 type logEntry struct {
 	protocol  string // "HTTP/1.1", "gRPC"
 	method    string // "GET", or the full name of gRPC
@@ -31,18 +31,18 @@ type logEntry struct {
 	remote    string // address
 	began     time.Time
 	model, id string
-	rows      int // 0 where not known
-	token     int // its line in the file of tokens; 0 where there is none, or it is not known
+	rows      int // 0 if not known
+	token     int // its line in the file of tokens; 0 if there is no token, or an unknown one
 
 	group   group
-	account account // whom its memory is counted for
+	account account // for whom its memory is counted
 	paid    *hold   // that memory
 	cancel  func()  // ends the call, if it is one of gRPC
 }
 
 type entryKey struct{}
 
-// entryOf is the entry of the request that is answered with ctx. Outside of one nobody reads it.
+// entryOf is the entry of the request that ctx belongs to. If there is no request, it is an entry that nobody reads.
 func entryOf(ctx context.Context) *logEntry {
 	if e, ok := ctx.Value(entryKey{}).(*logEntry); ok {
 		return e
@@ -54,10 +54,10 @@ func (e *logEntry) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, entryKey{}, e)
 }
 
-// maxLogged is how long a text of a client's, and a refusal, may be in the log, in bytes.
+// maxLogged is how long a client's text or a refusal may be in the log, in bytes.
 const maxLogged = 256
 
-// attributes are those of a record. Status is an HTTP status, an int, or a codes.Code.
+// attributes are those of a log record. Status is an HTTP status, an int, or a codes.Code.
 func (e *logEntry) attributes(status any) []any {
 	if code, ok := status.(codes.Code); ok {
 		status = code.String()
@@ -82,8 +82,8 @@ func (e *logEntry) attributes(status any) []any {
 	return a
 }
 
-// logged writes what there is to say of a request that was answered; status is one that attributes takes, refusal why it
-// was not done, or empty.
+// logged logs a request that was answered. Status is that of attributes; refusal says why the request was not done, or is
+// empty.
 func (s *Server) logged(e *logEntry, status any, refusal string) {
 	log, now := s.config.Log, time.Now()
 	if log.Enabled(context.Background(), slog.LevelDebug) {
@@ -97,25 +97,25 @@ func (s *Server) logged(e *logEntry, status any, refusal string) {
 	}
 }
 
-// limiter lets a few records of a kind through in a while, so that clients cannot fill the log.
+// limiter lets a few records of each kind through in a period, so that clients cannot fill the log.
 type limiter struct {
 	mu    sync.Mutex
 	kinds map[any]*while
 }
 
-// while is a time of a kind's records.
+// while is a period of one kind's records.
 type while struct {
 	began         time.Time
 	shown, hidden int
 }
 
-// shownRefusals of a kind are logged in limiterWhile.
+// shownRefusals is how many records of a kind are logged in a period of limiterWhile.
 const (
 	shownRefusals = 10
 	limiterWhile  = 10 * time.Second
 )
 
-// let reports whether a record of the kind may be shown now, and how many were hidden since the last one that was.
+// let reports whether a record of the kind may be logged now, and how many were left out since the last one that was.
 func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,14 +163,14 @@ func (s *Server) logHTTP(next http.Handler) http.Handler {
 	})
 }
 
-// knows notes that the client of a request that is answered has shown who it is, by a token if tokens are asked for.
+// knows notes that the client has shown who it is: by a token, or if no tokens are asked for, by a request that is answered.
 func (s *Server) knows(e *logEntry) {
 	if e.group != healthCalls && (s.config.Tokens == nil || e.token > 0) {
 		e.account.conn.know()
 	}
 }
 
-// arriving is a body on its way. When it is here, its connection is at work.
+// arriving is a body that is still being received. Once it is here, its connection is at work.
 type arriving struct {
 	io.ReadCloser
 	conn *connection
@@ -193,16 +193,16 @@ func (a *arriving) whole() {
 	}
 }
 
-// watched is an answer whose status is noted, and its text where it refuses.
+// watched is an answer whose status is noted, and its text if it refuses.
 type watched struct {
 	http.ResponseWriter
-	status int // 0: not said yet, which stands for 200
+	status int // 0: not written yet, which stands for 200
 	text   []byte
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *watched) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK { // those below come before the answer
+	if w.status == 0 && status >= http.StatusOK { // lower ones come before the answer
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -228,7 +228,7 @@ func (w *watched) refuses() bool {
 	return false
 }
 
-// refusal is the error that the answer has: empty where it refuses nothing. A server that is not ready says so without.
+// refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no text.
 func (w *watched) refusal() string {
 	var e errorBody
 	if json.Unmarshal(w.text, &e) == nil && e.Error != "" {
@@ -237,7 +237,7 @@ func (w *watched) refusal() string {
 	return strings.TrimSpace(string(w.text))
 }
 
-// loggedGRPC logs calls of gRPC that ended; refusals is why not, or nil.
+// loggedGRPC logs a gRPC call that has ended; err is why it was not answered, or nil.
 func (s *Server) loggedGRPC(e *logEntry, err error) {
 	refusal := ""
 	switch status.Code(err) {
@@ -256,13 +256,13 @@ func (s *Server) grpcEntry(ctx context.Context, info *tap.Info) *logEntry {
 	return e
 }
 
-// noCall answers calls that no service has.
+// noCall answers calls that no service knows.
 func noCall(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return refuse(codes.Unimplemented, "%s is no call of the protocol", method)
 }
 
-// asks notes what a message says of the request.
+// asks notes what a message says about the request.
 func (e *logEntry) asks(message any) {
 	switch m := message.(type) {
 	case interface{ GetModelName() string }: // of inference, and the repository

@@ -89,7 +89,7 @@ func (s *Server) metricsHandler() http.Handler {
 	return mux
 }
 
-// profileHandler is the port of profiles.
+// profileHandler is the port for profiles.
 func profileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -133,7 +133,7 @@ func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
 // smallBody is how long a request without tensors may be, in bytes.
 const smallBody = 64 << 10
 
-// readSmall reads a body that may be empty, or is an object such as the example.
+// readSmall reads a body that is empty or an object such as the example.
 func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
 	in, err := s.openBody(w, r, entryOf(r.Context()).paid)
 	if err != nil {
@@ -167,7 +167,7 @@ func replyEmpty(w http.ResponseWriter, err error) {
 	}
 }
 
-// errorBody is how the protocol says what went wrong.
+// errorBody is how the protocol writes an error.
 type errorBody struct {
 	Error string `json:"error"`
 }
@@ -187,7 +187,7 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, code, errorBody{message})
 }
 
-// retryAfter is when a client that was refused may try again, in seconds: a full queue is worked off in less.
+// retryAfter is after how many seconds a client that was refused may try again; a full queue takes less than that.
 const retryAfter = 1
 
 func writeReady(w http.ResponseWriter, ready bool) {

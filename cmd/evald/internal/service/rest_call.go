@@ -11,14 +11,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// restCall is a call with what REST alone has: which outputs go back as binary tensors.
+// restCall is a call, and which of its outputs go back as binary tensors, which only REST has.
 type restCall struct {
 	call
-	binary    bool            // all that were not asked for by name
-	binaryFor map[string]bool // those that were
+	binary    bool            // those that were not asked for by name go back so
+	binaryFor map[string]bool // whether one that was asked for does
 }
 
-// What a request has at most of each. It is looked at while the request is read, so that a few bytes cannot become many.
+// A request has at most so many of each. This is checked while the request is read, so that few bytes cannot become many.
 const (
 	mostInputs     = 16
 	mostOutputs    = 32
@@ -65,12 +65,12 @@ func (s *Server) restCall(w http.ResponseWriter, r *http.Request, paid *hold) (*
 	return c, in.close()
 }
 
-// jsonCopies is how many times as much an answer takes as JSON: a number of four bytes becomes up to 14, in a buffer that
+// jsonCopies is how many times its own size an answer takes as JSON: four bytes of a number become up to 14, in a buffer that
 // doubles.
 const jsonCopies = 8
 
-// restDecoder reads the JSON of a request, token by token. Names of the protocol are taken as they are written; members that
-// are not its are skipped.
+// restDecoder reads the JSON of a request token by token. Names must be written exactly as the protocol has them; other members
+// are skipped.
 type restDecoder struct {
 	*jsontext.Decoder
 	*restCall
@@ -79,11 +79,11 @@ type restDecoder struct {
 
 	inputs   int
 	haveData bool
-	late     jsontext.Value // data that came before its name, datatype and shape
-	size     int            // bytes of the binary tensor; -1 for none
+	late     jsontext.Value // the input's data, if it came before its name, datatype and shape
+	size     int            // bytes of the binary tensor; -1 if there is none
 }
 
-// next is the next token.
+// next reads the next token.
 func (d *restDecoder) next() (jsontext.Token, error) {
 	d.body.one()
 	return d.ReadToken()
@@ -179,7 +179,7 @@ func (d *restDecoder) parameter(what string) (any, error) {
 	return nil, invalid("%s: must be a number, a text, true or false", what)
 }
 
-// skip reads a value that nobody asks for.
+// skip reads a value and forgets it.
 func (d *restDecoder) skip(name string) error {
 	depth := d.StackDepth()
 	for n := 0; ; n++ {
@@ -318,7 +318,7 @@ func (d *restDecoder) inputParameter(name string) error {
 	return nil
 }
 
-// data reads the input's values. Where what they are is said behind them, their text is kept until then.
+// data reads the input's values. If name, datatype and shape come after them, their text is kept until then.
 func (d *restDecoder) data() (err error) {
 	d.haveData = true
 	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
@@ -330,10 +330,10 @@ func (d *restDecoder) data() (err error) {
 	return err
 }
 
-// values makes raw of the values in a list, nested or flat.
+// values makes raw values of those in a list, which is nested or flat.
 func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
 	in := &d.input
-	n, err := in.values(d.body.limit) // each takes a byte or more
+	n, err := in.values(d.body.limit) // each value takes a byte or more
 	if err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ func (d *restDecoder) value(t jsontext.Token) (err error) {
 			}
 			return err
 		}
-	case inputTypes[in.name] != in.datatype: // its own check says what it must be
+	case inputTypes[in.name] != in.datatype: // rows will say what it must be
 		return nil
 	}
 	return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// jsonLength is the header of the binary tensor extension: how much of the body is JSON; tensors follow.
+// jsonLength is the header of the binary tensor extension. It says how many bytes of the body are JSON; tensors follow them.
 const jsonLength = "Inference-Header-Content-Length"
 
 // restInfer answers POST ../infer.
@@ -52,7 +52,7 @@ func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request, ask *restCal
 	return nil
 }
 
-// rest is the answer as REST has it: the JSON, and behind it the tensors that go back as they are; nil where none does.
+// rest is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none.
 func (a *answer) rest(c *restCall) (head, tail []byte, err error) {
 	b := make([]byte, 0, 1<<10)
 	b = append(b, `{"model_name":`...)
@@ -116,7 +116,7 @@ func appendValues(b []byte, t *tensor) ([]byte, error) {
 func appendString(b []byte, s string) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always has a form
+		panic(err) // every string can be written
 	}
 	return append(b, text...)
 }

@@ -11,7 +11,7 @@ import (
 // searchModel is the name under which the first model is searched with.
 const searchModel = "search"
 
-// search searches each position of a batch in a tree of its own and writes what was found into its rows. The leaves of
+// search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
 	visits := c.visits
@@ -45,7 +45,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 		trees, rows = append(trees, t), append(rows, i)
 	}
 	if len(trees) > 0 {
-		limits := mcts.Limits{Visits: visits, Batch: min(s.config.Batching.MaxRows, len(trees))} // one leaf under way a tree
+		limits := mcts.Limits{Visits: visits, Batch: min(s.config.Batching.MaxRows, len(trees))} // each tree has one leaf under way
 		if err := mcts.Search(ctx, g.leaves, trees, limits); err != nil {
 			return nil, fmt.Errorf("search: %w", err)
 		}

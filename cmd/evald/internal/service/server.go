@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Server is the service. Its models are ready once it was made; Serve lets clients in.
+// Server is the service. New makes its models ready, and Serve lets clients in.
 type Server struct {
 	config        Config
 	board         *game.Board
@@ -44,13 +44,13 @@ type Server struct {
 	endPage  func()
 
 	health *health.Server
-	over   context.Context // ends when all requests are answered: streams of other kinds would go on
+	over   context.Context // ends after all requests are answered, and ends other streams, which would go on
 	end    context.CancelFunc
 
 	mu       sync.Mutex
 	state    state
 	requests int           // under way
-	ended    chan struct{} // closed when the state is draining; streams take no more then
+	ended    chan struct{} // closed when draining begins; streams read no more requests then
 	quiet    sync.Cond     // requests == 0
 }
 
@@ -60,11 +60,12 @@ type state int
 const (
 	starting state = iota
 	ready          // for requests
-	notReady       // takes requests still, but asks for no more
-	draining       // takes no more, and answers those under way
+	notReady       // still takes requests, but asks for no more
+	draining       // takes no more, and answers those that are under way
 )
 
-// New makes the models ready. The error says which is not. The caller lets the Server serve, or closes it.
+// New makes the models ready. Its error says which model cannot be loaded, or which field of the Config is out of range. The
+// caller calls Serve or Close.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
@@ -101,19 +102,20 @@ func (s *Server) Close() {
 	s.waitClosed()
 }
 
-// SetPage gives the HTTP port something to answer outside of /v2. End is called when the server is to end, and should end
-// what the page would go on with. It is to be called before Serve.
+// SetPage gives the HTTP port a handler for all that is outside of /v2. End is called when the server begins to end, and
+// should end whatever the page is at. SetPage is called before Serve, if at all.
 func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, end }
 
-// Listeners are the ports; one that is nil is not served.
+// Listeners are the ports. A nil one is not served.
 type Listeners struct {
 	HTTP, GRPC net.Listener
 	Metrics    net.Listener // plain HTTP
 	Profile    net.Listener // pprof, for this machine alone
 }
 
-// Serve lets clients in until ctx ends. Then readiness ends, after DrainDelay no more requests are taken, and Serve
-// returns when those taken were answered, or DrainTime has passed, which is an error.
+// Serve lets clients in until ctx ends. Then the server is no longer ready, and after Config.DrainDelay it takes no more
+// requests. Serve returns when those that it has taken are answered and all models are closed. It is an error if that takes
+// longer than Config.DrainTime, or if a port fails.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	// Requests outlive ctx: they are answered.
 	base := context.WithoutCancel(ctx)
@@ -126,7 +128,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	}
 	metrics := s.httpServer(base, s.metricsHandler())
 	profile := s.httpServer(base, profileHandler())
-	profile.WriteTimeout = 0 // a profile takes as long as was asked for
+	profile.WriteTimeout = 0 // a profile takes as long as its request says
 
 	failed := make(chan error, 4)
 	serving := 0
@@ -200,14 +202,14 @@ func (s *Server) waitClosed() {
 	}
 }
 
-// fewConnections are those of ports for people and programs that look after the service.
+// fewConnections is how many connections the ports have that are for people and programs who look after the service.
 const fewConnections = 64
 
-// leastSlots is how many messages of gRPC may be read at once, however little memory there is.
+// leastSlots is how many messages of gRPC may be read at once even if there is little memory.
 const leastSlots = 4
 
-// tidy ends connections of clients that do not read their answers, and gives memory back to the machine when a rush is over,
-// until ending is closed.
+// tidy works until ending is closed. It ends connections whose clients do not read their answers, and after a rush it gives
+// memory back to the machine.
 func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 	patience := s.writeTime()
 	tick := time.NewTicker(max(patience/8, time.Millisecond))
@@ -228,7 +230,7 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 	}
 }
 
-// drain ends the service without dropping a request that was taken.
+// drain ends the service. Every request that was taken is answered, unless DrainTime passes.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
 	s.config.Log.Info("not ready any more", "takes requests for", s.config.DrainDelay)
@@ -249,7 +251,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 		err = errors.Join(err, web.Close())
 	}
 	answered := s.whenQuiet(ctx)
-	// A client may keep a stream of another kind, such as a health watch, for ever: it is told, and then ended.
+	// A client could keep a stream of another kind, such as a health watch, for ever. It is told of the end, and then ended.
 	for _, patience := range []time.Duration{tellTime, lingerTime} {
 		select {
 		case <-stopped:
@@ -267,13 +269,13 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	return nil
 }
 
-// tellTime is for health watchers to hear of the end, and lingerTime for answers that were made to leave.
+// In tellTime health watchers hear of the end. In lingerTime finished answers leave, and models are closed.
 const (
 	tellTime   = 100 * time.Millisecond
 	lingerTime = 5 * time.Second
 )
 
-// whenQuiet waits until no request is under way, or ctx ends, which it reports as false.
+// whenQuiet waits until no request is under way, and then reports true. If ctx ends first, it reports false.
 func (s *Server) whenQuiet(ctx context.Context) bool {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
@@ -306,7 +308,7 @@ func (s *Server) Ready() bool {
 	return s.state == ready
 }
 
-// enter counts a request in, or refuses it.
+// enter counts a request that begins, or refuses it.
 func (s *Server) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +332,7 @@ func (s *Server) leave() {
 	}
 }
 
-// startWatch looks for changed model files until ctx ends; the channel is closed then.
+// startWatch looks for changed model files until ctx ends. The channel is closed when it has stopped.
 func (s *Server) startWatch(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	if s.config.Watch <= 0 || s.config.Changed == nil {

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// slots bound how many messages are read at once, each of which may become as long as a message may be. Those that find none
-// free wait for one. Clients that are known go first, and those that are not may have half; among these the last to come
-// is the first, since whoever has waited for long among many has little hope. While somebody waits, a message that does not
-// come loses its slot.
+// slots bound how many messages are read at once, each of which may be as long as a message can be. If no slot is free, a
+// message waits for one. Clients that are known go first, and strangers may have half of the slots. Of the strangers the last
+// to come goes first: during a rush, those who have waited for long will mostly give up before their turn. While somebody
+// waits, a message that does not arrive in time loses its slot.
 type slots struct {
 	n int
 
@@ -24,7 +24,7 @@ type slots struct {
 	waiting []*slot // in the order in which they came
 }
 
-// slot is one that is held, or waited for.
+// slot is one that a call holds or waits for.
 type slot struct {
 	from    string
 	known   bool
@@ -66,12 +66,12 @@ func (s *slots) acquire(ctx context.Context, from string, known bool, cancel fun
 				s.waiting = slices.Delete(s.waiting, i, i+1)
 				return nil, refuse(codes.ResourceExhausted, "too many messages come at once, and slowly")
 			}
-			return w, nil // granted in the same moment
+			return w, nil // it was granted at the same moment
 		}
 	}
 }
 
-// may reports whether one may have a slot; mu is held.
+// may reports whether a call may have a slot. mu is held.
 func (s *slots) may(w *slot) bool {
 	if w.known {
 		return len(s.held) < s.n && s.by[w.from] < max(1, s.n/4*3)
@@ -79,7 +79,7 @@ func (s *slots) may(w *slot) bool {
 	return len(s.held) < s.n && s.by[w.from] < max(1, s.n/2) && s.unknown < max(1, s.n/2)
 }
 
-// grant gives a slot; mu is held.
+// grant gives a call a slot. mu is held.
 func (s *slots) grant(w *slot) {
 	w.since = time.Now()
 	s.held = append(s.held, w)
@@ -89,7 +89,7 @@ func (s *slots) grant(w *slot) {
 	}
 }
 
-// end ends the call that has held a slot for the longest time, if since before then.
+// end ends the call that has held a slot for the longest time, if it has held it since before then.
 func (s *slots) end(then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *slots) end(then time.Time) {
 	}
 }
 
-// release gives a slot back, to one who waits and may have it.
+// release gives a slot back, or to a call that waits and may have it.
 func (s *slots) release(w *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *slots) release(w *slot) {
 	}
 }
 
-// why is the error of a message that was not read.
+// why says why a message was not read.
 func (w *slot) why(err error) error {
 	if w.lost.Load() {
 		return refuse(codes.ResourceExhausted, "the message took more than %v to come, and others waited", slowMessage)

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// times are where a request's time went.
+// times are what a request has spent its time on.
 type times struct{ total, input, queue, infer, output time.Duration }
 
 // duration is a sum of times.
@@ -29,7 +29,7 @@ func (d *duration) message() *kserve.StatisticDuration {
 	return &kserve.StatisticDuration{Count: d.count, Ns: uint64(d.sum)}
 }
 
-// counts of one model since the server began.
+// counts are those of one model since it was loaded first.
 type counts struct {
 	pending                     int // requests under way
 	success                     duration
@@ -46,14 +46,14 @@ type counts struct {
 
 const histogramBins = 26
 
-// bin is the index of a value in such a histogram.
+// bin is the bin of a value in such a histogram.
 func bin(x uint64) int { return min(bits.Len64(max(x, 1)-1), histogramBins-1) }
 
 // stats are counts that many requests change.
 type stats struct {
 	mu sync.Mutex
 	counts
-	sent map[int]*duration // by rows of a batch: how many there were, and their time
+	sent map[int]*duration // rows of a batch -> how many such batches there were, and their time
 }
 
 func (s *stats) begin() {
@@ -109,7 +109,7 @@ func (s *stats) answered(rows []eval.Source) {
 	}
 }
 
-// now is a copy of the counts.
+// now is a copy of the counts as they are.
 func (s *stats) now() counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *counts) executions() (n uint64) {
 	return n
 }
 
-// message is the statistics as the protocol has them.
+// message is the counts as the protocol has them.
 func (m *model) message() *kserve.ModelStatistics {
 	s := &m.stats
 	s.mu.Lock()

@@ -14,14 +14,14 @@ import (
 // streamDepth is how many requests of one stream are under way at once.
 const streamDepth = 64
 
-// ModelStreamInfer answers the requests of a stream in their order, several under way at once. A request that fails has
-// its error in its answer, and the stream goes on. When the server ends, those it has read are answered.
+// ModelStreamInfer answers the requests of a stream in their order, with several under way at once. If a request fails, its
+// answer has the error, and the stream goes on. When the server ends, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	ctx := stream.Context()
 	answers := make(chan chan *streamRequest, streamDepth)
 	requests := make(chan *streamRequest)
 	var readErr error
-	go func() { // ends when the call does, since that ends Recv
+	go func() { // it ends with the call, which ends Recv
 		defer close(requests)
 		for {
 			r, err := s.streamRequest(stream)
@@ -79,7 +79,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 	return errors.Join(sendErr, <-ended)
 }
 
-// streamRequest is one request of a stream. What it holds ends when its answer is with the connection.
+// streamRequest is one request of a stream. It holds its memory until the connection has its answer.
 type streamRequest struct {
 	entry    *logEntry
 	request  *kserve.ModelInferRequest
@@ -87,7 +87,7 @@ type streamRequest struct {
 	response *kserve.ModelStreamInferResponse
 }
 
-// streamRequest reads the next one. An error is the stream's.
+// streamRequest reads the next request. An error ends the stream.
 func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, error) {
 	var f frame
 	if err := stream.RecvMsg(&f); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Datatypes, as the protocol calls them, with the bytes of one value; BYTES has its length before each.
+// The datatypes of the protocol, and how many bytes a value of each takes. A value of BYTES has its length before it.
 const (
 	uint8Type  = "UINT8"
 	int32Type  = "INT32"
@@ -18,8 +18,8 @@ const (
 	bytesType  = "BYTES"
 )
 
-// tensor is an input or an output: values in row-major order, little-endian; those of BYTES each behind its length in
-// four bytes.
+// tensor is an input or an output. Its values are little-endian and in row-major order. A value of BYTES follows its length,
+// which takes four bytes.
 type tensor struct {
 	name     string
 	datatype string
@@ -27,7 +27,7 @@ type tensor struct {
 	raw      []byte
 }
 
-// values is how many values the shape has, at most max.
+// values is how many values the shape has. More than max are an error.
 func (t *tensor) values(max int) (int, error) {
 	n := 1
 	for _, d := range t.shape {
@@ -71,7 +71,7 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 			}
 		}
 	default:
-		return nil // the input's own check names the datatype that it wants
+		return nil // rows will name the datatype that it wants
 	}
 	if have != n {
 		return invalid("input %q: %d values of %s for shape %v, want %d", t.name, have, t.datatype, t.shape, n)
@@ -92,7 +92,7 @@ func appendBytes[T string | []byte](to []byte, value T) []byte {
 	return append(binary.LittleEndian.AppendUint32(to, uint32(len(value))), value...)
 }
 
-// cutBytes cuts the first value off those of BYTES.
+// cutBytes cuts the first value off raw values of BYTES.
 func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	if len(raw) < 4 {
 		return nil, nil, false
@@ -104,5 +104,5 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	return raw[4 : 4+n], raw[4+n:], true
 }
 
-// clip shortens a text that came from outside, for an error.
+// clip shortens a text from outside for an error.
 func clip(s string) string { return short.Text(s) }

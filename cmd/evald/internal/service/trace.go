@@ -13,12 +13,12 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// propagator reads the trace that a request belongs to from its headers.
+// propagator reads from a request's headers to which trace it belongs.
 var propagator = propagation.TraceContext{}
 
-// Traces sends traces where OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says; without them there
-// are none, and the provider is nil. The other variables of the OpenTelemetry specification hold too. The provider must be
-// shut down.
+// Traces sends traces to the address in the environment variable OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. If both are missing there are no traces, and the provider is nil. The other variables of
+// the OpenTelemetry specification count too. The caller shuts the provider down.
 func Traces(ctx context.Context, version string) (*trace.TracerProvider, error) {
 	const endpoint, protocol = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if os.Getenv(endpoint) == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
