@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -223,8 +222,8 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 				p.closeStuck(now.Add(-patience))
 			}
 			if s.memory.cooled() {
-				runtime.GC() // what lies in pools goes with the second
 				debug.FreeOSMemory()
+				debug.FreeOSMemory() // what lies in pools goes with the second collection
 			}
 		}
 	}
