@@ -47,6 +47,8 @@ var layers = []struct{ pkg, may string }{
 	{"nn/learn", "engine/... kernels/... nn/..."},
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
+	{"cmd/evald/service/origin", "engine/short"},
+	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

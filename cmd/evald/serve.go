@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/evald/evald/cmd/evald/internal/origin"
-	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/cmd/evald/internal/web"
+	"github.com/evald/evald/cmd/evald/service"
+	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"

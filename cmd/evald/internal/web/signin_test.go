@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"

@@ -10,12 +10,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// A request has one of these inputs. N is the number of positions.
-//
-//	bitboards UINT64 [N,2]      own and all stones (game.Board shows the bits); [N,4] on boards of more than 64 bits,
-//	                            each set's low word first
-//	planes    FP32 [N,C,H,W]    the first two of net.Planes, or all five
-//	moves     BYTES [N] [N,1]   a line each, as evald eval reads them
+// The inputs, which the package's doc describes.
 const (
 	bitboardsInput = "bitboards"
 	planesInput    = "planes"

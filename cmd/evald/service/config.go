@@ -1,8 +1,39 @@
 // Package service gives other programs the evaluator: the Open Inference Protocol (KServe v2) over gRPC and REST, as
 // Triton Inference Server speaks it.
 //
-// Requests of all transports become a call, are merged with others by an eval.Batcher, and each output that was asked
-// for goes back as one tensor. input.go and output.go say what the models' inputs and outputs are.
+// Command evald serves with it, and so can any other program: New makes a Server of a Config, Serve answers until its context
+// ends. The example shows all of it; package nn/open makes the models that Config.Load returns. Package client is the other
+// end.
+//
+// Requests of both transports become the same call. An eval.Batcher merges it with others, and each output that the request
+// names goes back as one tensor.
+//
+// # Inputs
+//
+// A request has one of these. N is the number of positions; H and W are the rows and columns of the board, which is
+// Config.Rules' unless the request's parameter "board" names another.
+//
+//	bitboards UINT64 [N,2]      own and all stones (game.Board shows the bits); [N,4] on boards of more than 64 bits,
+//	                            each set's low word first
+//	planes    FP32 [N,C,H,W]    the first two of net.Planes, or all five
+//	moves     BYTES [N] [N,1]   a line each, as game.Parser reads it
+//
+// # Outputs
+//
+// A request may name which of these it wants; the default is all. A is the number of actions of the board. All values are for
+// the side to move.
+//
+//	wdl       FP32 [N,3]    probabilities of win, draw and loss
+//	value     FP32 [N,1]    win less loss
+//	policy    FP32 [N,A]    probabilities of the moves
+//	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
+//	source    BYTES [N,1]   who answered: gpu, cpu, cache, terminal, rules, forced, or a heuristic
+//
+// The model "search" searches each position with the first model, with as many visits as the parameter "visits" says. It has
+// two outputs more:
+//
+//	visits    INT32 [N,A]   of each move
+//	q         FP32 [N,A]    mean value of each move; 0 without visits
 package service
 
 import (
@@ -13,7 +44,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/evald/evald/cmd/evald/internal/origin"
+	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
@@ -30,14 +61,15 @@ type Loaded struct {
 	Close func() error
 }
 
-// Config is what a Server serves, and to whom.
+// Config is what a Server serves, and to whom. Models, Load, Rules, Batching, Search and Limits must be set, the last three
+// best to their defaults below; zero values of the other fields serve plainly.
 type Config struct {
 	Version string     // of the program
 	Rules   game.Rules // of the board that positions are on if the request names no other
 
 	Models     []string                          // served from the start; the model "search" searches with the first
 	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
-	Available  func() []string                   // names that may be loaded
+	Available  func() []string                   // names that may be loaded; needed with Repository alone
 	Changed    func(name string) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
 	Watch      time.Duration                     // how often Changed is asked; 0 is never
 	Repository bool                              // models may be loaded and unloaded by request
@@ -50,11 +82,11 @@ type Config struct {
 	Tokens  *Tokens        // who may call what; nil: everybody may call everything
 	Origins *origin.Policy // whose pages may call the service in people's browsers; nil: its own alone
 
-	Log    *slog.Logger
+	Log    *slog.Logger         // nil: nothing is logged
 	Traces trace.TracerProvider // nil: there are none
 
 	DrainDelay time.Duration // how long requests are still taken after readiness has ended
-	DrainTime  time.Duration // how long those under way may then take
+	DrainTime  time.Duration // how long requests under way may then take
 }
 
 // Batching is how requests are merged.
@@ -96,9 +128,19 @@ var (
 // LeastMemory is the least Limits.Memory, in bytes, if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
+// validate is an error for values out of range. It fills in the log.
 func (c *Config) validate() error {
 	if len(c.Models) == 0 {
 		return fmt.Errorf("no model to serve")
+	}
+	if c.Load == nil {
+		return fmt.Errorf("no function that loads models")
+	}
+	if c.Repository && c.Available == nil {
+		return fmt.Errorf("no function that names the models that may be loaded")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, f := range []struct {
 		name     string

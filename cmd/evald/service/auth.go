@@ -194,8 +194,8 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	})
 }
 
-// LoadTLS reads a certificate and its key (PEM files). If clientCA is not empty, clients must show a certificate too, which
-// one of those in that file has signed.
+// LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must show a certificate too, which
+// one of those in that file (PEM) has signed.
 func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {

@@ -9,19 +9,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// A request may name which of these outputs it wants. A is the number of actions of the board; all values are for the side
-// to move.
-//
-//	wdl       FP32 [N,3]    probabilities of win, draw and loss
-//	value     FP32 [N,1]    win less loss
-//	policy    FP32 [N,A]    probabilities of the moves
-//	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
-//	source    BYTES [N,1]   who answered: gpu, cpu, cache, terminal, rules, forced, or a heuristic
-//
-// and of a search
-//
-//	visits    INT32 [N,A]   of each move
-//	q         FP32 [N,A]    mean value of each move; 0 without visits
+// The outputs, which the package's doc describes.
 const (
 	wdlOutput      = "wdl"
 	valueOutput    = "value"
