@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -110,6 +111,16 @@ func TestGenerationIsHeld(t *testing.T) {
 				if err := <-replied; err == nil {
 					t.Error("a cancelled request was answered")
 				}
+				waitFor(t, "the server to let go", func() bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.requests == 0
+				})
+				for range 20 { // time for a Close that must not be
+					if _, err := api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
+						t.Error(err)
+					}
+				}
 				made.check(t, "while a batch without a caller is under way", 0, 0)
 			}
 			close(gate)
@@ -137,8 +148,13 @@ func TestGenerationIsHeld(t *testing.T) {
 // What is unloaded is closed; who asked it in this program hears that it is gone, and finds it again when it is back.
 func TestUnloadedIsClosed(t *testing.T) {
 	made := &mortals{during: func() {}}
+	meanwhile := func() {}
 	c := testConfig(nil)
-	c.Load, c.Models = made.load, []string{"stub", "other"}
+	c.Models = []string{"stub", "other"}
+	c.Load = func(name string) (Loaded, error) {
+		meanwhile()
+		return made.load(name)
+	}
 	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -165,9 +181,23 @@ func TestUnloadedIsClosed(t *testing.T) {
 	if err := e.Evaluate(t.Context(), b); err != nil {
 		t.Error(err)
 	}
+	// While it is loaded anew it is unloaded: the old one ends, and the new one serves.
+	meanwhile = func() {
+		if err := s.unload("other"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.load("other"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the end of what was unloaded", made.closed(2))
+	made.check(t, "after unload within a load", 0, 1, 1, 0)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Error(err)
+	}
 	for range 2 {
 		s.Close()
-		made.check(t, "after Close", 1, 1, 1)
+		made.check(t, "after Close", 1, 1, 1, 1)
 	}
 	if err := e.Evaluate(t.Context(), b); err == nil {
 		t.Error("a server that is closed answers")
