@@ -41,8 +41,11 @@ type generation struct {
 // release lets a generation go, which must have been held. Nobody waits for its end: a GPU takes its time to give memory
 // back.
 func (g *generation) release() {
-	if g.holders.Add(-1) == 0 {
+	switch n := g.holders.Add(-1); {
+	case n == 0:
 		go g.end()
+	case n < 0:
+		panic("service: a generation is released twice by one holder")
 	}
 }
 
