@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// shareAgents gives agents their networks and opening books, each loaded once. What the user should know of one goes to
-// notes.
+// shareAgents gives agents their networks and opening books. Each is loaded once and stays open until the program ends. What
+// the user should know of one goes to notes.
 func shareAgents(notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {

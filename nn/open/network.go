@@ -123,15 +123,12 @@ func fastestPath(n *net.Network, o Options) (*cpu.Evaluator, error) {
 	return e, nil
 }
 
-// Answered reports whether the model answers positions of a game, and not bitsquares.
-func (o *Opened) Answered(r game.Rules) bool { return o.Games == nil || slices.Contains(o.Games, r) }
-
 // ModelOn is who is asked about positions of a game, as answers call it: the model, or bitsquares.
 func (o *Opened) ModelOn(r game.Rules) string {
-	if o.Answered(r) {
-		return o.Model
+	if o.Games != nil && !slices.Contains(o.Games, r) {
+		return eval.Bitsquares.String()
 	}
-	return eval.Bitsquares.String()
+	return o.Model
 }
 
 // Answers is the evaluator behind the rules (eval.Ruled): what the next stones decide is answered exactly. It is for all who

@@ -59,7 +59,7 @@ type Options struct {
 
 	// Note hears, while the evaluator is opened, what a user should know of the choice: a GPU that does not work, a
 	// network that is not trained. Event hears later if a GPU fails, and if it works again; it is called concurrently.
-	// Both get one sentence without a line break at its end. Either may be nil.
+	// Both get a text without a line break at its end; one about several GPUs may have several lines. Either may be nil.
 	Note, Event func(text string)
 }
 

@@ -64,7 +64,7 @@ func TestDefault(t *testing.T) {
 	for board, model := range map[*game.Board]string{connect4: "default", nineFive: "bitsquares"} {
 		b := evaluate(t, e, board, gametest.Open(gametest.Rand(1), board, 20))
 		for i, s := range b.Source {
-			if s.Network() != (model == "default") || e.ModelOn(board.Rules()) != model || e.Answered(board.Rules()) != s.Network() {
+			if s.Network() != (model == "default") || e.ModelOn(board.Rules()) != model {
 				t.Errorf("%v, row %d: source %v, model on it %s, want %s", board.Rules(), i, s, e.ModelOn(board.Rules()), model)
 			}
 		}
