@@ -63,6 +63,12 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "evald", "models"), nil
 }
 
+// UserStore returns the store in DefaultDir.
+func UserStore() (Store, error) {
+	dir, err := DefaultDir()
+	return NewStore(dir), err
+}
+
 // NewStore returns the store in a folder, which is created when the first model is added.
 func NewStore(dir string) Store { return Store{dir} }
 

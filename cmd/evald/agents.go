@@ -16,7 +16,8 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// shareAgents gives agents their networks and books, each loaded once. Warnings for the user go to notes.
+// shareAgents gives agents their networks and books. Each is loaded once and stays open until the program ends. Warnings for
+// the user go to notes.
 func shareAgents(notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
@@ -24,8 +25,11 @@ func shareAgents(notes io.Writer) agent.Shared {
 			if _, err := driver.Find(); err == nil {
 				where.Backend = "auto"
 			}
-			c, err := where.choose(notes)
-			return c.Evaluator, err
+			e, err := where.choose(notes)
+			if err != nil {
+				return nil, err
+			}
+			return e, nil
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),

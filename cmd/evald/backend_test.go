@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/nn/open"
 )
 
 // -v prints the evaluator and its path. EVALD_CPU_PATH chooses the path; an unknown one is an error.
@@ -19,7 +21,7 @@ func TestCPUPath(t *testing.T) {
 		{"", "cpu", exitOK, " threads; batch 1024, "},
 		{"mmx", "cpu", exitBadInput, `environment variable EVALD_CPU_PATH: pack network: CPU path "mmx": this machine and build have `},
 	} {
-		t.Setenv(pathVariable, c.path)
+		t.Setenv(open.PathVariable, c.path)
 		status, out, stderr := evald(t, "44554\n", "eval", "-v", "--backend", c.backend, "--model", "seeded-2x16")
 		if status != c.status || !strings.Contains(stderr, c.want) {
 			t.Errorf("path %q: status %d, messages %q, want %q", c.path, status, stderr, c.want)

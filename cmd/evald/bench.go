@@ -186,7 +186,8 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		if err := measure(e, e.model); err != nil {
+		defer e.Close()
+		if err := measure(e, e.Model); err != nil {
 			return err
 		}
 	} else {
@@ -196,7 +197,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			if err != nil {
 				return err
 			}
-			e, err := onCPU(n, s.err)
+			e, err := onCPU(n, size.String(), s.err)
 			if err != nil {
 				return err
 			}
@@ -222,7 +223,7 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := onCPU(network, s.err)
+	e, err := onCPU(network, name, s.err)
 	if err != nil {
 		return err
 	}

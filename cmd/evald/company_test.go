@@ -121,7 +121,7 @@ func alone(t *testing.T, from string, positions []string, visits, leaves int) (a
 		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := json.Marshal(analyze.Describe(text, e.modelOn(state.Board.Rules()), state, tree))
+		answer, err := json.Marshal(analyze.Describe(text, e.ModelOn(state.Board.Rules()), state, tree))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,9 +43,12 @@ var layers = []struct{ pkg, may string }{
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/open", "engine/short engine/game engine/eval engine/heuristic kernels/... models nn/net nn/cpu nn/gpu"},
 	{"nn/learn", "engine/... kernels/... nn/..."},
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
+	{"cmd/evald/service/origin", "engine/short"},
+	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/nn/open"
 )
 
 // kaggleCmd is `evald kaggle`.
@@ -107,7 +108,7 @@ func modelFile(model string) string {
 	if _, ok := heuristic.Named(model); ok || model == "" {
 		return ""
 	}
-	if m, ok, err := findModel(model); err == nil && ok {
+	if m, ok, err := open.Find(model); err == nil && ok {
 		return m.Path
 	}
 	return model

@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
 )
 
 // learnCmd is `evald learn`. Flags that are not given have the value in the run's folder, or the default for its board.
@@ -200,29 +201,27 @@ func set[T any](field, flag *T) {
 
 // evaluators returns a function that makes evaluators of networks on the device that the flags name.
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
-	quiet := &newTexts{w: notes}
+	say := linesTo(notes)
+	options := open.Options{Backend: c.Backend, Note: eachOnce(say), Event: say}
 	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
-		e, err := backend{Backend: c.Backend}.network(n, name, quiet, notes)
-		return e.Evaluator, func() { e.Close() }, err
+		e, err := open.Network(n, name, options)
+		if err != nil {
+			return nil, nil, flagged(err)
+		}
+		return e, func() { e.Close() }, nil
 	}
 }
 
-// newTexts writes each text only once, because every network would repeat the same ones.
-type newTexts struct {
-	mu   sync.Mutex
-	w    io.Writer
-	said map[string]bool
-}
-
-func (o *newTexts) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.said[string(text)] {
-		return len(text), nil
+// eachOnce passes each text on once, because every network would repeat the same ones.
+func eachOnce(say func(string)) func(string) {
+	var mu sync.Mutex
+	said := map[string]bool{}
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !said[text] {
+			said[text] = true
+			say(text)
+		}
 	}
-	if o.said == nil {
-		o.said = map[string]bool{}
-	}
-	o.said[string(text)] = true
-	return o.w.Write(text)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// memory is a number of bytes, as people write them: 512MiB, 2GiB, 500MB.
+// memory is a number of bytes. People write it as 512MiB, 2GiB or 500MB.
 type memory uint64
 
-// leastMemory is what the service can do with: the program and its network take a quarter of it.
+// leastMemory is the least that the service works with, in bytes. The program and its network take a quarter of it.
 const leastMemory = 128 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -30,7 +30,7 @@ func (m *memory) UnmarshalText(text []byte) error {
 // String is the size in MiB.
 func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
 
-// containerMemory is what the program's control group may have, in bytes, as a container's bound is; 0 for no bound.
+// containerMemory is how many bytes the program's control group may have, which is how containers are bounded; 0 is no bound.
 func containerMemory() uint64 {
 	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
 		return n
@@ -38,7 +38,7 @@ func containerMemory() uint64 {
 	return 0
 }
 
-// machineMemory is how many bytes of memory there are for this program; 0 where that is not known.
+// machineMemory is how many bytes of memory there are for this program; 0 if that is not known.
 func machineMemory() uint64 {
 	all, err := memlimit.FromSystem()
 	if err != nil {
@@ -50,8 +50,8 @@ func machineMemory() uint64 {
 	return all
 }
 
-// ownMemory is what a program may take that shares its machine: three quarters of its container's memory, or where that has
-// no bound, half of the machine's.
+// ownMemory is what a program may take if it shares its machine with others: three quarters of its container's memory, or half
+// of the machine's if no container bounds it.
 func ownMemory() memory {
 	all := machineMemory()
 	if n := containerMemory(); n > 0 && n <= all {

@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/onnx"
+	"github.com/evald/evald/nn/open"
 )
 
 // modelCmd is `evald model`.
@@ -86,7 +87,7 @@ func allModels() ([]modelInfo, error) {
 	for _, e := range models.List() {
 		all = append(all, modelInfo{Entry: e})
 	}
-	store, err := userStore()
+	store, err := models.UserStore()
 	if err != nil {
 		return all, err
 	}
@@ -105,11 +106,11 @@ type modelShowCmd struct {
 
 // Run prints the model's entry and the metadata of its file.
 func (c *modelShowCmd) Run(s streams) error {
-	m, n, err := openModel(c.Model)
+	m, n, err := open.Model(c.Model)
 	if err != nil {
 		return err
 	}
-	info := modelInfo{m.Entry, m.Path, n.Config().Parameters(), len(m.content), n.Metadata}
+	info := modelInfo{m.Entry, m.Path, n.Config().Parameters(), len(m.Content), n.Metadata}
 	if c.JSON {
 		return writeJSON(s.out, info)
 	}
@@ -150,7 +151,7 @@ type modelImportCmd struct {
 
 // Run checks the file and adds it to the store.
 func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
-	content, n, err := readNetwork(c.File)
+	content, n, err := open.File(c.File)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	if err := checkAnswers(ctx, n, e.Rules); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	store, err := userStore()
+	store, err := models.UserStore()
 	if err != nil {
 		return err
 	}
@@ -210,19 +211,6 @@ func (c *modelImportCmd) entry(n *net.Network) (models.Entry, error) {
 	return e, nil
 }
 
-// readNetwork reads a file and the network in it.
-func readNetwork(path string) ([]byte, *net.Network, error) {
-	content, err := readNetworkFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read network: %w", err)
-	}
-	n, err := net.Parse(content)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return content, n, nil
-}
-
 // modelExportCmd is `evald model export`.
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
@@ -235,11 +223,11 @@ func (c *modelExportCmd) Run() error {
 	if extension != ".onnx" && extension != ".safetensors" {
 		return usage("-o %s: want a name that ends in .onnx or .safetensors", c.Out)
 	}
-	m, n, err := openModel(c.Model)
+	m, n, err := open.Model(c.Model)
 	if err != nil {
 		return err
 	}
-	content := m.content // the same bytes, so the same checksum
+	content := m.Content // the same bytes, so the same checksum
 	if extension == ".onnx" {
 		if n.Metadata["evald.name"] == "" || m.Version > 0 {
 			n.Metadata["evald.name"] = m.Name
@@ -264,7 +252,7 @@ type modelRemoveCmd struct {
 
 // Run removes the model and prints what it was.
 func (c *modelRemoveCmd) Run(s streams) error {
-	store, err := userStore()
+	store, err := models.UserStore()
 	if err != nil {
 		return err
 	}
@@ -300,7 +288,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
 	}
 	for _, ref := range refs {
-		m, n, err := openModel(ref)
+		m, n, err := open.Model(ref)
 		if err == nil {
 			err = checkAnswers(ctx, n, m.Rules)
 		}

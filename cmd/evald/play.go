@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -10,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/open"
 )
 
 // playCmd is `evald play`.
@@ -34,8 +36,17 @@ const defaultOpponent = "strong"
 
 // Run plays until the user quits.
 func (c *playCmd) Run(ctx context.Context, s streams) error {
-	config, err := c.config(s)
+	config, err := c.config()
 	if err != nil {
+		return err
+	}
+	e, err := c.evaluator(s.err)
+	if err != nil {
+		return fmt.Errorf("--evaluate: %w", err)
+	}
+	defer e.Close()
+	config.Evaluator, config.Search = e.Evaluator, e.ModelOn(config.Board.Rules())
+	if config.Players, err = c.players(shareAgents(s.err)); err != nil {
 		return err
 	}
 	typed := isTerminal(s.in) && isTerminal(s.out)
@@ -53,25 +64,21 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	return play.Plain(ctx, config, lines, s.in, s.out)
 }
 
-// config returns the game's board, players and search.
-func (c *playCmd) config(s streams) (play.Config, error) {
+// config returns the game's board and start; evaluator and players are still to come.
+func (c *playCmd) config() (play.Config, error) {
 	board, start, err := c.game()
 	if err != nil {
 		return play.Config{}, err
 	}
-	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
-	shared := shareAgents(s.err)
-	evaluate := backend{Backend: "auto", Model: c.Evaluate}
+	return play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}, nil
+}
+
+// evaluator opens that of --evaluate.
+func (c *playCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 	if _, ok := heuristic.Named(c.Evaluate); ok {
-		evaluate = backend{Backend: c.Evaluate}
+		return backend{Backend: c.Evaluate}.choose(notes)
 	}
-	e, err := evaluate.choose(s.err)
-	if err != nil {
-		return play.Config{}, fmt.Errorf("--evaluate: %w", err)
-	}
-	config.Evaluator, config.Search = e.Evaluator, e.modelOn(board.Rules())
-	config.Players, err = c.players(shared)
-	return config, err
+	return backend{Backend: "auto", Model: c.Evaluate}.choose(notes)
 }
 
 // game returns the board and the moves at the start.

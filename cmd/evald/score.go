@@ -48,10 +48,11 @@ func (c *scoreCmd) Validate() error {
 
 // Run measures likeliest moves and values, or an agent's moves, against exact scores.
 func (c *scoreCmd) Run(ctx context.Context, s streams) error {
-	subjects, err := c.subjects(s.err)
+	subjects, closeAll, err := c.subjects(s.err)
 	if err != nil {
 		return err
 	}
+	defer closeAll()
 	positions, err := c.positions(ctx, s)
 	if wasInterrupted(ctx, err) {
 		fmt.Fprintln(s.err, "evald: interrupted; nothing was measured")
@@ -159,34 +160,35 @@ type subject struct {
 	movesOnly bool // it has no values
 }
 
-// subjects returns the agents of --agent, or else the evaluator's policy and the searches with it.
-func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
+// subjects returns the agents of --agent, or else the evaluator's policy and the searches with it. closeAll closes the
+// evaluator.
+func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), err error) {
 	if c.Raw && !slices.Contains(c.Visits, 0) {
-		return nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
+		return nil, nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
 	}
 	shared := shareAgents(notes)
 	for _, text := range c.Agent {
 		spec, err := agent.Parse(text)
 		if err != nil {
-			return nil, usage("--agent: %w", err)
+			return nil, nil, usage("--agent: %w", err)
 		}
 		a, err := agent.New(spec, shared)
 		if err != nil {
-			return nil, fmt.Errorf("--agent %s: %w", text, err)
+			return nil, nil, fmt.Errorf("--agent %s: %w", text, err)
 		}
 		all = append(all, subject{spec.String(), agent.NewEvaluator(a), true})
 	}
 	if len(all) > 0 {
-		return all, nil
+		return all, func() {}, nil
 	}
 	e, err := c.choose(notes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	model := e.model
+	model := e.Model
 	for _, visits := range c.Visits {
 		if visits == 0 {
-			policy := subject{model, e.answers(), false}
+			policy := subject{model, e.Answers(), false}
 			if c.Raw {
 				policy = subject{model + ", raw", e, false}
 			}
@@ -198,7 +200,8 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
-			return nil, usage("--visits %d: %w", visits, err)
+			e.Close()
+			return nil, nil, usage("--visits %d: %w", visits, err)
 		}
 		name := fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
 		if c.Leaves > 1 {
@@ -206,7 +209,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, err error) {
 		}
 		all = append(all, subject{name, search, false})
 	}
-	return all, nil
+	return all, func() { e.Close() }, nil
 }
 
 func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (r namedReport, done int, err error) {

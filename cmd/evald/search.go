@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/nn/open"
 )
 
 // searching has the flags of commands that search.
@@ -61,6 +62,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	defer e.Close()
 	in, err := s.open(c.File, "positions")
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 type searchRun struct {
 	*searchCmd
 	ctx       context.Context // after it ends, no more positions are begun
-	evaluator choice
+	evaluator *open.Opened
 	out       *bufio.Writer
 	since     time.Time
 	total     int          // lines of the input, 0 if unknown
@@ -177,7 +179,7 @@ func (r *searchRun) answer(lines []stream.Line) error {
 }
 
 func (r *searchRun) describe(l *stream.Line, state game.State, t *mcts.Tree) []byte {
-	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.modelOn(state.Board.Rules()), state, t)})
+	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.ModelOn(state.Board.Rules()), state, t)})
 }
 
 // write writes the answers up to the first line that has none yet.

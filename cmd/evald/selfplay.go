@@ -84,7 +84,8 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	model := e.modelOn(board.Rules())
+	defer e.Close()
+	model := e.ModelOn(board.Rules())
 	config := c.config(model)
 	if err := config.Validate(); err != nil {
 		return usageError{err}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -17,16 +16,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/evald/evald/cmd/evald/internal/origin"
-	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/cmd/evald/internal/web"
+	"github.com/evald/evald/cmd/evald/service"
+	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
-	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/open"
 )
 
 // serveCmd is `evald serve`.
@@ -72,7 +71,7 @@ type serveCmd struct {
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
 }
 
-// Validate looks at what numbers are beside others before anything is loaded.
+// Validate compares flags with each other before anything is loaded.
 func (c *serveCmd) Validate() error {
 	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
@@ -86,7 +85,7 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers what it has taken. All it has to say goes to the log.
+// Run serves until it is interrupted, and then answers the requests that it has taken. All that it has to say goes to the log.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log := c.logger(s.err)
 	logLibraries(log)
@@ -129,11 +128,9 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := c.addPage(server, config.Models); err != nil {
-		return err
-	}
-	l, err := c.listen()
+	l, err := c.open(server, config.Models)
 	if err != nil {
+		server.Close()
 		return err
 	}
 	log.Info("configuration", c.effective(l)...)
@@ -156,7 +153,15 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 	return server.Serve(ctx, l)
 }
 
-// addPage gives the server the page for people, whose agents may use the models served from the start.
+// open gives the server its page, and opens the ports.
+func (c *serveCmd) open(server *service.Server, models []string) (service.Listeners, error) {
+	if err := c.addPage(server, models); err != nil {
+		return service.Listeners{}, err
+	}
+	return c.listen()
+}
+
+// addPage gives the server the page for people. Its agents may use the models that are served from the start.
 func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	e, err := server.Evaluator(names[0])
 	if err != nil {
@@ -179,7 +184,7 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 	return nil
 }
 
-// effective is the configuration as it holds, without secrets.
+// effective is the configuration in force, without secrets.
 func (c *serveCmd) effective(l service.Listeners) []any {
 	address := func(l net.Listener) string {
 		if l == nil {
@@ -205,7 +210,7 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	if err != nil {
 		return service.Config{}, usage("--rules: %w", err)
 	}
-	served, err := c.served(notesTo{log})
+	served, err := c.served(linesToLog(log))
 	if err != nil {
 		return service.Config{}, err
 	}
@@ -243,7 +248,7 @@ func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
 	return config, nil
 }
 
-// listen opens the ports.
+// listen opens the ports that the flags name.
 func (c *serveCmd) listen() (l service.Listeners, err error) {
 	if c.Pprof != "" {
 		host, _, err := net.SplitHostPort(c.Pprof)
@@ -272,30 +277,30 @@ func (c *serveCmd) listen() (l service.Listeners, err error) {
 	return l, nil
 }
 
-// served are the models of the command line and where each is.
+// served are the models of the command line, and where each is found.
 type served struct {
 	names   []string
 	backend string
-	refs    map[string]string // name -> as given; "" for a heuristic
-	gpu     bool              // a model was loaded on one
-	notes   io.Writer         // hears of GPUs that fail
+	refs    map[string]string // name -> as the command line gives it; "" for a heuristic
+	event   func(string)      // hears of GPUs that fail
 }
 
-func (c *serveCmd) served(notes io.Writer) (*served, error) {
-	s := &served{backend: c.Backend, refs: map[string]string{}, notes: notes}
+// served opens and closes each model of the command line, to see that it works. What there is to say of it goes to note.
+func (c *serveCmd) served(note func(string)) (*served, error) {
+	s := &served{backend: c.Backend, refs: map[string]string{}, event: note}
 	refs := c.Model
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
 	for _, ref := range refs {
-		choice, err := backend{Backend: c.Backend, Model: ref}.choose(notes)
+		e, err := backend{Backend: c.Backend, Model: ref}.open(note, note)
 		if err != nil {
 			return nil, err
 		}
-		if err := choice.Close(); err != nil { // it was to see that it works
+		if err := e.Close(); err != nil {
 			return nil, err
 		}
-		name, _, _ := strings.Cut(choice.model, "@")
+		name, _, _ := strings.Cut(e.Model, "@")
 		if _, twice := s.refs[name]; twice {
 			return nil, usage("--model: two models are called %s", name)
 		}
@@ -305,7 +310,7 @@ func (c *serveCmd) served(notes io.Writer) (*served, error) {
 	return s, nil
 }
 
-// load makes a model of the command line ready, or one of a name that clients may ask for: never a file's.
+// load opens a model of the command line, or one that a client asks for, by its name and never by a path.
 func (s *served) load(name string) (service.Loaded, error) {
 	from := backend{Backend: s.backend, Model: name}
 	ref, given := s.refs[name]
@@ -313,42 +318,32 @@ func (s *served) load(name string) (service.Loaded, error) {
 		from.Model = ref
 	} else if isHeuristic {
 		from = backend{Backend: name}
-	} else if _, ok, err := findModel(name); err != nil || !ok {
+	} else if _, ok, err := open.Find(name); err != nil || !ok {
 		return service.Loaded{}, cmp.Or(err, errNoModel)
 	}
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
 	}
-	if s.gpu {
-		runtime.GC() // generations that nobody uses any more give their GPU memory back
-	}
-	choice, err := from.chooseFor(io.Discard, s.notes) // what there is to say was said at the start
+	e, err := from.open(nil, s.event) // what there is to note was noted at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}
-	l := service.Loaded{Evaluator: choice.Evaluator, Version: "1", Platform: service.HeuristicPlatform, Describe: choice.how, InFlight: max(2, runtime.GOMAXPROCS(0))}
-	if _, version, ok := strings.Cut(choice.model, "@"); ok {
+	l := service.Loaded{Evaluator: e.Evaluator, Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0))}
+	if _, version, ok := strings.Cut(e.Model, "@"); ok {
 		l.Version = version
 	}
-	if choice.network {
+	if e.Network {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
-	if choice.gpu != nil {
-		s.gpu, l.InFlight = true, 4 // while it computes two or three, others are read
-		e := &onGPUs{choice.Evaluator}
-		runtime.AddCleanup(e, func(g *gpu.Evaluator) { go g.Close() }, choice.gpu)
-		l.Evaluator = e
+	if e.OnGPU {
+		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
 	}
 	return l, nil
 }
 
 var errNoModel = errors.New("there is no model of that name")
 
-// onGPUs is what a generation of a model evaluates with. When the last request that uses it is answered, and the garbage
-// collector has seen that, the GPUs give its memory back.
-type onGPUs struct{ eval.Evaluator }
-
-// changed tells one state of a model's file from another.
+// changed is another value after a model's file has changed.
 func (s *served) changed(name string) (any, error) {
 	ref := s.refs[name]
 	given := ref != ""
@@ -361,12 +356,12 @@ func (s *served) changed(name string) (any, error) {
 	if _, ok := models.Find(ref); ok {
 		return nil, nil
 	}
-	if store, err := userStore(); err == nil {
+	if store, err := models.UserStore(); err == nil {
 		if e, ok, err := store.Find(ref); err == nil && ok {
 			return e.Ref(), nil
 		}
 	}
-	if !given { // a client's: never a path
+	if !given { // it is a client's word, and never a path
 		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)
@@ -380,10 +375,10 @@ func (s *served) changed(name string) (any, error) {
 	return state{info.ModTime(), info.Size()}, nil
 }
 
-// loadable are the names that clients may load: shipped networks, the user's own, and heuristics.
+// loadable are the names of the models that clients may load: shipped networks, the user's own, and heuristics.
 func loadable() []string {
 	names := models.Names()
-	if store, err := userStore(); err == nil {
+	if store, err := models.UserStore(); err == nil {
 		entries, _ := store.List()
 		for _, e := range entries {
 			names = append(names, e.Name)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// logger is the service's log, in the form and from the level that the flags say.
+// logger is the service's log. The flags say its form and its level.
 func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
@@ -22,30 +22,29 @@ func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// notesTo is a log for those who write notes for people, one a line.
-type notesTo struct{ log *slog.Logger }
-
-// Write implements io.Writer.
-func (n notesTo) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		n.log.Warn(strings.TrimPrefix(strings.TrimSpace(line), "evald: "))
+// linesToLog makes a warning of each line of a text.
+func linesToLog(log *slog.Logger) func(text string) {
+	return func(text string) {
+		for line := range strings.Lines(text) {
+			log.Warn(strings.TrimSpace(line))
+		}
 	}
-	return len(p), nil
 }
 
-// logLibraries sends what libraries say on their own to the log: they would write it to standard error in forms of theirs.
+// logLibraries sends to the log what libraries would otherwise write to standard error, in forms of their own.
 func logLibraries(log *slog.Logger) {
-	slog.SetDefault(log) // also that of the package log
+	slog.SetDefault(log) // and of the package log
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
 }
 
-// gRPC takes its logger before anything else of it runs.
+// gRPC wants its logger before any of its other functions is called.
 func init() {
 	grpclog.SetLoggerV2(grpcLog{grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)})
 }
 
-// grpcLog gives the default log gRPC's errors, and for debugging its warnings, which clients can cause as they like.
+// grpcLog sends gRPC's errors to the default log. Its warnings go there at level debug, since clients can cause as many as they
+// like.
 type grpcLog struct{ grpclog.LoggerV2 }
 
 func (grpcLog) Error(args ...any)   { slog.Error("gRPC: " + fmt.Sprint(args...)) }

@@ -84,9 +84,7 @@ func (d *device) live(works func()) error {
 	worked := false
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(d, c)
-		v := d.e.hold()
-		err := s.open(v)
-		v.release()
+		err := s.open(d.e.serves)
 		if err == nil {
 			worked = true
 			d.up(s)

@@ -5,9 +5,7 @@ package gpu
 import (
 	"fmt"
 	"os"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -156,30 +154,6 @@ func TestGPUBatches(t *testing.T) {
 		}
 		if again := evaluate(t, e, board, pos); !sameRows(again, whole) {
 			t.Errorf("%s: the same batch differs", test.net)
-		}
-	}
-}
-
-// Networks are swapped in milliseconds, and each answers its own batches.
-func TestGPUSwap(t *testing.T) {
-	d, emulated := machine(t, hopper)
-	text, n := "10x128", 500
-	if emulated {
-		text, n = "1x16/8/16", 20
-	}
-	board := game.MustBoard(game.Connect4)
-	networks := []*net.Network{scrambled(t, text, 1), scrambled(t, text, 2)}
-	e := serve(t, networks[0], d)
-	pos := gametest.Positions(gametest.Rand(3), board, n, true)
-	first := evaluate(t, e, board, pos)
-	for i := range 4 {
-		start := time.Now()
-		if err := e.Swap(t.Context(), networks[(i+1)%2]); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: swapped in %v, most of it the reference's self-test", text, time.Since(start))
-		if got := evaluate(t, e, board, pos); slices.Equal(got.WDL, first.WDL) != (i%2 == 1) {
-			t.Errorf("after swap %d the wrong network answers", i)
 		}
 	}
 }

@@ -30,8 +30,7 @@ type Evaluator struct {
 	calls   sync.Pool // of *call
 	turn    atomic.Uint32
 
-	current  atomic.Pointer[version]
-	swapping sync.Mutex
+	serves *served
 
 	mu   sync.Mutex // for changes to live
 	live atomic.Pointer[[]*session]
@@ -52,10 +51,9 @@ func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err 
 }
 
 func newEvaluator(n *net.Network, found []driver.Device, events func(string), r retry) (e *Evaluator, notes []error, err error) {
-	e = &Evaluator{events: events, quit: make(chan struct{})}
+	e = &Evaluator{events: events, serves: newServed(n), quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
-	e.current.Store(newVersion(n))
 	started := make([]chan error, len(found))
 	for i, info := range found {
 		started[i] = make(chan error, 1)
@@ -93,15 +91,6 @@ func (e *Evaluator) change(f func(live []*session) []*session) {
 	e.live.Store(&live)
 }
 
-// hold returns the current version, which the caller must release.
-func (e *Evaluator) hold() *version {
-	for {
-		if v := e.current.Load(); v.hold() {
-			return v
-		}
-	}
-}
-
 // Evaluate implements eval.Evaluator. If ctx is cancelled, it returns without waiting for the device.
 func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
@@ -113,11 +102,9 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
-	v := e.hold()
-	defer v.release()
 	c := e.calls.Get().(*call)
 	defer e.calls.Put(c)
-	return c.run(ctx, e, v, b)
+	return c.run(ctx, e, b)
 }
 
 // take returns a free slot of the device that has most of them. If there is none, it waits, or returns nil if wait is false.
@@ -163,79 +150,6 @@ func (e *Evaluator) noDevice() error {
 	return fmt.Errorf("gpu: no device works: %w", errors.Join(errs...))
 }
 
-// Swap replaces the network; the new one must not change from then on. It is first loaded and tested on every device. If
-// that fails, the old network stays and the error says why. Batches in progress are answered by the network that they began
-// with. Swap returns when the old network is freed, or with the context's error after the new network has taken over.
-func (e *Evaluator) Swap(ctx context.Context, n *net.Network) error {
-	e.swapping.Lock()
-	defer e.swapping.Unlock()
-	if e.closed.Load() {
-		return ErrClosed
-	}
-	v := newVersion(n)
-	for _, d := range e.devices { // done here because it may take long, while devices serve
-		if _, err := v.planned(testBoard, targetOf(d.info)); err != nil {
-			return err
-		}
-	}
-	err := e.each(func(s *session) (outcome, fatal error) {
-		p, err := v.planned(testBoard, targetOf(s.device.info))
-		if err != nil {
-			return err, nil
-		}
-		switch err := s.load(p.layout); {
-		case err == nil || errors.Is(err, errSelfTest), outOfMemory(err):
-			return err, nil // the old network still works
-		default:
-			return err, err
-		}
-	})
-	old := v
-	if err == nil {
-		old = e.current.Swap(v)
-	}
-	old.release()
-	select {
-	case <-old.unused:
-	case <-ctx.Done():
-		return errors.Join(err, fmt.Errorf("swap networks: %w", ctx.Err()))
-	}
-	_ = e.each(func(s *session) (outcome, fatal error) { return nil, s.sweep() }) // a device that fails here reports it itself
-	return err
-}
-
-// each runs a function on the thread of every session, one after the other, and joins the outcomes. A fatal error ends the
-// session.
-func (e *Evaluator) each(f func(*session) (outcome, fatal error)) error {
-	var errs []error
-	for _, s := range *e.live.Load() {
-		var outcome error
-		o := order{done: make(chan struct{}), do: func() (fatal error) {
-			outcome, fatal = f(s)
-			return fatal
-		}}
-		select {
-		case s.orders <- o:
-			select {
-			case <-o.done:
-			case <-s.dead:
-			}
-			if outcome != nil {
-				errs = append(errs, fmt.Errorf("GPU %d: %w", s.device.info.Index, outcome))
-			}
-		case <-s.dead: // its next session will load the current version
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// outOfMemory reports whether the error is lack of memory, which leaves the context usable.
-func outOfMemory(err error) bool {
-	const code = 2 // CUDA_ERROR_OUT_OF_MEMORY
-	var failed *driver.Error
-	return errors.As(err, &failed) && failed.Code == code
-}
-
 // Stats returns the counts so far.
 func (e *Evaluator) Stats() Stats {
 	var s Stats
@@ -247,12 +161,10 @@ func (e *Evaluator) Stats() Stats {
 
 // String names the kernel for 7x6 and the devices.
 func (e *Evaluator) String() string {
-	v := e.hold()
-	defer v.release()
 	var texts []string
 	for _, d := range e.devices {
 		kernel := "no kernel"
-		if p, err := v.planned(testBoard, targetOf(d.info)); err == nil {
+		if p, err := e.serves.planned(testBoard, targetOf(d.info)); err == nil {
 			kernel = p.Kernel.Name
 		}
 		texts = append(texts, fmt.Sprintf("%s on %v", kernel, d.info))

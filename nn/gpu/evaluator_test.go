@@ -324,9 +324,6 @@ func TestEvaluatorClose(t *testing.T) {
 	if err := e.Evaluate(t.Context(), b); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if err := e.Swap(t.Context(), scrambled(t, "1x4", 1)); !errors.Is(err, ErrClosed) {
-		t.Errorf("Swap after Close: %v", err)
-	}
 }
 
 // Time measures launches of any number of positions, and frees all memory.

@@ -62,29 +62,30 @@ func (e *events) times(text string) (n int) {
 	return n
 }
 
-// scenario is the life of a service: it starts, answers batches by the GPU with the reference as fallback, swaps the network
-// after the first two batches, and ends.
+// scenario is a service's life: it starts, answers batches by a fallback of the GPU and the reference, one of them on a board
+// that needs a kernel of its own, and ends.
 type scenario struct {
-	first, second *net.Network
-	board         *game.Board
-	pos           []game.Position
-	onGPU, onCPU  [2]*eval.Batch // the answers of the first and the second network
-	on            []driver.Device
+	network      *net.Network
+	boards       [2]*game.Board
+	pos          [2][]game.Position
+	onGPU, onCPU [2]*eval.Batch // the answers
+	on           []driver.Device
 }
 
 func newScenario(t *testing.T) *scenario {
 	s := &scenario{
-		first: scrambled(t, "1x4/3/5", 1), second: scrambled(t, "1x4/3/5", 2),
-		board: game.MustBoard(game.TicTacToe), on: devices(t, 1, geforce),
+		network: scrambled(t, "1x4/33/5", 1), // of heads for which large needs another kernel
+		boards:  [2]*game.Board{game.MustBoard(game.TicTacToe), game.MustBoard(large)},
+		on:      devices(t, 1, geforce),
 	}
-	s.pos = gametest.Positions(gametest.Rand(4), s.board, 70, true)
-	for i, n := range []*net.Network{s.first, s.second} {
-		s.onCPU[i] = reference(t, n, s.board, s.pos)
-		e, _, err := newEvaluator(n, s.on, nil, quick)
+	for i, n := range []int{70, 5} {
+		s.pos[i] = gametest.Positions(gametest.Rand(4), s.boards[i], n, true)
+		s.onCPU[i] = reference(t, s.network, s.boards[i], s.pos[i])
+		e, _, err := newEvaluator(s.network, s.on, nil, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.onGPU[i] = evaluate(t, e, s.board, s.pos)
+		s.onGPU[i] = evaluate(t, e, s.boards[i], s.pos[i])
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -92,11 +93,14 @@ func newScenario(t *testing.T) *scenario {
 	return s
 }
 
+// large is a game of more cells than the kernels for small boards hold.
+var large = game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true}
+
 // outcome is the result of a run of the scenario.
 type outcome struct {
-	start, swap, close error
-	gpu, cpu           int // number of batches answered by each
-	stats              DeviceStats
+	start, close error
+	gpu, cpu     int // number of batches answered by each
+	stats        DeviceStats
 }
 
 // run plays the scenario. fault injects the faults, which are removed before the last batch.
@@ -105,36 +109,36 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	said := newEvents()
 	fakeDriver.Reset()
 	fault()
-	e, _, err := newEvaluator(s.first, s.on, said.say, quick)
+	e, _, err := newEvaluator(s.network, s.on, said.say, quick)
 	if o.start = err; err != nil {
 		nothingLeft(t, what+": after it did not start")
 		return o
 	}
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: &following{e, s}})
-	serve := func(from, to int) {
-		b := eval.NewBatch(s.board, to-from)
-		copy(b.Pos, s.pos[from:to])
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
+	serve := func(board, from, to int) {
+		b := eval.NewBatch(s.boards[board], to-from)
+		copy(b.Pos, s.pos[board][from:to])
 		if err := f.Evaluate(t.Context(), b); err != nil {
 			t.Errorf("%s: a batch is lost: %v", what, err)
 			return
 		}
-		by := s.check(t, what, b, from, to)
+		by := s.check(t, what, b, board, from, to)
 		o.gpu, o.cpu = o.gpu+by, o.cpu+1-by
 	}
-	serve(0, 70)
-	serve(7, 12)
-	o.swap = e.Swap(t.Context(), s.second)
-	serve(3, 20)
+	serve(0, 0, 70)
+	serve(0, 7, 12)
+	serve(1, 0, 5)
+	serve(0, 3, 20)
 	fakeDriver.Reset()
 	if o.stats = e.Stats().Devices[0]; o.stats.Faults > 0 {
 		said.wait("works again", int(o.stats.Faults))
 		o.stats = e.Stats().Devices[0]
 	}
 	before := o.gpu
-	if serve(30, 37); o.gpu != before+1 {
+	if serve(0, 30, 37); o.gpu != before+1 {
 		t.Errorf("%s: after it the GPU does not answer", what)
 	}
-	if got := f.Stats(); got[0].Failed != uint64(o.cpu) || got[1].Failed != 0 || got[0].Answered+got[1].Answered != 70+5+17+7 {
+	if got := f.Stats(); got[0].Failed != uint64(o.cpu) || got[1].Failed != 0 || got[0].Answered+got[1].Answered != 70+5+5+17+7 {
 		t.Errorf("%s: the fallback counts %+v, batches by the GPU and the CPU are %d and %d", what, got, o.gpu, o.cpu)
 	}
 	if now := e.Stats().Devices[0]; !now.Working || now.Faults != now.Rebuilt || int(now.Faults) != said.times("tried again") {
@@ -145,30 +149,15 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	return o
 }
 
-// following is the reference with the network that the GPU currently serves, as if a service swapped both.
-type following struct {
-	e *Evaluator
-	s *scenario
-}
-
-func (f *following) Evaluate(ctx context.Context, b *eval.Batch) error {
-	v := f.e.hold()
-	defer v.release()
-	return net.NewEvaluator(v.network).Evaluate(ctx, b)
-}
-
-// check checks that all rows of a batch are the answers of one source with one of the networks. It returns 1 if the GPU
-// answered.
-func (s *scenario) check(t *testing.T, what string, b *eval.Batch, from, to int) int {
+// check checks that all rows of a batch are the answers of one source. It returns 1 if the GPU answered.
+func (s *scenario) check(t *testing.T, what string, b *eval.Batch, board, from, to int) int {
 	t.Helper()
-	for i := range s.onGPU {
-		gpu, cpu := s.onGPU[i].Slice(from, to), s.onCPU[i].Slice(from, to)
-		switch {
-		case sameRows(b, &gpu):
-			return 1
-		case sameRows(b, &cpu):
-			return 0
-		}
+	gpu, cpu := s.onGPU[board].Slice(from, to), s.onCPU[board].Slice(from, to)
+	switch {
+	case sameRows(b, &gpu):
+		return 1
+	case sameRows(b, &cpu):
+		return 0
 	}
 	t.Errorf("%s: a batch has rows that nobody answers so, of sources %v", what, slices.Compact(b.Source))
 	return 0
@@ -180,11 +169,11 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t)
 	clean := s.run(t, "without a fault", func() {})
-	if clean.start != nil || clean.swap != nil || clean.close != nil || clean.gpu != 4 || clean.stats.Faults != 0 {
+	if clean.start != nil || clean.close != nil || clean.gpu != 5 || clean.stats.Faults != 0 {
 		t.Fatalf("without a fault: %+v", clean)
 	}
 	calls := s.calls(t)
-	if len(calls) != 16 {
+	if len(calls) != 15 {
 		t.Fatalf("%d kinds of calls: %v", len(calls), calls)
 	}
 	runs, seen := 0, map[string]int{}
@@ -207,8 +196,6 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 						}
 					case o.stats.Faults > 0:
 						seen["fault"]++
-					case o.swap != nil:
-						seen["swap"]++
 					case name == "cuStreamQuery" || name == "cuStreamSynchronize": // their number varies
 					default:
 						t.Errorf("%s: is not noticed: %+v", what, o)
@@ -237,16 +224,14 @@ func (s *scenario) calls(t *testing.T) map[string]int {
 func (s *scenario) served(t *testing.T) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
-	e, _, err := newEvaluator(s.first, s.on, nil, quick)
+	e, _, err := newEvaluator(s.network, s.on, nil, quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	evaluate(t, e, s.board, s.pos)
-	evaluate(t, e, s.board, s.pos[7:12])
-	if err := e.Swap(t.Context(), s.second); err != nil {
-		t.Fatal(err)
-	}
-	evaluate(t, e, s.board, s.pos[3:20])
+	evaluate(t, e, s.boards[0], s.pos[0])
+	evaluate(t, e, s.boards[0], s.pos[0][7:12])
+	evaluate(t, e, s.boards[1], s.pos[1])
+	evaluate(t, e, s.boards[0], s.pos[0][3:20])
 	return e
 }
 
@@ -295,7 +280,7 @@ func TestEvaluatorNotFinite(t *testing.T) {
 // The self-test notices rows that were not written, that differ from their repetition, or that belong to another position.
 func TestEvaluatorSelfTestNotices(t *testing.T) {
 	devices(t, 1, geforce)
-	p, err := newVersion(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce)
+	p, err := newServed(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,23 +327,14 @@ func appendAnswer(rows []byte, b *eval.Batch, i int) []byte {
 	return rows
 }
 
-// A new network, or a kernel that only another board needs, is refused if it fails its self-test. Other batches do not
-// suffer.
+// A kernel that only another board needs is refused if it fails its self-test. Other batches do not suffer.
 func TestEvaluatorRefuses(t *testing.T) {
 	noGoroutineLeft(t)
-	board, large := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
+	board, large := game.MustBoard(game.Connect4), game.MustBoard(large)
 	e := evaluator(t, scrambled(t, "1x100/8/16", 1), devices(t, 1, geforce), nil)
 	pos := gametest.Positions(gametest.Rand(4), board, 5, false)
 	want, memory := evaluate(t, e, board, pos), fakeDriver.Count().Memory
 
-	fakeDriver.Reset()
-	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
-	if err := e.Swap(t.Context(), scrambled(t, "1x100/8/16", 2)); !errors.Is(err, errSelfTest) {
-		t.Errorf("a network that fails the self-test is taken: %v", err)
-	}
-	if now := fakeDriver.Count().Memory; now != memory {
-		t.Errorf("%d pieces of memory after it, %d before", now, memory)
-	}
 	fakeDriver.Reset()
 	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
 	for range 2 { // the second time it is refused without a launch
@@ -372,96 +348,42 @@ func TestEvaluatorRefuses(t *testing.T) {
 	if !sameRows(evaluate(t, e, board, pos), want) || e.Stats().Devices[0].Faults != 0 {
 		t.Error("other batches suffer from it")
 	}
-	if err := e.Swap(t.Context(), scrambled(t, "1x100/8/16", 2)); err != nil {
-		t.Error(err)
-	}
-	evaluate(t, e, large, make([]game.Position, 3)) // it is tested again with the other network
-}
-
-// Networks are swapped while callers evaluate: each batch is answered by one network from its first row to its last, and the
-// device's memory does not grow.
-func TestEvaluatorSwap(t *testing.T) {
-	noGoroutineLeft(t)
-	s := newScenario(t)
-	e := evaluator(t, s.first, devices(t, 2, geforce), nil)
-	memory := fakeDriver.Count().Memory
-	stop := make(chan struct{})
-	var callers sync.WaitGroup
-	var by [2]atomic.Int64
-	for range 3 {
-		callers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				b := evaluate(t, e, s.board, s.pos)
-				switch {
-				case sameRows(b, s.onGPU[0]):
-					by[0].Add(1)
-				case sameRows(b, s.onGPU[1]):
-					by[1].Add(1)
-				default:
-					t.Error("a batch is answered by neither network")
-				}
-			}
-		})
-	}
-	for i := range 12 {
-		n := []*net.Network{s.second, s.first}[i%2]
-		if err := e.Swap(t.Context(), n); err != nil {
-			t.Error(err)
-		}
-		if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[(i+1)%2]) {
-			t.Error("after Swap the other network answers")
-		}
-	}
-	close(stop)
-	callers.Wait()
-	if by[0].Load() == 0 || by[1].Load() == 0 {
-		t.Errorf("batches by the networks: %d and %d", by[0].Load(), by[1].Load())
-	}
-	if now := fakeDriver.Count().Memory; now != memory {
-		t.Errorf("%d pieces of memory, %d before", now, memory)
-	}
-	// Another shape needs another kernel, and an error keeps the old network.
-	other := scrambled(t, "1x100/8/16", 1)
-	if err := e.Swap(t.Context(), other); err != nil {
-		t.Error(err)
-	}
-	compare(t, evaluate(t, e, s.board, s.pos), reference(t, other, s.board, s.pos))
-	overflowing := scrambled(t, "1x4/3/5", 1)
-	overflow(overflowing)
-	if err := e.Swap(t.Context(), overflowing); err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: win-draw-loss logit 0 is") {
-		t.Errorf("a network that is never finite: %v", err)
+	if now := fakeDriver.Count().Memory; now != memory+1 { // that kernel's scratch memory, which is kept for its next test
+		t.Errorf("%d pieces of memory after it, %d before", now, memory)
 	}
 }
 
-// overflow makes a network's output infinite, with finite weights.
-func overflow(n *net.Network) {
+// A network that is never finite is refused at the start.
+func TestEvaluatorOverflows(t *testing.T) {
+	n := scrambled(t, "1x4/3/5", 1)
 	for _, name := range []string{"value.wdl.weight", "value.wdl.bias"} {
 		for i, w := 0, n.Weight(name).Float32s(); i < len(w); i++ {
 			w[i] = 3e38
 		}
 	}
+	noGoroutineLeft(t)
+	_, _, err := newEvaluator(n, devices(t, 1, geforce), nil, quick)
+	if err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: win-draw-loss logit 0 is") {
+		t.Errorf("a network that is never finite: %v", err)
+	}
+	nothingLeft(t, "after a network that is never finite")
 }
 
 // If one of two devices is lost, the other serves alone until the first is back.
 func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
-	e := evaluator(t, s.first, devices(t, 2, geforce), said.say)
+	e := evaluator(t, s.network, devices(t, 2, geforce), said.say)
 	fakeDriver.Fail("kernel", 1, 1, fake.LaunchFailed)
 	fakeDriver.Fail("cuCtxCreate_v2", 1, 3, fake.LaunchFailed)
-	b := eval.NewBatch(s.board, len(s.pos))
-	copy(b.Pos, s.pos)
+	b := eval.NewBatch(s.boards[0], len(s.pos[0]))
+	copy(b.Pos, s.pos[0])
 	if err := e.Evaluate(t.Context(), b); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED (719)") {
 		t.Errorf("the batch of a device that was lost: %v", err)
 	}
 	said.wait("tried again", 1)
 	for range 5 {
-		if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+		if b := evaluate(t, e, s.boards[0], s.pos[0]); !sameRows(b, s.onGPU[0]) {
 			t.Error("with one device answers differ")
 		}
 	}
@@ -473,7 +395,7 @@ func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	if faults != 1 || tries != 4 || len(said.said) != 2 {
 		t.Errorf("%d faults, %d tries, said %q; want 1, 4 and two texts", faults, tries, said.said)
 	}
-	if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+	if b := evaluate(t, e, s.boards[0], s.pos[0]); !sameRows(b, s.onGPU[0]) {
 		t.Error("after it answers differ")
 	}
 }
@@ -485,17 +407,17 @@ func TestEvaluatorHangs(t *testing.T) {
 	s, said := newScenario(t), newEvents()
 	slow := quick
 	slow.hang = 2 * time.Second
-	e, _, err := newEvaluator(s.first, s.on, said.say, slow)
+	e, _, err := newEvaluator(s.network, s.on, said.say, slow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
 	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
 	var callers sync.WaitGroup
 	for range slotsADevice + 2 { // more than there are slots
 		callers.Go(func() {
 			for range 2 {
-				if b := evaluate(t, f, s.board, s.pos); s.check(t, "a device that hangs", b, 0, len(s.pos)) != 0 {
+				if b := evaluate(t, f, s.boards[0], s.pos[0]); s.check(t, "a device that hangs", b, 0, 0, len(s.pos[0])) != 0 {
 					t.Error("a device that hangs answers")
 				}
 			}
@@ -507,7 +429,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	}
 	fakeDriver.Reset()
 	said.wait("works again", 1)
-	if b := evaluate(t, e, s.board, s.pos); !sameRows(b, s.onGPU[0]) {
+	if b := evaluate(t, e, s.boards[0], s.pos[0]); !sameRows(b, s.onGPU[0]) {
 		t.Error("after it answers differ")
 	}
 	if d := e.Stats().Devices[0]; !d.Working || d.Faults != 1 || d.Rebuilt != 1 || len(said.said) != 2 {
@@ -515,7 +437,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	}
 
 	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
-	evaluate(t, f, s.board, s.pos)
+	evaluate(t, f, s.boards[0], s.pos[0])
 	if err := e.Close(); !errors.Is(err, errHung) {
 		t.Errorf("Close of a device that hangs: %v", err)
 	}
@@ -529,8 +451,8 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
 	s.on = devices(t, 2, geforce)
-	e := evaluator(t, s.first, s.on, said.say)
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.first)})
+	e := evaluator(t, s.network, s.on, said.say)
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	var batches [2]atomic.Uint64
@@ -545,15 +467,15 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 				}
 				from := r.IntN(30)
 				to := from + 1 + r.IntN(40)
-				b := eval.NewBatch(s.board, to-from)
-				copy(b.Pos, s.pos[from:to])
+				b := eval.NewBatch(s.boards[0], to-from)
+				copy(b.Pos, s.pos[0][from:to])
 				ctx, cancel := context.WithCancel(t.Context())
 				if r.IntN(5) == 0 {
 					go cancel()
 				}
 				switch err := f.Evaluate(ctx, b); {
 				case err == nil:
-					batches[s.check(t, "under load", b, from, to)].Add(1)
+					batches[s.check(t, "under load", b, 0, from, to)].Add(1)
 				case ctx.Err() == nil:
 					t.Error(err)
 				}

@@ -26,9 +26,6 @@ var errNone = errors.New("gpu: not in this build")
 // Evaluate returns an error.
 func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone }
 
-// Swap returns an error.
-func (*Evaluator) Swap(context.Context, *net.Network) error { return errNone }
-
 // Time returns an error.
 func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 

@@ -4,7 +4,7 @@
 //	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
-//	version.go, selftest.go     a network that serves, and its test before it does
+//	served.go, selftest.go      the network that serves, and its test before it does
 //
 // The files of all lines but the first need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
 // evaluator.
@@ -18,9 +18,6 @@
 // One thread a device calls the driver. It asks for a millisecond whether the oldest launch is done, starting others
 // as they come, and only then waits. Callers fill and read pinned memory themselves, in slots that are always in one
 // place, so a session can gather them all before its memory goes.
-//
-// A batch holds the network that it began with. A swap loads and tests the new one first, and frees the old one when
-// nobody holds it.
 package gpu
 
 import (

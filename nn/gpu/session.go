@@ -5,7 +5,6 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"sync"
 	"time"
@@ -60,8 +59,8 @@ func newSession(d *device, c *driver.Context) *session {
 	}
 }
 
-// open allocates what the session needs, and tests the current version.
-func (s *session) open(v *version) error {
+// open allocates what the session needs, and tests the network that it serves.
+func (s *session) open(n *served) error {
 	for range slotsADevice {
 		slot, err := s.newSlot()
 		if err != nil {
@@ -73,7 +72,7 @@ func (s *session) open(v *version) error {
 	if s.tester, err = s.newSlot(); err != nil {
 		return err
 	}
-	p, err := v.planned(testBoard, targetOf(s.device.info))
+	p, err := n.planned(testBoard, targetOf(s.device.info))
 	if err != nil {
 		return err
 	}
@@ -302,18 +301,6 @@ func (s *session) loadKernel(l *layout) error {
 	}
 	s.kernels[k.Name] = loadedKernel{f, max(1, resident)}
 	return nil
-}
-
-// sweep frees the weights of versions that nobody holds.
-func (s *session) sweep() error {
-	var errs []error
-	for l := range s.weights {
-		if l.version.holders.Load() == 0 {
-			errs = append(errs, s.unload(l))
-		}
-	}
-	maps.DeleteFunc(s.device.refused, func(l *layout, _ error) bool { return l.version.holders.Load() == 0 })
-	return errors.Join(errs...)
 }
 
 // over hides the session from callers. err is the reason, or nil after quit; only the first call counts. It returns the

@@ -35,11 +35,10 @@ const (
 	abandoned        // nobody waits; the slot goes back to free when it ends
 )
 
-// fill takes rows of the batch from first on, and answers finished games by the rules. It returns the row to
-// continue from.
-func (s *slot) fill(v *version, b *eval.Batch, first int) (next int, err error) {
+// fill takes rows of the batch from first on and answers finished games by the rules. It returns the row to continue from.
+func (s *slot) fill(n *served, b *eval.Batch, first int) (next int, err error) {
 	info := &s.session.device.info
-	if s.plan, err = v.planned(b.Board, targetOf(*info)); err != nil {
+	if s.plan, err = n.planned(b.Board, targetOf(*info)); err != nil {
 		return first, err
 	}
 	share, size, to := s.plan.share(len(b.Pos)-first, info.Multiprocessors), s.plan.PositionBytes(), s.hostIn.Bytes()

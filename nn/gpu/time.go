@@ -17,9 +17,8 @@ func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (
 	if len(live) == 0 {
 		return timing, e.noDevice()
 	}
-	s, v := live[0], e.hold()
-	defer v.release()
-	p, err := v.planned(board, targetOf(s.device.info))
+	s := live[0]
+	p, err := e.serves.planned(board, targetOf(s.device.info))
 	if err != nil {
 		return timing, err
 	}

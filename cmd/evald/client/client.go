@@ -1,12 +1,15 @@
-// Package client evaluates positions on a running evald serve.
+// Package client evaluates positions on a running `evald serve`.
 //
 //	c, err := client.Dial("127.0.0.1:8001", "bitsquares", grpc.WithTransportCredentials(insecure.NewCredentials()))
-//	..
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
 //	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // of the empty board
 //	err = c.Evaluate(ctx, b)
 //	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
 //
-// A Client is an eval.Evaluator: what takes one, a search for instance, can use another machine's.
+// A Client is an eval.Evaluator. Whoever takes one, a search for instance, can so evaluate on another machine.
 package client
 
 import (
@@ -29,8 +32,9 @@ type Client struct {
 	model string
 }
 
-// Dial is a client of the model of that name, on the server at HOST:PORT. It connects when it is first used. How, with
-// TLS or without, is for the options to say.
+// Dial is a client of the model with that name, on the server whose gRPC port is at address, HOST:PORT. It connects when it
+// is first used. The options say how, and must say whether by TLS (grpc.WithTransportCredentials). An error is one of the
+// address or the options.
 func Dial(address, model string, options ...grpc.DialOption) (*Client, error) {
 	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
@@ -39,14 +43,15 @@ func Dial(address, model string, options ...grpc.DialOption) (*Client, error) {
 	return &Client{conn, kserve.NewGRPCInferenceServiceClient(conn), model}, nil
 }
 
-// Close ends the connection.
+// Close ends the connection. Calls under way end with an error.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// wants are the outputs that a batch has room for.
+// wants are the outputs that a batch has room for, in the order in which Evaluate reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
-// Evaluate implements eval.Evaluator. Errors of the server wrap gRPC's status: ResourceExhausted where it has too much to
-// do, Unavailable where it is shutting down; both say that the same request may succeed later.
+// Evaluate implements eval.Evaluator, with one call for the whole batch. The server answers what the next stones decide by
+// the rules (eval.Ruled). Errors of the server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable
+// if it is shutting down or cannot be reached. After these two the same request may succeed later.
 func (c *Client) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -83,7 +88,8 @@ func (c *Client) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return sources(b.Source, r.RawOutputContents[2])
 }
 
-// Bitboards are positions as the input "bitboards" takes them: [N,2] words, or [N,4] on a wide board.
+// Bitboards are positions as the service's input "bitboards" takes them: little-endian words of 64 bits, [N,2], or [N,4] on a
+// wide board (game.Board.Wide).
 func Bitboards(board *game.Board, pos []game.Position) []byte {
 	raw := make([]byte, 0, 32*len(pos))
 	for _, p := range pos {
@@ -109,7 +115,7 @@ func floats(to []float32, raw []byte) error {
 	return nil
 }
 
-// sources reads names, each behind its length in four bytes.
+// sources reads names, each after its length in four bytes.
 func sources(to []eval.Source, raw []byte) error {
 	for i := range to {
 		if len(raw) < 4 || uint64(len(raw)-4) < uint64(binary.LittleEndian.Uint32(raw)) {

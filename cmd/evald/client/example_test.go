@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evald/evald/cmd/evald/client"
-	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"

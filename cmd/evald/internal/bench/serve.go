@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/client"
-	"github.com/evald/evald/cmd/evald/internal/service"
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"

@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/evald/evald/cmd/evald/internal/origin"
+	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/short"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 
-	"github.com/evald/evald/cmd/evald/internal/service"
+	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"

@@ -1,0 +1,217 @@
+package service
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/short"
+)
+
+// group is a set of calls that a token opens together.
+type group string
+
+// The groups.
+const (
+	healthCalls     group = "health"
+	metadataCalls   group = "metadata"
+	inferenceCalls  group = "inference"
+	repositoryCalls group = "repository"
+	pageCalls       group = "page"
+)
+
+var groups = []group{healthCalls, metadataCalls, inferenceCalls, repositoryCalls, pageCalls}
+
+// Tokens say who may call what.
+type Tokens struct {
+	open  map[group]bool // to everybody
+	lines []tokenLine
+}
+
+// tokenLine is a line of the file of tokens. Its number names the token in the log, since its text is a secret.
+type tokenLine struct {
+	number int
+	hash   [sha256.Size]byte
+	opens  []group
+}
+
+// ReadTokens reads lines of a token and the groups of calls that it opens:
+//
+//	inference,metadata  s3cret
+//	health  -
+//
+// Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
+// in. A group that no line names is closed, except health, which probes need. Blank lines and those that begin with # are
+// skipped. The log names a token by its line.
+func ReadTokens(r io.Reader) (*Tokens, error) {
+	t := &Tokens{open: map[group]bool{}}
+	var named []group
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("tokens: line %d has %d words, must be groups and a token", n, len(fields))
+		}
+		names := groups
+		if fields[0] != "all" {
+			names = nil
+			for name := range strings.SplitSeq(fields[0], ",") {
+				if !slices.Contains(groups, group(name)) {
+					return nil, fmt.Errorf("tokens: line %d: group %s, must be all or of %v", n, short.Quote(name), groups)
+				}
+				names = append(names, group(name))
+			}
+		}
+		named = append(named, names...)
+		if fields[1] != "-" {
+			t.lines = append(t.lines, tokenLine{n, sha256.Sum256([]byte(fields[1])), names})
+			continue
+		}
+		for _, g := range names {
+			t.open[g] = true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	if !slices.Contains(named, healthCalls) {
+		t.open[healthCalls] = true
+	}
+	return t, nil
+}
+
+// allow checks whether a token opens a group of calls; an empty token is none. It returns the line that the token is in, or
+// 0 if it is in none or did not matter.
+func (t *Tokens) allow(g group, token string) (line int, err error) {
+	if t == nil || t.open[g] {
+		return 0, nil
+	}
+	if token == "" {
+		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
+	}
+	// All hashes are compared, each in constant time, so that the time that it takes tells nothing about a token.
+	hash := sha256.Sum256([]byte(token))
+	known, allowed := 0, 0 // lines
+	for i := range t.lines {
+		l := &t.lines[i]
+		same := subtle.ConstantTimeCompare(l.hash[:], hash[:])
+		known = subtle.ConstantTimeSelect(same, l.number, known)
+		if slices.Contains(l.opens, g) {
+			allowed = subtle.ConstantTimeSelect(same, l.number, allowed)
+		}
+	}
+	switch {
+	case allowed > 0:
+		return allowed, nil
+	case known > 0:
+		return known, status.Errorf(codes.PermissionDenied, "the token does not open calls of group %s", g)
+	}
+	return 0, status.Error(codes.Unauthenticated, "the token is not known")
+}
+
+// bearer is the token of the header "Authorization", or empty.
+func bearer(header string) string {
+	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
+		return token
+	}
+	return ""
+}
+
+// grpcGroup is the group of the gRPC call with that full name.
+func grpcGroup(method string) group {
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	if service == "grpc.health.v1.Health" {
+		return healthCalls
+	}
+	switch name {
+	case "ServerLive", "ServerReady", "ModelReady":
+		return healthCalls
+	case "ModelInfer", "ModelStreamInfer":
+		return inferenceCalls
+	case "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload":
+		return repositoryCalls
+	}
+	return metadataCalls // reflection too
+}
+
+// allowGRPC is allow for a gRPC call.
+func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) {
+	token := ""
+	if values := md.Get("authorization"); len(values) == 1 {
+		token = bearer(values[0])
+	}
+	return t.allow(grpcGroup(method), token)
+}
+
+// guard passes requests of REST on to next, if their token allows them. A bearer token will do, and so will a token as the
+// password of any user, because that is what a browser can ask people for. A browser then adds it to all requests by itself,
+// also to those that other sites cause, so an origin.Policy must stand before the guard.
+func (t *Tokens) guard(g group, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := entryOf(r.Context())
+		e.model, e.group = r.PathValue("model"), g
+		if err := e.account.conn.admits(g); err != nil {
+			w.Header().Set("Connection", "close")
+			writeError(w, err)
+			return
+		}
+		token := bearer(r.Header.Get("Authorization"))
+		_, password, basic := r.BasicAuth()
+		if basic {
+			token = password
+		}
+		var err error
+		e.token, err = t.allow(g, token)
+		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+			// A browser keeps a password until it hears 401, even if that is the token of other groups.
+			why := status.Convert(err).Message()
+			if token == "" {
+				why += ", or the token as the password of any user"
+			}
+			err = status.Error(codes.Unauthenticated, why)
+			w.Header()["Www-Authenticate"] = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
+		}
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must show a certificate too, which
+// one of those in that file (PEM) has signed.
+func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if clients == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(clients)
+	if err != nil {
+		return nil, err
+	}
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !c.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate", clients)
+	}
+	return c, nil
+}

@@ -1,0 +1,181 @@
+package service
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// body reads the body of a REST request as it arrives, and decompresses it. It bounds its length and the time that it takes.
+type body struct {
+	in        io.Reader
+	limit     int // bytes of the whole body
+	read      int // so far
+	value     int // what read may be at most while one value is read; 0 is no bound
+	paid      *hold
+	kept      bool // what is read is kept, so that each byte is paid for
+	connected *http.ResponseController
+}
+
+// openBody prepares to read a request's body, and reads nothing yet.
+func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*body, error) {
+	limit := s.config.Limits.Body
+	if r.ContentLength > int64(limit) {
+		return nil, tooLarge{limit}
+	}
+	b := &body{limit: limit, paid: h, connected: http.NewResponseController(w)}
+	if err := b.deadline(time.Now().Add(s.config.Limits.Receive)); err != nil {
+		return nil, err
+	}
+	if err := h.take(bodyBuffers); err != nil {
+		return nil, err
+	}
+	b.in = http.MaxBytesReader(w, r.Body, int64(limit))
+	var err error
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+		return b, nil
+	case "gzip":
+		b.in, err = gzip.NewReader(b.in)
+	case "deflate":
+		b.in, err = zlib.NewReader(b.in)
+	default:
+		return nil, invalid("Content-Encoding %q: must be gzip or deflate", encoding)
+	}
+	if err != nil {
+		return nil, b.wrong(err)
+	}
+	return b, h.take(unzipBuffers)
+}
+
+// The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
+// decompression.
+const (
+	bodyBuffers  = 32 << 10
+	unzipBuffers = 48 << 10
+)
+
+// longestValue is how long a number, a text or a stretch of white space of a request's JSON may be, in bytes.
+const longestValue = 8 << 10
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	switch {
+	case b.read > b.limit:
+		return 0, tooLarge{b.limit}
+	case b.value > 0 && b.read >= b.value:
+		return 0, invalid("body: a value of more than %d bytes", longestValue)
+	}
+	n, err := b.in.Read(p[:min(len(p), b.limit+1-b.read)])
+	b.read += n
+	if b.kept {
+		if err := b.paid.take(keptCost * n); err != nil {
+			return n, err
+		}
+	}
+	return n, err
+}
+
+// keptCost is how many bytes each kept byte takes at most: its buffer doubles, and both exist while one is copied.
+const keptCost = 4
+
+// one bounds the length of the next value.
+func (b *body) one() { b.value = b.read + longestValue }
+
+// rest reads the next n bytes.
+func (b *body) rest(n int) (raw []byte, err error) {
+	b.value = 0
+	for len(raw) < n {
+		if raw, err = b.paid.grow(raw, min(n-len(raw), 32<<10)); err != nil {
+			return nil, err
+		}
+		k, err := b.Read(raw[len(raw):min(n, cap(raw))])
+		raw = raw[:len(raw)+k]
+		if err != nil && len(raw) < n {
+			return nil, err
+		}
+	}
+	return raw, nil
+}
+
+// blank reads r to its end, and refuses anything but white space. First is what was read of it before.
+func (b *body) blank(first []byte, r io.Reader) error {
+	b.value = 0
+	buffer := make([]byte, 512)
+	for {
+		if len(bytes.TrimLeft(first, " \t\r\n")) > 0 {
+			return invalid("body: more follows the request's JSON")
+		}
+		n, err := r.Read(buffer)
+		if first = buffer[:n]; n > 0 {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// more reports whether another byte comes.
+func (b *body) more() (bool, error) {
+	b.value = 0
+	n, err := io.ReadFull(b, make([]byte, 1))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n > 0, err
+}
+
+// close is called when all was read.
+func (b *body) close() error {
+	// If the deadline stayed and passed while the request is answered, it would end the connection.
+	return b.deadline(time.Time{})
+}
+
+func (b *body) deadline(t time.Time) error {
+	if err := b.connected.SetReadDeadline(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return refuse(codes.Internal, "body: %v", err)
+	}
+	return nil
+}
+
+// wrong turns an error of reading into a status.
+func (b *body) wrong(err error) error {
+	if large, ok := errors.AsType[tooLarge](err); ok {
+		return large
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge{b.limit}
+	}
+	if s, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		return s
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return status.Error(codes.DeadlineExceeded, "body: has not come to its end in time")
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return invalid("body: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
+}
+
+// tooLarge is the error of a body over the limit. HTTP has a status of its own for it.
+type tooLarge struct{ limit int }
+
+func (e tooLarge) Error() string { return fmt.Sprintf("body: is longer than %d bytes", e.limit) }

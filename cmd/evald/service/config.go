@@ -1,0 +1,187 @@
+// Package service gives other programs the evaluator: the Open Inference Protocol (KServe v2) over gRPC and REST, as
+// Triton Inference Server speaks it.
+//
+// Command evald serves with it, and so can any other program: New makes a Server of a Config, Serve answers until its context
+// ends. The example shows all of it; package nn/open makes the models that Config.Load returns. Package client is the other
+// end.
+//
+// Requests of both transports become the same call. An eval.Batcher merges it with others, and each output that the request
+// names goes back as one tensor.
+//
+// # Inputs
+//
+// A request has one of these. N is the number of positions; H and W are the rows and columns of the board, which is
+// Config.Rules' unless the request's parameter "board" names another.
+//
+//	bitboards UINT64 [N,2]      own and all stones (game.Board shows the bits); [N,4] on boards of more than 64 bits,
+//	                            each set's low word first
+//	planes    FP32 [N,C,H,W]    the first two of net.Planes, or all five
+//	moves     BYTES [N] [N,1]   a line each, as game.Parser reads it
+//
+// # Outputs
+//
+// A request may name which of these it wants; the default is all. A is the number of actions of the board. All values are for
+// the side to move.
+//
+//	wdl       FP32 [N,3]    probabilities of win, draw and loss
+//	value     FP32 [N,1]    win less loss
+//	policy    FP32 [N,A]    probabilities of the moves
+//	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
+//	source    BYTES [N,1]   who answered: gpu, cpu, cache, terminal, rules, forced, or a heuristic
+//
+// The model "search" searches each position with the first model, with as many visits as the parameter "visits" says. It has
+// two outputs more:
+//
+//	visits    INT32 [N,A]   of each move
+//	q         FP32 [N,A]    mean value of each move; 0 without visits
+//
+// # Decisions
+//
+// Memory is taken from one budget before it is there (memory.go), by whoever reads, decodes, searches or answers, and
+// never waited for. REST's JSON is read token by token (rest_call.go), so that a zipped body is refused at the point
+// at which it first asks for too much. gRPC reads messages whole: one reads in a slot with room for the longest
+// (slots.go), is counted field by field before it is decoded (census.go), and its answer until it was written
+// (codec.go). A stream has room for the longest message all the time.
+//
+// Who was answered before keeps its place. Connections (connections.go) and slots of strangers make way first. Under
+// a rush an address that nobody knows can take a quarter of a port, and health has connections in reserve.
+//
+// Errors are gRPC's statuses in both transports, and inputs raw little-endian bytes in both: JSON and typed lists are
+// turned into them, so that one reader checks and decodes. Calls of gRPC are counted and logged at the place that
+// registers services (messages.go), around each method's handler: interceptors do not hear of messages that are too
+// long, and a stats.Handler made a request of one position a tenth dearer.
+package service
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/evald/evald/cmd/evald/service/origin"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Loaded is a model that is ready to evaluate.
+type Loaded struct {
+	Evaluator eval.Evaluator
+	Version   string // as replies give it
+	Platform  string // "evald_network" or "evald_heuristic"
+	Describe  string // how it computes, for people
+	InFlight  int    // batches that it takes at once; 0 is what Batching says
+
+	// Close gives back what the evaluator holds. It is called once, after the last batch; nil: there is nothing to do.
+	Close func() error
+}
+
+// Config is what a Server serves, and to whom. Models, Load, Rules, Batching, Search and Limits must be set, the last three
+// best to their defaults below; zero values of the other fields serve plainly.
+type Config struct {
+	Version string     // of the program
+	Rules   game.Rules // of the board that positions are on if the request names no other
+
+	Models     []string                          // served from the start; the model "search" searches with the first
+	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
+	Available  func() []string                   // names that may be loaded; needed with Repository alone
+	Changed    func(name string) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
+	Watch      time.Duration                     // how often Changed is asked; 0 is never
+	Repository bool                              // models may be loaded and unloaded by request
+	Batching   Batching
+	Search     Search
+	Cache      int // answers of networks that are kept; 0 is none
+	Limits     Limits
+
+	TLS     *tls.Config    // of both ports; nil is none
+	Tokens  *Tokens        // who may call what; nil: everybody may call everything
+	Origins *origin.Policy // whose pages may call the service in people's browsers; nil: its own alone
+
+	Log    *slog.Logger         // nil: nothing is logged
+	Traces trace.TracerProvider // nil: there are none
+
+	DrainDelay time.Duration // how long requests are still taken after readiness has ended
+	DrainTime  time.Duration // how long requests under way may then take
+}
+
+// Batching is how requests are merged.
+type Batching struct {
+	MaxRows   int           // of a batch
+	MaxDelay  time.Duration // that a request waits for others while the evaluator is busy
+	MaxQueued int           // rows that wait; more are refused
+	InFlight  int           // batches under way at once
+}
+
+// Search is what a search may take.
+type Search struct {
+	Visits    int // of each position, if the request does not say
+	MaxVisits int // that a request may ask for; the memory of requests bounds how many positions it may have
+}
+
+// Limits bound what one request can cost.
+type Limits struct {
+	Body        int           // bytes of a request, also after it was decompressed
+	Batch       int           // positions of a request
+	Requests    int           // under way at once, over both ports
+	Streams     int           // at once of one gRPC connection
+	Connections int           // to each port
+	Memory      int64         // bytes of all requests together: what was read of them, their searches, their answers
+	Timeout     time.Duration // of a request that sets no shorter one
+	Receive     time.Duration // for a request to come whole
+}
+
+// Defaults for what is not given.
+var (
+	DefaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
+	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
+	DefaultLimits   = Limits{
+		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
+		Timeout: 30 * time.Second, Receive: 10 * time.Second,
+	}
+)
+
+// LeastMemory is the least Limits.Memory, in bytes, if Limits.Body is body.
+func LeastMemory(body int) int64 { return 8 * int64(body) }
+
+// validate is an error for values out of range. It fills in the log.
+func (c *Config) validate() error {
+	if len(c.Models) == 0 {
+		return fmt.Errorf("no model to serve")
+	}
+	if c.Load == nil {
+		return fmt.Errorf("no function that loads models")
+	}
+	if c.Repository && c.Available == nil {
+		return fmt.Errorf("no function that names the models that may be loaded")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, f := range []struct {
+		name     string
+		value    int64
+		min, max int64
+	}{
+		{"rows of a batch", int64(c.Batching.MaxRows), 1, 1 << 20},
+		{"batches in flight", int64(c.Batching.InFlight), 1, 1 << 10},
+		{"queued rows", int64(c.Batching.MaxQueued), 1, 1 << 30},
+		{"queue delay", int64(c.Batching.MaxDelay), 0, int64(time.Minute)},
+		{"visits", int64(c.Search.Visits), 1, int64(c.Search.MaxVisits)},
+		{"largest visits", int64(c.Search.MaxVisits), 1, 1 << 26},
+		{"body bytes", int64(c.Limits.Body), 1 << 10, 1 << 30},
+		{"positions of a request", int64(c.Limits.Batch), 1, 1 << 20},
+		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
+		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
+		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
+		{"memory of requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
+		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
+		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
+		{"cache entries", int64(c.Cache), 0, 1 << 30},
+	} {
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("%s: %d, must be %d to %d", f.name, f.value, f.min, f.max)
+		}
+	}
+	return nil
+}

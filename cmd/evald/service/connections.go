@@ -1,0 +1,294 @@
+package service
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// connections are those of one port. If the port is full, a new connection takes the place of the one that has done nothing for
+// the longest time; strangers make way first, which have not shown who they are (known). So a client that opens many connections loses them
+// again, and a client that is being answered keeps its own. Each connection has a moment to say what it wants. Strangers may
+// have half of the port, and those of one address a quarter; one address may have half of it in all.
+type connections struct {
+	most   int
+	memory *budget // where answers that nobody reads are counted
+
+	mu        sync.Mutex
+	all       map[*connection]bool
+	by        map[string]int // address -> connections
+	strangers map[string]int // address -> connections of it that are strangers
+	unknown   int            // strangers of all addresses
+	spare     int
+}
+
+// spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls hear why not.
+const spareConnections = 32
+
+// firstMoment is how long a new connection does not have to make way.
+const firstMoment = time.Second
+
+// connection is one connection of a port. A nil connection is one that is not counted; its methods do nothing.
+type connection struct {
+	net.Conn
+	of   *connections
+	from string
+
+	// Guarded by of.mu.
+	quiet   time.Time // since then it has done nothing
+	working int       // requests that came whole and are not answered
+	known   bool      // it has shown a token, or was answered something if no token is needed
+	spare   bool
+	unsent  int       // bytes of answers that the client has not read yet
+	stuck   time.Time // while there are any: when the client last read one
+	closed  bool
+}
+
+func newConnections(most int, memory *budget) *connections {
+	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}, strangers: map[string]int{}}
+}
+
+// counted is a listener whose connections are counted.
+type counted struct {
+	net.Listener
+	*connections
+}
+
+// Accept implements net.Listener.
+func (l counted) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if in := l.enter(c, time.Now()); in != nil {
+			return in, nil
+		}
+		c.Close()
+	}
+}
+
+// enter counts a connection. If the port is full, another one makes way; if none can, the result is nil.
+func (l *connections) enter(conn net.Conn, now time.Time) *connection {
+	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
+	l.mu.Lock()
+	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
+	c.spare = full && gone == nil
+	if c.spare && l.spare >= spareConnections {
+		if gone = l.oldest(func(o *connection) bool { return o.spare && o.quiet.Before(now.Add(-firstMoment)) }); gone == nil {
+			l.mu.Unlock()
+			return nil
+		}
+	}
+	if gone != nil {
+		l.forget(gone)
+	}
+	l.all[c] = true
+	l.by[c.from]++
+	l.strange(c.from, 1)
+	if c.spare {
+		l.spare++
+	}
+	l.mu.Unlock()
+	if gone != nil {
+		gone.Close()
+	}
+	return c
+}
+
+// makesWay says whether a connection from an address is one too many, and which connection makes way for it; nil if none
+// does. mu is held.
+func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
+	share := max(1, l.most/4)
+	same := func(c *connection) bool { return c.from == from }
+	unknown := func(c *connection) bool { return !c.known }
+	stranger := func(c *connection) bool { return same(c) && unknown(c) }
+	var candidates []func(*connection) bool
+	switch {
+	case l.by[from] >= 2*share:
+		candidates = []func(*connection) bool{stranger, same}
+	case l.strangers[from] >= share:
+		candidates = []func(*connection) bool{stranger}
+	case l.unknown >= 2*share:
+		candidates = []func(*connection) bool{unknown}
+	case len(l.all)-l.spare >= l.most:
+		candidates = []func(*connection) bool{unknown, func(*connection) bool { return true }}
+	default:
+		return nil, false
+	}
+	for _, of := range candidates {
+		if gone = l.oldest(func(c *connection) bool { return of(c) && !c.spare && c.quiet.Before(then) }); gone != nil {
+			break
+		}
+	}
+	return gone, true
+}
+
+// oldest is the connection that has been quiet for the longest time, of those that are not at work. mu is held.
+func (l *connections) oldest(of func(*connection) bool) (found *connection) {
+	for c := range l.all {
+		if c.working == 0 && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
+			found = c
+		}
+	}
+	return found
+}
+
+// forget counts a connection no longer. mu is held.
+func (l *connections) forget(c *connection) {
+	if !l.all[c] {
+		return
+	}
+	delete(l.all, c)
+	if l.by[c.from]--; l.by[c.from] == 0 {
+		delete(l.by, c.from)
+	}
+	if !c.known {
+		l.strange(c.from, -1)
+	}
+	if c.spare {
+		l.spare--
+	}
+}
+
+// strange counts n more strangers from an address. mu is held.
+func (l *connections) strange(from string, n int) {
+	l.unknown += n
+	if l.strangers[from] += n; l.strangers[from] == 0 {
+		delete(l.strangers, from)
+	}
+}
+
+// closeStuck ends connections whose clients have not read anything of an answer since then.
+func (l *connections) closeStuck(then time.Time) {
+	var stuck []*connection
+	l.mu.Lock()
+	for c := range l.all {
+		if c.unsent > 0 && c.stuck.Before(then) {
+			stuck = append(stuck, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range stuck {
+		c.Close()
+	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	c.of.forget(c)
+	unsent := c.unsent
+	c.unsent, c.closed = 0, true
+	c.of.mu.Unlock()
+	c.of.memory.force(c.from, -unsent) // nobody will say what became of them
+	return c.Conn.Close()
+}
+
+// RemoteAddr implements net.Conn. The address leads back to the connection, see connectionOf.
+func (c *connection) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
+
+type remote struct {
+	net.Addr
+	conn *connection
+}
+
+// connectionOf is the connection of an address, or nil.
+func connectionOf(a net.Addr) *connection {
+	if r, ok := a.(remote); ok {
+		return r.conn
+	}
+	return nil
+}
+
+type connectionKey struct{}
+
+// withConnection is http.Server's ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
+}
+
+// httpAccount says for whom a request of HTTP is counted.
+func (s *Server) httpAccount(r *http.Request) account {
+	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	return s.account(conn, r.RemoteAddr)
+}
+
+// grpcAccount says for whom a call of gRPC is counted.
+func (s *Server) grpcAccount(p *peer.Peer) account {
+	return s.account(connectionOf(p.Addr), p.Addr.String())
+}
+
+func (s *Server) account(conn *connection, remote string) account {
+	if conn != nil {
+		return account{s.memory, conn.from, conn}
+	}
+	return account{s.memory, addressOf(remote), nil}
+}
+
+// update changes a connection's counts.
+func (c *connection) update(f func()) {
+	if c != nil {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		f()
+	}
+}
+
+// begin is called when a request has arrived whole. The function that it returns is called when the request was answered.
+func (c *connection) begin() (end func()) {
+	c.update(func() { c.working++ })
+	return func() { c.update(func() { c.working--; c.quiet = time.Now() }) }
+}
+
+// know is called when the client has shown who it is.
+func (c *connection) know() {
+	c.update(func() {
+		if !c.known && c.of.all[c] {
+			c.known = true
+			c.of.strange(c.from, -1)
+		}
+	})
+}
+
+// isKnown reports whether know was called.
+func (c *connection) isKnown() (known bool) {
+	c.update(func() { known = c.known })
+	return known
+}
+
+// sends is called before an answer of n bytes is written, and sent after it. They report whether the answer counts: a
+// connection that was closed has none on their way.
+func (c *connection) sends(n int) (counts bool) {
+	return c.unread(n, func() bool { return c.unsent == n })
+}
+
+func (c *connection) sent(n int) (counts bool) { return c.unread(-n, func() bool { return true }) }
+
+func (c *connection) unread(n int, moved func() bool) (counts bool) {
+	if c == nil {
+		return true
+	}
+	c.update(func() {
+		if counts = !c.closed; counts {
+			if c.unsent += n; moved() {
+				c.stuck = time.Now()
+			}
+		}
+	})
+	return counts
+}
+
+// admits refuses all calls but those of health on connections beyond the bound.
+func (c *connection) admits(g group) (err error) {
+	if c != nil && c.spare && g != healthCalls {
+		return status.Error(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
+	}
+	return nil
+}

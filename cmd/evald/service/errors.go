@@ -1,0 +1,95 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
+)
+
+// Errors are gRPC statuses in both transports; REST translates their codes.
+
+// mostSaid bounds an error's text, in bytes: a status travels in a trailer, whose length clients bound.
+const mostSaid = 1 << 10
+
+// invalid is the status of a client's mistake. Texts among the arguments are clipped.
+func invalid(format string, args ...any) error { return refuse(codes.InvalidArgument, format, args...) }
+
+// refuse is a status. It clips texts among the arguments, since they may come from a client.
+func refuse(code codes.Code, format string, args ...any) error {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			args[i] = clip(a)
+		case error:
+			args[i] = clip(a.Error())
+		case []int64: // a shape may have any number of sizes
+			args[i] = clip(fmt.Sprint(a))
+		}
+	}
+	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
+}
+
+// wrong gives an evaluator's error the code of a status.
+func wrong(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.Internal
+	switch {
+	case errors.Is(err, eval.ErrFull), errors.Is(err, eval.ErrLate):
+		code = codes.ResourceExhausted
+	case errors.Is(err, eval.ErrClosed):
+		code = codes.Unavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.Error(code, short.To(err.Error(), mostSaid))
+}
+
+// httpStatus is the HTTP status of a code.
+func httpStatus(c codes.Code) int {
+	switch c {
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unavailable, codes.Canceled:
+		return http.StatusServiceUnavailable
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case codes.Internal, codes.Unknown:
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}
+
+// reasons are the values of the label "reason" of nv_inference_request_failure.
+var reasons = [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}
+
+// reason is the index in reasons of an error's reason.
+func reason(err error) int {
+	switch status.Code(err) {
+	case codes.ResourceExhausted, codes.Unavailable:
+		return 0
+	case codes.Canceled, codes.DeadlineExceeded:
+		return 1
+	case codes.Internal:
+		return 2
+	}
+	return 3
+}

@@ -1,0 +1,309 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// mortal is an evaluator that knows when it is asked, and whether it is closed.
+type mortal struct {
+	evaltest.Stub
+	asked, closed, misused atomic.Int32 // batches under way; calls of Close; batches and calls of Close after the first
+}
+
+func newMortal(during func()) *mortal {
+	m := &mortal{}
+	use := func() {
+		if m.closed.Load() != 0 {
+			m.misused.Add(1)
+		}
+	}
+	m.Stub = evaltest.Stub{
+		Source: eval.CPU,
+		Before: func(context.Context, *eval.Batch) error {
+			m.asked.Add(1)
+			use()
+			during()
+			return nil
+		},
+		After: func(*eval.Batch) {
+			use()
+			m.asked.Add(-1)
+		},
+	}
+	return m
+}
+
+func (m *mortal) Close() error {
+	if m.closed.Add(1) > 1 || m.asked.Load() != 0 {
+		m.misused.Add(1)
+	}
+	return nil
+}
+
+// mortals makes evaluators, and remembers all of them.
+type mortals struct {
+	mu     sync.Mutex
+	all    []*mortal
+	during func()
+}
+
+func (m *mortals) load(string) (Loaded, error) {
+	e := newMortal(m.during)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, e)
+	return Loaded{Evaluator: e, Close: e.Close, Version: fmt.Sprint(len(m.all)), Platform: NetworkPlatform}, nil
+}
+
+// check wants each evaluator closed as often as told, and none used in a way that it must not be.
+func (m *mortals) check(t *testing.T, when string, closed ...int32) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.all) != len(closed) {
+		t.Fatalf("%s: %d evaluators were made, want %d", when, len(m.all), len(closed))
+	}
+	for i, e := range m.all {
+		if n := e.closed.Load(); n != closed[i] || e.misused.Load() != 0 {
+			t.Errorf("%s: evaluator %d of %d: closed %d times, want %d; misused %d times", when, i+1, len(closed), n, closed[i], e.misused.Load())
+		}
+	}
+}
+
+func (m *mortals) closed(i int) func() bool {
+	return func() bool { return m.all[i].closed.Load() > 0 }
+}
+
+// A request holds the generation that it began with, also where its caller does not wait for the batch: the old one is closed
+// after the batch, and not before, and all are closed when the server has ended.
+func TestGenerationIsHeld(t *testing.T) {
+	for name, cancelled := range map[string]bool{"answered": false, "cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			gate, begun := make(chan struct{}), make(chan struct{}, 10)
+			made := &mortals{during: func() { begun <- struct{}{}; <-gate }}
+			c := testConfig(nil)
+			c.Load = made.load
+			s := serve(t, c)
+			api := s.dial(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			replied := make(chan error)
+			go func() {
+				_, err := api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{}))
+				replied <- err
+			}()
+			<-begun
+			s.Reload()
+			made.check(t, "while a request is under way", 0, 0)
+			if cancelled {
+				cancel()
+				if err := <-replied; err == nil {
+					t.Error("a cancelled request was answered")
+				}
+				waitFor(t, "the server to let go", func() bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.requests == 0
+				})
+				for range 20 { // time for a Close that must not be
+					if _, err := api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
+						t.Error(err)
+					}
+				}
+				made.check(t, "while a batch without a caller is under way", 0, 0)
+			}
+			close(gate)
+			if !cancelled {
+				if err := <-replied; err != nil {
+					t.Error(err)
+				}
+			}
+			waitFor(t, "the first generation's end", made.closed(0))
+			made.check(t, "after the request", 1, 0)
+			s.stop()
+			if err := <-s.ended; err != nil {
+				t.Error(err)
+			}
+			s.ended <- nil
+			made.check(t, "after the server", 1, 1)
+			if err := s.load("stub"); !errors.Is(err, errDraining) {
+				t.Errorf("a load after the end: %v", err)
+			}
+			made.check(t, "after a load that came too late", 1, 1, 1)
+		})
+	}
+}
+
+// What is unloaded is closed; who asked it in this program hears that it is gone, and finds it again when it is back.
+func TestUnloadedIsClosed(t *testing.T) {
+	made := &mortals{during: func() {}}
+	meanwhile := func() {}
+	c := testConfig(nil)
+	c.Models = []string{"stub", "other"}
+	c.Load = func(name string) (Loaded, error) {
+		meanwhile()
+		return made.load(name)
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Evaluator("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := eval.NewBatch(connect4, 1)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Error(err)
+	}
+	if err := s.unload("other"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the end of what was unloaded", made.closed(1))
+	if err := e.Evaluate(t.Context(), b); err == nil || err.Error() != `model "other" is not served; there are [search stub]` {
+		t.Errorf("an evaluator of a model that was unloaded: %v", err)
+	}
+	made.check(t, "after unload", 0, 1)
+	if err := s.load("other"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Error(err)
+	}
+	// While it is loaded anew it is unloaded: the old one ends, and the new one serves.
+	meanwhile = func() {
+		if err := s.unload("other"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.load("other"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the end of what was unloaded", made.closed(2))
+	made.check(t, "after unload within a load", 0, 1, 1, 0)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		s.Close()
+		made.check(t, "after Close", 1, 1, 1, 1)
+	}
+	if err := e.Evaluate(t.Context(), b); err == nil {
+		t.Error("a server that is closed answers")
+	}
+}
+
+// A server that cannot be made closes the models that it has loaded.
+func TestNewClosesWhatItLoaded(t *testing.T) {
+	made := &mortals{during: func() {}}
+	c := testConfig(nil)
+	c.Models = []string{"stub", "missing"}
+	c.Load = func(name string) (Loaded, error) {
+		if name == "missing" {
+			return Loaded{}, errors.New("there is no such file")
+		}
+		return made.load(name)
+	}
+	if _, err := New(c); err == nil {
+		t.Fatal("a model that is not there is served")
+	}
+	made.check(t, "after New failed", 1)
+}
+
+// Reloads, loads and unloads during traffic of all kinds: each generation is closed once, none is used after it, and none is
+// left when the server has ended.
+func TestLifetimesUnderLoad(t *testing.T) {
+	made := &mortals{during: func() {}}
+	c := testConfig(nil)
+	c.Load, c.Models, c.Cache = made.load, []string{"stub", "other"}, 1<<10
+	c.Search.Visits = 8
+	s := serve(t, c)
+	api := s.dial(t)
+	inProgram, err := s.Evaluator("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pos := gametest.Open(gametest.Rand(3), connect4, 4)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	var ending atomic.Bool // from when on requests are refused
+	traffic := func(ask func(n uint64) error) {
+		wg.Go(func() {
+			for n := uint64(0); ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := ask(n); err != nil {
+					t.Error(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for _, model := range []string{"stub", "search", "other"} {
+		traffic(func(n uint64) error {
+			r := bitboardRequest(connect4, pos...)
+			r.ModelName = model
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if n%3 == 0 { // somewhere on its way
+				go cancel()
+			}
+			if _, err := api.ModelInfer(ctx, r); err != nil && ctx.Err() == nil && model != "other" && !ending.Load() {
+				return fmt.Errorf("%s: %w", model, err)
+			}
+			return nil
+		})
+	}
+	traffic(func(uint64) error {
+		b := eval.NewBatch(connect4, len(pos))
+		copy(b.Pos, pos)
+		_ = inProgram.Evaluate(t.Context(), b) // an error while it is unloaded
+		return nil
+	})
+	for i := range 60 {
+		before := done.Load()
+		switch i % 4 {
+		case 0:
+			if err := s.unload("other"); err != nil {
+				t.Error(err)
+			}
+		case 1:
+			if err := s.load("other"); err != nil {
+				t.Error(err)
+			}
+		default:
+			s.Reload()
+		}
+		waitFor(t, "requests", func() bool { return done.Load() > before+4 || t.Failed() })
+	}
+	ending.Store(true)
+	s.stop() // with requests on their way, of which the last are refused
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+	s.ended <- nil
+	want := make([]int32, len(made.all))
+	for i := range want {
+		want[i] = 1
+	}
+	made.check(t, "after the server", want...)
+	close(stop)
+	wg.Wait()
+	made.check(t, "after all clients", want...)
+}

@@ -1,0 +1,355 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// model is a name that is served. What answers under it can change at any time; a request holds what it began with.
+type model struct {
+	name     string
+	searches bool                       // with the leaves of another, whose generation it shares
+	current  atomic.Pointer[generation] // changed by the repository alone, which holds it
+	stats    stats
+	changed  any // of the model's file, when its generation was made; guarded by the Server's loading
+}
+
+// generation is one state of a model's weights. The repository holds it while it serves, and each request holds the one
+// that it began with. The last one to let go ends it.
+type generation struct {
+	Loaded
+	batcher *eval.Batcher // of requests; bounded, and behind the rules
+	leaves  *eval.Batcher // of searches, which were accepted as a whole, and whose trees look at the rules
+
+	holders atomic.Int64
+	end     func() // see Server.endGeneration
+}
+
+// release lets a generation go, which must have been held. Nobody waits for its end: a GPU takes its time to give memory
+// back.
+func (g *generation) release() {
+	switch n := g.holders.Add(-1); {
+	case n == 0:
+		go g.end()
+	case n < 0:
+		panic("service: a generation is released twice by one holder")
+	}
+}
+
+// wanted checks the outputs asked for; none stands for all.
+func (m *model) wanted(names []string) ([]string, error) {
+	all := m.outputs()
+	if len(names) == 0 {
+		return all, nil
+	}
+	for i, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, invalid("output %q: must be one of %v for model %s", name, all, m.name)
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, invalid("output %q: is asked for twice", name)
+		}
+	}
+	return names, nil
+}
+
+func (m *model) outputs() []string {
+	if m.searches {
+		return searchedOutputs
+	}
+	return evaluatedOutputs
+}
+
+// generation makes a model ready that was loaded; number tells it from those of the same name before. The caller holds it.
+func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
+	e := l.Evaluator
+	if s.cache != nil && l.Platform == NetworkPlatform {
+		e = s.cache.For(fmt.Sprintf("%s %d", m.name, number), e)
+	}
+	c := eval.BatcherConfig{
+		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
+		MaxQueued: s.config.Batching.MaxQueued, OnBatch: m.stats.batch,
+	}
+	leaves := c
+	leaves.MaxQueued, leaves.OnBatch = 0, s.searcher.stats.batch
+	check := func(e eval.Evaluator) eval.Evaluator { return checked{e, &m.stats, s.config.Log} }
+	g := &generation{Loaded: l, batcher: eval.NewBatcher(check(eval.NewRuled(e)), c), leaves: eval.NewBatcher(check(e), leaves)}
+	g.holders.Store(1)
+	g.end = func() {
+		defer s.generations.Done()
+		s.endGeneration(m.name, g)
+	}
+	return g
+}
+
+// endGeneration closes a generation that nobody holds any more. Requests that were cancelled have let go of it, but may have
+// left a batch under way; the batchers wait for it.
+func (s *Server) endGeneration(name string, g *generation) {
+	g.batcher.Close()
+	g.leaves.Close()
+	if g.Close == nil {
+		return
+	}
+	if err := g.Close(); err != nil {
+		s.config.Log.Warn("a model was not closed as it should be", "model", name, "version", g.Version, "error", err)
+	}
+}
+
+// The platforms of models.
+const (
+	NetworkPlatform   = "evald_network"
+	HeuristicPlatform = "evald_heuristic"
+)
+
+// checked refuses answers that are not finite, and counts who answered.
+type checked struct {
+	eval.Evaluator
+	stats *stats
+	log   *slog.Logger
+}
+
+func (c checked) Evaluate(ctx context.Context, b *eval.Batch) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // it is in a goroutine of the batcher's, where it would end the program
+			c.log.Error("an evaluator ended in a fault", "fault", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("evaluate: the evaluator ended in a fault, which is logged")
+		}
+	}()
+	if err := c.Evaluator.Evaluate(ctx, b); err != nil {
+		return err
+	}
+	if row, ok := b.Finite(); !ok {
+		return fmt.Errorf("%w: position %+v", eval.ErrNotFinite, b.Pos[row])
+	}
+	c.stats.answered(b.Source)
+	return nil
+}
+
+// Evaluator is a model that is served, for callers in this program: its batches are apart from those of requests, and it is
+// always that of the newest weights.
+func (s *Server) Evaluator(name string) (eval.Evaluator, error) {
+	if _, err := s.models.find(name, ""); err != nil {
+		return nil, errors.New(status.Convert(err).Message())
+	}
+	return newest{&s.models, name}, nil
+}
+
+// newest is the model that is served under a name, for the time of each batch.
+type newest struct {
+	models *repository
+	name   string
+}
+
+// Evaluate implements eval.Evaluator. It is an error after the model was unloaded and when the server has ended.
+func (n newest) Evaluate(ctx context.Context, b *eval.Batch) error {
+	_, g, err := n.models.hold(n.name, "")
+	if err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	defer g.release()
+	return g.leaves.Evaluate(ctx, b)
+}
+
+// repository is the models that are served.
+type repository struct {
+	mu     sync.RWMutex
+	models map[string]*model
+	failed map[string]string // why models that were to be loaded are not
+	ended  bool              // it holds no generation any more
+}
+
+// find is a model that is to be described. If a version is given, it must be the one that is served.
+func (r *repository) find(name, version string) (*model, error) {
+	r.mu.RLock()
+	m := r.models[name]
+	r.mu.RUnlock()
+	if m == nil {
+		return nil, r.unknown(name)
+	}
+	return m, m.current.Load().is(name, version)
+}
+
+func (r *repository) unknown(name string) error {
+	return refuse(codes.NotFound, "model %q is not served; there are %v", name, r.names())
+}
+
+// is refuses another version than this one.
+func (g *generation) is(name, version string) error {
+	if version != "" && version != g.Version {
+		return refuse(codes.NotFound, "model %q has version %s here, not %q", name, g.Version, version)
+	}
+	return nil
+}
+
+// hold is the model of a request, and the generation that answers it, which the caller releases.
+func (r *repository) hold(name, version string) (*model, *generation, error) {
+	r.mu.RLock()
+	m, ended := r.models[name], r.ended
+	var g *generation
+	if m != nil && !ended {
+		g = m.current.Load()
+		g.holders.Add(1) // beside the repository, which does not let go while mu is locked
+	}
+	r.mu.RUnlock()
+	if ended {
+		return nil, nil, errDraining
+	}
+	if m == nil {
+		return nil, nil, r.unknown(name)
+	}
+	if err := g.is(name, version); err != nil {
+		g.release()
+		return nil, nil, err
+	}
+	return m, g, nil
+}
+
+// end lets all generations go.
+func (r *repository) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.ended = true
+	for _, m := range r.models {
+		if !m.searches { // it shares the generation of another
+			m.current.Load().release()
+		}
+	}
+}
+
+// list is every model by name.
+func (r *repository) list() []*model {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*model
+	for _, m := range r.models {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b *model) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+func (r *repository) names() []string {
+	var names []string
+	for _, m := range r.list() {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// load makes a model ready, a new one or a new generation of one that is served, which answers until then.
+func (s *Server) load(name string) error {
+	if name == searchModel {
+		return invalid("model %q searches with %q: load that", name, s.config.Models[0])
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.models.mu.RLock()
+	m := s.models.models[name]
+	s.models.mu.RUnlock()
+	if m == nil {
+		m = &model{name: name}
+	}
+	var changed any
+	if s.config.Changed != nil {
+		var err error
+		if changed, err = s.config.Changed(name); err != nil {
+			return s.notLoaded(name, err)
+		}
+	}
+	loaded, err := s.config.Load(name)
+	if err != nil {
+		return s.notLoaded(name, err)
+	}
+	m.changed = changed
+	s.number++
+	g := s.generation(m, loaded, s.number)
+	s.models.mu.Lock()
+	if s.models.ended {
+		s.models.mu.Unlock()
+		s.endGeneration(name, g)
+		return errDraining
+	}
+	defer s.models.mu.Unlock()
+	s.generations.Add(1)
+	old := m.current.Swap(g)
+	if s.models.models[name] == m { // or else it is new, or unload has let go of it
+		old.release()
+	}
+	s.models.models[name] = m
+	if name == s.config.Models[0] {
+		s.searcher.current.Store(g)
+	}
+	delete(s.models.failed, name)
+	s.config.Log.Info("model is ready", "model", name, "version", loaded.Version, "how", loaded.Describe)
+	return nil
+}
+
+func (s *Server) notLoaded(name string, err error) error {
+	if !strings.Contains(name, "@") { // versions are not listed, and there is no end to their numbers
+		s.models.mu.Lock()
+		s.models.failed[name] = err.Error()
+		s.models.mu.Unlock()
+	}
+	s.config.Log.Warn("model could not be loaded", "model", clip(name), "error", err)
+	return invalid("model %q: %s", name, err)
+}
+
+// unload ends a model's service; requests under way are answered.
+func (s *Server) unload(name string) error {
+	if name == searchModel || name == s.config.Models[0] {
+		return invalid("model %q: is what \"search\" searches with, and stays", name)
+	}
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	m := s.models.models[name]
+	if m == nil || s.models.ended {
+		return refuse(codes.NotFound, "model %q is not served", name)
+	}
+	delete(s.models.models, name)
+	m.current.Load().release()
+	delete(s.models.failed, name)
+	s.config.Log.Info("model was unloaded", "model", name)
+	return nil
+}
+
+// Reload loads every model anew, for new weights under the same names. Where that fails the old ones go on.
+func (s *Server) Reload() {
+	for _, m := range s.models.list() {
+		if !m.searches {
+			_ = s.load(m.name) // logged
+		}
+	}
+}
+
+// watch reloads models whose files have changed.
+func (s *Server) watch() {
+	for _, m := range s.models.list() {
+		if m.searches {
+			continue
+		}
+		s.loading.Lock()
+		old := m.changed
+		s.loading.Unlock()
+		if now, err := s.config.Changed(m.name); err == nil && now != old && s.load(m.name) != nil {
+			s.loading.Lock()
+			m.changed = now // not again until it changes once more
+			s.loading.Unlock()
+		}
+	}
+}

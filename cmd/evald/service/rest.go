@@ -1,0 +1,249 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/evald/evald/engine/strictjson"
+)
+
+func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           s.logHTTP(s.config.Origins.Guard(h)),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConnection,
+		ReadHeaderTimeout: s.config.Limits.Receive,
+		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
+		WriteTimeout:      s.writeTime(),
+		IdleTimeout:       4 * s.config.Limits.Receive,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// handler is the HTTP port: the protocol below /v2, and the page.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, g group, h http.HandlerFunc) {
+		mux.Handle(pattern, s.config.Tokens.guard(g, h))
+	}
+	handle("GET /v2/health/live", healthCalls, func(w http.ResponseWriter, _ *http.Request) {})
+	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, s.Ready()) })
+	handle("GET /v2", metadataCalls, func(w http.ResponseWriter, _ *http.Request) { writeMessage(w, s.serverMetadata()) })
+	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
+		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) {
+			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
+			writeReady(w, err == nil && s.Ready())
+		})
+		handle("GET "+prefix, metadataCalls, func(w http.ResponseWriter, r *http.Request) {
+			m, err := s.modelMetadata(r.PathValue("model"), r.PathValue("version"))
+			reply(w, m, err)
+		})
+		handle("GET "+prefix+"/config", metadataCalls, func(w http.ResponseWriter, r *http.Request) {
+			m, err := s.modelConfig(r.PathValue("model"), r.PathValue("version"))
+			reply(w, m, err)
+		})
+		handle("GET "+prefix+"/stats", metadataCalls, func(w http.ResponseWriter, r *http.Request) {
+			m, err := s.modelStatistics(r.PathValue("model"), r.PathValue("version"))
+			reply(w, m, err)
+		})
+		handle("POST "+prefix+"/infer", inferenceCalls, s.restInfer)
+	}
+	handle("GET /v2/models/stats", metadataCalls, func(w http.ResponseWriter, _ *http.Request) {
+		m, err := s.modelStatistics("", "")
+		reply(w, m, err)
+	})
+	handle("POST /v2/repository/index", repositoryCalls, s.restIndex)
+	handle("POST /v2/repository/models/{model}/load", repositoryCalls, s.restLoad)
+	handle("POST /v2/repository/models/{model}/unload", repositoryCalls, func(w http.ResponseWriter, r *http.Request) {
+		replyEmpty(w, s.repositoryUnload(r.PathValue("model")))
+	})
+	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + clip(r.URL.Path) + " is no call of the protocol"})
+	})
+	if s.page != nil {
+		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.page))
+	}
+	if s.config.Traces == nil {
+		return mux
+	}
+	return otelhttp.NewHandler(mux, "rest", otelhttp.WithTracerProvider(s.config.Traces), otelhttp.WithPropagators(propagator))
+}
+
+// metricsHandler is the metrics port.
+func (s *Server) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics}))
+	return mux
+}
+
+// profileHandler is the port for profiles.
+func profileHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
+	var ask struct {
+		Ready bool `json:"ready"`
+	}
+	if err := s.readSmall(w, r, &ask, `{"ready":true}`); err != nil {
+		writeError(w, err)
+		return
+	}
+	index, err := s.repositoryIndex(ask.Ready)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	all := []any{}
+	for _, m := range index.Models {
+		all = append(all, jsonOf(m.ProtoReflect()))
+	}
+	writeJSON(w, http.StatusOK, all)
+}
+
+func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
+	var ask struct {
+		Parameters map[string]any `json:"parameters"`
+	}
+	err := s.readSmall(w, r, &ask, "{}")
+	if err == nil {
+		err = s.repositoryLoad(r.PathValue("model"), len(ask.Parameters))
+	}
+	replyEmpty(w, err)
+}
+
+// smallBody is how long a request without tensors may be, in bytes.
+const smallBody = 64 << 10
+
+// readSmall reads a body that is empty or an object such as the example.
+func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
+	in, err := s.openBody(w, r, entryOf(r.Context()).paid)
+	if err != nil {
+		return err
+	}
+	in.limit, in.kept = min(in.limit, smallBody), true
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return in.wrong(err)
+	}
+	if len(text) > 0 && json.Unmarshal(text, to) != nil {
+		return invalid("body: must be an object such as %s", example)
+	}
+	if err := strictjson.Check(text); len(text) > 0 && err != nil {
+		return invalid("body: %s", err)
+	}
+	return in.close()
+}
+
+func reply(w http.ResponseWriter, m proto.Message, err error) {
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeMessage(w, m)
+}
+
+func replyEmpty(w http.ResponseWriter, err error) {
+	if err != nil {
+		writeError(w, err)
+	}
+}
+
+// errorBody is how the protocol writes an error.
+type errorBody struct {
+	Error string `json:"error"`
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	code := httpStatus(status.Code(err))
+	if large, ok := err.(tooLarge); ok { //nolint:errorlint // made here
+		code, err = http.StatusRequestEntityTooLarge, large
+	}
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	message := err.Error()
+	if s, ok := status.FromError(err); ok {
+		message = s.Message()
+	}
+	writeJSON(w, code, errorBody{message})
+}
+
+// retryAfter is after how many seconds a client that was refused may try again; a full queue takes less than that.
+const retryAfter = 1
+
+func writeReady(w http.ResponseWriter, ready bool) {
+	if !ready {
+		w.WriteHeader(http.StatusBadRequest)
+	}
+}
+
+func writeMessage(w http.ResponseWriter, m proto.Message) {
+	writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// jsonOf is a message with the protocol's names. Unlike protojson it writes 64-bit numbers as numbers, as clients
+// expect, and fields that are zero.
+func jsonOf(m protoreflect.Message) map[string]any {
+	out := map[string]any{}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if (f.Message() != nil && !f.IsList() && !f.IsMap() || f.ContainingOneof() != nil) && !m.Has(f) {
+			continue
+		}
+		v := m.Get(f)
+		switch {
+		case f.IsList():
+			all := []any{}
+			for k := range v.List().Len() {
+				all = append(all, jsonValue(f, v.List().Get(k)))
+			}
+			out[string(f.Name())] = all
+		case f.IsMap():
+			all := map[string]any{}
+			v.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+				all[key.String()] = jsonValue(f.MapValue(), value)
+				return true
+			})
+			out[string(f.Name())] = all
+		default:
+			out[string(f.Name())] = jsonValue(f, v)
+		}
+	}
+	return out
+}
+
+func jsonValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	switch {
+	case f.Message() != nil:
+		return jsonOf(v.Message())
+	case f.Enum() != nil:
+		return string(f.Enum().Values().ByNumber(v.Enum()).Name())
+	}
+	return v.Interface()
+}

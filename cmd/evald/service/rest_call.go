@@ -1,0 +1,400 @@
+package service
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// restCall is a call, and which of its outputs go back as binary tensors, which only REST has.
+type restCall struct {
+	call
+	binary    bool            // those that were not asked for by name go back so
+	binaryFor map[string]bool // whether one that was asked for does
+}
+
+// A request has at most so many of each. This is checked while the request is read, so that few bytes cannot become many.
+const (
+	mostInputs     = 16
+	mostOutputs    = 32
+	mostParameters = 32 // of a request, an input or an output
+	mostDimensions = 8
+	mostMembers    = 32 // of an object of the protocol, known or not
+	mostSkipped    = 1024
+)
+
+// restCall reads a request.
+func (s *Server) restCall(w http.ResponseWriter, r *http.Request, paid *hold) (*restCall, error) {
+	in, err := s.openBody(w, r, paid)
+	if err != nil {
+		return nil, err
+	}
+	c := &restCall{call: call{paid: paid, copies: jsonCopies}, binaryFor: map[string]bool{}}
+	text := io.Reader(in)
+	if length := r.Header.Get(jsonLength); length != "" {
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 0 || n > in.limit || r.ContentLength >= 0 && int64(n) > r.ContentLength && r.Header.Get("Content-Encoding") == "" {
+			return nil, invalid("header %s: %q, must be a length within the body", jsonLength, length)
+		}
+		text = io.LimitReader(in, int64(n))
+	}
+	d := &restDecoder{Decoder: jsontext.NewDecoder(text), body: in, server: s, restCall: c, size: -1}
+	err = d.request()
+	if err == nil {
+		err = in.blank(d.UnreadBuffer(), text)
+	}
+	if err == nil && d.size >= 0 {
+		c.input.raw, err = in.rest(d.size)
+	}
+	if err != nil {
+		return nil, in.wrong(err)
+	}
+	switch more, err := in.more(); {
+	case err != nil:
+		return nil, in.wrong(err)
+	case more && d.size < 0:
+		return nil, invalid("input %q: bytes follow the JSON, but it has no binary_data_size", c.input.name)
+	case more:
+		return nil, invalid("input %q: binary_data_size %d: more bytes follow the JSON", c.input.name, d.size)
+	}
+	return c, in.close()
+}
+
+// jsonCopies is how many times its own size an answer takes as JSON: four bytes of a number become up to 14, in a buffer that
+// doubles.
+const jsonCopies = 8
+
+// restDecoder reads the JSON of a request token by token. Names must be written exactly as the protocol has them; other members
+// are skipped.
+type restDecoder struct {
+	*jsontext.Decoder
+	*restCall
+	body   *body
+	server *Server
+
+	inputs   int
+	haveData bool
+	late     jsontext.Value // the input's data, if it came before its name, datatype and shape
+	size     int            // bytes of the binary tensor; -1 if there is none
+}
+
+// next reads the next token.
+func (d *restDecoder) next() (jsontext.Token, error) {
+	d.body.one()
+	return d.ReadToken()
+}
+
+// peek is the next token's kind.
+func (d *restDecoder) peek() jsontext.Kind {
+	d.body.one()
+	return d.PeekKind()
+}
+
+// object reads an object, or null, which stands for an empty one.
+func (d *restDecoder) object(what string, most int, member func(name string) error) error {
+	t, err := d.next()
+	if err != nil {
+		return err
+	}
+	if t.Kind() == 'n' {
+		return nil
+	}
+	if t.Kind() != '{' {
+		return invalid("%s: must be an object", what)
+	}
+	for n := 0; ; n++ {
+		t, err := d.next()
+		if err != nil || t.Kind() == '}' {
+			return err
+		}
+		if n == most {
+			return invalid("%s: more than %d members", what, most)
+		}
+		if err := member(t.String()); err != nil {
+			return err
+		}
+	}
+}
+
+// list reads a list, or null, which stands for an empty one.
+func (d *restDecoder) list(what string, most int, element func() error) error {
+	t, err := d.next()
+	if err != nil {
+		return err
+	}
+	if t.Kind() == 'n' {
+		return nil
+	}
+	if t.Kind() != '[' {
+		return invalid("%s: must be a list", what)
+	}
+	for n := 0; d.peek() != ']'; n++ {
+		if n == most {
+			return invalid("%s: more than %d", what, most)
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	_, err = d.next()
+	return err
+}
+
+// text reads a text, or null, which stands for an empty one.
+func (d *restDecoder) text(what string) (string, error) {
+	t, err := d.next()
+	if err != nil {
+		return "", err
+	}
+	if k := t.Kind(); k != '"' && k != 'n' {
+		return "", invalid("%s: must be a text", what)
+	}
+	if t.Kind() == 'n' {
+		return "", nil
+	}
+	return t.String(), nil
+}
+
+// parameter reads a parameter's value: a bool, float64 or string.
+func (d *restDecoder) parameter(what string) (any, error) {
+	t, err := d.next()
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind() {
+	case 't', 'f':
+		return t.Bool(), nil
+	case '"':
+		return t.String(), nil
+	case '0':
+		if x, err := t.Float(); err == nil {
+			return x, nil
+		}
+	}
+	return nil, invalid("%s: must be a number, a text, true or false", what)
+}
+
+// skip reads a value and forgets it.
+func (d *restDecoder) skip(name string) error {
+	depth := d.StackDepth()
+	for n := 0; ; n++ {
+		if n == mostSkipped {
+			return invalid("body: %q is not of the protocol, and long", name)
+		}
+		if _, err := d.next(); err != nil {
+			return err
+		}
+		if d.StackDepth() == depth {
+			return nil
+		}
+	}
+}
+
+func (d *restDecoder) request() error {
+	err := d.object("body", mostMembers, func(name string) (err error) {
+		switch name {
+		case "id":
+			d.id, err = d.text("id")
+			return err
+		case "parameters":
+			return d.object("parameters", mostParameters, d.requestParameter)
+		case "inputs":
+			return d.list("inputs", mostInputs, d.readInput)
+		case "outputs":
+			return d.list("outputs", mostOutputs, d.readOutput)
+		}
+		return d.skip(name)
+	})
+	if err == nil && d.inputs != 1 {
+		return invalid("%d inputs, must be one: bitboards, planes or moves", d.inputs)
+	}
+	return err
+}
+
+func (d *restDecoder) requestParameter(name string) error {
+	value, err := d.parameter("parameter " + name)
+	if err != nil {
+		return err
+	}
+	if name == "binary_data_output" {
+		var ok bool
+		if d.binary, ok = value.(bool); !ok {
+			return invalid("parameter %q: %v, must be true or false", name, value)
+		}
+		return nil
+	}
+	return d.server.set(&d.parameters, name, value)
+}
+
+func (d *restDecoder) readOutput() error {
+	named, isBinary, stated := "", false, false
+	err := d.object("outputs", mostMembers, func(name string) (err error) {
+		switch name {
+		case "name":
+			named, err = d.text("outputs: name")
+			return err
+		case "parameters":
+			return d.object("outputs: parameters", mostParameters, func(name string) error {
+				value, err := d.parameter("outputs: parameter " + name)
+				if err != nil {
+					return err
+				}
+				if isBinary, stated = value.(bool); !stated || name != "binary_data" {
+					return invalid("output %q: parameter %q: %v, must be binary_data with true or false", named, name, value)
+				}
+				return nil
+			})
+		}
+		return d.skip(name)
+	})
+	d.outputs = append(d.outputs, named)
+	if stated {
+		d.binaryFor[named] = isBinary
+	}
+	return err
+}
+
+func (d *restDecoder) readInput() error {
+	d.inputs++
+	in := &d.input
+	err := d.object("inputs", mostMembers, func(name string) (err error) {
+		switch name {
+		case "name":
+			in.name, err = d.text("inputs: name")
+			return err
+		case "datatype":
+			in.datatype, err = d.text("inputs: datatype")
+			return err
+		case "shape":
+			return d.list("inputs: shape", mostDimensions, func() error {
+				t, err := d.next()
+				if err != nil {
+					return err
+				}
+				if t.Kind() == '0' {
+					if n, err := t.Int(); err == nil {
+						in.shape = append(in.shape, n)
+						return nil
+					}
+				}
+				return invalid("inputs: shape: must be a list of whole numbers")
+			})
+		case "parameters":
+			return d.object("inputs: parameters", mostParameters, d.inputParameter)
+		case "data":
+			return d.data()
+		}
+		return d.skip(name)
+	})
+	if err != nil || d.inputs > 1 {
+		return err
+	}
+	switch {
+	case d.haveData && d.size >= 0:
+		return invalid("input %q: both data and binary_data_size", in.name)
+	case !d.haveData && d.size < 0:
+		return invalid("input %q: neither data nor a binary tensor", in.name)
+	case d.late != nil:
+		return d.values(jsontext.NewDecoder(bytes.NewReader(d.late)).ReadToken)
+	}
+	return nil
+}
+
+func (d *restDecoder) inputParameter(name string) error {
+	value, err := d.parameter("inputs: parameter " + name)
+	if err != nil {
+		return err
+	}
+	n, ok := value.(float64)
+	if name != "binary_data_size" || !ok || n != math.Trunc(n) || n < 0 || n > float64(d.body.limit) {
+		return invalid("input %q: parameter %q: %v, must be binary_data_size with a number of bytes of the body", d.input.name, name, value)
+	}
+	d.size = int(n)
+	return nil
+}
+
+// data reads the input's values. If name, datatype and shape come after them, their text is kept until then.
+func (d *restDecoder) data() (err error) {
+	d.haveData = true
+	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
+		return d.values(d.next)
+	}
+	d.body.value, d.body.kept = 0, true
+	text, err := d.ReadValue()
+	d.late, d.body.kept = text.Clone(), false
+	return err
+}
+
+// values makes raw values of those in a list, which is nested or flat.
+func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
+	in := &d.input
+	n, err := in.values(d.body.limit) // each value takes a byte or more
+	if err != nil {
+		return err
+	}
+	count := 0
+	for depth := 0; ; {
+		t, err := next()
+		if err != nil {
+			return err
+		}
+		switch t.Kind() {
+		case '[':
+			if depth++; depth > mostDimensions {
+				return invalid("input %q: data: lists in lists, more than %d deep", in.name, mostDimensions)
+			}
+			continue
+		case ']':
+			depth--
+		default:
+			if count++; count > n {
+				return invalid("input %q: data has more values than the %d of shape %v", in.name, n, in.shape)
+			}
+			if err := d.value(t); err != nil {
+				return err
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	if count != n {
+		return invalid("input %q: data has %d values, shape %v wants %d", in.name, count, in.shape, n)
+	}
+	return nil
+}
+
+// value appends one value to raw.
+func (d *restDecoder) value(t jsontext.Token) (err error) {
+	in := &d.input
+	switch kind := t.Kind(); {
+	case in.datatype == bytesType && kind == '"':
+		text := t.String()
+		if in.raw, err = d.paid.grow(in.raw, 4+len(text)); err == nil {
+			in.raw = appendBytes(in.raw, text)
+		}
+		return err
+	case in.datatype == uint64Type && kind == '0':
+		if x, wrong := t.Uint(); wrong == nil {
+			if in.raw, err = d.paid.grow(in.raw, 8); err == nil {
+				in.raw = binary.LittleEndian.AppendUint64(in.raw, x)
+			}
+			return err
+		}
+	case in.datatype == floatType && kind == '0':
+		if x, wrong := t.Float32(); wrong == nil {
+			if in.raw, err = d.paid.grow(in.raw, 4); err == nil {
+				in.raw = binary.LittleEndian.AppendUint32(in.raw, math.Float32bits(x))
+			}
+			return err
+		}
+	case inputTypes[in.name] != in.datatype: // rows will say what it must be
+		return nil
+	}
+	return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)
+}

@@ -1,0 +1,122 @@
+package service
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// jsonLength is the header of the binary tensor extension. It says how many bytes of the body are JSON; tensors follow them.
+const jsonLength = "Inference-Header-Content-Length"
+
+// restInfer answers POST ../infer.
+func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	ask, err := s.restCall(w, r, entryOf(r.Context()).paid)
+	if err == nil {
+		entryOf(r.Context()).id = ask.id
+		ask.model, ask.version, ask.began = r.PathValue("model"), r.PathValue("version"), began
+		err = s.restAnswer(w, r, ask)
+	}
+	if err != nil {
+		writeError(w, err)
+	}
+}
+
+func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request, ask *restCall) error {
+	a, err := s.infer(r.Context(), &ask.call)
+	if err != nil {
+		return err
+	}
+	defer a.release()
+	head, tail, err := a.rest(ask)
+	if err != nil {
+		return err
+	}
+	if tail == nil {
+		w.Header().Set("Content-Type", "application/json")
+	} else {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set(jsonLength, strconv.Itoa(len(head)))
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(head)+len(tail)))
+	if _, err := w.Write(head); err == nil {
+		_, _ = w.Write(tail) // the client may be gone
+	}
+	return nil
+}
+
+// rest is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none.
+func (a *answer) rest(c *restCall) (head, tail []byte, err error) {
+	b := make([]byte, 0, 1<<10)
+	b = append(b, `{"model_name":`...)
+	b = appendString(b, a.model)
+	b = append(b, `,"model_version":`...)
+	b = appendString(b, a.version)
+	if c.id != "" {
+		b = append(b, `,"id":`...)
+		b = appendString(b, c.id)
+	}
+	b = append(b, `,"outputs":[`...)
+	for i := range a.outputs {
+		o := &a.outputs[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"name":%q,"datatype":%q,"shape":[%d,%d],`, o.name, o.datatype, o.shape[0], o.shape[1])
+		isBinary, named := c.binaryFor[o.name]
+		if isBinary || !named && c.binary {
+			b = fmt.Appendf(b, `"parameters":{"binary_data_size":%d}}`, len(o.raw))
+			tail = append(tail, o.raw...)
+			continue
+		}
+		b = append(b, `"data":[`...)
+		if b, err = appendValues(b, o); err != nil {
+			return nil, nil, err
+		}
+		b = append(b, "]}"...)
+	}
+	return append(b, "]}"...), tail, nil
+}
+
+// appendValues writes a tensor's values as JSON.
+func appendValues(b []byte, t *tensor) ([]byte, error) {
+	for raw, first := t.raw, true; len(raw) > 0; first = false {
+		if !first {
+			b = append(b, ',')
+		}
+		switch t.datatype {
+		case floatType:
+			b = strconv.AppendFloat(b, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))), 'g', -1, 32)
+			raw = raw[4:]
+		case int32Type:
+			b = strconv.AppendInt(b, int64(int32(binary.LittleEndian.Uint32(raw))), 10)
+			raw = raw[4:]
+		case uint8Type:
+			b = strconv.AppendUint(b, uint64(raw[0]), 10)
+			raw = raw[1:]
+		case bytesType:
+			value, rest, ok := cutBytes(raw)
+			if !ok {
+				return nil, refuse(codes.Internal, "output %s is damaged", t.name)
+			}
+			b, raw = appendString(b, string(value)), rest
+		}
+	}
+	return b, nil
+}
+
+// appendString writes a JSON string.
+func appendString(b []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // every string can be written
+	}
+	return append(b, text...)
+}

@@ -1,0 +1,46 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// searchModel is the name under which the first model is searched with.
+const searchModel = "search"
+
+// search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
+// all searches share batches.
+func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
+	visits := c.visits
+	if visits == 0 {
+		visits = s.config.Search.Visits
+	}
+	actions := b.Board.Actions()
+	nodes := mcts.NodesFor(b.Board, visits) // of a tree
+	bytes := len(b.Pos) * mcts.TreeBytes(b.Board, visits)
+	if most := s.memory.most(); int64(bytes) > most {
+		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
+	}
+	if err := c.paid.take(bytes); err != nil {
+		return nil, err
+	}
+	defer c.paid.give(bytes)
+
+	config := mcts.DefaultConfig()
+	config.Visits, config.MaxNodes = visits, nodes
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
+	f := &found{make([]int32, actions*len(b.Pos)), make([]float32, actions*len(b.Pos))}
+	err := mcts.SearchBatch(ctx, g.leaves, b, config, limits, func(row int, t *mcts.Tree) {
+		for _, move := range t.Moves(nil) {
+			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	m.stats.answered(b.Source)
+	return f, nil
+}

@@ -1,0 +1,355 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Server is the service. New makes its models ready, and Serve lets clients in.
+type Server struct {
+	config        Config
+	board         *game.Board
+	boards        boards
+	cache         *eval.Cache // nil: none
+	memory        *budget
+	reading       *slots // of messages of gRPC
+	readingHealth *slots
+	models        repository
+	searcher      *model
+
+	loading sync.Mutex // held while a model is made ready
+	number  uint64     // of generations so far; guarded by loading
+
+	generations sync.WaitGroup // those that are not closed
+
+	metrics  *prometheus.Registry
+	refusals limiter
+	page     http.Handler // nil: none
+	endPage  func()
+
+	health *health.Server
+	over   context.Context // ends after all requests are answered, and ends other streams, which would go on
+	end    context.CancelFunc
+
+	mu       sync.Mutex
+	state    state
+	requests int           // under way
+	ended    chan struct{} // closed when draining begins; streams read no more requests then
+	quiet    sync.Cond     // requests == 0
+}
+
+// state is how far the server is.
+type state int
+
+const (
+	starting state = iota
+	ready          // for requests
+	notReady       // still takes requests, but asks for no more
+	draining       // takes no more, and answers those that are under way
+)
+
+// New makes the models ready. Its error says which model cannot be loaded, or which field of the Config is out of range. The
+// caller calls Serve or Close.
+func New(c Config) (*Server, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	board, err := game.NewBoard(c.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("serve: board: %w", err)
+	}
+	s := &Server{config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), ended: make(chan struct{})}
+	s.quiet.L = &s.mu
+	s.reading = newSlots(max(leastSlots, int(c.Limits.Memory/4)/s.messageCost()))
+	s.readingHealth = newSlots(leastSlots)
+	s.metrics = s.newMetrics()
+	s.over, s.end = context.WithCancel(context.Background())
+	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
+	if c.Cache > 0 {
+		s.cache = eval.NewCache(c.Cache)
+	}
+	s.searcher = &model{name: searchModel, searches: true}
+	for _, name := range c.Models {
+		if err := s.load(name); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("serve: %s", status.Convert(err).Message())
+		}
+	}
+	s.models.models[searchModel] = s.searcher
+	s.setHealth(false)
+	return s, nil
+}
+
+// Close is the end of a Server that does not serve: it closes all models. Serve does so at its end.
+func (s *Server) Close() {
+	s.models.end()
+	s.waitClosed()
+}
+
+// SetPage gives the HTTP port a handler for all that is outside of /v2. End is called when the server begins to end, and
+// should end whatever the page is at. SetPage is called before Serve, if at all.
+func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, end }
+
+// Listeners are the ports. A nil one is not served.
+type Listeners struct {
+	HTTP, GRPC net.Listener
+	Metrics    net.Listener // plain HTTP
+	Profile    net.Listener // pprof, for this machine alone
+}
+
+// Serve lets clients in until ctx ends. Then the server is no longer ready, and after Config.DrainDelay it takes no more
+// requests. Serve returns when those that it has taken are answered and all models are closed. It is an error if that takes
+// longer than Config.DrainTime, or if a port fails.
+func (s *Server) Serve(ctx context.Context, l Listeners) error {
+	// Requests outlive ctx: they are answered.
+	base := context.WithoutCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g := s.grpcServer()
+	web := s.httpServer(base, s.handler())
+	if s.page != nil {
+		web.RegisterOnShutdown(s.endPage)
+	}
+	metrics := s.httpServer(base, s.metricsHandler())
+	profile := s.httpServer(base, profileHandler())
+	profile.WriteTimeout = 0 // a profile takes as long as its request says
+
+	failed := make(chan error, 4)
+	serving := 0
+	var ports []*connections
+	serve := func(name string, l net.Listener, most int, serve func(net.Listener) error) {
+		if l == nil {
+			return
+		}
+		serving++
+		of := newConnections(most, s.memory)
+		ports = append(ports, of)
+		l = counted{l, of}
+		go func() {
+			err := serve(l)
+			if errors.Is(err, http.ErrServerClosed) {
+				err = nil
+			}
+			if err != nil {
+				err = fmt.Errorf("serve %s on %s: %w", name, l.Addr(), err)
+			}
+			failed <- err
+		}()
+	}
+	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
+	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
+		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
+			return web.ServeTLS(l, "", "")
+		}
+		return web.Serve(l)
+	})
+	serve("metrics", l.Metrics, fewConnections, metrics.Serve)
+	serve("profiles", l.Profile, fewConnections, profile.Serve)
+
+	ending := make(chan struct{})
+	defer close(ending)
+	go s.tidy(ports, ending)
+	s.enterState(ready)
+	watching := s.startWatch(ctx)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		serving--
+	}
+	err = errors.Join(err, s.drain(g, web))
+	err = errors.Join(err, metrics.Close(), profile.Close())
+	for range serving {
+		err = errors.Join(err, <-failed)
+	}
+	stop()
+	<-watching
+	s.models.end()
+	if err == nil {
+		s.waitClosed()
+	}
+	return err
+}
+
+// waitClosed waits until all models are closed. Nobody asks them any more, and a batch that is still under way is one whose
+// caller is gone, so that an evaluator that hangs is all there is to wait for in vain.
+func (s *Server) waitClosed() {
+	closed := make(chan struct{})
+	go func() {
+		s.generations.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(lingerTime):
+		s.config.Log.Warn("some models do not end, and are left behind")
+	}
+}
+
+// fewConnections is how many connections the ports have that are for people and programs who look after the service.
+const fewConnections = 64
+
+// leastSlots is how many messages of gRPC may be read at once even if there is little memory.
+const leastSlots = 4
+
+// tidy works until ending is closed. It ends connections whose clients do not read their answers, and after a rush it gives
+// memory back to the machine.
+func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
+	patience := s.writeTime()
+	tick := time.NewTicker(max(patience/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ending:
+			return
+		case now := <-tick.C:
+			for _, p := range ports {
+				p.closeStuck(now.Add(-patience))
+			}
+			if s.memory.cooled() {
+				debug.FreeOSMemory()
+				debug.FreeOSMemory() // what lies in pools goes with the second collection
+			}
+		}
+	}
+}
+
+// drain ends the service. Every request that was taken is answered, unless DrainTime passes.
+func (s *Server) drain(g *grpc.Server, web *http.Server) error {
+	s.enterState(notReady)
+	s.config.Log.Info("not ready any more", "takes requests for", s.config.DrainDelay)
+	time.Sleep(s.config.DrainDelay)
+	s.enterState(draining)
+	s.mu.Lock()
+	s.config.Log.Info("takes no more requests", "under way", s.requests)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		g.GracefulStop()
+		close(stopped)
+	}()
+	err := web.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, web.Close())
+	}
+	answered := s.whenQuiet(ctx)
+	// A client could keep a stream of another kind, such as a health watch, for ever. It is told of the end, and then ended.
+	for _, patience := range []time.Duration{tellTime, lingerTime} {
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+		case <-time.After(patience):
+		}
+		s.end()
+	}
+	g.Stop()
+	<-stopped
+	if err != nil || !answered {
+		return fmt.Errorf("serve: requests under way were not answered within %v", s.config.DrainTime)
+	}
+	s.config.Log.Info("all requests are answered")
+	return nil
+}
+
+// In tellTime health watchers hear of the end. In lingerTime finished answers leave, and models are closed.
+const (
+	tellTime   = 100 * time.Millisecond
+	lingerTime = 5 * time.Second
+)
+
+// whenQuiet waits until no request is under way, and then reports true. If ctx ends first, it reports false.
+func (s *Server) whenQuiet(ctx context.Context) bool {
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.quiet.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.requests > 0 && ctx.Err() == nil {
+		s.quiet.Wait()
+	}
+	return s.requests == 0
+}
+
+func (s *Server) enterState(to state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = to
+	if to == draining {
+		close(s.ended)
+	}
+	s.setHealth(to == ready)
+}
+
+// Ready reports whether the server asks for requests.
+func (s *Server) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == ready
+}
+
+// enter counts a request that begins, or refuses it.
+func (s *Server) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == draining {
+		return errDraining
+	}
+	if s.requests >= s.config.Limits.Requests {
+		return status.Errorf(codes.ResourceExhausted, "%d requests are under way already", s.requests)
+	}
+	s.requests++
+	return nil
+}
+
+var errDraining = status.Error(codes.Unavailable, "the server is shutting down")
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests--; s.requests == 0 {
+		s.quiet.Broadcast()
+	}
+}
+
+// startWatch looks for changed model files until ctx ends. The channel is closed when it has stopped.
+func (s *Server) startWatch(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	if s.config.Watch <= 0 || s.config.Changed == nil {
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(s.config.Watch)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.watch()
+			}
+		}
+	}()
+	return done
+}

@@ -1,0 +1,145 @@
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// PathVariable names the environment variable that chooses how the CPU computes networks.
+const PathVariable = "EVALD_CPU_PATH"
+
+// NoGPUError says why the backend GPU does not evaluate.
+type NoGPUError struct {
+	Err error // wraps driver.ErrNone if there is no GPU; otherwise no GPU passes its self-test
+}
+
+func (e *NoGPUError) Error() string {
+	return fmt.Sprintf("backend gpu: %v; backend cpu evaluates networks", e.Err)
+}
+
+// Unwrap is why.
+func (e *NoGPUError) Unwrap() error { return e.Err }
+
+// Network opens a network, which must not change from then on; answers call it name. Options.Model is not looked at, and
+// the backend must be Auto, GPU or CPU. The network answers every game. Errors are those of Evaluator.
+func Network(n *net.Network, name string, o Options) (*Opened, error) {
+	var e *Opened
+	var err error
+	switch o.Backend {
+	case GPU:
+		e, err = onGPU(n, name, o)
+	case CPU:
+		e, err = onCPU(n, name, o)
+	case Auto, "":
+		e, err = fastest(n, name, o)
+	default:
+		err = fmt.Errorf("backend %s: must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one", short.Quote(o.Backend))
+	}
+	if err == nil && o.Mirror {
+		e.Evaluator = eval.NewMirrored(e.Evaluator)
+		e.Model += ", mirrored" // its answers are not the network's own, wherever they are kept
+		e.How += ", the mean of each position and its mirror image"
+	}
+	return e, err
+}
+
+// fastest asks the GPU, if that fails the CPU, and if that fails too bitsquares. A GPU that is there and does not work is
+// worth a note: it is the difference between hours and seconds.
+func fastest(n *net.Network, name string, o Options) (*Opened, error) {
+	c, err := onCPU(n, name, o)
+	if err != nil {
+		return nil, err
+	}
+	last, err := lastResort()
+	if err != nil {
+		return nil, err
+	}
+	stages := []eval.Stage{{Name: "cpu", Evaluator: c.Evaluator}, {Name: "bitsquares", Evaluator: last}}
+	e := &Opened{Model: name, Network: true, How: c.How}
+	g, err := onGPU(n, name, o)
+	switch {
+	case err == nil:
+		e.How, e.OnGPU, e.gpu = g.How+"; should it fail, "+c.How, true, g.gpu
+		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Evaluator: g.Evaluator})
+	case errors.Is(err, driver.ErrNone):
+		e.How += "; no GPU: " + errors.Unwrap(err).Error()
+	default:
+		of := c.Evaluator.(*cpu.Evaluator)
+		o.note("NO GPU, the CPU evaluates (path %s, %d threads): %v", of.Path(), of.Threads(), errors.Unwrap(err))
+	}
+	e.Evaluator = eval.NewFallback(stages...)
+	return e, nil
+}
+
+// onGPU is the network on all GPUs that work. Errors are *NoGPUError.
+func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
+	e, failed, err := gpu.New(n, o.Event)
+	if err != nil {
+		return nil, &NoGPUError{err}
+	}
+	for _, err := range failed {
+		o.note("%v; the other GPUs evaluate", err)
+	}
+	return &Opened{Evaluator: e, Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
+}
+
+// onCPU is the network on the CPU.
+func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
+	e, err := fastestPath(n, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Opened{Evaluator: e, Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
+}
+
+// fastestPath packs the network for the path that the environment names, or else for the fastest one that works.
+func fastestPath(n *net.Network, o Options) (*cpu.Evaluator, error) {
+	if path := os.Getenv(PathVariable); path != "" {
+		e, err := cpu.NewPath(n, kernel.Path(path))
+		if err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", PathVariable, err)
+		}
+		return e, nil
+	}
+	e, failed := cpu.New(n)
+	for _, err := range failed {
+		o.note("%v; the next path evaluates", err)
+	}
+	if e.Path() == kernel.Go {
+		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on linux/amd64)", runtime.GOOS, runtime.GOARCH)
+	}
+	return e, nil
+}
+
+// ModelOn is who is asked about positions of a game, as answers call it: the model, or bitsquares.
+func (o *Opened) ModelOn(r game.Rules) string {
+	if o.Games != nil && !slices.Contains(o.Games, r) {
+		return eval.Bitsquares.String()
+	}
+	return o.Model
+}
+
+// Answers is the evaluator behind the rules (eval.Ruled): what the next stones decide is answered exactly. It is for all who
+// show answers or keep them. A search takes the Opened itself.
+func (o *Opened) Answers() eval.Evaluator { return eval.NewRuled(o.Evaluator) }
+
+// Close waits for the batches that are under way on GPUs, and gives their memory back. Without a GPU there is nothing to
+// give back. Calls after the first do nothing.
+func (o *Opened) Close() error {
+	if o.gpu == nil {
+		return nil
+	}
+	return o.gpu.Close()
+}

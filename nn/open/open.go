@@ -1,0 +1,173 @@
+// Package open is the way in for programs that want positions evaluated. It turns a name into an evaluator that is ready,
+// on the fastest device that works, with other evaluators behind it in case that one fails:
+//
+//	e, err := open.Evaluator(open.Options{}) // the network that ships
+//	if err != nil {
+//		return err
+//	}
+//	defer e.Close()
+//	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // one row: the empty board
+//	err = e.Answers().Evaluate(ctx, b)
+//	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
+//
+// Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
+// make no evaluator.
+//
+// Two environment variables count. EVALD_MODELS is the folder of the user's own models (models.DefaultDir).
+// EVALD_CPU_PATH names the way in which the CPU computes networks (kernels/cpu.Path); it is for tests and measurements,
+// and if it is empty, the fastest one that works is taken.
+package open
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/gpu"
+)
+
+// The backends that compute networks. Every other backend is a heuristic's name, such as "bitsquares".
+const (
+	Auto = "auto" // the GPU, if it fails the CPU, and if that fails too bitsquares
+	GPU  = "gpu"  // the GPUs alone; batches are errors while none works
+	CPU  = "cpu"  // the CPU alone
+)
+
+// DefaultModel is the name of the network that evaluates if Options name none.
+const DefaultModel = "default"
+
+// Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
+type Options struct {
+	// Model is the network: the name of a shipped one, NAME or NAME@VERSION of the user's store, or the path of a
+	// safetensors file. If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
+	// all others. It must be empty if the backend is a heuristic.
+	Model string
+
+	// Backend says who evaluates: Auto, GPU, CPU or a heuristic's name. Empty is Auto.
+	Backend string
+
+	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
+	// and errors are fewer.
+	Mirror bool
+
+	// Note hears, while the evaluator is opened, what a user should know of the choice: a GPU that does not work, a
+	// network that is not trained. Event hears later if a GPU fails, and if it works again; it is called concurrently.
+	// Both get a text without a line break at its end; one about several GPUs may have several lines. Either may be nil.
+	Note, Event func(text string)
+}
+
+func (o Options) note(format string, args ...any) {
+	if o.Note != nil {
+		o.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// Opened is an evaluator that is ready, and what is to be said of it. It is safe for concurrent use. Its caller closes it,
+// and uses it no more from then on.
+type Opened struct {
+	// The evaluator as searches take it: their trees look at the rules by themselves. Everybody else takes Answers.
+	eval.Evaluator
+
+	Model   string // what answers call the model: "default", "mine@3", "bitsquares"
+	Network bool   // a network answers, and not a heuristic
+	OnGPU   bool   // GPUs answer first
+	How     string // how answers are computed, for people
+
+	// Games are the games that the model answers, in the order of its manifest; bitsquares answers all others. Nil: the
+	// model answers every game.
+	Games []game.Rules
+
+	gpu *gpu.Evaluator // nil if no GPU is used
+}
+
+// Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
+// backend is GPU and there is none that works, it is a *NoGPUError.
+func Evaluator(o Options) (*Opened, error) {
+	if e, ok, err := named(o.Backend); ok {
+		if o.Model != "" {
+			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
+		}
+		if o.Mirror {
+			return nil, fmt.Errorf("backend %s uses no network whose answers Mirror could improve", o.Backend)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Opened{Evaluator: e, Model: o.Backend, How: "heuristic " + o.Backend}, nil
+	}
+	if o.Backend == GPU { // before the model is read, since its file may be large
+		if _, err := driver.Find(); err != nil {
+			return nil, &NoGPUError{err}
+		}
+	}
+	m, n, err := Model(cmp.Or(o.Model, DefaultModel))
+	if err != nil {
+		return nil, err
+	}
+	if text := m.Warning(); text != "" {
+		o.note("%s", text)
+	}
+	e, err := Network(n, m.Label(), o)
+	if err != nil || o.Model != "" {
+		return e, err
+	}
+	if err := e.whereTrained(m.Entry); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// named is the heuristic of that name, if there is one.
+func named(name string) (e eval.Evaluator, ok bool, err error) {
+	source, ok := heuristic.Named(name)
+	if !ok {
+		return nil, false, nil
+	}
+	e, err = heuristic.New(source)
+	return e, true, err
+}
+
+// lastResort answers if nobody else can.
+func lastResort() (eval.Evaluator, error) {
+	e, _, err := named(eval.Bitsquares.String())
+	return e, err
+}
+
+// whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network
+// knows less.
+func (o *Opened) whereTrained(m models.Entry) error {
+	other, err := lastResort()
+	if err != nil {
+		return err
+	}
+	o.Games = make([]game.Rules, len(m.Rules))
+	for i, text := range m.Rules {
+		if o.Games[i], err = game.ParseRules(text); err != nil {
+			return fmt.Errorf("model %s: %w", m.Name, err)
+		}
+	}
+	o.Evaluator = trained{o.Evaluator, other, o.Games}
+	o.How += "; bitsquares on boards that it was not trained on"
+	return nil
+}
+
+// trained asks the network about some games, and another evaluator about the rest.
+type trained struct {
+	network, other eval.Evaluator
+	games          []game.Rules // that the network was trained on
+}
+
+func (t trained) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if b.Board != nil && !slices.Contains(t.games, b.Board.Rules()) {
+		return t.other.Evaluate(ctx, b)
+	}
+	return t.network.Evaluate(ctx, b)
+}

@@ -1,0 +1,239 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
+)
+
+const seeded = "seeded-2x16" // small, and not trained
+
+var (
+	connect4 = game.MustBoard(game.Connect4)
+	nineFive = game.MustBoard(game.Rules{Columns: 9, Rows: 5, InARow: 4, Gravity: true})
+)
+
+// opened is an evaluator for one test, which is closed at its end, and what was noted of it.
+func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
+	t.Helper()
+	o.Note = func(text string) { notes = append(notes, text) }
+	e, err := open.Evaluator(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 2 {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return e, notes
+}
+
+func evaluate(t *testing.T, e eval.Evaluator, board *game.Board, pos []game.Position) *eval.Batch {
+	t.Helper()
+	b := eval.NewBatch(board, len(pos))
+	copy(b.Pos, pos)
+	if err := e.Evaluate(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Without options the network that ships answers the game that it was trained on, and bitsquares the others.
+func TestDefault(t *testing.T) {
+	e, _ := opened(t, open.Options{})
+	if e.Model != "default" || !e.Network || !slices.Equal(e.Games, []game.Rules{game.Connect4}) || !strings.HasSuffix(e.How, "; bitsquares on boards that it was not trained on") {
+		t.Errorf("%+v", e)
+	}
+	for board, model := range map[*game.Board]string{connect4: "default", nineFive: "bitsquares"} {
+		b := evaluate(t, e, board, gametest.Open(gametest.Rand(1), board, 20))
+		for i, s := range b.Source {
+			if s.Network() != (model == "default") || e.ModelOn(board.Rules()) != model {
+				t.Errorf("%v, row %d: source %v, model on it %s, want %s", board.Rules(), i, s, e.ModelOn(board.Rules()), model)
+			}
+		}
+	}
+	// By its name it answers every game.
+	e, _ = opened(t, open.Options{Model: open.DefaultModel, Backend: open.CPU})
+	if b := evaluate(t, e, nineFive, make([]game.Position, 1)); b.Source[0] != eval.CPU || e.Games != nil || e.ModelOn(nineFive.Rules()) != "default" {
+		t.Errorf("by name: source %v, %+v", b.Source[0], e)
+	}
+}
+
+// Each way to the same network gives its answers, as the reference computes them.
+func TestNetworkAnswers(t *testing.T) {
+	s, n, err := open.Model(seeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "mine.safetensors")
+	if err := os.WriteFile(file, s.Content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(open.PathVariable, "go")
+	pos := gametest.Positions(gametest.Rand(2), connect4, 50, true)
+	want := evaluate(t, net.NewEvaluator(n), connect4, pos)
+	mirrored := evaluate(t, eval.NewMirrored(net.NewEvaluator(n)), connect4, pos)
+	for _, test := range []struct {
+		o     open.Options
+		model string
+		notes int
+		want  *eval.Batch
+	}{
+		{open.Options{Model: seeded, Backend: open.CPU}, seeded, 1, want},
+		{open.Options{Model: seeded + "@1"}, seeded, 1, want},
+		{open.Options{Model: file, Backend: open.Auto}, "mine", 0, want},
+		{open.Options{Model: file, Backend: open.CPU, Mirror: true}, "mine, mirrored", 0, mirrored},
+	} {
+		e, notes := opened(t, test.o)
+		b := evaluate(t, e, connect4, pos)
+		for i := range b.WDL {
+			if d := math.Abs(float64(b.WDL[i] - test.want.WDL[i])); d > 1e-4 {
+				t.Fatalf("%+v: row %d is %v, want %v", test.o, i/3, b.WDLRow(i/3), test.want.WDLRow(i/3))
+			}
+		}
+		if e.Model != test.model || !e.Network || len(notes) != test.notes || !strings.HasPrefix(e.How, "network ") {
+			t.Errorf("%+v: %+v, notes %q", test.o, e, notes)
+		}
+		if d := evaltest.Rules(t, e.Answers(), connect4, 200, 18); d.Won == 0 {
+			t.Errorf("%+v: nothing was won at once: %+v", test.o, d)
+		}
+	}
+}
+
+// The user's store is looked at after the shipped models, and before files.
+func TestModelOfStore(t *testing.T) {
+	t.Setenv("EVALD_MODELS", t.TempDir())
+	s, n, err := open.Model(seeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Path != "" || s.Label() != seeded || s.Warning() != "model seeded-2x16 is not trained; its answers mean nothing" {
+		t.Errorf("%+v, called %s: %s", s.Entry, s.Label(), s.Warning())
+	}
+	store, err := models.UserStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		entry := models.Entry{Name: "mine", Config: n.Config().String(), Trained: true, Rules: []string{"9x5x4"}}
+		if _, _, err := store.Add(entry, s.Content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _, err := open.Model("mine")
+	if err != nil || got.Label() != "mine@1" || got.Path == "" || got.Warning() != "" || got.SHA256 != s.SHA256 {
+		t.Errorf("%+v, called %s: %s, %v", got.Entry, got.Label(), got.Warning(), err)
+	}
+	if _, ok, err := open.Find(got.Path); ok || err != nil {
+		t.Errorf("a path is found as a name: %v", err)
+	}
+	e, _ := opened(t, open.Options{Model: "mine@1"})
+	if e.Model != "mine@1" || e.Games != nil {
+		t.Errorf("%+v", e)
+	}
+	if _, _, err := open.Model("yours"); err == nil || !strings.Contains(err.Error(), "(mine@1)") {
+		t.Errorf("a model that is not there: %v", err)
+	}
+}
+
+// A heuristic answers every game by itself.
+func TestHeuristic(t *testing.T) {
+	for _, name := range []string{"bitsquares", "uniform"} {
+		e, _ := opened(t, open.Options{Backend: name})
+		if b := evaluate(t, e, nineFive, make([]game.Position, 1)); b.Source[0].String() != name || e.Model != name || e.Network || e.How != "heuristic "+name || e.ModelOn(nineFive.Rules()) != name {
+			t.Errorf("%s: source %v, %+v", name, b.Source[0], e)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.safetensors")
+	for _, test := range []struct {
+		o    open.Options
+		path string // of the CPU
+		says string
+	}{
+		{open.Options{Backend: "bitsquares", Model: seeded}, "", `backend bitsquares uses no model, but the model is "seeded-2x16"`},
+		{open.Options{Backend: "uniform", Mirror: true}, "", "backend uniform uses no network whose answers Mirror could improve"},
+		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one`},
+		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, seeded-2x16)"},
+		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},
+		{open.Options{Model: "importer_test.go"}, "", "importer_test.go: "},
+		{open.Options{Model: seeded, Backend: open.CPU}, "mmx", `environment variable EVALD_CPU_PATH: pack network: CPU path "mmx": this machine and build have `},
+		{open.Options{Model: seeded}, "mmx", "environment variable EVALD_CPU_PATH: "},
+	} {
+		t.Setenv(open.PathVariable, test.path)
+		if e, err := open.Evaluator(test.o); e != nil || err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%+v: %v, want %s", test.o, err, test.says)
+		}
+	}
+	_, n, err := open.Model(seeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open.Network(n, "n", open.Options{Backend: "bitsquares"}); err == nil {
+		t.Error("a heuristic computes a network")
+	}
+}
+
+// Without a GPU, asking for one is an error that says so, and Auto goes on with the CPU.
+func TestNoGPU(t *testing.T) {
+	if _, err := driver.Find(); !errors.Is(err, driver.ErrNone) {
+		t.Skip("this machine has a GPU, or one that does not work")
+	}
+	_, err := open.Evaluator(open.Options{Backend: open.GPU, Model: "read only if there is a GPU"})
+	var none *open.NoGPUError
+	if !errors.As(err, &none) || !errors.Is(err, driver.ErrNone) || !strings.HasPrefix(err.Error(), "backend gpu: ") || !strings.HasSuffix(err.Error(), "; backend cpu evaluates networks") {
+		t.Errorf("%v", err)
+	}
+	e, _ := opened(t, open.Options{Model: seeded})
+	if e.OnGPU || !strings.Contains(e.How, "; no GPU: ") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A network that fails leaves the positions to bitsquares.
+func TestFallsBack(t *testing.T) {
+	_, n, err := open.Model(seeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := 0, n.Weight("value.wdl.bias").Float32s(); i < len(w); i++ {
+		w[i] = 3e38
+	}
+	for i, w := 0, n.Weight("value.wdl.weight").Float32s(); i < len(w); i++ {
+		w[i] = 3e38
+	}
+	e, err := open.Network(n, "overflows", open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if b := evaluate(t, e, connect4, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
+		t.Errorf("source %v", b.Source[0])
+	}
+	onCPU, err := open.Network(n, "overflows", open.Options{Backend: open.CPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onCPU.Evaluate(context.Background(), eval.NewBatch(connect4, 1)); !errors.Is(err, eval.ErrNotFinite) {
+		t.Errorf("the cpu alone: %v", err)
+	}
+}
