@@ -219,8 +219,8 @@ func TestManual(t *testing.T) {
 	}
 	troff, err := exec.LookPath("groff")
 	if err != nil {
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-			t.Fatal("EVALD_REQUIRE_DATA=1, but there is no groff: .ci/run installs it")
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatal("EVALD_REQUIRE_TOOLS=1, but there is no groff: .ci/run installs it")
 		}
 		t.Skip("groff is not installed")
 	}

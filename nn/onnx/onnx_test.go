@@ -98,7 +98,7 @@ func TestRuntime(t *testing.T) {
 		t.Skip("EVALD_PYTHON names no Python with onnx and onnxruntime (see .ci/requirements.txt)")
 	}
 	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime").CombinedOutput(); err != nil {
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
 			t.Fatalf("EVALD_PYTHON=%s has no onnx and onnxruntime: %s", python, out)
 		}
 		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)

@@ -51,8 +51,8 @@ func TestModulesListTheirIncludes(t *testing.T) {
 func TestResources(t *testing.T) {
 	t.Chdir("..")
 	ptxas, err := findPTXAS()
-	if err != nil && os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-		t.Fatalf("EVALD_REQUIRE_DATA=1, but there is %v", err)
+	if err != nil && os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+		t.Fatalf("EVALD_REQUIRE_TOOLS=1, but there is %v", err)
 	}
 	if err != nil {
 		t.Skip(err)

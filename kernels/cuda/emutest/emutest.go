@@ -25,7 +25,7 @@ var (
 )
 
 // Build compiles C++ and kernel sources, whose paths start in kernels/cuda, into a program in folder. If there is no g++,
-// the test is skipped, or fails if EVALD_REQUIRE_DATA=1.
+// the test is skipped, or fails if EVALD_REQUIRE_TOOLS=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
@@ -40,7 +40,7 @@ func Build(t testing.TB, folder string, flags []string, sources ...string) Emula
 	return e
 }
 
-// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_DATA=1 is not set.
+// ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_TOOLS=1 is not set.
 var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 
 // Library compiles all kernels into a library in folder and returns its path. The fake driver runs its functions
@@ -56,8 +56,8 @@ func Library(folder string) (string, error) {
 // compile compiles sources, whose paths start in root, into the file path.
 func compile(root, path string, flags, sources []string) error {
 	if _, err := exec.LookPath("g++"); err != nil {
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-			return fmt.Errorf("EVALD_REQUIRE_DATA=1, but kernels cannot be emulated: %w", err)
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			return fmt.Errorf("EVALD_REQUIRE_TOOLS=1, but kernels cannot be emulated: %w", err)
 		}
 		return ErrNoCompiler
 	}

@@ -42,8 +42,8 @@ func TestReferee(t *testing.T) {
 	}
 	if out, err := exec.Command(python, "-c", "import kaggle_environments").CombinedOutput(); err != nil {
 		text := fmt.Sprintf("%s -m pip install --no-deps -r .ci/kaggle.txt would install the referee: %s", python, out)
-		if os.Getenv("EVALD_REQUIRE_DATA") == "1" {
-			t.Fatal("EVALD_REQUIRE_DATA=1, but " + text)
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatal("EVALD_REQUIRE_TOOLS=1, but " + text)
 		}
 		t.Skip(text)
 	}
