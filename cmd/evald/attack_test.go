@@ -364,19 +364,11 @@ func TestAttacks(t *testing.T) {
 			v.atRest(goroutines, files)
 			v.visitor(100 * time.Millisecond) // so that the visitor is known before the attack
 			v.clear()
-			ctx, cancel := context.WithTimeout(t.Context(), d)
-			defer cancel()
-			a := newAttack(v.address)
-			done := make(chan struct{})
-			go func() {
-				attacks[name](ctx, a)
-				close(done)
-			}()
+			wait := v.attacked([]string{name}, d)
 			got := v.visitor(d)
-			<-done
-			a.web.CloseIdleConnections()
+			seen := wait()
 			peak := v.peak()
-			t.Logf("%d of %d answered, p99 %v (calm %v); peak %d MiB; the attacker got %d done; last error %v", got.answered, got.sent, got.p99(), calm.p99(), peak, a.seen.Load(), got.last)
+			t.Logf("%d of %d answered, p99 %v (calm %v); peak %d MiB; the attacker got %d done; last error %v", got.answered, got.sent, got.p99(), calm.p99(), peak, seen, got.last)
 			if peak > attackedMemory*6/5 {
 				t.Errorf("%d MiB resident with --memory %dMiB", peak, attackedMemory)
 			}
@@ -416,14 +408,8 @@ func TestAttacksTogether(t *testing.T) {
 	goroutines, files, before := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.resident()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
+	attackers := v.attacked(slices.Collect(maps.Keys(attacks)), d)
 	var wait sync.WaitGroup
-	for _, attack := range attacks {
-		wait.Go(func() {
-			a := newAttack(v.address)
-			attack(ctx, a)
-			a.web.CloseIdleConnections()
-		})
-	}
 	wait.Go(func() {
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := 0; ctx.Err() == nil; i++ {
@@ -442,6 +428,7 @@ func TestAttacksTogether(t *testing.T) {
 	})
 	got := v.visitor(d)
 	wait.Wait()
+	attackers()
 	peak := v.peak()
 	v.atRest(goroutines, files)
 	after := v.resident()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +88,75 @@ func newVictim(t *testing.T, args string) *victim {
 	t.Cleanup(func() { conn.Close(); v.web.CloseIdleConnections() })
 	v.api = kserve.NewGRPCInferenceServiceClient(conn)
 	return v
+}
+
+// attacked begins attacks by name in a process of their own, which ends after d. The function that it returns waits for that
+// end, and returns the number of successful calls and connections. The process has what others leave of this machine's
+// processors, because attackers usually have processors of their own.
+func (v *victim) attacked(names []string, d time.Duration) (wait func() int) {
+	v.t.Helper()
+	child := exec.Command("setsid", "nice", "-n", "19", os.Args[0], "-test.run=^TestAttacker$", "-test.v")
+	child.Env = append(os.Environ(), "EVALD_TEST_ATTACKS="+strings.Join(names, ";"), "EVALD_TEST_ATTACK_TIME="+d.String(),
+		"EVALD_TEST_ATTACKED="+v.address["http"]+" "+v.address["grpc"])
+	pipe, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	// Linux may share processors among sessions first, and by nice only within each.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", child.Process.Pid), []byte("19"), 0)
+	out := bufio.NewReader(pipe)
+	for line := ""; !strings.Contains(line, attacking); {
+		if line, err = out.ReadString('\n'); err != nil {
+			v.t.Fatalf("the attackers did not begin: %v", err)
+		}
+	}
+	return func() int {
+		text, _ := io.ReadAll(out)
+		err := child.Wait()
+		m := regexp.MustCompile(`(\d+) successful`).FindSubmatch(text)
+		if err != nil || m == nil {
+			v.t.Fatalf("the attackers ended with %v:\n%s", err, text)
+		}
+		n, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// attacking is what that process prints when it begins.
+const attacking = "attacking now"
+
+// TestAttacker is that process.
+func TestAttacker(t *testing.T) {
+	names := os.Getenv("EVALD_TEST_ATTACKS")
+	if names == "" {
+		t.Skip("is the attacker of other tests")
+	}
+	d, err := time.ParseDuration(os.Getenv("EVALD_TEST_ATTACK_TIME"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	http, grpc, _ := strings.Cut(os.Getenv("EVALD_TEST_ATTACKED"), " ")
+	fmt.Println(attacking)
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var wait sync.WaitGroup
+	var seen atomic.Int64
+	for name := range strings.SplitSeq(names, ";") {
+		wait.Go(func() {
+			a := newAttack(map[string]string{"http": http, "grpc": grpc})
+			attacks[name](ctx, a)
+			a.web.CloseIdleConnections()
+			seen.Add(a.seen.Load())
+		})
+	}
+	wait.Wait()
+	t.Logf("%d successful", seen.Load())
 }
 
 // peak is the process's largest resident memory since clear, in MiB; resident is the current one.

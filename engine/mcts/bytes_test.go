@@ -11,6 +11,9 @@ import (
 
 // Trees take no more bytes than TreeBytes says, and not many times less.
 func TestTreeBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("memory is measured without the race detector")
+	}
 	for _, rules := range []string{"7x6x4", "12x9x5", "3x3x3free"} {
 		r, err := game.ParseRules(rules)
 		if err != nil {

@@ -366,6 +366,9 @@ func TestPolicy(t *testing.T) {
 
 // A visit allocates nothing once the tree has enough memory.
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("memory is measured without the race detector")
+	}
 	b := game.MustBoard(game.Connect4)
 	tr := tree(t, b, config(mcts.PUCT), game.Position{})
 	leaf := new(mcts.Leaf)

@@ -44,6 +44,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*bod
 	var err error
 	switch encoding := r.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
+		b.in = &polite{in: b.in}
 		return b, nil
 	case "gzip":
 		b.in, err = gzip.NewReader(b.in)
@@ -55,6 +56,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*bod
 	if err != nil {
 		return nil, b.wrong(err)
 	}
+	b.in = &polite{in: b.in}
 	return b, h.take(unzipBuffers)
 }
 

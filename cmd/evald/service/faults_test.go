@@ -357,8 +357,8 @@ func TestFaultyClients(t *testing.T) {
 
 // An answer may take longer than a request may take to come.
 func TestSlowAnswer(t *testing.T) {
-	c := testConfig(device(200 * time.Millisecond))
-	c.Limits.Receive = 50 * time.Millisecond
+	c := testConfig(device(800 * time.Millisecond))
+	c.Limits.Receive = 400 * time.Millisecond // long enough for a request on a busy machine
 	s := serve(t, c)
 	for range 2 { // the second on the same connection
 		if reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)); reply.StatusCode != http.StatusOK {
