@@ -335,6 +335,22 @@ func BenchmarkConv(b *testing.B) {
 	}
 }
 
+// The ceiling of one core, which Path.Peak measures.
+func BenchmarkPeak(b *testing.B) {
+	for _, k := range available() {
+		if k.peak == nil {
+			continue
+		}
+		b.Run(string(k.name), func(b *testing.B) {
+			const rounds = 1000
+			for b.Loop() {
+				k.peak(rounds)
+			}
+			b.ReportMetric(float64(b.N)*rounds*float64(k.peakMACs)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+		})
+	}
+}
+
 // Taps that are not near any cell of a tile are skipped: even NaN has no effect there.
 func TestConvPassesOver(t *testing.T) {
 	for _, k := range all() {

@@ -55,4 +55,7 @@
 //
 // Winograd's convolution takes six positions of a block at a time, or their values at the points do not stay in the
 // cache. The bfloat16 paths keep the direct form: their inputs at the points would be rounded once more.
+//
+// arm64 has no bfloat16 path. BFDOT would fit the template, but it makes two products where FMLA makes one, and Winograd's
+// form makes one where the direct form makes 2.8. BFMMLA makes four, and needs tiles of its own.
 package cpu
