@@ -43,9 +43,9 @@
 //	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
 //
 // All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, around the same template
-// (microkernel.h; tiles_amd64.h for amx) and the vectors of its instructions (vector_*.h). The amx path has been tested by
-// emulation only (EmulatedAMX), on no processor with AMX, and neon by emulation only (make test-arm64). SelfTest compares each
-// path with plain Go before it is used, so that a path that is wrong on some machine is not used there.
+// (microkernel.h; tiles_amd64.h for amx) and the vectors of its instructions (vector_*.h). Two have been tested by emulation
+// only, on no processor that has them: amx (EmulatedAMX) and neon (make test-arm64). SelfTest compares each path with plain
+// Go before it is used, so that a path that is wrong on some machine is not used there.
 //
 // # Decisions
 //
