@@ -22,7 +22,7 @@ endif
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
 	$(GPUENV) $(GO) build $(GPUTAG) $(PIE) -o bin/evald ./cmd/evald
@@ -50,6 +50,9 @@ ifdef GPULIB
 	$(GPUENV) $(GO) test -race -short $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
 	./bin/evald devices
 endif
+
+test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' ./kernels/cpu ./nn/cpu
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB
@@ -116,4 +119,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto lint vuln pin clean
+.PHONY: help build run test test-arm64 gpu fuzz bench bench-gpu kernels proto lint vuln pin clean

@@ -1,8 +1,8 @@
 //go:build cgo
 
 // bfloat16 multiplied by the tiles of AMX.
-#include "conv_amd64.h"
-#include "vector512_amd64.h"
+#include "conv.h"
+#include "vector_avx512_amd64.h"
 
 #define NAME(x) x##_amx
 #define TARGET __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bf16")))

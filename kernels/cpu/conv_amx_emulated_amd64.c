@@ -4,8 +4,8 @@
 // are replaced.
 #include <string.h>
 
-#include "conv_amd64.h"
-#include "vector512_amd64.h"
+#include "conv.h"
+#include "vector_avx512_amd64.h"
 
 #define NAME(x) x##_amx_emulated
 #define TARGET __attribute__((target("avx512f,avx512bf16")))

@@ -1,8 +1,8 @@
 //go:build cgo
 
 // float32 in vectors of 16.
-#include "conv_amd64.h"
-#include "vector512_amd64.h"
+#include "conv.h"
+#include "vector_avx512_amd64.h"
 
 #define NAME(x) x##_avx512
 #define TARGET __attribute__((target("avx512f")))
@@ -10,5 +10,5 @@
 #define MAC(sum, a, b) _mm512_fmadd_ps(a, b, sum)
 #define STORE_PAIRS(p, v)
 
-#include "template_amd64.h"
-#include "winograd_amd64.h"
+#include "microkernel.h"
+#include "winograd.h"

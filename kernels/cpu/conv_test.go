@@ -45,10 +45,16 @@ func TestPathsAreThere(t *testing.T) {
 	if err := Path("mmx").Check(); err == nil || !strings.Contains(err.Error(), `CPU path "mmx": this machine and build have `) {
 		t.Errorf("error %v, want one that lists the paths", err)
 	}
+	if runtime.GOARCH == "arm64" && withC {
+		if !slices.Equal(paths, []Path{NEON, Go}) {
+			t.Errorf("paths are %v; with cgo on arm64 there are neon and go", paths)
+		}
+		return
+	}
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil || runtime.GOARCH != "amd64" || !withC {
 		if len(paths) != 1 {
-			t.Errorf("paths are %v; without cgo on amd64 there is only go", paths)
+			t.Errorf("paths are %v; without cgo on amd64 or arm64 there is only go", paths)
 		}
 		return
 	}
@@ -325,6 +331,22 @@ func BenchmarkConv(b *testing.B) {
 				k.run(conv{layer: l, cells: cells, taps: []int32{-9, -8, -7, -1, 0, 1, 7, 8, 9}, src: src, stride: l.words, dst: dst})
 			}
 			b.ReportMetric(float64(b.N)*4*42*9*64*64/b.Elapsed().Seconds()/1e9, "GMAC/s")
+		})
+	}
+}
+
+// The ceiling of one core, which Path.Peak measures.
+func BenchmarkPeak(b *testing.B) {
+	for _, k := range available() {
+		if k.peak == nil {
+			continue
+		}
+		b.Run(string(k.name), func(b *testing.B) {
+			const rounds = 1000
+			for b.Loop() {
+				k.peak(rounds)
+			}
+			b.ReportMetric(float64(b.N)*rounds*float64(k.peakMACs)/b.Elapsed().Seconds()/1e9, "GMAC/s")
 		})
 	}
 }

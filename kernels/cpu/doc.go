@@ -39,11 +39,13 @@
 //	avx512bf16  bfloat16, 6 cells by 64 channels (AVX512-BF16)
 //	avx512      float32, 6 cells by 64 channels (AVX512F)
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
+//	neon        float32, 6 cells by 16 channels (every arm64)
 //	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
 //
-// All but the last are C with intrinsics and need cgo. Each is one file around the same template (template_amd64.h;
-// tiles_amd64.h for amx). The amx path has been tested by emulation only (EmulatedAMX), on no processor with AMX. SelfTest
-// compares each path with plain Go before it is used, so that a path that is wrong on some machine is not used there.
+// All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, around the same template
+// (microkernel.h; tiles_amd64.h for amx) and the vectors of its instructions (vector_*.h). Two have been tested by emulation
+// only, on no processor that has them: amx (EmulatedAMX) and neon (make test-arm64). SelfTest compares each path with plain
+// Go before it is used, so that a path that is wrong on some machine is not used there.
 //
 // # Decisions
 //
@@ -53,4 +55,7 @@
 //
 // Winograd's convolution takes six positions of a block at a time, or their values at the points do not stay in the
 // cache. The bfloat16 paths keep the direct form: their inputs at the points would be rounded once more.
+//
+// arm64 has no bfloat16 path. BFDOT would fit the template, but it makes two products where FMLA makes one, and Winograd's
+// form makes one where the direct form makes 2.8. BFMMLA makes four, and needs tiles of its own.
 package cpu

@@ -2,14 +2,10 @@
 
 package cpu
 
-// #include "conv_amd64.h"
+// #include "conv.h"
 import "C"
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 // vectorKernels are the C kernels whose instructions this processor has, the fastest first. The features also say whether
 // the operating system saves the registers.
@@ -27,7 +23,7 @@ func vectorKernels() []kernel {
 		kernels = append(kernels, kernel{
 			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
 			run:  func(c conv) { C.conv_avx512bf16(c.c()) },
-			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 12 * 32,
+			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 6 * 4 * 32,
 		})
 	}
 	if x.HasAVX512F {
@@ -41,7 +37,7 @@ func vectorKernels() []kernel {
 				in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
 				out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
 			},
-			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 12 * 8,
+			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 6 * 2 * 8,
 		})
 	}
 	return kernels
@@ -55,7 +51,7 @@ func avx512() kernel {
 			in:  func(w winogradCall) { C.winograd_in_avx512(w.c()) },
 			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
 		},
-		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 12 * 16,
+		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 6 * 4 * 16,
 	}
 }
 
@@ -69,31 +65,3 @@ func emulated() []kernel {
 		run: func(c conv) { C.conv_amx_emulated(c.c()) },
 	}}
 }
-
-// c converts the call for C. C keeps none of its memory after the call.
-func (c *conv) c() C.conv {
-	relu := C.int64_t(0)
-	if c.relu {
-		relu = 1
-	}
-	return C.conv{
-		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(c.near))),
-		taps: ints(c.taps), tap_count: C.int64_t(c.tapCount),
-		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
-		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),
-		add: floats(c.add), dst: floats(c.dst), pairs: unsafe.Pointer(unsafe.SliceData(c.pairs)), relu: relu,
-	}
-}
-
-// c converts the call for C. C keeps none of its memory after the call.
-func (w *winogradCall) c() C.winograd {
-	return C.winograd{
-		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),
-		positions: C.int64_t(w.positions), cells: C.int64_t(w.cells), width: C.int64_t(w.width), each: ints(w.each[:]),
-		src: floats(w.src), bias: floats(w.bias), add: floats(w.add),
-		points: floats(w.points), products: floats(w.products), dst: floats(w.dst),
-	}
-}
-
-func ints(s []int32) *C.int32_t   { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
-func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

@@ -1,8 +1,8 @@
-//go:build !(amd64 && cgo)
+//go:build !cgo || !(amd64 || arm64)
 
 package cpu
 
-// vectorKernels needs cgo and amd64, so there are none here.
+// vectorKernels needs cgo, and amd64 or arm64, so there are none here.
 func vectorKernels() []kernel { return nil }
 
 // emulated are kernels for tests.

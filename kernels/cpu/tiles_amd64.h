@@ -8,7 +8,7 @@
 
 #define STORE_PAIRS(p, v) _mm256_storeu_si256((__m256i *)(p), (__m256i)_mm512_cvtneps_pbh(v))
 
-#include "store_amd64.h"
+#include "store.h"
 
 // tiles is a configuration of eight tiles of 16 rows of 64 bytes.
 static const struct __attribute__((aligned(64))) {

@@ -8,7 +8,7 @@ package cpu
 //	products[point] = weights at the point * values at the point
 //
 // is a 1x1 convolution over all tiles of a block, which the path's conv computes. The weights are evaluated at the points
-// once, when the network is packed; the inputs before, and the outputs after the products (winograd_amd64.h).
+// once, when the network is packed; the inputs before, and the outputs after the products (winograd.h).
 //
 // A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304
 // that lie on the board. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that

@@ -118,7 +118,7 @@ func fastestPath(n *net.Network, o Options) (*cpu.Evaluator, error) {
 		o.note("%v; the next path evaluates", err)
 	}
 	if e.Path() == kernel.Go {
-		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on linux/amd64)", runtime.GOOS, runtime.GOARCH)
+		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
 	}
 	return e, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
@@ -206,6 +207,17 @@ func TestNoGPU(t *testing.T) {
 	e, _ := opened(t, open.Options{Model: seeded})
 	if e.OnGPU || !strings.Contains(e.How, "; no GPU: ") {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Plain Go is noted if it was not asked for, and kernels in C are not.
+func TestNotesPlainGo(t *testing.T) {
+	for path, want := range map[string]bool{"": kernel.Paths()[0] == kernel.Go, "go": false} {
+		t.Setenv(open.PathVariable, path)
+		_, notes := opened(t, open.Options{Model: seeded, Backend: open.CPU})
+		if got := slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, "PLAIN GO evaluates") }); got != want {
+			t.Errorf("%s=%q on a machine with the paths %v: plain Go is noted: %v; notes %q", open.PathVariable, path, kernel.Paths(), got, notes)
+		}
 	}
 }
 

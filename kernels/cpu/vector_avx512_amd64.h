@@ -1,8 +1,9 @@
-// The AVX-512 vectors for template_amd64.h: 16 floats.
+// The AVX-512 vectors for microkernel.h: 16 floats.
 #include <immintrin.h>
 
 #define VEC __m512
 #define LANES 16
+#define REGISTER "v"
 #define LOAD(p) _mm512_loadu_ps(p)
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define SPREAD(p) _mm512_set1_ps(*(p))

@@ -3,11 +3,18 @@
 //
 //	NAME(x)              x with the path's name
 //	TARGET               the attribute that allows the path's instructions
-//	VEC, LANES           the vector type and its number of floats
 //	PANEL                the most vectors of outputs in a panel: 1, 2 or 4
-//	LOAD(p), STORE(p, v), SPREAD(p), ADD(a, b), RELU(v)
-//	MAC(sum, a, b)       sum + a*b; if words are pairs of bfloat16, the sum with both products
+//	MAC(sum, a, b)       sum + a*b; if words are pairs of bfloat16, the sum with both products. a is made by SPREAD
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
+//
+// and includes the vector_*.h of the path's instructions, which defines
+//
+//	VEC, LANES           the vector type and its number of floats
+//	REGISTER             the constraint of an asm operand in a vector register
+//	LOAD(p), STORE(p, v) from and to memory at any address
+//	SPREAD(p)            the word at p as the factor of a whole vector, in the form that MAC takes
+//	ADD(a, b)            a + b
+//	RELU(v)              the larger of v and 0; NaN stays
 //
 // A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of input then costs 4 (2) loads of weights
 // and 6 of inputs for 24 (12) multiply-adds, so that loads are never the bottleneck. Compilers keep the arrays in registers
@@ -16,7 +23,7 @@
 #define ROWS 6
 #define UNROLLED _Pragma("GCC unroll 8")
 
-#include "store_amd64.h"
+#include "store.h"
 
 // tile computes `count` cells, at most ROWS, starting with number `from`, and `vectors` vectors of outputs starting with
 // `first`. w is the weights of their panel. If there are fewer than ROWS cells, the last one is computed again and not
@@ -41,7 +48,7 @@ INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count,
 			VEC b[PANEL];
 			UNROLLED for (int v = 0; v < vectors; v++) b[v] = LOAD(w + v * LANES);
 			UNROLLED for (int m = 0; m < ROWS; m++) {
-				VEC a = SPREAD(x[m] + word);
+				__auto_type a = SPREAD(x[m] + word);
 				UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = MAC(sum[m][v], a, b[v]);
 			}
 		}
@@ -86,14 +93,20 @@ TARGET void NAME(conv)(conv c) {
 	}
 }
 
-// Twelve independent sums. The empty asm keeps the compiler from removing them.
+// A tile's sums, which are independent of each other. The empty asm keeps the compiler from removing or combining them.
 TARGET void NAME(peak)(int64_t n) {
 	const float zero[LANES] = {0};
-	VEC z = LOAD(zero), s0 = z, s1 = z, s2 = z, s3 = z, s4 = z, s5 = z, s6 = z, s7 = z, s8 = z, s9 = z, s10 = z, s11 = z;
-#define TURN(s) s = MAC(s, z, z); __asm__ volatile("" : "+v"(s))
-	for (; n > 0; n--) {
-		TURN(s0); TURN(s1); TURN(s2); TURN(s3); TURN(s4); TURN(s5);
-		TURN(s6); TURN(s7); TURN(s8); TURN(s9); TURN(s10); TURN(s11);
+	VEC b = LOAD(zero), sum[ROWS][PANEL];
+	__auto_type a = SPREAD(zero);
+	UNROLLED for (int m = 0; m < ROWS; m++) {
+		UNROLLED for (int v = 0; v < PANEL; v++) sum[m][v] = b;
 	}
-#undef TURN
+	for (; n > 0; n--) {
+		UNROLLED for (int m = 0; m < ROWS; m++) {
+			UNROLLED for (int v = 0; v < PANEL; v++) {
+				sum[m][v] = MAC(sum[m][v], a, b);
+				__asm__ volatile("" : "+" REGISTER(sum[m][v]));
+			}
+		}
+	}
 }

@@ -1,4 +1,4 @@
-// Stores the sums from registers, with the macros of template_amd64.h.
+// Stores the sums from registers, with the macros of microkernel.h.
 
 #define INLINE TARGET static inline __attribute__((always_inline)) void
 

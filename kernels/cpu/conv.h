@@ -1,6 +1,6 @@
 // The operation that doc.go defines. The struct is that of the same name in conv.go.
-#ifndef CONV_AMD64_H
-#define CONV_AMD64_H
+#ifndef CONV_H
+#define CONV_H
 
 #include <stdint.h>
 
@@ -24,6 +24,7 @@ void conv_avx512(conv c);
 void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
+void conv_neon(conv c);
 
 // The structs of winograd.go.
 typedef struct {
@@ -40,13 +41,16 @@ typedef struct {
 
 void winograd_in_avx2(winograd w);
 void winograd_in_avx512(winograd w);
+void winograd_in_neon(winograd w);
 void winograd_out_avx2(winograd w);
 void winograd_out_avx512(winograd w);
+void winograd_out_neon(winograd w);
 
-// Each peak executes n * 12 independent multiply-add instructions in registers.
+// Each peak executes n rounds of independent multiply-add instructions in registers, as many as a tile has sums.
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);
+void peak_neon(int64_t n);
 void peak_amx(int64_t n); // n * 4 tile multiplications
 
 #endif

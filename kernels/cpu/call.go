@@ -1,0 +1,36 @@
+//go:build cgo && (amd64 || arm64)
+
+package cpu
+
+// #include "conv.h"
+import "C"
+
+import "unsafe"
+
+// c converts the call for C. C keeps none of its memory after the call.
+func (c *conv) c() C.conv {
+	relu := C.int64_t(0)
+	if c.relu {
+		relu = 1
+	}
+	return C.conv{
+		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(c.near))),
+		taps: ints(c.taps), tap_count: C.int64_t(c.tapCount),
+		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
+		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),
+		add: floats(c.add), dst: floats(c.dst), pairs: unsafe.Pointer(unsafe.SliceData(c.pairs)), relu: relu,
+	}
+}
+
+// c converts the call for C. C keeps none of its memory after the call.
+func (w *winogradCall) c() C.winograd {
+	return C.winograd{
+		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),
+		positions: C.int64_t(w.positions), cells: C.int64_t(w.cells), width: C.int64_t(w.width), each: ints(w.each[:]),
+		src: floats(w.src), bias: floats(w.bias), add: floats(w.add),
+		points: floats(w.points), products: floats(w.products), dst: floats(w.dst),
+	}
+}
+
+func ints(s []int32) *C.int32_t   { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

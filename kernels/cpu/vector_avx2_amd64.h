@@ -1,0 +1,11 @@
+// The AVX2 vectors for microkernel.h: 8 floats.
+#include <immintrin.h>
+
+#define VEC __m256
+#define LANES 8
+#define REGISTER "v"
+#define LOAD(p) _mm256_loadu_ps(p)
+#define STORE(p, v) _mm256_storeu_ps(p, v)
+#define SPREAD(p) _mm256_broadcast_ss(p)
+#define ADD(a, b) _mm256_add_ps(a, b)
+#define RELU(v) _mm256_max_ps(_mm256_setzero_ps(), v) // with zero and NaN the second operand is taken: NaN stays

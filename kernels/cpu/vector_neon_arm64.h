@@ -1,0 +1,20 @@
+// The NEON vectors for microkernel.h: 4 floats.
+#include <arm_neon.h>
+
+#define VEC float32x4_t
+#define LANES 4
+#define REGISTER "w"
+#define LOAD(p) vld1q_f32(p)
+#define STORE(p, v) vst1q_f32(p, v)
+#define SPREAD(p) scalar(p)
+#define ADD(a, b) vaddq_f32(a, b)
+#define RELU(v) vmaxq_f32(vdupq_n_f32(0), v) // of zero and NaN this is NaN
+
+// scalar loads one float, which MAC multiplies with a whole vector (FMLA by element). Loading it into all lanes of a vector
+// (LD1R) would cost an arithmetic instruction on many processors. The empty asm keeps clang from doing that, and it is
+// volatile to keep gcc from loading the inputs of all cells at once, for which there are no registers.
+static inline __attribute__((always_inline)) float scalar(const float *p) {
+	float x = *p;
+	__asm__ volatile("" : "+w"(x));
+	return x;
+}
