@@ -89,7 +89,10 @@ proto: ## generate the Go code of the service's protocol; needs protoc (Debian: 
 		--plugin=protoc-gen-go-grpc=$$($(GO) tool -modfile=$(CURDIR)/.ci/tools/go.mod -n protoc-gen-go-grpc) \
 		model_config.proto grpc_service.proto
 
-lint: $(GPULIB) ## check formatting and run the static checks
+cross: ## check the types of the program and its tests for the other systems of make dist, without compiling them
+	cd .ci/tools && $(GO) run ./platforms linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
+
+lint: $(GPULIB) cross ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -116,4 +119,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto lint vuln pin clean
+.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto cross lint vuln pin clean
