@@ -102,6 +102,9 @@ ifdef GPULIB
 endif
 	$(GO) mod tidy -diff
 
+dist: $(GPULIB) ## for each system an archive, a Python wheel and a list of modules, and checksums, in dist/
+	$(GPUENV) $(GO) run ./cmd/evald/deploy/dist $(GPUTAG) $(PIE)
+
 vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 	@if curl --silent --fail --max-time 20 --output /dev/null https://vuln.go.dev/index/db.json; then $(TOOL) govulncheck ./...; \
 	else echo 'make vuln: vuln.go.dev cannot be reached: nothing was looked for'; fi
@@ -117,6 +120,6 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 	done
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
 
-.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto cross lint vuln pin clean
+.PHONY: help build run test gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean
