@@ -92,7 +92,10 @@ proto: ## generate the Go code of the service's protocol; needs protoc (Debian: 
 		--plugin=protoc-gen-go-grpc=$$($(GO) tool -modfile=$(CURDIR)/.ci/tools/go.mod -n protoc-gen-go-grpc) \
 		model_config.proto grpc_service.proto
 
-lint: $(GPULIB) ## check formatting and run the static checks
+cross: ## check the types of the program and its tests for the other systems of make dist, without compiling them
+	cd .ci/tools && $(GO) run ./platforms linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
+
+lint: $(GPULIB) cross ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -101,6 +104,9 @@ ifdef GPULIB
 	$(GPUENV) $(TOOL) staticcheck $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
 endif
 	$(GO) mod tidy -diff
+
+dist: $(GPULIB) ## for each system an archive, a Python wheel and a list of modules, and checksums, in dist/
+	$(GPUENV) $(GO) run ./cmd/evald/deploy/dist $(GPUTAG) $(PIE)
 
 vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 	@if curl --silent --fail --max-time 20 --output /dev/null https://vuln.go.dev/index/db.json; then $(TOOL) govulncheck ./...; \
@@ -117,6 +123,6 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 	done
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
 
-.PHONY: help build run test test-arm64 gpu fuzz bench bench-gpu kernels proto lint vuln pin clean
+.PHONY: help build run test test-arm64 gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,11 +218,10 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		if err := writeSynced(filepath.Join(folder, manifestFile), append(text, '\n')); err != nil {
 			return Entry{}, s.cannotWrite(err)
 		}
-		err = os.Rename(folder, s.folder(e.Name, e.Version))
-		switch {
-		case err == nil:
+		if err = os.Rename(folder, s.folder(e.Name, e.Version)); err == nil {
 			return e, syncDir(filepath.Join(s.dir, e.Name))
-		case !errors.Is(err, fs.ErrExist): // if it exists, another process took that version meanwhile
+		}
+		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // else another process took that version meanwhile
 			return Entry{}, s.cannotWrite(err)
 		}
 	}
@@ -386,6 +386,9 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 
 // lockFolder locks a folder and checks that it still exists.
 func lockFolder(folder string) (*os.File, error) {
+	if runtime.GOOS == "windows" { // which locks files only, and renames no folder that is open
+		return nil, errors.ErrUnsupported
+	}
 	f, err := os.Open(folder)
 	if err != nil {
 		return nil, err
@@ -441,6 +444,9 @@ func writeSynced(path string, content []byte) error {
 }
 
 func syncDir(path string) error {
+	if runtime.GOOS == "windows" { // which refuses it
+		return nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err

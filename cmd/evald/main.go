@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,13 +150,16 @@ func valueHelp(v *kong.Value) string {
 	return strings.ReplaceAll(v.Help, v.Enum, strings.Join(v.EnumSlice(), ", "))
 }
 
-// version returns the module's version, with the commit that it was built from.
+// release is the version of a program that make dist has built, such as v1.2.3. Others have that of the module.
+var release string
+
+// version returns the program's version, with the commit that it was built from and the version of Go.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	v := info.Main.Version
+	v := cmp.Or(release, info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			v += " " + s.Value

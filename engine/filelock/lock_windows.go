@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -15,4 +16,25 @@ func lock(f *os.File, held error) error {
 		return held
 	}
 	return err
+}
+
+// openFile lets others delete the file, which os.OpenFile does not do. Windows counts a new name as a deletion of the old one.
+func openFile(path string, how int) (*os.File, error) {
+	disposition := uint32(windows.OPEN_EXISTING)
+	switch {
+	case how&os.O_EXCL != 0:
+		disposition = windows.CREATE_NEW
+	case how&os.O_CREATE != 0:
+		disposition = windows.OPEN_ALWAYS
+	}
+	name, err := windows.UTF16PtrFromString(path)
+	var file windows.Handle
+	if err == nil {
+		file, err = windows.CreateFile(name, windows.GENERIC_READ|windows.GENERIC_WRITE,
+			windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, disposition, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(file), path), nil
 }

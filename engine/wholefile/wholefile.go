@@ -114,12 +114,12 @@ func temporary(path string) string {
 // everybody can write, a link may be a trap.
 func claim(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := filelock.OpenFile(path, os.O_CREATE|os.O_EXCL)
 		if errors.Is(err, fs.ErrExist) {
 			if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 				return nil, errors.New(path + " is in the way: remove it")
 			}
-			f, err = os.OpenFile(path, os.O_RDWR, 0)
+			f, err = filelock.OpenFile(path, 0)
 		}
 		if errors.Is(err, fs.ErrNotExist) && exists(filepath.Dir(path)) {
 			continue // its writer has finished just now

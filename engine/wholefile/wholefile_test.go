@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/evald/evald/engine/wholefile"
@@ -74,33 +72,6 @@ func TestCreate(t *testing.T) {
 	w.Abort()
 	if read(t, path) != "new" || len(names(t, dir)) != 1 {
 		t.Errorf("after Abort: %q in %v", read(t, path), names(t, dir))
-	}
-}
-
-// If a file cannot be written, the error has the name that was given, and what is there stays as it is.
-func TestRefused(t *testing.T) {
-	dir := t.TempDir()
-	trap, victim, pipe := filepath.Join(dir, "trap"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o644), os.WriteFile(victim, []byte("mine"), 0o644), os.Symlink(victim, filepath.Join(dir, ".trap.evald-new"))); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		dir:                             "is not a regular file",
-		pipe:                            "is not a regular file",
-		filepath.Join(dir, "none", "x"): "no such file",
-		trap:                            ".trap.evald-new is in the way: remove it",
-		filepath.Join(victim, "x"):      "not a directory",
-		filepath.Join(dir, "nul\x00"):   "invalid argument",
-		strings.Repeat("x", 300):        "file name too long",
-	} {
-		err := wholefile.Write(path, []byte("x"))
-		var named *fs.PathError
-		if !errors.As(err, &named) || named.Path != path || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80q: %v, want %q", path, err, want)
-		}
-	}
-	if got := read(t, victim); got != "mine" {
-		t.Errorf("the file behind a link is %q", got)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -194,15 +193,6 @@ func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
 	}
 	f.Rate, f.Ceiling, f.PerCPU, f.CeilingPerCPU = median(rates), median(ceilings), median(perCPU), median(ceilingPerCPU)
 	return nil
-}
-
-// processorTime is the time that this process has used on all cores.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // alone is the evaluator's own rate, two batches at once.

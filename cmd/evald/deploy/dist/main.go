@@ -1,0 +1,187 @@
+// Command dist writes everything of a release into the folder dist, from one machine for all systems; make dist runs it, in
+// the root of the repository:
+//
+//	main.go      the platforms, the version, the builds, the checksums
+//	contents.go  what an archive has, and the archives: tar.gz, for Windows zip
+//	wheel.go     wheels that carry the program, so that pip installs it
+//	sbom.go      the modules that a program was built from, as CycloneDX
+//
+// The program for this machine's platform is built with the flags of the command line and with cgo, if the machine has it.
+// All others are plain Go. The same commit gives the same bytes, if Go, the C compiler and its libraries are the same.
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// platform is a system and a processor that the program is built for, as Go names them.
+type platform struct{ system, processor string }
+
+var platforms = []platform{
+	{"linux", "amd64"},
+	{"linux", "arm64"},
+	{"darwin", "arm64"},
+	{"darwin", "amd64"},
+	{"windows", "amd64"},
+}
+
+func (p platform) String() string { return p.system + "/" + p.processor }
+
+// program is the name of the program's file.
+func (p platform) program() string {
+	if p.system == "windows" {
+		return "evald.exe"
+	}
+	return "evald"
+}
+
+func main() {
+	if err := run("dist", os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+// run builds and packs all platforms. flags are those of go build for this machine's platform.
+func run(folder string, flags []string) error {
+	this := platform{runtime.GOOS, runtime.GOARCH}
+	if !slices.Contains(platforms, this) {
+		return fmt.Errorf("this machine is %s, for which no program is built: use one of %v", this, platforms)
+	}
+	r, err := thisRelease()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
+		return err
+	}
+	built, err := os.MkdirTemp("", "evald-dist")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(built)
+	programs := map[platform]string{}
+	for _, p := range platforms {
+		programs[p] = filepath.Join(built, p.system, p.processor, p.program())
+		fmt.Fprintf(os.Stderr, "dist: evald %s for %s\n", r.version, p)
+		env, args := []string{"CGO_ENABLED=0"}, []string(nil)
+		if p == this {
+			env, args = nil, flags
+		}
+		if err := build(r, p, programs[p], env, args); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	shared, err := sharedFiles(programs[this])
+	if err != nil {
+		return err
+	}
+	for _, p := range platforms {
+		if err := pack(folder, r, p, programs[p], shared); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return writeChecksums(folder)
+}
+
+// release is what a commit is published as.
+type release struct {
+	version string    // of a tag vX.Y.Z X.Y.Z, else 0.0.0-dev+gCOMMIT; with .dirty if files differ from the commit
+	time    time.Time // of the commit; all files in archives have it
+}
+
+// thisRelease asks git, and for the time the variable SOURCE_DATE_EPOCH first (reproducible-builds.org).
+func thisRelease() (release, error) {
+	git := func(args ...string) (string, error) {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			return "", fmt.Errorf("git %s: %w: dist needs git and a checkout", strings.Join(args, " "), err)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	head, err1 := git("log", "-1", "--format=%H %ct")
+	changed, err2 := git("status", "--porcelain")
+	tags, err3 := git("tag", "--points-at", "HEAD", "--sort=-version:refname")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return release{}, err
+	}
+	commit, seconds, _ := strings.Cut(head, " ")
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		seconds = epoch
+	}
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return release{}, fmt.Errorf("SOURCE_DATE_EPOCH is %q, want seconds since 1970", seconds)
+	}
+	return release{versionOf(commit, strings.Fields(tags), changed != ""), time.Unix(n, 0).UTC()}, nil
+}
+
+// versionOf is the version of a commit with these tags, of which the first that is a version counts.
+func versionOf(commit string, tags []string, changed bool) string {
+	development := "0.0.0-dev+g" + commit[:12]
+	if changed {
+		return development + ".dirty"
+	}
+	for _, tag := range tags {
+		if regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(tag) {
+			return tag[1:]
+		}
+	}
+	return development
+}
+
+// build builds the program for a platform. -trimpath and the empty build ID leave out what depends on the folders here.
+func build(r release, p platform, program string, env, flags []string) error {
+	args := []string{"build", "-trimpath", "-ldflags=-s -w -buildid= -X main.release=v" + r.version, "-o", program}
+	c := exec.Command("go", append(append(args, flags...), "./cmd/evald")...)
+	c.Env, c.Stderr = append(append(os.Environ(), "GOOS="+p.system, "GOARCH="+p.processor), env...), os.Stderr
+	return c.Run()
+}
+
+// pack writes the archive, the wheel and the list of modules of a platform.
+func pack(folder string, r release, p platform, program string, shared []file) error {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("evald-%s-%s-%s", r.version, p.system, p.processor)
+	if err := writeArchive(filepath.Join(folder, name), r, p, append([]file{{p.program(), 0o755, content}}, shared...)); err != nil {
+		return err
+	}
+	bom, err := sbom(r, program)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".cdx.json"), bom, 0o644); err != nil {
+		return err
+	}
+	return writeWheel(folder, r, p, program, content)
+}
+
+// writeChecksums writes SHA256SUMS, which sha256sum --check reads.
+func writeChecksums(folder string) error {
+	entries, err := os.ReadDir(folder) // sorted by name
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), e.Name())
+	}
+	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}

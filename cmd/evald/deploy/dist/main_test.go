@@ -1,0 +1,257 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain runs the tests where make dist runs, in the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+var example = release{"1.2.3", time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+
+func TestVersions(t *testing.T) {
+	commit := strings.Repeat("0123456789", 4)
+	for _, c := range []struct {
+		tags            []string
+		changed         bool
+		version, python string
+	}{
+		{nil, false, "0.0.0-dev+g012345678901", "0.0.0.dev0+g012345678901"},
+		{nil, true, "0.0.0-dev+g012345678901.dirty", "0.0.0.dev0+g012345678901.dirty"},
+		{[]string{"v1.2.3"}, false, "1.2.3", "1.2.3"},
+		{[]string{"v1.2.3"}, true, "0.0.0-dev+g012345678901.dirty", "0.0.0.dev0+g012345678901.dirty"},
+		{[]string{"vintage", "v1.2", "v0.10.0", "v0.9.0"}, false, "0.10.0", "0.10.0"},
+	} {
+		version := versionOf(commit, c.tags, c.changed)
+		if version != c.version || pythonVersion(version) != c.python {
+			t.Errorf("%v, changed %v: %s and %s, want %s and %s", c.tags, c.changed, version, pythonVersion(version), c.version, c.python)
+		}
+	}
+}
+
+var here = platform{runtime.GOOS, runtime.GOARCH}
+
+// The same programs give the same bytes. Here they are this test.
+func TestSameBytes(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := []file{{"README.md", 0o644, []byte("text")}, {"man/evald.1", 0o644, []byte("more text")}}
+	folders := []string{t.TempDir(), t.TempDir()}
+	for _, folder := range folders {
+		for _, p := range []platform{here, {"windows", "amd64"}} {
+			if err := pack(folder, example, p, program, shared); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writeChecksums(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sums [2]string
+	for i, folder := range folders {
+		text, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = string(text)
+	}
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
+		t.Errorf("want the same sums of an archive, a wheel and a list of modules for each of 2 platforms:\n%s\n%s", sums[0], sums[1])
+	}
+	z, err := zip.OpenReader(only(t, filepath.Join(folders[0], "*-windows-amd64.zip")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if first := z.File[0]; first.Name != "evald-1.2.3-windows-amd64/evald.exe" || first.Mode() != 0o755 || !first.Modified.Equal(example.time) {
+		t.Errorf("the zip begins with %s, %v, %v", first.Name, first.Mode(), first.Modified)
+	}
+}
+
+// The program of the archive starts, the list of modules is whole, and the wheel can be installed.
+func TestPack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packs the whole program")
+	}
+	program := os.Getenv("EVALD_PROGRAM")
+	if program == "" {
+		program = filepath.Join(t.TempDir(), "evald")
+		if out, err := exec.Command("go", "build", "-ldflags=-X main.release=v"+example.version, "-o", program, "./cmd/evald").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	shared, err := sharedFiles(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := pack(folder, example, here, program, shared); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
+	t.Run("modules", func(t *testing.T) { testModules(t, folder) })
+	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, program) })
+}
+
+// only returns the one file with this pattern.
+func only(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s: %v, %v, want one", pattern, files, err)
+	}
+	return files[0]
+}
+
+func testArchive(t *testing.T, folder string) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the archive for this system is a zip")
+	}
+	f, err := os.Open(only(t, filepath.Join(folder, "*.tar.gz")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	expanded, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "evald")
+	var names []string
+	for r := tar.NewReader(expanded); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+		content, err := io.ReadAll(r)
+		if err != nil || len(content) == 0 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !h.ModTime.Equal(example.time) {
+			t.Errorf("%s: %d bytes, %v, of user %d %q, group %d, at %v", h.Name, len(content), err, h.Uid, h.Uname, h.Gid, h.ModTime)
+		}
+		if filepath.Base(h.Name) == "evald" {
+			if err := os.WriteFile(program, content, os.FileMode(h.Mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	inside := strings.ReplaceAll(strings.Join(names, " "), fmt.Sprintf("evald-1.2.3-%s-%s/", here.system, here.processor), "")
+	if want := "evald CHANGELOG.md LICENSE README.md completions/_evald completions/evald.bash completions/evald.fish man/evald.1"; inside != want {
+		t.Errorf("the archive has %s, want %s in a folder with its name", inside, want)
+	}
+	out, err := exec.Command(program, "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "evald ") {
+		t.Errorf("evald version: %v\n%s", err, out)
+	}
+	if os.Getenv("EVALD_PROGRAM") == "" && !strings.HasPrefix(string(out), "evald v"+example.version+" ") {
+		t.Errorf("evald version says\n%swant %s", out, example.version)
+	}
+}
+
+// The list of modules has those of go.mod that the program imports, with their versions.
+func testModules(t *testing.T, folder string) {
+	text, err := os.ReadFile(only(t, filepath.Join(folder, fmt.Sprintf("evald-1.2.3-%s-%s.cdx.json", here.system, here.processor))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bom struct {
+		BOMFormat  string
+		Components []struct {
+			Name, Version, PURL string
+			Hashes              []struct{ Alg, Content string }
+		}
+	}
+	if err := json.Unmarshal(text, &bom); err != nil || bom.BOMFormat != "CycloneDX" {
+		t.Fatalf("%v, format %q", err, bom.BOMFormat)
+	}
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/evald").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{"std " + strings.TrimPrefix(runtime.Version(), "go"): true}
+	for _, m := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if m != "" {
+			missing[m] = true
+		}
+	}
+	if len(missing) < 20 {
+		t.Errorf("go list names %d modules", len(missing))
+	}
+	for _, c := range bom.Components {
+		if !missing[c.Name+" "+c.Version] {
+			t.Errorf("%s %s is there and in no package, or twice", c.Name, c.Version)
+		}
+		delete(missing, c.Name+" "+c.Version)
+		if c.Name != "std" && (len(c.Hashes) != 1 || len(c.Hashes[0].Content) != 64) {
+			t.Errorf("%s: hashes %v", c.Name, c.Hashes)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("missing: %v", missing)
+	}
+}
+
+// pip installs the wheel without a network, and then the program is there as a program and as a module.
+func testWheel(t *testing.T, folder, program string) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	venv := t.TempDir()
+	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatalf("EVALD_REQUIRE_TOOLS=1, but Python makes no environment: %v\n%s", err, out)
+		}
+		t.Skipf("Python makes no environment: %v\n%s", err, out)
+	}
+	tag, err := wheelTag(here, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(venv, "bin")
+	if runtime.GOOS == "windows" {
+		bin = filepath.Join(venv, "Scripts")
+	}
+	wheel := filepath.Join(folder, "evald-1.2.3-py3-none-"+tag+".whl")
+	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--no-index", wheel).CombinedOutput(); err != nil {
+		t.Fatalf("pip install %s: %v\n%s", wheel, err, out)
+	}
+	for _, command := range [][]string{{"evald"}, {"python", "-m", "evald"}} {
+		c := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
+		c.Stdin = strings.NewReader("44554\n")
+		out, err := c.Output()
+		if err != nil || !bytes.Contains(out, []byte(`"position":"44554"`)) {
+			t.Errorf("%v: %v\n%s", command, err, out)
+		}
+		c = exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
+		c.Stdin = strings.NewReader("wrong\n")
+		if err := c.Run(); c.ProcessState.ExitCode() != 1 {
+			t.Errorf("%v with a wrong position: %v, want status 1", command, err)
+		}
+	}
+	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "check").CombinedOutput(); err != nil {
+		t.Errorf("pip check: %v\n%s", err, out)
+	}
+}

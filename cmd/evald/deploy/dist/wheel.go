@@ -1,0 +1,104 @@
+package main
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+//go:embed python/__init__.py
+var pythonInit []byte
+
+//go:embed python/__main__.py
+var pythonMain []byte
+
+// writeWheel writes a wheel that carries the program: pip install puts it beside Python, on the PATH of its environment.
+func writeWheel(folder string, r release, p platform, program string, content []byte) error {
+	version := pythonVersion(r.version)
+	tag, err := wheelTag(p, program)
+	if err != nil {
+		return err
+	}
+	license, err1 := os.ReadFile("LICENSE")
+	readme, err2 := os.ReadFile("README.md")
+	for _, err := range []error{err1, err2} {
+		if err != nil {
+			return err
+		}
+	}
+	info := "evald-" + version + ".dist-info/"
+	files := []file{
+		{"evald/__init__.py", 0o644, pythonInit},
+		{"evald/__main__.py", 0o644, pythonMain},
+		{"evald-" + version + ".data/scripts/" + p.program(), 0o755, content},
+		{info + "METADATA", 0o644, fmt.Appendf(nil, `Metadata-Version: 2.4
+Name: evald
+Version: %s
+Summary: Evaluates ConnectX positions (Connect Four on any board) in large batches
+License-Expression: Apache-2.0
+License-File: LICENSE
+Requires-Python: >=3.10
+Description-Content-Type: text/markdown
+
+%s`, version, readme)},
+		{info + "WHEEL", 0o644, fmt.Appendf(nil, `Wheel-Version: 1.0
+Generator: evald
+Root-Is-Purelib: false
+Tag: py3-none-%s
+`, tag)},
+		{info + "licenses/LICENSE", 0o644, license},
+	}
+	var record strings.Builder
+	for _, f := range files {
+		sum := sha256.Sum256(f.content)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.content))
+	}
+	fmt.Fprintf(&record, "%sRECORD,,\n", info)
+	files = append(files, file{info + "RECORD", 0o644, []byte(record.String())})
+	return writeZip(filepath.Join(folder, fmt.Sprintf("evald-%s-py3-none-%s.whl", version, tag)), r, files)
+}
+
+// pythonVersion writes a version as Python wants it (PEP 440).
+func pythonVersion(version string) string { return strings.Replace(version, "-dev+", ".dev0+", 1) }
+
+// wheelTag says where a wheel can be installed. On macOS that follows from Go, on Linux from the C library that the program
+// needs.
+func wheelTag(p platform, program string) (string, error) {
+	python := map[string]string{"linux/amd64": "x86_64", "linux/arm64": "aarch64", "darwin/amd64": "x86_64", "darwin/arm64": "arm64"}[p.String()]
+	switch p.system {
+	case "linux":
+		minor, err := glibc(program)
+		return fmt.Sprintf("manylinux_2_%d_%s", minor, python), err
+	case "darwin":
+		return "macosx_12_0_" + python, nil // Go 1.26 needs macOS 12
+	}
+	return "win_amd64", nil
+}
+
+// glibc returns the n of the glibc 2.n that a program needs, at least 17: pip knows no older one by this kind of name.
+func glibc(program string) (int, error) {
+	f, err := elf.Open(program)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	needs := 17
+	symbols, _ := f.ImportedSymbols() // the error is that there are none: the program is static
+	for _, s := range symbols {
+		if version, ok := strings.CutPrefix(s.Version, "GLIBC_2."); ok {
+			minor, _, _ := strings.Cut(version, ".")
+			n, err := strconv.Atoi(minor)
+			if err != nil {
+				return 0, fmt.Errorf("symbol %s has version %s", s.Name, s.Version)
+			}
+			needs = max(needs, n)
+		}
+	}
+	return needs, nil
+}
