@@ -33,14 +33,14 @@ type benchEvalCmd struct {
 	Model    string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
 	Networks []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
 	Batches  []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
-	Peer     string        `enum:",onnxruntime,pytorch" default:"" placeholder:"onnxruntime|pytorch" help:"Measure networks alone, beside this program: on the CPU onnxruntime on the same number of threads, without --model with a network of 6 blocks of 64 channels; on the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx, safetensors and numpy, or torch, safetensors and numpy."`
+	Peer     string        `enum:",onnxruntime,openvino,pytorch" default:"" placeholder:"onnxruntime|openvino|pytorch" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; or torch, safetensors and numpy."`
 	Round    time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON     bool          `help:"Write JSON for machines instead of a table."`
 }
 
 // Run measures and prints the figures.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
-	if want := map[string]string{"onnxruntime": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
+	if want := map[string]string{"onnxruntime": "cpu", "openvino": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
 		return usage("--peer %s is for --backend %s", c.Peer, want)
 	}
 	if c.Backend == "gpu" {
@@ -52,12 +52,22 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	var figures []bench.Figure
-	if c.Peer == "" {
-		figures, err = bench.Eval(ctx, c.Round, network, name, progress)
-	} else {
-		figures, err = bench.Network(ctx, c.Round, network, name, &bench.Peer{Python: python()}, progress)
+	if c.Peer != "" {
+		libraries := []string{"onnxruntime"}
+		if c.Peer == "openvino" {
+			libraries = append(libraries, "openvino")
+		}
+		report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress)
+		if err != nil {
+			return err
+		}
+		clear()
+		if !c.JSON {
+			return bench.PeerTable(s.out, report)
+		}
+		return writeJSON(s.out, report)
 	}
+	figures, err := bench.Eval(ctx, c.Round, network, name, progress)
 	if err != nil {
 		return err
 	}

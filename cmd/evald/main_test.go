@@ -143,6 +143,9 @@ func TestWrongUse(t *testing.T) {
 		{"bench eval --networks 2x8", exitUsage, "--networks does nothing without --backend gpu"},
 		{"completion csh", exitUsage, `must be one of "bash","zsh","fish"`},
 		{"help nonesuch", exitBadInput, "unexpected argument nonesuch"},
+		{"bench eval --peer openvino --backend gpu", exitUsage, "--peer openvino is for --backend cpu"},
+		{"bench eval --peer pytorch", exitUsage, "--peer pytorch is for --backend gpu"},
+		{"bench eval --peer tensorrt", exitUsage, "--peer must be one of"},
 		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
 	} {
 		status, out, stderr := evald(t, "", strings.Fields(c.args)...)

@@ -199,7 +199,7 @@ func (e *evalBench) evaluators(network *net.Network, name string) error {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
 	}
-	figures, err := Network(e.ctx, e.d, network, name, nil, e.progress)
+	figures, err := Network(e.ctx, e.d, network, name, e.progress)
 	if err != nil {
 		return err
 	}

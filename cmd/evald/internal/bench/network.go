@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -147,9 +146,8 @@ func peak(p kernel.Path, threads int, d time.Duration) float64 {
 	return sum
 }
 
-// Network measures a network by every path of the CPU and by the reference, or by every path and the peer if that is not
-// nil. Each round takes about d.
-func Network(ctx context.Context, d time.Duration, n *net.Network, name string, peer *Peer, progress func(string)) ([]Figure, error) {
+// Network measures a network by every path of the CPU and by the reference. Each round takes about d.
+func Network(ctx context.Context, d time.Duration, n *net.Network, name string, progress func(string)) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	b := eval.NewBatch(board, networkBatch)
 	copy(b.Pos, playedPositions(board, networkBatch))
@@ -162,26 +160,14 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		}
 		contenders = append(contenders, c)
 	}
-	var to *contender
-	if peer == nil {
-		few := eval.NewBatch(board, 32)
-		copy(few.Pos, b.Pos)
-		to = &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewEvaluator(n), few, d)}
-	} else {
-		if err := peer.start(ctx, n, b, runtime.GOMAXPROCS(0)); err != nil {
-			return nil, err
-		}
-		defer peer.stop()
-		to = &contender{name: fmt.Sprintf("network %s, onnxruntime %s", name, peer.version), round: func() (float64, error) { return peer.round(d) }}
+	few := eval.NewBatch(board, 32)
+	copy(few.Pos, b.Pos)
+	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewEvaluator(n), few, d)}
+	both, err := ruledContenders(ctx, n, name, d)
+	if err != nil {
+		return nil, err
 	}
-	contenders = append(contenders, to)
-	if peer == nil {
-		both, err := ruledContenders(ctx, n, name, d)
-		if err != nil {
-			return nil, err
-		}
-		contenders = append(contenders, both[:]...)
-	}
+	contenders = append(contenders, to, both[0], both[1])
 	if err := race(ctx, contenders, d, progress); err != nil {
 		return nil, err
 	}
@@ -200,9 +186,6 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		f := c.figure(to)
 		if f.To != "" {
 			f.To = "pure-Go reference"
-			if peer != nil {
-				f.To = "onnxruntime"
-			}
 		}
 		figures = append(figures, f)
 	}

@@ -1,188 +1,296 @@
 package bench
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
-	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/sample"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
 )
 
 //go:embed peer.py
 var peerScript []byte
 
-// Peer is onnxruntime in a Python process, which is given the same work.
-type Peer struct {
-	Python string // the interpreter; it must have onnxruntime, onnx, safetensors and numpy
+// Libraries are the peers on the CPU and what their Python must have.
+var Libraries = map[string]string{
+	"onnxruntime": "onnxruntime, onnx and numpy",
+	"openvino":    "openvino, nncf and numpy",
+}
 
-	version string
+// peerBatches are the sizes of batches at which peers are measured.
+var peerBatches = []int{1, 8, 64, 256}
+
+// peerPositions is how many positions of plausible play answers are compared on. As many others calibrate int8 networks.
+const peerPositions = 300
+
+// peerTolerance is how far a peer's probabilities in float32 may be from the reference's. Both are float32, summed in other
+// orders.
+const peerTolerance = 1e-3
+
+// PeerReport is a network on 7x6 by this program's paths and by its peers, all on the same number of threads.
+type PeerReport struct {
+	Network    string      `json:"network"`
+	Threads    int         `json:"threads"`
+	Positions  int         `json:"positions"` // on which answers are compared
+	Settings   []string    `json:"settings"`  // of each peer
+	Contenders []Contender `json:"contenders"`
+}
+
+// Contender is one way to evaluate the network: a path, or a peer in one precision.
+type Contender struct {
+	Name  string     `json:"name"`
+	Rates []PeerRate `json:"rates"`
+	Difference
+}
+
+// PeerRate is a contender's speed at one size of batches.
+type PeerRate struct {
+	Batch int     `json:"batch"`
+	Rate  float64 `json:"rate"` // positions a second, the median of the rounds
+	// The rate in multiples of the first contender's of the same round: the median of the rounds, the least and the most.
+	Ratio float64 `json:"ratio"`
+	Least float64 `json:"ratio_least"`
+	Most  float64 `json:"ratio_most"`
+}
+
+// Difference is how far answers are from those of the float32 reference, in probability. A position's difference of
+// win-draw-loss is the largest of its three.
+type Difference struct {
+	WDL99   float64 `json:"wdl_99"`        // the 99th percentile of the positions
+	WDLMost float64 `json:"wdl_most"`      // the largest
+	Changed float64 `json:"changed_moves"` // the share of positions whose most probable move is another
+}
+
+// Peers measures a network by every path of the CPU that has vectors and by libraries in the Python process of that interpreter. In each
+// round all take their turns for about d each.
+func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python string, libraries []string, progress func(string)) (r *PeerReport, err error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	board := game.MustBoard(game.Connect4)
+	calibration, positions, err := plausiblePositions(ctx, board)
+	if err != nil {
+		return nil, err
+	}
+	progress("the reference's answers")
+	want := newBatch(board, positions, len(positions))
+	if err := net.NewEvaluator(n).Evaluate(ctx, want); err != nil {
+		return nil, err
+	}
+	r = &PeerReport{Network: name, Threads: runtime.GOMAXPROCS(0), Positions: len(positions)}
+	var runners []runner
+	for i, p := range kernel.Paths() {
+		if p == kernel.Go && i > 0 {
+			continue // its rounds would take longer than all others' together
+		}
+		e, err := cpu.NewPath(n, p)
+		if err != nil {
+			return nil, err
+		}
+		got := newBatch(board, positions, len(positions))
+		if err := e.Evaluate(ctx, got); err != nil {
+			return nil, err
+		}
+		r.Contenders = append(r.Contenders, Contender{Name: "evald " + string(p), Difference: difference(board, got.WDL, got.Policy, want)})
+		runners = append(runners, func(batch int) func() (float64, error) {
+			return timed(ctx, e, newBatch(board, positions, batch), d)
+		})
+	}
+	for _, library := range libraries {
+		p := &peer{library: library}
+		defer p.stop()
+		progress("start of " + library)
+		if err := p.start(ctx, python, n, board, calibration, positions); err != nil {
+			return nil, fmt.Errorf("peer %s: %w", library, err)
+		}
+		r.Settings = append(r.Settings, fmt.Sprintf("%s %s: %s", library, p.Version, p.Settings))
+		for _, precision := range p.Precisions {
+			progress(library + ", answers in " + precision)
+			c, err := p.contender(precision, want)
+			if err != nil {
+				return nil, fmt.Errorf("peer %s: %s: %w", library, precision, err)
+			}
+			r.Contenders = append(r.Contenders, c)
+			runners = append(runners, func(batch int) func() (float64, error) {
+				return func() (float64, error) { return p.round(precision, batch, d) }
+			})
+		}
+	}
+	for _, batch := range peerBatches {
+		if err := r.race(ctx, runners, batch, d, progress); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// runner makes the rounds of a contender for a size of batches.
+type runner func(batch int) func() (float64, error)
+
+// race adds the rates of all contenders at one size of batches.
+func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d time.Duration, progress func(string)) error {
+	var contenders []*contender
+	for i, c := range r.Contenders {
+		contenders = append(contenders, &contender{name: fmt.Sprintf("batch %d, %s", batch, c.Name), round: runners[i](batch)})
+	}
+	if err := race(ctx, contenders, d, progress); err != nil {
+		return err
+	}
+	for i, c := range contenders {
+		var ratios []float64
+		for k, rate := range c.rates {
+			ratios = append(ratios, rate/contenders[0].rates[k])
+		}
+		r.Contenders[i].Rates = append(r.Contenders[i].Rates, PeerRate{
+			Batch: batch, Rate: median(slices.Clone(c.rates)),
+			Ratio: median(slices.Clone(ratios)), Least: slices.Min(ratios), Most: slices.Max(ratios),
+		})
+	}
+	return nil
+}
+
+// plausiblePositions are positions of plausible play, the same each time, all distinct: some to calibrate int8 networks,
+// the others to compare answers on.
+func plausiblePositions(ctx context.Context, board *game.Board) (calibration, compared []game.Position, err error) {
+	games, err := sample.Draw(ctx, board, sample.Plausible, 2*peerPositions, 1, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var positions []game.Position
+	for _, moves := range games {
+		var p game.Position
+		for _, a := range moves {
+			p = board.Play(p, a)
+		}
+		positions = append(positions, p)
+	}
+	return positions[:peerPositions], positions[peerPositions:], nil
+}
+
+// newBatch has n positions, repeated from the first if there are fewer.
+func newBatch(board *game.Board, positions []game.Position, n int) *eval.Batch {
+	b := eval.NewBatch(board, n)
+	for i := range b.Pos {
+		b.Pos[i] = positions[i%len(positions)]
+	}
+	return b
+}
+
+// difference compares answers with the reference's, which have as many rows.
+func difference(board *game.Board, wdl, policy []float32, want *eval.Batch) Difference {
+	var off []float64
+	changed := 0
+	for i := range want.Pos {
+		most := 0.0
+		for k, v := range want.WDLRow(i) {
+			most = max(most, math.Abs(float64(wdl[3*i+k]-v)))
+		}
+		off = append(off, most)
+		if best(policy[i*board.Actions():(i+1)*board.Actions()]) != best(want.PolicyRow(i)) {
+			changed++
+		}
+	}
+	slices.Sort(off)
+	return Difference{WDL99: off[len(off)*99/100], WDLMost: off[len(off)-1], Changed: float64(changed) / float64(len(off))}
+}
+
+// best is the most probable move, the first of equals.
+func best(policy []float32) int { return slices.Index(policy, slices.Max(policy)) }
+
+// peer is a library in a Python process, which is given the same work.
+type peer struct {
+	library string
+	// What it says when it starts.
+	Version, Settings string
+	Precisions        []string
 	child
 }
 
-// child is a Python process. Each request to it is a line, and so is each answer.
-type child struct {
-	python, needs string
-	folder        string // of its files, removed in the end
-	cmd           *exec.Cmd
-	in            io.WriteCloser
-	out           *bufio.Reader
-	errors        bytes.Buffer
-}
-
-// peerTolerance is how far the peer's logits may be from the reference's. Both are float32, summed in other orders.
-const peerTolerance = 1e-3
-
-// start lets the peer read the network and evaluate the batch once, and compares its logits with the reference's, because
-// the speed of a peer that computes something else means nothing.
-func (p *Peer) start(ctx context.Context, n *net.Network, b *eval.Batch, threads int) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("peer onnxruntime: %w", err)
-			p.stop()
-		}
-	}()
-	p.child = child{python: p.Python, needs: "onnxruntime, onnx, safetensors and numpy"}
-	planes := net.NewPlanes(b.Board, b.Pos)
-	raw, err := binary.Append(nil, binary.LittleEndian, planes.Float32s())
+// start lets the peer read the network and the positions.
+func (p *peer) start(ctx context.Context, python string, n *net.Network, board *game.Board, calibration, positions []game.Position) error {
+	p.child = child{python: python, needs: Libraries[p.library]}
+	model, err := onnx.Marshal(n, "network")
 	if err != nil {
 		return err
 	}
-	if err := p.files(n, map[string][]byte{"planes": raw, "peer.py": peerScript}); err != nil {
+	files := map[string][]byte{"peer.py": peerScript, "network.onnx": model}
+	for name, ps := range map[string][]game.Position{"calibration": calibration, "positions": positions} {
+		if files[name], err = binary.Append(nil, binary.LittleEndian, net.NewPlanes(board, ps).Float32s()); err != nil {
+			return err
+		}
+	}
+	if err := p.files(files); err != nil {
 		return err
 	}
-	args := []string{"peer.py", networkFile, "planes"}
-	for _, number := range []int{len(b.Pos), b.Board.Rows(), b.Board.Columns(), threads} {
+	args := []string{"peer.py", p.library, "network.onnx"}
+	for _, number := range []int{board.Rows(), board.Columns(), runtime.GOMAXPROCS(0)} {
 		args = append(args, strconv.Itoa(number))
 	}
-	if err := p.launch(ctx, args); err != nil {
+	if err := p.launch(ctx, append(args, "calibration", "positions")); err != nil {
 		return err
 	}
-	line, err := p.line()
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Version              string
-		WDL, GameOver, Cells []float32
-	}
-	if err := json.Unmarshal([]byte(line), &answer); err != nil {
-		return fmt.Errorf("first answer: %w", err)
-	}
-	p.version = answer.Version
-	want, err := n.Forward(planes)
-	if err != nil {
-		return err
-	}
-	return compare(peerTolerance, output{"wdl", answer.WDL, want.WDL.Float32s()}, output{"gameover", answer.GameOver, want.GameOver.Float32s()}, output{"cells", answer.Cells, want.Cells.Float32s()})
+	return p.hear(p)
 }
 
-// output is what a peer answered, and the reference's.
-type output struct {
-	name      string
-	got, want []float32
-}
-
-// compare is an error if an output is further from the reference than the tolerance.
-func compare(tolerance float64, outputs ...output) error {
-	for _, out := range outputs {
-		if len(out.got) != len(out.want) {
-			return fmt.Errorf("%d values of %s, want %d", len(out.got), out.name, len(out.want))
-		}
-		for i, v := range out.got {
-			if d := math.Abs(float64(v - out.want[i])); !(d <= tolerance) {
-				return fmt.Errorf("%s %d is %v, the reference says %v", out.name, i, v, out.want[i])
-			}
-		}
+// contender compares the peer's answers with the reference's. In float32 they must be the same, because the speed of a peer
+// that computes something else means nothing.
+func (p *peer) contender(precision string, want *eval.Batch) (Contender, error) {
+	var got struct{ WDL, Policy []float32 }
+	if err := p.ask(map[string]any{"precision": precision}, &got); err != nil {
+		return Contender{}, err
 	}
-	return nil
-}
-
-const networkFile = "network.safetensors"
-
-// files makes the child's folder, with the network in it and more.
-func (p *child) files(n *net.Network, more map[string][]byte) (err error) {
-	if p.folder, err = os.MkdirTemp("", "evald-peer-"); err != nil {
-		return err
+	tolerance := peerTolerance
+	if precision != "f32" {
+		tolerance = 1 // any probability
 	}
-	for name, content := range more {
-		if err := os.WriteFile(filepath.Join(p.folder, name), content, 0o600); err != nil {
-			return err
-		}
+	if err := compare(tolerance, output{"WDL", got.WDL, want.WDL}, output{"policy", got.Policy, want.Policy}); err != nil {
+		return Contender{}, err
 	}
-	return n.WriteFile(filepath.Join(p.folder, networkFile))
-}
-
-// launch starts Python in the folder.
-func (p *child) launch(ctx context.Context, args []string) (err error) {
-	python := p.python
-	if strings.Contains(python, "/") { // a path from our folder, not from the child's
-		if python, err = filepath.Abs(python); err != nil {
-			return err
-		}
-	}
-	p.cmd = exec.CommandContext(ctx, python, args...)
-	p.cmd.Dir, p.cmd.Stderr = p.folder, &p.errors
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		p.cmd = nil
-		return err
-	}
-	return nil
-}
-
-// line reads one answer. If the process died instead, the error is the last line that it wrote to stderr.
-func (p *child) line() (string, error) {
-	line, err := p.out.ReadString('\n')
-	if err == nil {
-		return strings.TrimSpace(line), nil
-	}
-	p.in.Close()
-	died := p.cmd.Wait()
-	p.cmd = nil
-	lines := strings.Split(strings.TrimSpace(p.errors.String()), "\n")
-	return "", fmt.Errorf("%s: %v: %s (it needs %s; EVALD_PYTHON names another Python)", p.python, died, lines[len(lines)-1], p.needs)
+	return Contender{Name: p.library + " " + precision, Difference: difference(want.Board, got.WDL, got.Policy, want)}, nil
 }
 
 // round is the peer's positions a second over about d.
-func (p *Peer) round(d time.Duration) (float64, error) {
-	if _, err := fmt.Fprintln(p.in, d.Seconds()); err != nil {
-		return 0, err
-	}
-	line, err := p.line()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(line, 64)
+func (p *peer) round(precision string, batch int, d time.Duration) (float64, error) {
+	var answer struct{ Rate float64 }
+	err := p.ask(map[string]any{"precision": precision, "batch": batch, "seconds": d.Seconds()}, &answer)
+	return answer.Rate, err
 }
 
-// stop ends the process and removes what was written for it.
-func (p *child) stop() {
-	if p.cmd != nil {
-		p.in.Close()
-		_ = p.cmd.Wait() // it ends because its input has ended; its status does not matter
-		p.cmd = nil
+// PeerTable writes a report for people.
+func PeerTable(w io.Writer, r *PeerReport) error {
+	first := r.Contenders[0]
+	fmt.Fprintf(w, "network %s, threads: %d. Positions a second at each size of batches, and times %s (least-most of %d rounds).\n", r.Network, r.Threads, first.Name, rounds)
+	fmt.Fprintf(w, "Off: the difference from the float32 reference on %d positions, in win-draw-loss, and the best moves that changed.\n", r.Positions)
+	for _, text := range r.Settings {
+		fmt.Fprintln(w, text)
 	}
-	if p.folder != "" {
-		_ = os.RemoveAll(p.folder)
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "contender")
+	for _, rate := range first.Rates {
+		fmt.Fprintf(t, "\tbatch %d\t", rate.Batch)
 	}
+	fmt.Fprintln(t, "\toff at 99%\tat most\tmoves")
+	for _, c := range r.Contenders {
+		fmt.Fprint(t, c.Name)
+		for _, rate := range c.Rates {
+			fmt.Fprintf(t, "\t%s\t%.2f (%.2f-%.2f)", si(rate.Rate), rate.Ratio, rate.Least, rate.Most)
+		}
+		fmt.Fprintf(t, "\t%.4f\t%.4f\t%.1f%%\n", c.WDL99, c.WDLMost, 100*c.Changed)
+	}
+	return t.Flush()
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"github.com/evald/evald/engine/eval"
@@ -23,6 +23,8 @@ type Torch struct {
 	version string
 	child
 }
+
+const networkFile = "network.safetensors"
 
 // torchTolerance is how far PyTorch's probabilities in bf16 may be from the reference's.
 const torchTolerance = 0.1
@@ -49,7 +51,10 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 		return err
 	}
 	files := map[string][]byte{"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel)}
-	if err := p.files(n, files); err != nil {
+	if err := p.files(files); err != nil {
+		return err
+	}
+	if err := n.WriteFile(filepath.Join(p.folder, networkFile)); err != nil {
 		return err
 	}
 	if err := p.launch(ctx, []string{"torch_peer.py", networkFile, "planes", strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns()), p.Device}); err != nil {
@@ -67,27 +72,4 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 		return err
 	}
 	return compare(torchTolerance, output{"WDL", answer.WDL, b.WDL}, output{"policy", answer.Policy, b.Policy})
-}
-
-// ask sends a request and reads the answer.
-func (p *Torch) ask(question map[string]any, answer any) error {
-	text, err := json.Marshal(question)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(p.in, "%s\n", text); err != nil {
-		return err
-	}
-	return p.hear(answer)
-}
-
-func (p *Torch) hear(answer any) error {
-	line, err := p.line()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal([]byte(line), answer); err != nil {
-		return fmt.Errorf("answer %.100q: %w", line, err)
-	}
-	return nil
 }
