@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -109,7 +110,7 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
-	t.Run("modules", func(t *testing.T) { testModules(t, folder) })
+	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
 	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, program) })
 }
 
@@ -171,7 +172,7 @@ func testArchive(t *testing.T, folder string) {
 }
 
 // The list of modules has those of go.mod that the program imports, with their versions.
-func testModules(t *testing.T, folder string) {
+func testModules(t *testing.T, folder, program string) {
 	text, err := os.ReadFile(only(t, filepath.Join(folder, fmt.Sprintf("evald-1.2.3-%s-%s.cdx.json", here.system, here.processor))))
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +187,17 @@ func testModules(t *testing.T, folder string) {
 	if err := json.Unmarshal(text, &bom); err != nil || bom.BOMFormat != "CycloneDX" {
 		t.Fatalf("%v, format %q", err, bom.BOMFormat)
 	}
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/evald").Output()
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := ""
+	for _, s := range info.Settings {
+		if s.Key == "-tags" {
+			tags = s.Value
+		}
+	}
+	out, err := exec.Command("go", "list", "-tags", tags, "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/evald").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
