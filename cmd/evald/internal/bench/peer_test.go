@@ -112,6 +112,9 @@ func fakePython(t *testing.T, script string, files map[string]any) string {
 // A peer is started with the network and the positions of the same shape, and the report has its rates, and its answers'
 // differences from the reference's.
 func TestPeersReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the reference of some hundred positions, which the race detector makes slow")
+	}
 	board := game.MustBoard(game.Connect4)
 	calibration, positions, err := plausiblePositions(t.Context(), board)
 	if err != nil {
@@ -176,6 +179,9 @@ func TestPeersReport(t *testing.T) {
 
 // A peer that dies, says nonsense or computes something else is an error that says so; nothing is left behind.
 func TestPeersFail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the reference of some hundred positions, which the race detector makes slow")
+	}
 	first := `echo '{"version": "1", "settings": "", "precisions": ["f32"]}'; read line; `
 	for name, c := range map[string]struct{ script, want string }{
 		"dies":            {"echo >&2 Traceback; echo >&2 no onnxruntime here; exit 3", "exit status 3: no onnxruntime here (it needs onnxruntime"},
