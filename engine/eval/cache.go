@@ -43,7 +43,7 @@ type slot struct {
 	pos    game.Position
 	tag    uint64 // rules and model; 0 marks an empty slot
 	used   uint32 // the shard's clock at the last use
-	source Source
+	gpu    bool   // the network answered on a GPU, and otherwise on the CPU
 	wdl    [3]float32
 	policy []float32
 }
@@ -186,8 +186,13 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 			s.clock++
 			e.used = s.clock
 			copyMirrored(b, i, e.wdl[:], e.policy, mirrored)
-			if b.Source[i] = Cached; c.Transparent {
-				b.Source[i] = e.source
+			switch {
+			case !c.Transparent:
+				b.Source[i] = Cached
+			case e.gpu:
+				b.Source[i] = GPU
+			default:
+				b.Source[i] = CPU
 			}
 			c.hits.Add(1)
 			return true
@@ -218,7 +223,7 @@ func (c *Cache) store(b *Batch, j int, tag uint64) {
 	if victim.tag != 0 && (victim.tag != tag || victim.pos != p) {
 		c.evictions.Add(1)
 	}
-	victim.pos, victim.tag, victim.used, victim.source = p, tag, s.clock, b.Source[j]
+	victim.pos, victim.tag, victim.used, victim.gpu = p, tag, s.clock, b.Source[j] == GPU
 	copy(victim.wdl[:], b.WDLRow(j))
 	victim.policy = append(victim.policy[:0], b.PolicyRow(j)...)
 }

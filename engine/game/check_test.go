@@ -91,6 +91,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// The service checks every row of every request: a position without fault takes no memory.
+func TestCheckAllocatesNothing(t *testing.T) {
+	for _, b := range gametest.Boards() {
+		p := gametest.Position(gametest.Rand(13), b, b.Cells()/2, false)
+		if n := testing.AllocsPerRun(100, func() { _ = b.Check(p, game.InTurn) }); n != 0 {
+			t.Errorf("%v: %v allocations", b.Rules(), n)
+		}
+	}
+}
+
 func bits(r *rand.Rand) game.Bits { return game.Bits{Lo: r.Uint64(), Hi: r.Uint64()} }
 
 // The first cell of a flat board that is wrong, from the top left, is the one that the error names.

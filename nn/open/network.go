@@ -9,6 +9,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
@@ -62,7 +63,7 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := lastResort()
+	last, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
 		return nil, err
 	}

@@ -90,13 +90,14 @@ type Opened struct {
 // Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
 // backend is GPU and there is none that works, it is a *NoGPUError.
 func Evaluator(o Options) (*Opened, error) {
-	if e, ok, err := named(o.Backend); ok {
+	if source, ok := heuristic.Named(o.Backend); ok {
 		if o.Model != "" {
 			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
 		}
 		if o.Mirror {
 			return nil, fmt.Errorf("backend %s uses no network whose answers Mirror could improve", o.Backend)
 		}
+		e, err := heuristic.New(source)
 		if err != nil {
 			return nil, err
 		}
@@ -125,26 +126,10 @@ func Evaluator(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// named is the heuristic of that name, if there is one.
-func named(name string) (e eval.Evaluator, ok bool, err error) {
-	source, ok := heuristic.Named(name)
-	if !ok {
-		return nil, false, nil
-	}
-	e, err = heuristic.New(source)
-	return e, true, err
-}
-
-// lastResort answers if nobody else can.
-func lastResort() (eval.Evaluator, error) {
-	e, _, err := named(eval.Bitsquares.String())
-	return e, err
-}
-
 // whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network
 // knows less.
 func (o *Opened) whereTrained(m models.Entry) error {
-	other, err := lastResort()
+	other, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
 		return err
 	}

@@ -99,18 +99,31 @@ func (s *stats) batch(b eval.Sent) {
 }
 
 func (s *stats) answered(rows []eval.Source) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sources == nil {
-		s.sources = map[eval.Source]uint64{}
+	type total struct {
+		source eval.Source
+		rows   uint64
 	}
+	totals := make([]total, 0, 16)       // added up before the lock, which all requests of the model take
 	for first := 0; first < len(rows); { // most rows have the source of the row before
 		end := first + 1
 		for end < len(rows) && rows[end] == rows[first] {
 			end++
 		}
-		s.sources[rows[first]] += uint64(end - first)
+		k := slices.IndexFunc(totals, func(t total) bool { return t.source == rows[first] })
+		if k < 0 {
+			k = len(totals)
+			totals = append(totals, total{source: rows[first]})
+		}
+		totals[k].rows += uint64(end - first)
 		first = end
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sources == nil {
+		s.sources = map[eval.Source]uint64{}
+	}
+	for _, t := range totals {
+		s.sources[t.source] += t.rows
 	}
 }
 

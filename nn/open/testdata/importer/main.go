@@ -14,30 +14,27 @@ import (
 
 func main() {
 	e, err := open.Evaluator(open.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer e.Close()
 	ctx, board := context.Background(), game.MustBoard(game.Connect4)
 	b := eval.NewBatch(board, 2) // two empty boards
-	if b.Pos[1], _, err = board.ParseMoves("445566"); err != nil {
-		log.Fatal(err)
-	}
-	if err := e.Answers().Evaluate(ctx, b); err != nil {
-		log.Fatal(err)
-	}
+	b.Pos[1], _, err = board.ParseMoves("445566")
+	must(err)
+	must(e.Answers().Evaluate(ctx, b))
 	fmt.Printf("model %s, a network %v: %v\n", e.ModelOn(board.Rules()), e.Network, b.Source[0].Network())
 	fmt.Printf("the first row adds up to %.3f, the second is %.0f by %v\n", b.WDL[0]+b.WDL[1]+b.WDL[2], b.WDLRow(1), b.Source[1])
 
 	config := mcts.DefaultConfig()
 	config.Visits = 100
 	tree, err := mcts.New(board, config)
+	must(err)
+	tree.Reset(b.Pos[0])
+	must(mcts.Search(ctx, e, []*mcts.Tree{tree}, mcts.Limits{Visits: config.Visits, Batch: 1}))
+	fmt.Println("the search begins with column", tree.Best()+1)
+}
+
+func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tree.Reset(b.Pos[0])
-	if err := mcts.Search(ctx, e, []*mcts.Tree{tree}, mcts.Limits{Visits: config.Visits, Batch: 1}); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("the search begins with column", tree.Best()+1)
 }
