@@ -32,5 +32,19 @@ func (w *winogradCall) c() C.winograd {
 	}
 }
 
+// c converts the call for C. C keeps none of its memory after the call.
+func (s *sparseCall) c() C.sparse {
+	add := C.int64_t(0)
+	if s.add {
+		add = 1
+	}
+	return C.sparse{
+		cells: ints(s.cells), taps: ints(s.taps), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(s.near))),
+		cell_count: C.int64_t(len(s.cells)), positions: C.int64_t(s.positions), padded: C.int64_t(s.padded), width: C.int64_t(s.width),
+		src: floats(s.src), weights: floats(s.weights), bias: floats(s.bias),
+		add: add, dst: floats(s.dst), pairs: unsafe.Pointer(unsafe.SliceData(s.pairs)), counts: ints(s.counts),
+	}
+}
+
 func ints(s []int32) *C.int32_t   { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

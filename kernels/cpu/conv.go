@@ -35,6 +35,7 @@ type kernel struct {
 	runs     bool          // wants cells in ascending order, those of a row together, and ignores conv.near
 	heads    func() kernel // float32 kernel for the heads; nil: this one
 	winograd *winograd     // for 3x3 convolutions; nil if there is no such code
+	sparse   *sparse       // for inputs that are mostly zero
 	peak     func(n int)   // runs n rounds of multiply-adds in registers; nil if there is no such code
 	peakMACs int           // multiply-adds of a round
 }

@@ -19,12 +19,34 @@ typedef struct {
 	int64_t relu;
 } conv;
 
+// The struct of sparse.go.
+typedef struct {
+	const int32_t *cells, *taps;
+	const uint16_t *near; // [cell_count]
+	int64_t cell_count, positions, padded, width;
+	const float *src;            // [cell][width]
+	const float *weights, *bias; // [input][tap][width], [width]
+	int64_t add;
+	float *dst;  // [cell][width]
+	void *pairs; // [cell][width] bfloat16 or null
+	int32_t *counts;
+} sparse;
+
 void conv_avx2(conv c);
 void conv_avx512(conv c);
 void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
 void conv_neon(conv c);
+
+void nonzeros_avx2(sparse s);
+void nonzeros_avx512(sparse s);
+void nonzeros_avx512bf16(sparse s);
+void nonzeros_neon(sparse s);
+void sparse_avx2(sparse s);
+void sparse_avx512(sparse s);
+void sparse_avx512bf16(sparse s);
+void sparse_neon(sparse s);
 
 // The structs of winograd.go.
 typedef struct {

@@ -7,8 +7,9 @@
 #define NAME(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define PANEL 2
-#define MAC(sum, a, b) _mm256_fmadd_ps(a, b, sum)
+#define MAC(sum, a, b) FMA(sum, a, b)
 #define STORE_PAIRS(p, v)
 
 #include "microkernel.h"
+#include "sparse.h"
 #include "winograd.h"

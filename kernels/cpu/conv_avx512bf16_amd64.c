@@ -11,3 +11,4 @@
 #define STORE_PAIRS(p, v) _mm256_storeu_si256((__m256i *)(p), (__m256i)_mm512_cvtneps_pbh(v))
 
 #include "microkernel.h"
+#include "sparse.h"

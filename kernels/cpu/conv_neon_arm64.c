@@ -7,8 +7,9 @@
 #define NAME(x) x##_neon
 #define TARGET // NEON is on every arm64
 #define PANEL 4
-#define MAC(sum, a, b) vfmaq_n_f32(sum, b, a)
+#define MAC(sum, a, b) FMA(sum, a, b)
 #define STORE_PAIRS(p, v)
 
 #include "microkernel.h"
+#include "sparse.h"
 #include "winograd.h"

@@ -22,7 +22,12 @@ func vectorKernels() []kernel {
 	if x.HasAVX512F && x.HasAVX512BF16 {
 		kernels = append(kernels, kernel{
 			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
-			run:  func(c conv) { C.conv_avx512bf16(c.c()) },
+			run: func(c conv) { C.conv_avx512bf16(c.c()) },
+			sparse: &sparse{
+				nonzeros: func(s sparseCall) { C.nonzeros_avx512bf16(s.c()) },
+				run:      func(s sparseCall) { C.sparse_avx512bf16(s.c()) },
+				below:    [2]float64{0, 0.2},
+			},
 			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 6 * 4 * 32,
 		})
 	}
@@ -37,6 +42,11 @@ func vectorKernels() []kernel {
 				in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
 				out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
 			},
+			sparse: &sparse{
+				nonzeros: func(s sparseCall) { C.nonzeros_avx2(s.c()) },
+				run:      func(s sparseCall) { C.sparse_avx2(s.c()) },
+				below:    [2]float64{0, 0.25},
+			},
 			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 6 * 2 * 8,
 		})
 	}
@@ -50,6 +60,11 @@ func avx512() kernel {
 		winograd: &winograd{
 			in:  func(w winogradCall) { C.winograd_in_avx512(w.c()) },
 			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
+		},
+		sparse: &sparse{
+			nonzeros: func(s sparseCall) { C.nonzeros_avx512(s.c()) },
+			run:      func(s sparseCall) { C.sparse_avx512(s.c()) },
+			below:    [2]float64{0, 0.25},
 		},
 		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 6 * 4 * 16,
 	}

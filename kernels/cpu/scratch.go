@@ -16,23 +16,27 @@ type Scratch struct {
 
 	rows, columns, cells, padded int // of one position
 
-	index []int32  // [Positions*cells] the padded cell of each cell, top row first
-	order []int32  // the same for the positions of the last block, in the order of arrange
-	near  []uint16 // the taps that are on the board, for each element of order; see conv.near
-	taps  []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
-	here  []int32  // [1] the only tap of a 1x1 convolution: 0
-	each  []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
+	index  []int32  // [Positions*cells] the padded cell of each cell, top row first
+	near   []uint16 // [cells] has bit t set if tap t of the cell is on the board
+	all    order    // of the positions of the last block
+	some   order    // of the positions of the last dense convolution
+	counts []int32  // [Positions] inputs that are not zero, of sparse
+	dense  []int32  // positions of the last convolution that are not computed by sparse
+	taps   []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
+	here   []int32  // [1] the only tap of a 1x1 convolution: 0
+	each   []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
 
-	planes []float32 // [Positions*padded][stem.words]
-	x      []float32 // [Positions*padded][width] the residual stream
-	pairs  []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
-	mid    []float32 // [Positions*padded][width or width/2] between the two convolutions of a block
-	head   []float32 // [Positions*padded][conv.width] value.conv and policy.conv
-	logits []float32 // [Positions*padded][policyLogits.width]
-	tiled  *tiled    // nil if convolutions are computed directly
-	pool   []float32 // [Positions][2V]
-	hidden []float32 // [Positions][fc.width]
-	out    []float32 // [Positions][out.width]
+	planes   []float32 // [Positions*padded][stem.words]
+	x        []float32 // [Positions*padded][width] the residual stream
+	pairs    []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
+	mid      []float32 // [Positions*padded][width] between the two convolutions of a block
+	midPairs []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
+	head     []float32 // [Positions*padded][conv.width] value.conv and policy.conv
+	logits   []float32 // [Positions*padded][policyLogits.width]
+	tiled    *tiled    // nil if convolutions are computed directly
+	pool     []float32 // [Positions][2V]
+	hidden   []float32 // [Positions][fc.width]
+	out      []float32 // [Positions][out.width]
 }
 
 // slack is the number of cells after the last one that a kernel may read if it takes cells in runs.
@@ -72,13 +76,20 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 		}
 	}
 	s.here = []int32{0}
-	s.order, s.near = make([]int32, 0, n*s.cells), make([]uint16, 0, n*s.cells)
+	for _, o := range []*order{&s.all, &s.some} {
+		o.cells, o.near = make([]int32, 0, n*s.cells), make([]uint16, 0, n*s.cells)
+	}
+	s.dense = make([]int32, 0, n)
 
 	all := n*s.padded + slack
 	s.planes, s.x = aligned(all*t.stem.words), aligned(all*width)
 	s.mid = aligned(all * width)
+	s.counts = make([]int32, n)
+	for cell := range s.cells {
+		s.near = append(s.near, s.nearOf(cell))
+	}
 	if t.kernel.bf16 {
-		s.pairs, s.mid = aligned(all*width/2), aligned(all*width/2)
+		s.pairs, s.midPairs = aligned(all*width/2), aligned(all*width/2)
 	}
 	if t.kernel.winograd != nil && pays(rows, columns) {
 		s.tiled = newTiled(rows, columns, s.padded, tiledPositions, width)
@@ -91,43 +102,57 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 // Fits reports whether the scratch is for boards of this size.
 func (s *Scratch) Fits(rows, columns int) bool { return s.rows == rows && s.columns == columns }
 
-// arrange orders the cells of n positions so that a kernel's tile has cells with the same neighbours: the same cell of each
-// position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
-// products on 7x6) can then be skipped for a whole tile. The order is kept for the next block of n.
-func (s *Scratch) arrange(n int) {
-	if len(s.order) == n*s.cells {
+// order is some cells of a block, in an order that is good for the kernel.
+type order struct {
+	cells []int32  // padded cells
+	near  []uint16 // the taps that are on the board, for each of the cells; see conv.near. nil if they are not known
+}
+
+// arrange orders the cells of some positions so that a kernel's tile has cells with the same neighbours: the same cell of
+// each position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
+// products on 7x6) can then be skipped for a whole tile. If the kernel takes cells in runs, they stay as they are.
+func (s *Scratch) arrange(o *order, positions []int32, runs bool) {
+	o.cells, o.near = o.cells[:0], o.near[:0]
+	if runs {
+		for _, i := range positions {
+			o.cells = append(o.cells, s.index[int(i)*s.cells:(int(i)+1)*s.cells]...)
+		}
+		o.near = nil
 		return
 	}
-	s.order, s.near = s.order[:0], s.near[:0]
-	grouped := n / group * group
+	grouped := len(positions) / group * group
 	for first := 0; first < grouped; first += group {
 		for cell := range s.cells {
-			for i := first; i < first+group; i++ {
-				s.place(i, cell)
+			for _, i := range positions[first : first+group] {
+				s.place(o, int(i), cell)
 			}
 		}
 	}
-	for i := grouped; i < n; i++ {
+	for _, i := range positions[grouped:] {
 		for c := range s.columns {
 			for r := range s.rows {
-				s.place(i, r*s.columns+c)
+				s.place(o, int(i), r*s.columns+c)
 			}
 		}
 	}
 }
 
 // place appends a cell of a position to the order.
-func (s *Scratch) place(position, cell int) {
+func (s *Scratch) place(o *order, position, cell int) {
+	o.cells = append(o.cells, s.index[position*s.cells+cell])
+	o.near = append(o.near, s.near[cell])
+}
+
+// nearOf has bit t set if tap t of the cell is on the board.
+func (s *Scratch) nearOf(cell int) (near uint16) {
 	row, column := cell/s.columns, cell%s.columns
-	near := uint16(0)
 	for t := range 9 {
 		r, c := row+t/3-1, column+t%3-1
 		if r >= 0 && r < s.rows && c >= 0 && c < s.columns {
 			near |= 1 << t
 		}
 	}
-	s.order = append(s.order, s.index[position*s.cells+cell])
-	s.near = append(s.near, near)
+	return near
 }
 
 // load copies the planes [n,planes,H,W] into s.planes.

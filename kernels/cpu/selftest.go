@@ -35,8 +35,12 @@ func selfTest(k kernel) error {
 		}
 		return a
 	}
+	few := affine(C, 9*C) // its outputs are mostly zero, so that the sparse form is tested as well
+	for i := range few.Bias {
+		few.Bias[i] -= 6
+	}
 	n := Network{
-		Stem: affine(C, 9*planes), Blocks: [][2]Affine{{affine(C, 9*C), affine(C, 9*C)}},
+		Stem: affine(C, 9*planes), Blocks: [][2]Affine{{affine(C, 9*C), affine(C, 9*C)}, {few, affine(C, 9*C)}},
 		ValueConv: affine(V, C), FC: affine(F, 2*V), WDL: affine(3, F), GameOver: affine(4, F),
 		PolicyConv: affine(V, C), PolicyLogit: affine(1, V),
 	}

@@ -27,8 +27,17 @@ func TestSelfTest(t *testing.T) {
 			convGo(c)
 			damage(c)
 		}
-		if err := selfTest(broken); err == nil || !strings.Contains(err.Error(), "CPU path "+name+" fails its self-test: ") {
-			t.Errorf("%s: error %v, want a failed self-test", name, err)
+		sparse := goKernel()
+		sparse.name = Path(name)
+		sparse.sparse.below = [2]float64{0, 0.2}
+		sparse.sparse.run = func(s sparseCall) {
+			sparseGo(s)
+			damage(conv{layer: s.layer, cells: s.cells, dst: s.dst})
+		}
+		for form, k := range map[string]kernel{"dense": broken, "sparse": sparse} {
+			if err := selfTest(k); err == nil || !strings.Contains(err.Error(), "CPU path "+name+" fails its self-test: ") {
+				t.Errorf("%s, %s: error %v, want a failed self-test", name, form, err)
+			}
 		}
 	}
 }

@@ -28,11 +28,17 @@ type Tower struct {
 	planes, channels, headChannels, wdls, gameOvers int
 
 	stem         *layer
-	blocks       [][2]*layer
-	atPoints     [][2]*[points * points]*layer // the same weights for winograd; nil if the path does not use it
-	conv         *layer                        // value.conv and policy.conv side by side: C -> 2V
-	fc, out      *layer                        // out is wdl and gameover side by side
+	blocks       [][2]block
+	conv         *layer // value.conv and policy.conv side by side: C -> 2V
+	fc, out      *layer // out is wdl and gameover side by side
 	policyLogits *layer
+}
+
+// block is the weights of a 3x3 convolution of a residual block, once for each form that the path has.
+type block struct {
+	dense    *layer
+	atPoints *[points * points]*layer // for winograd, or nil
+	sparse   *layer                   // for sparse, or nil
 }
 
 // New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check.
@@ -55,10 +61,17 @@ func newTower(n Network, k kernel) *Tower {
 	t.planes = len(n.Stem.Weight) / 9 / t.channels
 	t.stem = k.pack(n.Stem.Weight, n.Stem.Bias, 9)
 	for _, b := range n.Blocks {
-		t.blocks = append(t.blocks, [2]*layer{k.pack(b[0].Weight, b[0].Bias, 9), k.pack(b[1].Weight, b[1].Bias, 9)})
-		if k.winograd != nil {
-			t.atPoints = append(t.atPoints, [2]*[points * points]*layer{k.atPoints(b[0].Weight, t.channels), k.atPoints(b[1].Weight, t.channels)})
+		var two [2]block
+		for i, a := range b {
+			two[i].dense = k.pack(a.Weight, a.Bias, 9)
+			if k.winograd != nil {
+				two[i].atPoints = k.atPoints(a.Weight, t.channels)
+			}
+			if k.sparse != nil && k.sparse.below[i] > 0 {
+				two[i].sparse = k.packSparse(a.Weight, a.Bias)
+			}
 		}
+		t.blocks = append(t.blocks, two)
 	}
 	head := func(parts ...Affine) *layer {
 		var all Affine
@@ -84,34 +97,49 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 		panic(fmt.Sprintf("cpu: forward of %d positions with %d values in a scratch for %d positions of %d", n, len(planes), s.Positions, t.planes*s.cells))
 	}
 	s.load(t, planes, n)
-	cells, near := s.index[:n*s.cells], []uint16(nil)
-	if !t.kernel.runs {
-		s.arrange(n)
-		cells, near = s.order, s.near
+	if len(s.all.cells) != n*s.cells {
+		s.arrange(&s.all, s.each[:n], t.kernel.runs)
 	}
-	t.kernel.run(conv{layer: t.stem, cells: cells, near: near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
+	t.kernel.run(conv{layer: t.stem, cells: s.all.cells, near: s.all.near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
 	s.show("stem", n, s.x, t.stem.width, 0, t.channels)
-
-	// The residual stream x is float32. If words are pairs, the convolutions read its rounded copy.
-	in, stride := s.x, t.stem.width
-	mid := conv{dst: s.mid}
-	if t.kernel.bf16 {
-		in, stride = s.pairs, t.stem.width/2
-		mid = conv{pairs: s.mid}
-	}
 	for i, b := range t.blocks {
-		first := conv{layer: b[0], cells: cells, near: near, taps: s.taps, src: in, stride: stride, dst: mid.dst, pairs: mid.pairs, relu: true}
-		second := conv{layer: b[1], cells: cells, near: near, taps: s.taps, src: s.mid, stride: stride, add: s.x, dst: s.x, pairs: s.pairs, relu: true}
-		if s.tiled != nil {
-			t.winograd(s, n, t.atPoints[i][0], first)
-			t.winograd(s, n, t.atPoints[i][1], second)
-		} else {
-			t.kernel.run(first)
-			t.kernel.run(second)
-		}
+		first := conv{dst: s.mid, pairs: s.midPairs, relu: true}
+		t.convolve(s, t.convolveSparse(s, n, b[0], 0, first, s.x), b[0], first, s.x, s.pairs)
+		second := conv{add: s.x, dst: s.x, pairs: s.pairs, relu: true}
+		t.convolve(s, t.convolveSparse(s, n, b[1], 1, second, s.mid), b[1], second, s.mid, s.midPairs)
 		if s.Trace != nil {
-			s.show("blocks."+strconv.Itoa(i), n, s.x, b[1].width, 0, t.channels)
+			s.show("blocks."+strconv.Itoa(i), n, s.x, b[1].dense.width, 0, t.channels)
 		}
 	}
 	t.answer(s, n)
+}
+
+// convolve computes c for some positions of the block, in ascending order, with a layer's weights and with x, whose copy in
+// bfloat16 is pairs.
+func (t *Tower) convolve(s *Scratch, positions []int32, l block, c conv, x, pairs []float32) {
+	if s.tiled != nil {
+		c.layer, c.src = l.dense, x
+		for len(positions) > 0 {
+			n := 1
+			for n < len(positions) && positions[n] == positions[n-1]+1 {
+				n++
+			}
+			t.winograd(s, int(positions[0]), n, l.atPoints, c)
+			positions = positions[n:]
+		}
+		return
+	}
+	if len(positions) == 0 {
+		return
+	}
+	o := &s.all
+	if len(positions)*s.cells != len(o.cells) {
+		o = &s.some
+		s.arrange(o, positions, t.kernel.runs)
+	}
+	c.layer, c.cells, c.near, c.taps, c.src, c.stride = l.dense, o.cells, o.near, s.taps, x, l.dense.width
+	if t.kernel.bf16 {
+		c.src, c.stride = pairs, l.dense.width/2
+	}
+	t.kernel.run(c)
 }

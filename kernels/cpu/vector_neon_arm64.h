@@ -7,6 +7,9 @@
 #define LOAD(p) vld1q_f32(p)
 #define STORE(p, v) vst1q_f32(p, v)
 #define SPREAD(p) scalar(p)
+#define SPREAD_FLOAT(p) scalar(p)
+#define FMA(sum, a, b) vfmaq_n_f32(sum, b, a)
+#define NONZERO(v) (15 & ~vaddvq_u32(vandq_u32(vceqzq_f32(v), (uint32x4_t){1, 2, 4, 8})))
 #define ADD(a, b) vaddq_f32(a, b)
 #define RELU(v) vmaxq_f32(vdupq_n_f32(0), v) // of zero and NaN this is NaN
 

@@ -134,7 +134,7 @@ func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
 func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
 
 // Products is the number of multiply-adds in a residual block's 3x3 convolution on this path, for one position, one input
-// and one output.
+// and one output, if no input is zero.
 func (p Path) Products(rows, columns int) int {
 	if k, err := p.kernel(); err == nil && k.winograd != nil && pays(rows, columns) {
 		return products(rows, columns)
@@ -161,11 +161,12 @@ func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
 	return &layers
 }
 
-// winograd computes conv c for n positions with the weights at the points: dst = relu(add + bias + convolution of src).
-func (t *Tower) winograd(s *Scratch, n int, weights *[points * points]*layer, c conv) {
+// winograd computes conv c for the n positions from `first` on with the weights at the points: dst = relu(add + bias +
+// convolution of src).
+func (t *Tower) winograd(s *Scratch, first, n int, weights *[points * points]*layer, c conv) {
 	g := s.tiled
-	for first := 0; first < n; first += g.positions {
-		some, from := min(g.positions, n-first), first*s.padded*c.width
+	for last := first + n; first < last; first += g.positions {
+		some, from := min(g.positions, last-first), first*s.padded*c.width
 		call := winogradCall{
 			tiles: g.tiles, positions: some, cells: s.padded, width: c.width, each: &g.each,
 			src: c.src[from:], bias: c.bias, dst: c.dst[from:], points: g.points, products: g.products,

@@ -75,7 +75,7 @@ func testWinograd(t *testing.T, k kernel, seed uint64, rows, columns, channels, 
 		copy(dst[cell*width:], ref.add[cell])
 	}
 	c := conv{layer: tower.stem, src: src, stride: width, add: dst, dst: dst, relu: true}
-	tower.winograd(s, positions, k.atPoints(weight, channels), c)
+	tower.winograd(s, 0, positions, k.atPoints(weight, channels), c)
 
 	if !srcIntact() || !dstIntact() {
 		t.Fatal("written outside of the buffers")
