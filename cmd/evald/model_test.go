@@ -63,7 +63,7 @@ func TestModelCommands(t *testing.T) {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
 	}
 	want := []string{
-		"default@7 9x64 true [7x6x4] Learn  true\n",
+		"default@8 7x64 true [7x6x4] Learn  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -119,7 +119,7 @@ func TestModelRemove(t *testing.T) {
 	}
 	for _, c := range []struct{ args, out, err string }{
 		{"default", "^$", `model "default" is part of the program and cannot be removed`},
-		{"default@7", "^$", `model "default@7" is part of the program and cannot be removed`},
+		{"default@8", "^$", `model "default@8" is part of the program and cannot be removed`},
 		{"mine@7", "^$", `model "mine@7" is not in the store ` + store + `, which has: mine@1, mine@2, mine@3, other@1`},
 		{"nonesuch", "^$", `model "nonesuch" is not in the store ` + store},
 		{"../../etc", "^$", `model name "../../etc": want 1 to 64 letters`},

@@ -17,7 +17,7 @@ func games(seed uint64, n int) (all []record.Record) {
 	for number := range n {
 		var p game.Position
 		for over := false; !over; {
-			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: b.Result(p).GameOver(), Ply: p.Plies(), Source: eval.CPU, Network: "default@7", Weight: 1, Game: int64(number)}
+			rec := record.Record{Rules: b.Rules(), Position: p, GameOver: b.Result(p).GameOver(), Ply: p.Plies(), Source: eval.CPU, Network: "default@8", Weight: 1, Game: int64(number)}
 			if over = rec.GameOver != game.NotOver; over {
 				rec.Z = [...]int8{game.OwnWin: 1, game.OtherWin: -1, game.Drawn: 0}[rec.GameOver]
 			} else {
