@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -58,6 +59,9 @@ func (s *Server) grpcServer() *grpc.Server {
 // admit looks at a call before its message is read. It refuses a wrong token, and sets the call's deadline; a stream has none
 // of its own.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	// Others go on first. Without that, hundreds of calls that come at once on a connection are all begun before the next client's
+	// turn.
+	runtime.Gosched()
 	e := s.grpcEntry(ctx, info)
 	err := e.account.conn.admits(e.group)
 	if err == nil {

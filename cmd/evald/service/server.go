@@ -151,6 +151,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 			failed <- err
 		}()
 	}
+	s.enterState(ready)
 	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
 	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
 		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
@@ -164,7 +165,6 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	ending := make(chan struct{})
 	defer close(ending)
 	go s.tidy(ports, ending)
-	s.enterState(ready)
 	watching := s.startWatch(ctx)
 	var err error
 	select {
