@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type Server struct {
 	memory        *budget
 	reading       *slots // of messages of gRPC
 	readingHealth *slots
+	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
 	searcher      *model
 
