@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -23,7 +24,8 @@ type body struct {
 	read      int // so far
 	value     int // what read may be at most while one value is read; 0 is no bound
 	paid      *hold
-	kept      bool // what is read is kept, so that each byte is paid for
+	kept      bool         // what is read is kept, so that each byte is paid for
+	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
 	connected *http.ResponseController
 }
 
@@ -85,8 +87,30 @@ func (b *body) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+	if b.text != nil {
+		if err := b.keep(p[:n]); err != nil {
+			return n, err
+		}
+	}
 	return n, err
 }
+
+// keep adds to text. It never copies what is there.
+func (b *body) keep(p []byte) error {
+	last := &(*b.text)[len(*b.text)-1]
+	if len(*last)+len(p) > cap(*last) {
+		if err := b.paid.take(textPiece); err != nil {
+			return err
+		}
+		*b.text = append(*b.text, make([]byte, 0, textPiece))
+		last = &(*b.text)[len(*b.text)-1]
+	}
+	*last = append(*last, p...)
+	return nil
+}
+
+// textPiece is how many bytes of text lie together.
+const textPiece = 16 << 10
 
 // keptCost is how many bytes each kept byte takes at most: its buffer doubles, and both exist while one is copied.
 const keptCost = 4

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -18,6 +19,9 @@ import (
 
 	"github.com/evald/evald/cmd/evald/kserve"
 )
+
+// manyCalls is how many calls begin as they come.
+const manyCalls = 64
 
 // idleTime is how long a connection of gRPC without a call is kept.
 const idleTime = 5 * time.Minute
@@ -78,7 +82,12 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		context.AfterFunc(ctx, func() { unhook(); e.cancel() })
 	default:
 		limited, e.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
-		context.AfterFunc(ctx, e.cancel) // ctx ends with the call
+		// Others go on first if there are many calls. Without that, hundreds of calls that come at once on a connection are all
+		// begun before the next client's turn. A twelfth fewer calls are answered if each one does so.
+		if s.calls.Add(1) > manyCalls {
+			runtime.Gosched()
+		}
+		context.AfterFunc(ctx, func() { s.calls.Add(-1); e.cancel() }) // ctx ends with the call
 	}
 	return limited, nil
 }

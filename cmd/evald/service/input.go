@@ -31,10 +31,10 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 	if len(t.shape) == 0 {
 		return 0, invalid("input %q: shape [] has no row", t.name)
 	}
-	n := t.shape[0]
-	if n < 1 || n > int64(most) {
-		return 0, invalid("input %q: %d positions, must be 1 to %d", t.name, n, most)
+	if err := t.few(most); err != nil {
+		return 0, err
 	}
+	n := t.shape[0]
 	size, ok := 0, false
 	switch rest := t.shape[1:]; t.name {
 	case bitboardsInput:
@@ -60,6 +60,14 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 		return 0, invalid("input %q: %d bytes for shape %v of %s, must be %d", t.name, len(t.raw), t.shape, t.datatype, size*int(n))
 	}
 	return int(n), nil
+}
+
+// few checks the number of positions, which the shape's first dimension says.
+func (t *tensor) few(most int) error {
+	if n := t.shape[0]; n < 1 || n > int64(most) {
+		return invalid("input %q: %d positions, must be 1 to %d", t.name, n, most)
+	}
+	return nil
 }
 
 // words is how many 64-bit words a set of cells takes.

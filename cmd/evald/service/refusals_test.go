@@ -130,6 +130,22 @@ func TestRESTOrder(t *testing.T) {
 	}
 }
 
+// Values before their shape take many reads, and their answer is that of values after it.
+func TestRESTLateValues(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	for _, n := range []int{1, 700, 4096} {
+		for _, space := range []string{"", " ", "\n" + strings.Repeat(" ", 3000)} {
+			data := `"data"` + space + ":" + space + `[["4"` + strings.Repeat(`,`+space[:min(len(space), 20)]+`"4\u0034"`, n-1) + `]` + space + `]`
+			shape := fmt.Sprintf(`"name":"moves","datatype":"BYTES","shape":[%d]`, n)
+			_, want := s.post(t, inferPath, nil, []byte(`{"inputs":[{`+shape+`,`+data+`}]}`))
+			reply, got := s.post(t, inferPath, nil, []byte(`{"inputs":[{`+data+`,`+shape+`}]}`))
+			if reply.StatusCode != http.StatusOK || string(got) != string(want) {
+				t.Errorf("%d positions, space %.9q: %s %.300s, want %.300s", n, space, reply.Status, got, want)
+			}
+		}
+	}
+}
+
 // A message that has too much is refused before it is decoded, one that has not is decoded as ever, and what is taken for it is
 // no less than what it takes.
 func TestCensus(t *testing.T) {
@@ -210,6 +226,9 @@ func TestRESTRefusals(t *testing.T) {
 		{"value", inferPath, `{"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[1,2],"data":[0,-1]}]}`, nil, 400, "-1 is no value of UINT64"},
 		{"float", inferPath, `{"inputs":[{"name":"planes","datatype":"FP32","shape":[1],"data":[1e99]}]}`, nil, 400, "no value of FP32"},
 		{"shape", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1000000000000,1000000000000],"data":["44"]}]}`, nil, 400, "shape"},
+		{"positions", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4097],"data":[what comes here is not read`, nil, 400, "4097 positions, must be 1 to 4096"},
+		{"an object as data, early", inferPath, `{"inputs":[{"data":[{}],"name":"moves","datatype":"BYTES","shape":[1]}]}`, nil, 400, "must be a list of values"},
+		{"a long value, early", inferPath, `{"inputs":[{"data":["` + strings.Repeat("4", 100_000) + `"],"name":"moves","datatype":"BYTES","shape":[1]}]}`, nil, 400, "a value of more than 8192 bytes"},
 		{"header length", inferPath, ok, map[string]string{jsonLength: "1000"}, 400, jsonLength},
 		{"header sign", inferPath, ok, map[string]string{jsonLength: "-1"}, 400, jsonLength},
 		{"trailing", inferPath, ok + "xx", map[string]string{jsonLength: strconv.Itoa(len(ok))}, 400, "bytes follow"},

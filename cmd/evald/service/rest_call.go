@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -79,8 +80,8 @@ type restDecoder struct {
 
 	inputs   int
 	haveData bool
-	late     jsontext.Value // the input's data, if it came before its name, datatype and shape
-	size     int            // bytes of the binary tensor; -1 if there is none
+	late     io.Reader // of the input's data, if it came before its name, datatype and shape
+	size     int       // bytes of the binary tensor; -1 if there is none
 }
 
 // next reads the next token.
@@ -300,7 +301,7 @@ func (d *restDecoder) readInput() error {
 	case !d.haveData && d.size < 0:
 		return invalid("input %q: neither data nor a binary tensor", in.name)
 	case d.late != nil:
-		return d.values(jsontext.NewDecoder(bytes.NewReader(d.late)).ReadToken)
+		return d.values(jsontext.NewDecoder(&polite{in: d.late}).ReadToken)
 	}
 	return nil
 }
@@ -319,21 +320,50 @@ func (d *restDecoder) inputParameter(name string) error {
 }
 
 // data reads the input's values. If name, datatype and shape come after them, their text is kept until then.
-func (d *restDecoder) data() (err error) {
+func (d *restDecoder) data() error {
 	d.haveData = true
 	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
 		return d.values(d.next)
 	}
-	d.body.value, d.body.kept = 0, true
-	text, err := d.ReadValue()
-	d.late, d.body.kept = text.Clone(), false
-	return err
+	return d.keep()
+}
+
+// keep reads the input's values, and keeps their text in pieces. In one piece it would be copied each time that it grows. The
+// garbage collector cannot interrupt a copy, and while it waits for one of many megabytes, all requests may wait.
+func (d *restDecoder) keep() error {
+	d.peek() // the colon is read then, but still in the buffer
+	depth, ahead := d.StackDepth(), d.UnreadBuffer()
+	first := bytes.TrimLeft(ahead, " \t\r\n:")
+	begin := d.InputOffset() + int64(len(ahead)-len(first))
+	text := net.Buffers{bytes.Clone(first)}
+	if err := d.paid.take(len(text[0])); err != nil {
+		return err
+	}
+	d.body.text = &text
+	defer func() { d.body.text = nil }()
+	for {
+		t, err := d.next()
+		if err != nil {
+			return err
+		}
+		if t.Kind() == '{' {
+			return invalid("inputs: data: must be a list of values")
+		}
+		if d.StackDepth() == depth {
+			break
+		}
+	}
+	d.late = io.LimitReader(&text, d.InputOffset()-begin)
+	return nil
 }
 
 // values makes raw values of those in a list, which is nested or flat.
 func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
 	in := &d.input
 	n, err := in.values(d.body.limit) // each value takes a byte or more
+	if err == nil && len(in.shape) > 0 {
+		err = in.few(d.server.config.Limits.Batch)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type Server struct {
 	memory        *budget
 	reading       *slots // of messages of gRPC
 	readingHealth *slots
+	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
 	searcher      *model
 
@@ -151,6 +153,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 			failed <- err
 		}()
 	}
+	s.enterState(ready)
 	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
 	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
 		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
@@ -164,7 +167,6 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	ending := make(chan struct{})
 	defer close(ending)
 	go s.tidy(ports, ending)
-	s.enterState(ready)
 	watching := s.startWatch(ctx)
 	var err error
 	select {
