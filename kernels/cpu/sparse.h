@@ -5,7 +5,7 @@
 #define STRIP 64
 #define GROUP 64
 #define EACH_INPUT UNROLLED for (int i = 0; i < n; i++)
-#define EACH_VECTOR _Pragma("GCC unroll 16") for (int v = 0; v < vectors; v++)
+#define EACH_VECTOR UNROLLED for (int v = 0; v < vectors; v++)
 
 // mask has a bit for each of up to GROUP inputs from x on, set if it is not zero.
 TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const float *x, int64_t inputs) {
