@@ -52,7 +52,7 @@ ifdef GPULIB
 endif
 
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' ./kernels/cpu ./nn/cpu
+	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' ./kernels/cpu/... ./nn/cpu
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB

@@ -5,7 +5,11 @@ package cpu
 // #include "conv.h"
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	_ "github.com/evald/evald/kernels/cpu/vector" // its headers
+)
 
 // c converts the call for C. C keeps none of its memory after the call.
 func (c *conv) c() C.conv {

@@ -2,7 +2,7 @@
 
 // bfloat16 multiplied by the tiles of AMX.
 #include "conv.h"
-#include "vector_avx512_amd64.h"
+#include "vector/avx512_amd64.h"
 
 #define NAME(x) x##_amx
 #define TARGET __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bf16")))

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "conv.h"
-#include "vector_avx512_amd64.h"
+#include "vector/avx512_amd64.h"
 
 #define NAME(x) x##_amx_emulated
 #define TARGET __attribute__((target("avx512f,avx512bf16")))

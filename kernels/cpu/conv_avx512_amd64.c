@@ -2,14 +2,14 @@
 
 // float32 in vectors of 16.
 #include "conv.h"
-#include "vector_avx512_amd64.h"
+#include "vector/avx512_amd64.h"
 
 #define NAME(x) x##_avx512
 #define TARGET __attribute__((target("avx512f")))
 #define PANEL 4
-#define MAC(sum, a, b) FMA(sum, a, b)
+#define MAC FMA
 #define STORE_PAIRS(p, v)
 
-#include "microkernel.h"
+#include "direct.h"
 #include "sparse.h"
 #include "winograd.h"

@@ -2,14 +2,14 @@
 
 // float32 in vectors of 4.
 #include "conv.h"
-#include "vector_neon_arm64.h"
+#include "vector/neon_arm64.h"
 
 #define NAME(x) x##_neon
 #define TARGET // NEON is on every arm64
 #define PANEL 4
-#define MAC(sum, a, b) FMA(sum, a, b)
+#define MAC FMA
 #define STORE_PAIRS(p, v)
 
-#include "microkernel.h"
+#include "direct.h"
 #include "sparse.h"
 #include "winograd.h"

@@ -1,5 +1,6 @@
 // Package cpu evaluates the network of nn/net (see there for the layers) on the CPU. A Tower is the weights packed for one
-// path of the processor, and Forward computes logits from the planes of a block of positions. It imports nothing of ours.
+// path of the processor, and Forward computes logits from the planes of a block of positions. Training has convolutions of its own,
+// in the folder conv, which are made of the same vectors and the same microkernel, in the folder vector.
 //
 // # One operation
 //
@@ -47,10 +48,11 @@
 //
 // All but amx also have the sparse form. Tiles are so much faster that skipping zeros would not pay there.
 //
-// All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, around the same template
-// (microkernel.h; tiles_amd64.h for amx) and the vectors of its instructions (vector_*.h). Two have been tested by emulation
-// only, on no processor that has them: amx (EmulatedAMX) and neon (make test-arm64). SelfTest compares each path with plain
-// Go before it is used, so that a path that is wrong on some machine is not used there.
+// All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, which includes the
+// vectors of its instructions (folder vector) and the templates that all share: the operation (direct.h; tiles_amd64.h for
+// amx), its sparse form (sparse.h) and Winograd's (winograd.h). Two have been tested by emulation only, on no processor that
+// has them: amx (EmulatedAMX) and neon (make test-arm64). SelfTest compares each path with plain Go before it is used, so that
+// a path that is wrong on some machine is not used there.
 //
 // # Decisions
 //

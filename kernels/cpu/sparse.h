@@ -1,15 +1,11 @@
-// A convolution of inputs that are mostly zero (sparse.go), for vectors of LANES floats. It is included after microkernel.h,
-// which lists the macros. The vector_*.h also defines
-//
-//	FMA(sum, a, b)       sum + a*b, in float32. a is made by SPREAD_FLOAT
-//	SPREAD_FLOAT(p)      the float at p as the factor of a whole vector
-//	NONZERO(v)           a mask whose bit i is set if lane i of v is not zero; NaN is not zero
+// A convolution of inputs that are mostly zero (sparse.go), for vectors of LANES floats. It is included after direct.h, which
+// lists the macros.
 
 // STRIP is the number of outputs whose sums stay in registers, and GROUP the number of inputs whose mask does.
 #define STRIP 64
 #define GROUP 64
 #define EACH_INPUT UNROLLED for (int i = 0; i < n; i++)
-#define EACH_VECTOR _Pragma("GCC unroll 16") for (int v = 0; v < vectors; v++)
+#define EACH_VECTOR UNROLLED for (int v = 0; v < vectors; v++)
 
 // mask has a bit for each of up to GROUP inputs from x on, set if it is not zero.
 TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const float *x, int64_t inputs) {
@@ -36,12 +32,12 @@ TARGET void NAME(nonzeros)(sparse s) {
 INLINE NAME(scatter)(const int n, const int vectors, const sparse *s, unsigned near, uint64_t *mask, const float *x, const float *w, float *y) {
 	const int64_t width = s->width;
 	const int32_t *taps = s->taps;
-	__typeof__(SPREAD_FLOAT(x)) a[4];
+	__typeof__(SPREAD(x)) a[4];
 	const float *of[4]; // the weights of an input for the last tap
 	EACH_INPUT {
 		int64_t channel = __builtin_ctzll(*mask);
 		*mask &= *mask - 1;
-		a[i] = SPREAD_FLOAT(x + channel);
+		a[i] = SPREAD(x + channel);
 		of[i] = w + (9 * channel + 8) * width;
 	}
 	// If the output is at tap t from the input, the input is at tap 8 - t from the output.

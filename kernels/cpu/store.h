@@ -1,6 +1,6 @@
-// Stores the sums from registers, with the macros of microkernel.h.
+// Stores the sums from registers, with the macros of direct.h.
 
-#define INLINE TARGET static inline __attribute__((always_inline)) void
+#include "vector/inline.h"
 
 // store adds, applies relu and stores the vector of outputs at index `at` of [cell][width].
 INLINE NAME(store)(const conv *c, int64_t at, VEC y) {

@@ -6,7 +6,7 @@
 //
 // The file that includes this defines NAME and TARGET. Words and width are multiples of 16 and 32.
 
-#define STORE_PAIRS(p, v) _mm256_storeu_si256((__m256i *)(p), (__m256i)_mm512_cvtneps_pbh(v))
+#define STORE_PAIRS STORE_BF16
 
 #include "store.h"
 

@@ -1,6 +1,6 @@
 // Winograd's convolution (winograd.go) before and after the products, for vectors of LANES floats: from inputs to their
-// values at the points, and from products at the points to outputs. It is included after microkernel.h, which lists the
-// macros. Vectors are used with the operators of C, which gcc and clang support.
+// values at the points, and from products at the points to outputs. It is included after direct.h, which lists the
+// macros.
 //
 // A tile of m outputs in a line, 3 or 4, has m + 2 inputs d, and values v at the points 0, 1, -1, 2, -2 (only if m is 4) and
 // infinity, whose number is 5.

@@ -69,7 +69,7 @@ func (l layer) is3x3() bool { return len(l.weight.Shape()) == 4 && l.weight.Shap
 // shapeOf is the shape of the convolution of x [N,H,W,I] or [N,I] with weight [O,I,k,k] or [O,I].
 func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	in, w := x.Shape(), weight.Shape()
-	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1, ChannelsLast: true}
+	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1}
 	if len(in) == 4 {
 		s.H, s.W = in[1], in[2]
 	}

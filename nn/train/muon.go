@@ -38,7 +38,7 @@ func (m *muon) orthogonalise(pool *conv.Pool) {
 			m.x[c*m.rows+r] = scale * m.update[r*m.columns+c]
 		}
 	}
-	cells := conv.Shape{N: 1, I: m.rows, O: m.rows, H: 1, W: m.columns, ChannelsLast: true}
+	cells := conv.Shape{N: 1, I: m.rows, O: m.rows, H: 1, W: m.columns}
 	small := cells
 	small.W = m.rows
 	for range 5 {

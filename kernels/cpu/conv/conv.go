@@ -2,16 +2,11 @@ package conv
 
 import "fmt"
 
-// Shape is the size of one convolution.
+// Shape is the size of one convolution. Activations are [N,H,W,channels], channels last.
 type Shape struct {
 	N    int // boards
 	I, O int // channels in and out
 	H, W int // rows and columns of a board
-
-	// ChannelsLast says that x, y, dx, dy and the tensors of the same shapes are [N,H,W,C] instead of [N,C,H,W]. The fast
-	// paths work in that order: a tower that keeps it saves a transposition at both ends of each layer, and saves most if
-	// the numbers of channels are multiples of 16. Weights and biases are the same in both.
-	ChannelsLast bool
 }
 
 // Then is what follows a convolution in the same pass over memory. The zero value does nothing.
@@ -32,16 +27,16 @@ type Grad struct {
 
 // Conv3x3 is a 3x3 convolution with a border of zeros:
 //
-//	y[n,o,r,c] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[n,i,r+kr-1,c+kc-1]
+//	y[n,r,c,o] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[n,r+kr-1,c+kc-1,i]
 //
-// with x [N,I,H,W], weight [O,I,3,3], bias [O] or nil, y [N,O,H,W]; then says what follows. y must not overlap x.
+// with x [N,H,W,I], weight [O,I,3,3], bias [O] or nil, y [N,H,W,O]; then says what follows. y must not overlap x.
 func (p *Pool) Conv3x3(y, x, weight, bias []float32, s Shape, then Then) {
 	p.forward(y, x, weight, bias, s, then, 3)
 }
 
-// Conv3x3InputGrad is the gradient of Conv3x3 with respect to x, from dy [N,O,H,W] into dx [N,I,H,W]:
+// Conv3x3InputGrad is the gradient of Conv3x3 with respect to x, from dy [N,H,W,O] into dx [N,H,W,I]:
 //
-//	dx[n,i,r,c] = sum over o, kr, kc of weight[o,i,kr,kc] * dy[n,o,r-kr+1,c-kc+1]
+//	dx[n,r,c,i] = sum over o, kr, kc of weight[o,i,kr,kc] * dy[n,r-kr+1,c-kc+1,o]
 //
 // and g says what is done before and after. dx must not overlap dy.
 func (p *Pool) Conv3x3InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
@@ -51,8 +46,8 @@ func (p *Pool) Conv3x3InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 // Conv3x3WeightGrad is the gradient of Conv3x3 with respect to weight and bias, into dweight [O,I,3,3] and dbias [O] or nil,
 // which are overwritten:
 //
-//	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,o,r,c] * x[n,i,r+kr-1,c+kc-1]
-//	dbias[o]           = sum over n, r, c of dy[n,o,r,c]
+//	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,r,c,o] * x[n,r+kr-1,c+kc-1,i]
+//	dbias[o]           = sum over n, r, c of dy[n,r,c,o]
 //
 // If y (like dy, or nil) is given, dy counts as zero wherever y <= 0.
 func (p *Pool) Conv3x3WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
@@ -61,7 +56,7 @@ func (p *Pool) Conv3x3WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []f
 
 // Conv1x1 mixes channels cell by cell: Conv3x3 with weight [O,I,1,1],
 //
-//	y[n,o,r,c] = bias[o] + sum over i of weight[o,i] * x[n,i,r,c]
+//	y[n,r,c,o] = bias[o] + sum over i of weight[o,i] * x[n,r,c,i]
 func (p *Pool) Conv1x1(y, x, weight, bias []float32, s Shape, then Then) {
 	p.forward(y, x, weight, bias, s, then, 1)
 }

@@ -6,28 +6,63 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/cpu"
+
+	"github.com/evald/evald/kernels/cpu"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A processor that supports a fast path uses it, unless the build leaves the fast paths out.
+// Every float32 path of the network's evaluation trains, too, in the same order.
 func TestPaths(t *testing.T) {
-	var got, want []string
+	var got, want []cpu.Path
 	for _, k := range paths() {
 		got = append(got, k.name)
 	}
-	if cgo && cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
-		want = append(want, "avx512")
+	for _, p := range cpu.Paths() {
+		if slices.Contains([]cpu.Path{cpu.AVX512, cpu.AVX2, cpu.NEON, cpu.Go}, p) {
+			want = append(want, p)
+		}
 	}
-	if cgo && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		want = append(want, "avx2")
-	}
-	if want = append(want, "go"); !slices.Equal(got, want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("paths %v, want %v", got, want)
+	}
+}
+
+// All paths pass their self-test, and kernels that compute something else do not. A pool takes the fastest.
+func TestSelfTest(t *testing.T) {
+	for _, k := range paths() {
+		if err := selfTest(k); err != nil {
+			t.Error(err)
+		}
+	}
+	if fastest() != paths()[0] {
+		t.Errorf("pools use %s, want %s", fastest().name, paths()[0].name)
+	}
+	for name, damage := range map[cpu.Path]func(k *kernels){
+		"wrong": func(k *kernels) {
+			k.forward = func(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) {
+				plainForward(y, x, xMask, u, bias, add, yMask, scratch, d)
+				y[len(y)-1] += 0.1
+			}
+		},
+		"not written": func(k *kernels) { k.gradients = func([]float32, []float32, int, int, int, *dims) {} },
+		"NaN": func(k *kernels) {
+			k.sums = func(sums, dbias, x, dy, y, scratch []float32, d *dims) {
+				plainSums(sums, dbias, x, dy, y, scratch, d)
+				dbias[0] = float32(math.NaN())
+			}
+		},
+	} {
+		broken := plain
+		broken.name = name
+		damage(&broken)
+		if err := selfTest(&broken); err == nil || !strings.Contains(err.Error(), "CPU path "+string(name)+" fails its self-test: ") {
+			t.Errorf("%s: error %v, want a failed self-test", name, err)
+		}
 	}
 }
 
@@ -121,7 +156,6 @@ func (p *problem) run(pool *Pool) {
 func randomShape(rng *rand.Rand) Shape {
 	return Shape{
 		N: 1 + rng.IntN(9), I: 1 + rng.IntN(70), O: 1 + rng.IntN(70), H: 1 + rng.IntN(12), W: 1 + rng.IntN(12),
-		ChannelsLast: rng.IntN(2) == 0,
 	}
 }
 
@@ -140,16 +174,16 @@ func near(t *testing.T, name string, got, want []float32, terms int) {
 
 // Every path agrees with the loops of reference_test.go, and writes nowhere else.
 func TestAgainstReference(t *testing.T) {
-	pools := map[string]*Pool{}
+	pools := map[cpu.Path]*Pool{}
 	for _, k := range paths() {
 		pools[k.name] = newPool(2, k)
 		defer pools[k.name].Close()
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	shapes := []Shape{
-		{N: 5, I: 64, O: 64, H: 6, W: 7, ChannelsLast: true},
+		{N: 5, I: 64, O: 64, H: 6, W: 7},
 		{N: 20, I: 5, O: 32, H: 6, W: 7},
-		{N: 3, I: 17, O: 130, H: 3, W: 3, ChannelsLast: true},
+		{N: 3, I: 17, O: 130, H: 3, W: 3},
 		{N: 1, I: 1, O: 1, H: 1, W: 1},
 	}
 	for range 16 {
@@ -186,7 +220,7 @@ func TestAgainstReference(t *testing.T) {
 // shapes here would take the reference too long.
 func TestAdjoint(t *testing.T) {
 	for _, k := range paths() {
-		t.Run(k.name, func(t *testing.T) {
+		t.Run(string(k.name), func(t *testing.T) {
 			pool := newPool(0, k)
 			defer pool.Close()
 			if testing.Short() && k == &plain {
@@ -194,9 +228,9 @@ func TestAdjoint(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(3, 4))
 			for _, s := range []Shape{
-				{N: 64, I: 64, O: 64, H: 6, W: 7, ChannelsLast: true},
+				{N: 64, I: 64, O: 64, H: 6, W: 7},
 				{N: 37, I: 32, O: 48, H: 7, W: 9},
-				{N: 4, I: 256, O: 192, H: 6, W: 7, ChannelsLast: true},
+				{N: 4, I: 256, O: 192, H: 6, W: 7},
 			} {
 				for _, side := range []int{1, 3} {
 					p := newProblem(t, rng, s, side)
@@ -269,14 +303,14 @@ func TestReferenceGradient(t *testing.T) {
 // The bits are the same for any number of threads, and when repeated.
 func TestThreads(t *testing.T) {
 	for _, k := range paths() {
-		t.Run(k.name, func(t *testing.T) {
+		t.Run(string(k.name), func(t *testing.T) {
 			var pools []*Pool
 			for _, threads := range []int{1, 2, 3, 8, 8} {
 				pools = append(pools, newPool(threads, k))
 				defer pools[len(pools)-1].Close()
 			}
 			for _, s := range []Shape{
-				{N: 100, I: 5, O: 17, H: 6, W: 7, ChannelsLast: true}, {N: 9, I: 33, O: 65, H: 3, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
+				{N: 100, I: 5, O: 17, H: 6, W: 7}, {N: 9, I: 33, O: 65, H: 3, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
 			} {
 				for _, side := range []int{1, 3} {
 					var want []float32
@@ -303,7 +337,7 @@ func TestThreads(t *testing.T) {
 func TestRowsAlone(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)
-		s := Shape{N: 23, I: 7, O: 18, H: 6, W: 7, ChannelsLast: true}
+		s := Shape{N: 23, I: 7, O: 18, H: 6, W: 7}
 		p := newProblem(t, rand.New(rand.NewPCG(7, 8)), s, 3)
 		p.then = Then{}
 		p.run(pool)

@@ -2,19 +2,25 @@
 // and backward, with bias, residual addition and ReLU in the same pass. They are made for the network's sizes: small boards
 // (a few dozen cells), 5 to 256 channels, batches of 64 to a few thousand.
 //
-// Tensors are row-major as in PyTorch: activations [N,C,H,W] (or [N,H,W,C], see Shape), weights [O,I,kernel row,
-// kernel column].
+// Tensors are row-major: activations [N,H,W,C], channels last, weights [O,I,kernel row, kernel column] as in PyTorch.
 //
 // # Paths
 //
-// There are three ways to compute: AVX-512, AVX2 with FMA, both in C (fast.c), and plain Go. A Pool takes the first that the
-// processor and the build support. The vector paths do 3x3 convolutions on transformed tiles, with about half the
-// multiplications of the plain loop. Their error is like that of a float32 sum, but results differ between paths in the last
-// bits.
+// The paths are the float32 paths of kernels/cpu: avx512, avx2 and neon in C, and plain Go. A Pool takes the fastest that the
+// processor and the build have, and that agrees with plain Go. The paths in C are made of the same vectors and the same
+// microkernel as those of kernels/cpu (kernels/cpu/vector): each is one file, train_PATH_ARCH.c, around the template
+// train_kernels.h. They do 3x3 convolutions on transformed tiles, with about half the multiplications of the plain loop
+// (train_layout.h). Their error is like that of a float32 sum, but results differ between paths in the last bits. neon has
+// been tested by emulation only (make test-arm64).
 //
 // # Determinism
 //
 // On one path results are the same bit for bit in repeated runs and with any number of threads. A board's result does not
 // depend on the other boards, and sums over boards are split into parts that depend on the shape alone and are added in a
 // fixed order.
+//
+// # Decisions
+//
+// Winograd's tiles have 2x2 outputs here, 4x4 and 3x3 in kernels/cpu. Larger tiles make fewer products with less exact sums,
+// and they would have to be transformed three times in a step of training instead of once.
 package conv

@@ -1,20 +1,24 @@
 package conv
 
-// kernels is one way to compute: with some of the processor's instructions, or in plain Go. fast.h documents the functions;
+import "github.com/evald/evald/kernels/cpu"
+
+// kernels is one way to compute: with some of the processor's instructions, or in plain Go. train.h documents the functions;
 // a slice is nil if the argument there is NULL.
 type kernels struct {
-	name      string
-	wide      int32 // dims.wide for the functions
+	name      cpu.Path
+	path      uintptr // dims.path for the functions
 	sizes     func(d *dims) (scratch, weights, sums int)
 	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
 	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
 	forward   func(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims)
 	sums      func(sums, dbias, x, dy, y, scratch []float32, d *dims)
-	ceiling   func(rounds int) float64
 }
 
-// dims is conv_dims of fast.h.
-type dims struct{ n, block, i, o, h, w, k, last, relu, wide int32 }
+// dims is train_dims of train.h.
+type dims struct {
+	path                          uintptr // the address of a train_path of C, which is no memory of Go; 0 for plain Go
+	n, block, i, o, h, w, k, relu int32
+}
 
 // job is the convolution in progress. The gradient with respect to the input is here a convolution too, from O to I
 // channels, with weights rotated by 180 degrees.
@@ -42,12 +46,9 @@ const (
 
 // prepare sets the pool's job to a convolution of kernel size k, from i to o channels, without its buffers.
 func (p *Pool) prepare(s Shape, i, o, k int) *job {
-	d := dims{n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k), wide: p.kernels.wide}
+	d := dims{path: p.kernels.path, n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k)}
 	tiles := (s.H + 1) / 2 * ((s.W + 1) / 2)
 	d.block = int32((blockTiles + tiles - 1) / tiles)
-	if s.ChannelsLast {
-		d.last = 1
-	}
 	p.job.kernels, p.job.d = p.kernels, d
 	return &p.job
 }

@@ -1,10 +1,11 @@
 package conv
 
+import "github.com/evald/evald/kernels/cpu"
+
 // plain computes in Go alone, with the loops of Conv3x3 over planes with a border of zeros. So all rows of outputs are one
 // run, and the values computed for the border between them are dropped.
 var plain = kernels{
-	name: "go", sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
-	ceiling: plainCeiling,
+	name: cpu.Go, sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
 }
 
 // plane is the size of a channel with its border, and the width of the border: one cell, or none for a 1x1 kernel.
@@ -54,21 +55,14 @@ func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	clear(planes)
 	for c := range channels {
 		for cell := range int(d.h * d.w) {
-			if at := d.at(c, channels, cell); mask == nil || !(mask[at] <= 0) {
+			if at := cell*channels + c; mask == nil || !(mask[at] <= 0) {
 				planes[c*size+d.padded(cell, border)] = x[at]
 			}
 		}
 	}
 }
 
-// at is the index of a channel and cell of a board. padded is the index of a cell in its plane.
-func (d *dims) at(c, channels, cell int) int {
-	if d.last != 0 {
-		return cell*channels + c
-	}
-	return c*int(d.h*d.w) + cell
-}
-
+// padded is the index of a cell in its plane.
 func (d *dims) padded(cell, border int) int {
 	w := int(d.w)
 	return (cell/w+border)*(w+2*border) + cell%w + border
@@ -114,7 +108,7 @@ func addTaps(sum, plane []float32, stride int, w *[9]float32) {
 func plainStore(y, sum []float32, o int, bias, add, mask []float32, d *dims) {
 	_, border := d.plane()
 	for cell := range int(d.h * d.w) {
-		v, at := sum[d.padded(cell, border)], d.at(o, int(d.o), cell)
+		v, at := sum[d.padded(cell, border)], cell*int(d.o)+o
 		if bias != nil {
 			v += bias[o]
 		}
@@ -169,16 +163,4 @@ func sumTaps(w *[9]float32, grad, plane []float32, stride int) {
 	for t, v := range [9]float32{w0, w1, w2, w3, w4, w5, w6, w7, w8} {
 		w[t] += v
 	}
-}
-
-func plainCeiling(rounds int) float64 {
-	var a, b, c, d, e, f, g, h float32 = 0, 1, 2, 3, 4, 5, 6, 7
-	for range rounds {
-		a, b, c, d = a*0.999+0.001, b*0.999+0.001, c*0.999+0.001, d*0.999+0.001
-		e, f, g, h = e*0.999+0.001, f*0.999+0.001, g*0.999+0.001, h*0.999+0.001
-	}
-	if a+b+c+d+e+f+g+h == 0 {
-		return 0 // never happens; it keeps the compiler from dropping the sums
-	}
-	return 16 * float64(rounds)
 }

@@ -40,7 +40,7 @@ func (b *buffer) of(size int) []float32 {
 
 // NewPool starts a pool that works on the given number of threads, including the caller's; 0 means GOMAXPROCS. The caller
 // must Close it.
-func NewPool(threads int) *Pool { return newPool(threads, paths()[0]) }
+func NewPool(threads int) *Pool { return newPool(threads, fastest()) }
 
 func newPool(threads int, k *kernels) *Pool {
 	if threads <= 0 {

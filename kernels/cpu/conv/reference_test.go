@@ -4,10 +4,7 @@ package conv
 
 // at is the index of channel c of channels, row r and column col of board n.
 func (s Shape) at(n, c, channels, r, col int) int {
-	if s.ChannelsLast {
-		return ((n*s.H+r)*s.W+col)*channels + c
-	}
-	return ((n*channels+c)*s.H+r)*s.W + col
+	return ((n*s.H+r)*s.W+col)*channels + c
 }
 
 // taps calls f for each element t of the kernel, each output cell (r,c), and the input cell (xr,xc) that t multiplies.

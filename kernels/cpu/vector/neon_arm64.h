@@ -1,4 +1,4 @@
-// The NEON vectors for microkernel.h: 4 floats.
+// The vectors of NEON: 4 floats. doc.go lists the macros.
 #include <arm_neon.h>
 
 #define VEC float32x4_t
@@ -7,15 +7,14 @@
 #define LOAD(p) vld1q_f32(p)
 #define STORE(p, v) vst1q_f32(p, v)
 #define SPREAD(p) scalar(p)
-#define SPREAD_FLOAT(p) scalar(p)
 #define FMA(sum, a, b) vfmaq_n_f32(sum, b, a)
-#define NONZERO(v) (15 & ~vaddvq_u32(vandq_u32(vceqzq_f32(v), (uint32x4_t){1, 2, 4, 8})))
 #define ADD(a, b) vaddq_f32(a, b)
 #define RELU(v) vmaxq_f32(vdupq_n_f32(0), v) // of zero and NaN this is NaN
+#define NONZERO(v) (15 & ~vaddvq_u32(vandq_u32(vceqzq_f32(v), (uint32x4_t){1, 2, 4, 8})))
 
-// scalar loads one float, which MAC multiplies with a whole vector (FMLA by element). Loading it into all lanes of a vector
+// scalar loads one float, which FMA multiplies with a whole vector (FMLA by element). Loading it into all lanes of a vector
 // (LD1R) would cost an arithmetic instruction on many processors. The empty asm keeps clang from doing that, and it is
-// volatile to keep gcc from loading the inputs of all cells at once, for which there are no registers.
+// volatile to keep gcc from loading all factors at once, for which there are no registers.
 static inline __attribute__((always_inline)) float scalar(const float *p) {
 	float x = *p;
 	__asm__ volatile("" : "+w"(x));

@@ -1,27 +1,12 @@
-// The operation for vectors of LANES floats, in tiles of ROWS cells by up to PANEL vectors of outputs, whose sums stay in
-// registers. The file that includes this defines
+// The operation of doc.go as it is defined, for vectors of LANES floats: panels of up to PANEL vectors of outputs, and in each
+// panel tiles of ROWS cells. The file that includes this includes the header of its instructions before (vector/doc.go), and
+// defines
 //
-//	NAME(x)              x with the path's name
-//	TARGET               the attribute that allows the path's instructions
-//	PANEL                the most vectors of outputs in a panel: 1, 2 or 4
-//	MAC(sum, a, b)       sum + a*b; if words are pairs of bfloat16, the sum with both products. a is made by SPREAD
+//	NAME(x), TARGET, MAC as for vector/microkernel.h
+//	PANEL                the most vectors of outputs in a panel: 2 or 4
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
-//
-// and includes the vector_*.h of the path's instructions, which defines
-//
-//	VEC, LANES           the vector type and its number of floats
-//	REGISTER             the constraint of an asm operand in a vector register
-//	LOAD(p), STORE(p, v) from and to memory at any address
-//	SPREAD(p)            the word at p as the factor of a whole vector, in the form that MAC takes
-//	ADD(a, b)            a + b
-//	RELU(v)              the larger of v and 0; NaN stays
-//
-// A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of input then costs 4 (2) loads of weights
-// and 6 of inputs for 24 (12) multiply-adds, so that loads are never the bottleneck. Compilers keep the arrays in registers
-// because every loop over them has a constant count.
 
-#define ROWS 6
-#define UNROLLED _Pragma("GCC unroll 8")
+#include "vector/microkernel.h"
 
 #include "store.h"
 
@@ -38,20 +23,9 @@ INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count,
 		x[m] = c->src + cells[m < count ? m : count - 1] * c->stride;
 		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = LOAD(c->bias + first + v * LANES);
 	}
-	for (int64_t t = 0; t < c->tap_count; t++) {
-		if (!(near >> t & 1)) {
-			w += c->words * vectors * LANES;
-			continue;
-		}
-		int64_t word = c->taps[t] * c->stride;
-		for (int64_t end = word + c->words; word < end; word++, w += vectors * LANES) {
-			VEC b[PANEL];
-			UNROLLED for (int v = 0; v < vectors; v++) b[v] = LOAD(w + v * LANES);
-			UNROLLED for (int m = 0; m < ROWS; m++) {
-				__auto_type a = SPREAD(x[m] + word);
-				UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = MAC(sum[m][v], a, b[v]);
-			}
-		}
+	for (int64_t t = 0; t < c->tap_count; t++, w += c->words * vectors * LANES) {
+		if (!(near >> t & 1)) continue;
+		NAME(multiply)(ROWS, vectors, sum, x, c->taps[t] * c->stride, 1, w, vectors * LANES, c->words);
 	}
 	UNROLLED for (int m = 0; m < ROWS; m++) {
 		if (m < count) {

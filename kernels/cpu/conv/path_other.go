@@ -1,0 +1,6 @@
+//go:build !cgo || !(amd64 || arm64)
+
+package conv
+
+// vectorKernels need cgo, and amd64 or arm64.
+var vectorKernels []kernels

@@ -1,0 +1,45 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// selfTest compares a path with plain Go on random numbers. The error says where they disagree. It takes some milliseconds.
+func selfTest(k *kernels) error {
+	got, want := selfTestResults(k), selfTestResults(&plain)
+	for i, v := range got {
+		if !(math.Abs(float64(v-want[i])) <= 1e-3) {
+			return fmt.Errorf("CPU path %s fails its self-test: result %d is %v, plain Go says %v", k.name, i, v, want[i])
+		}
+	}
+	return nil
+}
+
+// selfTestResults are those of a 1x1 and a 3x3 convolution and of their gradients, one after the other.
+func selfTestResults(k *kernels) []float32 {
+	p := newPool(1, k)
+	defer p.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	normal := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	var all []float32
+	for _, side := range []int{1, 3} {
+		s := Shape{N: 9, I: 20, O: 70, H: 6, W: 7}
+		in, out, weights := s.N*s.I*s.H*s.W, s.N*s.O*s.H*s.W, s.O*s.I*side*side
+		x, dy, yes, weight, bias := normal(in), normal(out), normal(out), normal(weights), normal(s.O)
+		y, dx, dweight, dbias := make([]float32, out), make([]float32, in), make([]float32, weights), make([]float32, s.O)
+		p.forward(y, x, weight, bias, s, Then{Add: dy, ReLU: true}, side)
+		p.inputGrad(dx, dy, weight, s, Grad{Y: yes, Add: x, X: x}, side)
+		p.weightGrad(dweight, dbias, dy, x, s, yes, side)
+		all = slices.Concat(all, y, dx, dweight, dbias)
+	}
+	return all
+}

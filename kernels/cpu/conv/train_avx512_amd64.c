@@ -1,0 +1,10 @@
+//go:build cgo
+
+// float32 in vectors of 16.
+#include "../vector/avx512_amd64.h"
+
+#define NAME(x) x##_avx512
+#define TARGET __attribute__((target("avx512f")))
+#define PANEL 4
+
+#include "train_kernels.h"

@@ -1,0 +1,33 @@
+// Package vector is the C headers that the kernels in C of kernels/cpu and kernels/cpu/conv are made of. It has no code in Go.
+//
+// There is one header for each set of instructions, avx2_amd64.h, avx512_amd64.h and neon_arm64.h. Each defines the same
+// macros:
+//
+//	VEC, LANES           the vector type and its number of floats. gcc and clang have the operators of C for it
+//	REGISTER             the constraint of an asm operand in a vector register
+//	LOAD(p), STORE(p, v) from and to memory at any address
+//	SPREAD(p)            the word at p as the factor of a whole vector, in the form that FMA takes
+//	FMA(sum, a, b)       sum + a*b, rounded once. a is made by SPREAD
+//	ADD(a, b)            a + b
+//	RELU(v)              the larger of v and 0; NaN stays
+//	NONZERO(v)           a mask whose bit i is set if lane i of v is not zero; NaN is not zero
+//
+// avx512_amd64.h also has DOT_BF16 and STORE_BF16, for processors with AVX512-BF16.
+//
+// microkernel.h is the loop in which all kernels spend most of their time, the product of two matrices into a tile of sums in
+// registers. A file of C includes the header of its instructions and then the templates, which name their functions by the
+// path.
+//
+// # Decisions
+//
+// go build does not notice that a file outside of a package's folder has changed. So the headers are embedded in this
+// package, which the packages of the kernels import: if a header changes, this package does, and they are compiled again. The
+// linker leaves the texts out of programs.
+package vector
+
+import "embed"
+
+// Headers are the headers.
+//
+//go:embed *.h
+var Headers embed.FS

@@ -1,0 +1,35 @@
+package vector
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// All sets of instructions define the macros of the package documentation, each once.
+func TestMacros(t *testing.T) {
+	names, err := fs.Glob(Headers, "*_*.h")
+	if err != nil || len(names) != 3 {
+		t.Fatalf("headers of instructions: %v, %v; want three", names, err)
+	}
+	for _, name := range names {
+		text, err := Headers.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)^#define (\w+)`).FindAllSubmatch(text, -1) {
+			got = append(got, string(m[1]))
+		}
+		want := []string{"ADD", "FMA", "LANES", "LOAD", "NONZERO", "REGISTER", "RELU", "SPREAD", "STORE", "VEC"}
+		if name == "avx512_amd64.h" {
+			want = append(want, "DOT_BF16", "STORE_BF16")
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s defines %v, want %v", name, got, want)
+		}
+	}
+}
