@@ -44,9 +44,9 @@ func (s *sparseCall) c() C.sparse {
 	}
 	return C.sparse{
 		cells: ints(s.cells), taps: ints(s.taps), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(s.near))),
-		cell_count: C.int64_t(len(s.cells)), positions: C.int64_t(s.positions), padded: C.int64_t(s.padded), width: C.int64_t(s.width),
+		cell_count: C.int64_t(len(s.cells)), width: C.int64_t(s.width), few: C.int64_t(s.few),
 		src: floats(s.src), weights: floats(s.weights), bias: floats(s.bias),
-		add: add, dst: floats(s.dst), pairs: unsafe.Pointer(unsafe.SliceData(s.pairs)), counts: ints(s.counts),
+		add: add, dst: floats(s.dst), pairs: unsafe.Pointer(unsafe.SliceData(s.pairs)), nonzeros: ints(s.nonzeros),
 	}
 }
 

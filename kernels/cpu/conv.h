@@ -21,15 +21,15 @@ typedef struct {
 
 // The struct of sparse.go.
 typedef struct {
-	const int32_t *cells, *taps;
-	const uint16_t *near; // [cell_count]
-	int64_t cell_count, positions, padded, width;
+	const int32_t *cells, *taps; // cells of one position
+	const uint16_t *near;        // [cell_count]
+	int64_t cell_count, width, few;
 	const float *src;            // [cell][width]
 	const float *weights, *bias; // [input][tap][width], [width]
 	int64_t add;
 	float *dst;  // [cell][width]
 	void *pairs; // [cell][width] bfloat16 or null
-	int32_t *counts;
+	int32_t *nonzeros;
 } sparse;
 
 void conv_avx2(conv c);
@@ -39,10 +39,6 @@ void conv_amx(conv c);
 void conv_amx_emulated(conv c);
 void conv_neon(conv c);
 
-void nonzeros_avx2(sparse s);
-void nonzeros_avx512(sparse s);
-void nonzeros_avx512bf16(sparse s);
-void nonzeros_neon(sparse s);
 void sparse_avx2(sparse s);
 void sparse_avx512(sparse s);
 void sparse_avx512bf16(sparse s);

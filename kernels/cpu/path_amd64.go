@@ -24,9 +24,8 @@ func vectorKernels() []kernel {
 			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
 			run: func(c conv) { C.conv_avx512bf16(c.c()) },
 			sparse: &sparse{
-				nonzeros: func(s sparseCall) { C.nonzeros_avx512bf16(s.c()) },
-				run:      func(s sparseCall) { C.sparse_avx512bf16(s.c()) },
-				below:    [2]float64{0, 0.2},
+				run:   func(s sparseCall) { C.sparse_avx512bf16(s.c()) },
+				below: [2]float64{0, 0.25},
 			},
 			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 6 * 4 * 32,
 		})
@@ -43,9 +42,8 @@ func vectorKernels() []kernel {
 				out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
 			},
 			sparse: &sparse{
-				nonzeros: func(s sparseCall) { C.nonzeros_avx2(s.c()) },
-				run:      func(s sparseCall) { C.sparse_avx2(s.c()) },
-				below:    [2]float64{0, 0.25},
+				run:   func(s sparseCall) { C.sparse_avx2(s.c()) },
+				below: [2]float64{0, 0.25},
 			},
 			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 6 * 2 * 8,
 		})
@@ -62,9 +60,8 @@ func avx512() kernel {
 			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
 		},
 		sparse: &sparse{
-			nonzeros: func(s sparseCall) { C.nonzeros_avx512(s.c()) },
-			run:      func(s sparseCall) { C.sparse_avx512(s.c()) },
-			below:    [2]float64{0, 0.25},
+			run:   func(s sparseCall) { C.sparse_avx512(s.c()) },
+			below: [2]float64{0, 0.25},
 		},
 		peak: func(n int) { C.peak_avx512(C.int64_t(n)) }, peakMACs: 6 * 4 * 16,
 	}

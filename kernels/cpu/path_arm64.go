@@ -15,9 +15,8 @@ func vectorKernels() []kernel {
 			out: func(w winogradCall) { C.winograd_out_neon(w.c()) },
 		},
 		sparse: &sparse{
-			nonzeros: func(s sparseCall) { C.nonzeros_neon(s.c()) },
-			run:      func(s sparseCall) { C.sparse_neon(s.c()) },
-			below:    [2]float64{0, 0.25},
+			run:   func(s sparseCall) { C.sparse_neon(s.c()) },
+			below: [2]float64{0, 0.25},
 		},
 		peak: func(n int) { C.peak_neon(C.int64_t(n)) }, peakMACs: 6 * 4 * 4,
 	}}

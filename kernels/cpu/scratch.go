@@ -16,15 +16,15 @@ type Scratch struct {
 
 	rows, columns, cells, padded int // of one position
 
-	index  []int32  // [Positions*cells] the padded cell of each cell, top row first
-	near   []uint16 // [cells] has bit t set if tap t of the cell is on the board
-	all    order    // of the positions of the last block
-	some   order    // of the positions of the last dense convolution
-	counts []int32  // [Positions] inputs that are not zero, of sparse
-	dense  []int32  // positions of the last convolution that are not computed by sparse
-	taps   []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
-	here   []int32  // [1] the only tap of a 1x1 convolution: 0
-	each   []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
+	index    []int32  // [Positions*cells] the padded cell of each cell, top row first
+	near     []uint16 // [cells] has bit t set if tap t of the cell is on the board
+	all      order    // of the positions of the last block
+	some     order    // of the positions of the last dense convolution
+	nonzeros []int32  // [1] the answer of sparse
+	dense    []int32  // positions of the last convolution that are not computed by sparse
+	taps     []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
+	here     []int32  // [1] the only tap of a 1x1 convolution: 0
+	each     []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
 
 	planes   []float32 // [Positions*padded][stem.words]
 	x        []float32 // [Positions*padded][width] the residual stream
@@ -84,7 +84,7 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	all := n*s.padded + slack
 	s.planes, s.x = aligned(all*t.stem.words), aligned(all*width)
 	s.mid = aligned(all * width)
-	s.counts = make([]int32, n)
+	s.nonzeros = make([]int32, 1)
 	for cell := range s.cells {
 		s.near = append(s.near, s.nearOf(cell))
 	}

@@ -9,23 +9,22 @@ package cpu
 
 // sparse is a path's code for a 3x3 convolution of inputs that are mostly zero.
 type sparse struct {
-	nonzeros func(sparseCall) // counts the inputs of each position that are not zero
-	run      func(sparseCall) // computes one position: dst = relu(add + bias + convolution of src)
+	run func(sparseCall) // dst = relu(add + bias + convolution of src) for one position, if it has many zeros
 	// below is the share of inputs that are not zero under which run is faster than a dense convolution, for the first and
 	// the second convolution of a block. 0 is never.
 	below [2]float64
 }
 
-// sparseCall is the argument of both.
+// sparseCall is the argument of sparse.run.
 type sparseCall struct {
-	*layer                     // from packSparse
-	cells, taps       []int32  // the cells of a position, and the distances of 3x3, both ascending
-	near              []uint16 // for each of the cells: the taps that are on the board
-	positions, padded int      // of nonzeros: how many, and the cells from one to the next
-	src               []float32
-	add               bool      // add is dst
-	dst, pairs        []float32 // as in conv
-	counts            []int32   // [positions] the answer of nonzeros
+	*layer               // from packSparse
+	cells, taps []int32  // the cells of a position, and the distances of 3x3, both ascending
+	near        []uint16 // for each of the cells: the taps that are on the board
+	few         int      // if so many inputs are not zero, nothing is computed
+	src         []float32
+	add         bool      // add is dst
+	dst, pairs  []float32 // as in conv
+	nonzeros    []int32   // [1] is set to the number of inputs that are not zero
 }
 
 // packSparse packs weights [out][in][9] and a bias [out] as [in][9][width] and [width].
@@ -50,42 +49,35 @@ func (t *Tower) convolveSparse(s *Scratch, n int, l block, which int, c conv, x 
 		return s.each[:n]
 	}
 	call := sparseCall{
-		layer: l.sparse, cells: s.index[:s.cells], taps: s.taps, near: s.near, positions: n, padded: s.padded,
-		src: x, add: c.add != nil, counts: s.counts,
+		layer: l.sparse, cells: s.index[:s.cells], taps: s.taps, near: s.near, few: int(k.below[which] * float64(s.cells*t.channels)),
+		add: c.add != nil, nonzeros: s.nonzeros,
 	}
-	k.nonzeros(call)
-	few := int32(k.below[which] * float64(s.cells*t.channels))
 	s.dense = s.dense[:0]
-	for i, nonzeros := range s.counts[:n] {
-		if nonzeros >= few {
-			s.dense = append(s.dense, int32(i))
-			continue
-		}
+	for i := range n { // one call each: a call of C that takes long costs Go a change of threads
 		at := i * s.padded * call.width
 		call.src, call.dst = x[at:], c.dst[at:]
 		if c.pairs != nil {
 			call.pairs = c.pairs[at/2:]
 		}
-		k.run(call)
+		if k.run(call); int(s.nonzeros[0]) >= call.few {
+			s.dense = append(s.dense, int32(i))
+		}
 	}
 	return s.dense
 }
 
-func nonzerosGo(s sparseCall) {
-	for p := range s.positions {
-		n := int32(0)
-		for _, cell := range s.cells {
-			for _, x := range s.src[(p*s.padded+int(cell))*s.width:][:s.width] {
-				if x != 0 {
-					n++
-				}
+func sparseGo(s sparseCall) {
+	n := 0
+	for _, cell := range s.cells {
+		for _, x := range s.src[int(cell)*s.width:][:s.width] {
+			if x != 0 {
+				n++
 			}
 		}
-		s.counts[p] = n
 	}
-}
-
-func sparseGo(s sparseCall) {
+	if s.nonzeros[0] = int32(n); n >= s.few {
+		return
+	}
 	for _, cell := range s.cells {
 		y := s.dst[int(cell)*s.width:][:s.width]
 		if !s.add {

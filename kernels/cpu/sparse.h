@@ -14,18 +14,6 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const fl
 	return mask;
 }
 
-// nonzeros counts the inputs of each position that are not zero.
-TARGET void NAME(nonzeros)(sparse s) {
-	for (int64_t p = 0; p < s.positions; p++) {
-		int32_t n = 0;
-		for (int64_t m = 0; m < s.cell_count; m++) {
-			const float *x = s.src + (s.cells[m] + p * s.padded) * s.width;
-			for (int64_t at = 0; at < s.width; at += GROUP) n += __builtin_popcountll(NAME(mask)(x + at, s.width - at));
-		}
-		s.counts[p] = n;
-	}
-}
-
 // scatter adds the products of the first n inputs in the mask to `vectors` vectors of outputs of all cells around an input
 // cell, and takes these inputs from the mask. x and y are the cell's inputs and outputs, w the weights of the first input
 // for the first of these outputs.
@@ -61,8 +49,14 @@ INLINE NAME(strip)(const int vectors, const sparse *s, unsigned near, uint64_t m
 	}
 }
 
-// sparse computes one position.
 TARGET void NAME(sparse)(sparse s) {
+	int32_t nonzeros = 0;
+	for (int64_t m = 0; m < s.cell_count; m++) {
+		const float *x = s.src + s.cells[m] * s.width;
+		for (int64_t at = 0; at < s.width; at += GROUP) nonzeros += __builtin_popcountll(NAME(mask)(x + at, s.width - at));
+	}
+	*s.nonzeros = nonzeros;
+	if (nonzeros >= s.few) return;
 	for (int64_t m = 0; m < s.cell_count; m++) {
 		float *y = s.dst + s.cells[m] * s.width;
 		for (int64_t o = 0; o < s.width; o += LANES) STORE(y + o, s.add ? ADD(LOAD(y + o), LOAD(s.bias + o)) : LOAD(s.bias + o));

@@ -67,16 +67,15 @@ func TestSparse(t *testing.T) {
 						copy(dst[cell*l.width:], ref.add[cell])
 					}
 				}
-				call := sparseCall{layer: l, cells: cells, taps: s.taps, near: s.near, positions: 1, src: src, add: c.add, dst: dst, counts: []int32{-1}}
+				call := sparseCall{layer: l, cells: cells, taps: s.taps, near: s.near, few: math.MaxInt32, src: src, add: c.add, dst: dst, nonzeros: []int32{-1}}
 				pairsIntact := func() bool { return true }
 				if c.pairs && k.bf16 {
 					call.pairs, pairsIntact = guarded(s.padded*l.width/2, guard)
 				}
-				k.sparse.nonzeros(call)
-				if call.counts[0] != nonzeros {
-					t.Errorf("%d inputs are not zero, want %d", call.counts[0], nonzeros)
-				}
 				k.sparse.run(call)
+				if call.nonzeros[0] != nonzeros {
+					t.Errorf("%d inputs are not zero, want %d", call.nonzeros[0], nonzeros)
+				}
 				if !srcIntact() || !dstIntact() || !pairsIntact() {
 					t.Fatal("written outside of the buffers")
 				}
@@ -113,19 +112,18 @@ func TestSparseLetsNaNThrough(t *testing.T) {
 		_, _, l, s := sparseScratch(random(1), k, 2, 2, 16)
 		nan := float32(math.NaN())
 		c := sparseCall{
-			layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, positions: 1,
-			src: aligned(s.padded * l.width), dst: aligned(s.padded * l.width), counts: make([]int32, 1),
+			layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, few: math.MaxInt32,
+			src: aligned(s.padded * l.width), dst: aligned(s.padded * l.width), nonzeros: make([]int32, 1),
 		}
 		c.src[int(c.cells[0])*l.width+3] = nan
-		k.sparse.nonzeros(c)
 		k.sparse.run(c)
 		for _, cell := range c.cells {
 			if got := c.dst[int(cell)*l.width]; got == got {
 				t.Errorf("%s: cell %d is %v beside NaN", k.name, cell, got)
 			}
 		}
-		if c.counts[0] != 1 {
-			t.Errorf("%s: %d inputs are not zero, want 1", k.name, c.counts[0])
+		if c.nonzeros[0] != 1 {
+			t.Errorf("%s: %d inputs are not zero, want 1", k.name, c.nonzeros[0])
 		}
 	}
 }
@@ -214,7 +212,7 @@ func BenchmarkSparse(b *testing.B) {
 						}
 					}
 				}
-				c := sparseCall{layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, add: true}
+				c := sparseCall{layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, few: math.MaxInt32, add: true, nonzeros: s.nonzeros}
 				for b.Loop() {
 					for i := range s.Positions {
 						at := i * s.padded * 64
