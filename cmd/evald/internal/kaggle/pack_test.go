@@ -27,14 +27,11 @@ var built struct {
 	err  error
 }
 
-// program is the path of evald itself: EVALD_PROGRAM, or built once for all tests.
+// program is the path of evald itself, built once for all tests.
 func program(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the program")
-	}
-	if path := os.Getenv("EVALD_PROGRAM"); path != "" {
-		return path
 	}
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "evald-kaggle-"); built.err != nil {
