@@ -2,6 +2,8 @@
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
 RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
+# make lint vets everything. A program of the race detector would sleep for a second at its end, in the tests that start many.
+RACETEST = GORACE=atexit_sleep_ms=100 $(GO) test -race -short -vet=off
 FUZZ  ?= 10s
 
 # The C code checks its stack and its copies, and the program is loaded at another address at each start (PIE, RELRO).
@@ -42,12 +44,12 @@ test: build ## run all tests, the concurrent packages also under the race detect
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
-	EVALD_PROGRAM=$(CURDIR)/bin/evald $(GO) test ./...
-	$(GO) test -race -short $(RACE)
+	EVALD_PROGRAM=$(CURDIR)/bin/evald $(GO) test -timeout 30m ./...
+	$(RACETEST) $(RACE)
 ifdef GPULIB
-	$(GPUENV) $(GO) test -race $(GPUTAG) ./kernels/cuda/...
-	$(GPUENV) $(GO) test $(GPUTAG) -run 'Evaluator|Retry|GPU' ./nn/gpu ./cmd/evald
-	$(GPUENV) $(GO) test -race -short $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
+	$(GPUENV) $(RACETEST) $(GPUTAG) ./kernels/cuda/driver/...
+	$(GPUENV) $(RACETEST) $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
+	$(GPUENV) $(GO) test -vet=off $(GPUTAG) $(PIE) -run 'Evaluator|Retry|GPU' ./nn/gpu ./cmd/evald
 	./bin/evald devices
 endif
 
@@ -100,8 +102,8 @@ lint: $(GPULIB) cross ## check formatting and run the static checks
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 ifdef GPULIB
-	$(GPUENV) $(GO) vet $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
-	$(GPUENV) $(TOOL) staticcheck $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
+	$(GPUENV) $(GO) vet $(GPUTAG) $(PIE) ./kernels/cuda/... ./nn/gpu ./cmd/evald
+	$(GPUENV) GOFLAGS="$(shell $(GO) env GOFLAGS) $(PIE)" $(shell $(TOOL) -n staticcheck) $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
 endif
 	$(GO) mod tidy -diff
 

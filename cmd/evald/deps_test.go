@@ -22,7 +22,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/internal/prefetch", ""},
 	{"engine/filelock", ""},
 	{"engine/wholefile", "engine/filelock"},
-	{"engine/filetest", ""},
+	{"engine/filetest", "engine/game/gametest"},
 	{"engine/sumjson", ""},
 	{"engine/parquetsum", ""},
 	{"engine/rundir", "engine/filelock engine/sumjson engine/wholefile"},

@@ -69,6 +69,7 @@ func TestConfiguredList(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
+	parsesOnly(t)
 	for text, want := range map[string]string{
 		"evl: {batch: 1}":              "evl: there is no such command",
 		"eval: {bach: 1}":              "eval.bach: no command has the flag --bach",
@@ -136,6 +137,7 @@ func TestOutEverywhere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
+	parsesOnly(t)
 	agents := strings.Join(agent.Names(), " ")
 	for line, want := range map[string]string{
 		"ev":                                   "eval",
@@ -180,6 +182,7 @@ func TestComplete(t *testing.T) {
 
 // The shells accept the scripts, and bash completes with its script.
 func TestCompletionScripts(t *testing.T) {
+	parsesOnly(t)
 	for shell := range shellScripts {
 		path, err := exec.LookPath(shell)
 		if err != nil {
@@ -208,6 +211,7 @@ func TestCompletionScripts(t *testing.T) {
 
 // The manual page has every command and flag, and troff reports nothing.
 func TestManual(t *testing.T) {
+	parsesOnly(t)
 	_, page, _ := evald(t, "", "man")
 	for _, want := range []string{".SS evald eval", ".SS evald model import", `\-\-max\-batch`, `\-o, \-\-out`, "EVALD_MAX_BATCH", ".SS evald bench serve"} {
 		if !strings.Contains(page, want) {
@@ -233,6 +237,7 @@ func TestManual(t *testing.T) {
 
 // Help fits terminals of 60 columns, except for what must not be broken.
 func TestNarrowHelp(t *testing.T) {
+	parsesOnly(t)
 	t.Setenv("COLUMNS", "60")
 	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "match", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
 		_, help, _ := evald(t, "", append(strings.Fields(command), "--help")...)

@@ -20,6 +20,7 @@ func TestKaggleAct(t *testing.T) {
 }
 
 func TestKaggleWrongUse(t *testing.T) {
+	parsesOnly(t)
 	for _, c := range []struct {
 		args   string
 		status int

@@ -219,6 +219,7 @@ func TestMatchOpenings(t *testing.T) {
 }
 
 func TestMatchWrongUse(t *testing.T) {
+	parsesOnly(t)
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args   string

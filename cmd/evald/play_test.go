@@ -66,6 +66,7 @@ func TestPlaySeed(t *testing.T) {
 }
 
 func TestPlayWrongUse(t *testing.T) {
+	parsesOnly(t)
 	for _, c := range []struct {
 		args   string
 		status int

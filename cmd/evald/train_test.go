@@ -220,6 +220,7 @@ func TestTrainInterrupted(t *testing.T) {
 
 // Wrong use has another status than bad files. Neither leaves a folder behind.
 func TestTrainWrongUse(t *testing.T) {
+	parsesOnly(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("44554\n"), 0o644); err != nil {

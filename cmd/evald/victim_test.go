@@ -131,14 +131,16 @@ func (v *victim) attacked(names []string, d time.Duration) (wait func() int) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	if !v.first { // Linux may share processors among sessions first, and by nice only within each
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", child.Process.Pid), []byte("19"), 0)
-	}
 	out := bufio.NewReader(pipe)
 	for line := ""; !strings.Contains(line, attacking); {
 		if line, err = out.ReadString('\n'); err != nil {
 			v.t.Fatalf("the attackers did not begin: %v", err)
 		}
+	}
+	if !v.first {
+		// Linux may share processors among sessions first, and by nice only within each. The process has a session of its own
+		// now. Before it has one, this would slow down the session of the tests.
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", child.Process.Pid), []byte("19"), 0)
 	}
 	return func() int {
 		text, _ := io.ReadAll(out)

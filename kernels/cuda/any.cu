@@ -1,13 +1,13 @@
-// The network in one launch, as tower.h, for what does not fit there: any number of channels, heads of any width,
-// little shared memory. A block of threads takes one board at a time and keeps its activations in global memory, that is,
-// in the L2 cache. Slow, and simple.
+// The network in one launch, for networks and GPUs that tower.h cannot serve: any number of channels, heads of any width,
+// little shared memory. A block of threads processes one board at a time. It keeps the activations in global memory, in
+// practice in the L2 cache. This kernel is slow and simple.
 #include "heads.h"
 
 CONSTANT int WARPS = 8, THREADS = 32 * WARPS;
 CONSTANT int MAX_ROWS = 128; // no board has more cells
 CONSTANT int STEM = 48;      // inputs of the stem: 9 taps x 5 planes, and zeros
 
-// Layer is one convolution of [cells][inputs] bf16 into `columns` outputs.
+// Layer is one convolution. It has [cells][inputs] bf16 as its input and `columns` outputs for each cell.
 struct Layer {
 	const u8 *weights; // [taps * inputs / 16][columns / 16][32] Quad
 	const float *bias;
@@ -16,12 +16,12 @@ struct Layer {
 	DEVICE_MEMBER u64 bytes() const { return 2ull * taps * inputs * columns; }
 };
 
-// pair is two neighbouring bf16 of a row, 0 where the row is off the board.
+// pair returns two adjacent bf16 of a row, or 0 if `on` is false: then the row is not on the board.
 DEVICE u32 pair(const u8 *x, int inputs, int row, int channel, bool on) {
 	return on ? *reinterpret_cast<const u32 *>(x + 2 * (static_cast<u64>(row) * inputs + channel)) : 0;
 }
 
-// on says whether the cell that a tap sees from a row is on the board.
+// on reports whether the cell that a tap reads for a row is on the board.
 DEVICE bool on(const Job &job, int row, int taps, int tap) {
 	if (row >= job.cells()) return false;
 	if (taps == 1) return true;
@@ -29,8 +29,9 @@ DEVICE bool on(const Job &job, int row, int taps, int tap) {
 	return top >= 0 && top < job.rows && column >= 0 && column < job.columns;
 }
 
-// convolve computes one layer; a warp takes 16 rows by 16 columns at a time. start(row, column) is what is added to the
-// bias, and store(row, column, x, y) gets the sums of a column and the next; both see rows of the board only.
+// convolve computes one layer. A warp computes 16 rows by 16 columns at a time. start(row, column) returns what is added
+// to the bias. store(row, column, x, y) receives the sums of that column and of the next one. Both are called only for
+// rows of the board.
 template <class Start, class Store>
 DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start start, Store store) {
 	int warp = thread_id() / 32, lane = thread_id() % 32, g = lane / 4, t = lane % 4;
@@ -66,9 +67,9 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 	sync_block();
 }
 
-// Scratch is a block's memory, the numbers of which scratch_bytes of nn/gpu counts.
+// Scratch is a block's memory. scratch_bytes in nn/gpu computes its size.
 struct Scratch {
-	u8 *planes, *x, *t; // [MAX_ROWS][STEM], [MAX_ROWS][channels] twice; bf16
+	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; bf16
 	float *residual;    // [MAX_ROWS][channels]
 	float *heads;       // [MAX_ROWS][columns]
 	float *pooled, *features, *logits; // [2V], [F], [A]

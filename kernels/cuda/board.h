@@ -1,34 +1,35 @@
-// Positions on the device: bitboards in, planes out. nn/net defines the planes.
+// Positions on the device. The input is bitboards and the output is planes. nn/net defines the planes.
 #pragma once
 
 #include "device.h"
 
-// Job is one launch: n positions of one board through one network. nn/gpu fills it, in this layout.
+// Job describes one launch: one network evaluates n positions of one board. nn/gpu fills it in, in this layout.
 struct Job {
-	const u8 *weights;    // packed by nn/gpu for the kernel's shape
-	const u64 *positions; // [n][2] own, all; where wide [n][4] own low, own high, all low, all high
+	const u8 *weights;    // nn/gpu packs them for the shape of the kernel
+	const u64 *positions; // [n][2] own, all; if wide: [n][4] own low, own high, all low, all high
 	u32 *out;             // [n][2 + A]: see answer in heads.h
-	u8 *scratch;          // tower_any only: scratch_bytes for each block of the grid
+	u8 *scratch;          // only for tower_any: scratch_bytes for each block of the grid
 	u64 scratch_bytes;
 	int n;
 	int rows, columns, inarow, gravity, wide; // the board; gravity and wide are 0 or 1
 	int blocks;                               // residual blocks
-	int channels;                             // tower_any only: a multiple of 16
+	int channels;                             // only for tower_any: a multiple of 16
 	int head, hidden;                         // HeadChannels V and Hidden F
-	int boards;                               // boards a block of threads takes at a time: what fits, or fewer
-	int actions;                              // A: columns under gravity, else cells
+	int boards;                               // a block of threads processes this number at a time; at most what fits
+	int actions;                              // A: the columns if there is gravity, otherwise the cells
 
 	DEVICE_MEMBER int cells() const { return rows * columns; }
 };
 
-// Position is the stones of the side to move and of both, bit (rows+1)*column + row from the bottom.
+// Position contains the stones of the side to move (own) and of both sides (all). Bit (rows+1)*column + row is a cell; rows
+// are counted from the bottom.
 struct Position {
 	u64 own[2], all[2];
 };
 
 DEVICE bool bit(const u64 (&set)[2], int i) { return (i < 64 ? set[0] >> i : set[1] >> (i - 64)) & 1; }
 
-// position is row i of the job; absent rows of a ragged last block are empty boards.
+// position returns row i of the job, or an empty board if i >= n. The last group of boards may go beyond n.
 DEVICE Position position(const Job &job, int i) {
 	Position p = {{0, 0}, {0, 0}};
 	if (i >= job.n) return p;
@@ -42,13 +43,14 @@ DEVICE Position position(const Job &job, int i) {
 	return p;
 }
 
-// playable says whether the next stone may land on a column and row, row 0 at the bottom.
+// playable reports whether the next stone can land on a column and row. Row 0 is at the bottom.
 DEVICE bool playable(const Job &job, const Position &p, int column, int row) {
 	int i = column * (job.rows + 1) + row;
 	return !bit(p.all, i) && (!job.gravity || row == 0 || bit(p.all, i - 1));
 }
 
-// landing is the cell, counted from the top left, where action a puts its stone, or -1 where it is illegal.
+// landing returns the cell in which action a places its stone, or -1 if the action is illegal. Cells are counted from the
+// top left.
 DEVICE int landing(const Job &job, const Position &p, int a) {
 	if (!job.gravity) return playable(job, p, a % job.columns, job.rows - 1 - a / job.columns) ? a : -1;
 	for (int row = 0; row < job.rows; row++)
@@ -58,8 +60,9 @@ DEVICE int landing(const Job &job, const Position &p, int a) {
 
 CONSTANT int PLANES = 5;
 
-// neighbourhood is the planes around a cell as bits: bit 5*tap + plane is set where that plane is not zero in the cell
-// that kernel position tap = 3*kr + kc sees, row top + kr-1 from the top and column + kc-1. Off the board all are zero.
+// neighbourhood returns the planes around a cell as bits. The convolution reads nine cells: tap = 3*kr + kc reads row
+// top + kr-1, counted from the top, and column + kc-1. Bit 5*tap + plane is set if that plane is not zero in that cell. If
+// the cell is not on the board, its five bits are zero.
 DEVICE u64 neighbourhood(const Job &job, const Position &p, int top, int column) {
 	int plies = popcount(p.all[0]) + popcount(p.all[1]);
 	u64 planes = 0;
@@ -76,8 +79,9 @@ DEVICE u64 neighbourhood(const Job &job, const Position &p, int top, int column)
 	return planes;
 }
 
-// stem_input is elements 8*part to 8*part+7 of what the stem multiplies for a cell: the neighbourhood as bf16, one where
-// a bit is set, and on the board plane inarow/4; zero past 45.
+// stem_input returns elements 8*part to 8*part+7 of the stem's input for a cell, as bf16. The elements are the bits of
+// neighbourhood. A set bit is 1, but inarow/4 in the last plane, which marks the cells of the board. From element 45 on all
+// are zero.
 DEVICE Quad stem_input(const Job &job, u64 planes, int part) {
 	u32 x[4];
 	u32 board = bf16x2(job.inarow * 0.25f, 0) & 0xffff;

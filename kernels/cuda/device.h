@@ -1,16 +1,16 @@
-// What a kernel asks of the machine. Everything that C++ cannot say (matrix instructions, asynchronous copies, barriers)
-// is a small function here, as PTX; emu/emu.h has a twin of each that runs on the CPU, so that the same kernel source is
-// tested without a GPU. Needs sm_80. Compiles with clang without a CUDA toolkit, and with nvcc.
+// The machine's operations that C++ cannot express: matrix instructions, asynchronous copies, barriers. Each is a small
+// function in PTX. emu/emu.h has the same functions for the CPU, so the same kernel source is tested without a GPU. The
+// kernels need sm_80. They compile with clang without a CUDA toolkit, and with nvcc.
 //
-// A warp is 32 threads that run in step: every function with "the warp" in its comment must be reached by all of them.
-// Shared memory is addressed by offsets in bytes from its beginning.
+// A warp is 32 threads that run in step. If the comment of a function says "the warp", all threads of the warp must call
+// it. An address in shared memory is an offset in bytes from its beginning.
 #pragma once
 
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// Quad is what one instruction moves: 16 bytes.
+// Quad is 16 bytes, which one instruction moves.
 struct alignas(16) Quad {
 	u32 x, y, z, w;
 };
@@ -30,13 +30,13 @@ struct alignas(16) Quad {
 #define DEVICE_MEMBER __device__ __inline__ __attribute__((always_inline))
 #define CONSTANT static constexpr
 
-// KERNEL begins a function that the host starts under this name, on blocks of so many threads, at least one block a
-// multiprocessor.
+// KERNEL begins a function that the host starts by this name. Its blocks have this number of threads, and at least one
+// block fits on a multiprocessor.
 #define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads, 1) name
 
 extern __shared__ Quad shared_quads[];
 
-// shared is the value of type T in shared memory at an offset, a multiple of its size.
+// shared returns the value of type T at an offset in shared memory. The offset is a multiple of the size of T.
 template <class T>
 DEVICE T &shared(u32 offset) {
 	return *reinterpret_cast<T *>(reinterpret_cast<char *>(shared_quads) + offset);
@@ -60,7 +60,7 @@ DEVICE u32 grid_size() {
 	return x;
 }
 
-// sync_block waits for all threads of the block; what they wrote before is seen by all after it.
+// sync_block waits for all threads of the block. After it, all threads see what any of them wrote before it.
 DEVICE void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
 
 DEVICE u32 shared_address(u32 offset) {
@@ -69,8 +69,8 @@ DEVICE u32 shared_address(u32 offset) {
 	return base + offset;
 }
 
-// ldmatrix loads, for the warp, M tiles of 16 rows by 16 bf16 each as operand A of mma. Lane l names the address of half
-// a row: row l%16 of the tile, its elements 8*(l/16) to 8*(l/16)+7; a multiple of 16.
+// ldmatrix loads M tiles for the warp, as operand A of mma. A tile has 16 rows of 16 bf16. Lane l gives the address of half
+// a row: elements 8*(l/16) to 8*(l/16)+7 of row l%16. The address is a multiple of 16.
 template <int M>
 DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
 #pragma unroll
@@ -80,14 +80,14 @@ DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
 	}
 }
 
-// mma multiplies, for the warp, M tiles of 16x16 by N tiles of 16x8 and adds them to c: bf16 operands, float32 sums.
-// With g = lane/4 and t = lane%4 a thread holds of each tile
+// mma multiplies M tiles of 16x16 by N tiles of 16x8 for the warp, and adds the products to c. The operands are bf16 and
+// the sums float32. If g = lane/4 and t = lane%4, a thread holds these elements of each tile:
 //
 //	a[0] A[g][2t,2t+1]     a[1] A[g+8][2t,2t+1]    a[2] A[g][2t+8,2t+9]    a[3] A[g+8][2t+8,2t+9]
 //	b0   B[2t,2t+1][g]     b1   B[2t+8,2t+9][g]
 //	c[0,1] C[g][2t,2t+1]   c[2,3] C[g+8][2t,2t+1]
 //
-// and one Quad of b is b0, b1 of an even tile n and b0, b1 of the next.
+// One Quad of b contains b0 and b1 of a tile with an even n, then b0 and b1 of the next tile.
 template <int M, int N>
 DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2]) {
 #pragma unroll
@@ -103,26 +103,27 @@ DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2
 	}
 }
 
-// copy_async starts to copy 16 bytes into shared memory; both addresses are multiples of 16.
+// copy_async starts a copy of 16 bytes into shared memory. Both addresses are multiples of 16.
 DEVICE void copy_async(u32 offset, const void *from) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(offset)), "l"(from) : "memory");
 }
 
-// copy_commit makes the thread's copies since the last commit a group.
+// copy_commit makes a group of the copies that the thread started since its last commit.
 DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// copy_wait waits until all but the thread's PENDING latest groups have arrived. Others see them after sync_block.
+// copy_wait waits until all groups of the thread have arrived, except the PENDING latest. Other threads see the copies
+// after sync_block.
 template <int PENDING>
 DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
-// bf16x2 rounds two numbers to bf16, to nearest and ties to even; the first is in the low half.
+// bf16x2 rounds two numbers to the nearest bf16, and ties to even. The first number is in the low half of the result.
 DEVICE u32 bf16x2(float low, float high) {
 	u32 x;
 	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
 	return x;
 }
 
-// exp2_fast is 2^x within 2^-22 of it.
+// exp2_fast returns 2^x with an error of at most 2^-22.
 DEVICE float exp2_fast(float x) {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -135,8 +136,8 @@ DEVICE int popcount(u64 x) {
 	return n;
 }
 
-// opaque is x, of which the compiler knows nothing: it cannot compute what depends on it before a loop and keep that in
-// registers all the while.
+// opaque returns x in a way that hides its value from the compiler. So the compiler cannot move a computation that depends
+// on x out of a loop, where its result would occupy registers during the whole loop.
 DEVICE int opaque(int x) {
 	asm volatile("" : "+r"(x));
 	return x;

@@ -1,13 +1,13 @@
-// What follows the heads' convolution: pooling, the value head's small layers, softmax, and the answer. Sums run in one
-// fixed order for each board, wherever in a block of threads it lies, so that an answer does not depend on its batch.
+// The part of the network after the heads' convolution: pooling, the value head's small layers, softmax, and the answer.
+// The sums of a board have one fixed order at every place in a block of threads, so an answer does not depend on its batch.
 #pragma once
 
 #include "board.h"
 
-// Parameters are the numbers after the packed matrices, float32, in this order. "columns" is the width of the packed
-// heads' convolution: V of value.conv, V of policy.conv, padding.
+// Parameters are the numbers after the packed matrices. They are float32 and in this order. "columns" is the width of the
+// packed heads' convolution: V columns of value.conv, V columns of policy.conv, padding.
 struct Parameters {
-	const float *bias;      // of the tower: stem, then two convolutions a block, [1 + 2*blocks][channels]
+	const float *bias;      // [1 + 2*blocks][channels] of the tower: the stem, then two convolutions for each residual block
 	const float *head;      // [columns]
 	const float *fc;        // [2V][F], transposed
 	const float *fc_bias;   // [F]
@@ -30,12 +30,13 @@ DEVICE Parameters parameters(const Job &job, const float *at, int channels, int 
 	return p;
 }
 
-// relu lets NaN through, so that it is noticed.
+// relu returns NaN for NaN, so that answer finds it.
 DEVICE float relu(float x) { return x < 0 ? 0 : x; }
 
 DEVICE bool finite(float x) { return (float_bits(x) & 0x7f800000) != 0x7f800000; }
 
-// Floats is memory for float32 numbers: Shared at an offset in shared memory, Global at a pointer.
+// Shared and Global are memory for float32 numbers: at an offset in shared memory, and at a pointer. Templates call either
+// of them Floats.
 struct Shared {
 	u32 offset;
 	DEVICE_MEMBER float &operator[](int i) const { return shared<float>(offset + 4 * i); }
@@ -47,20 +48,21 @@ struct Global {
 	DEVICE_MEMBER Global from(int i) const { return {values + i}; }
 };
 
-// pool writes mean and then maximum over the cells of V columns into dst [2V]; conv(cell, v) is relu'd already.
+// pool writes the mean of column v over all cells to dst[v], and the maximum to dst[V + v]. conv(cell, v) is the output of
+// the heads' convolution after relu.
 template <class Floats, class Conv>
 DEVICE void pool(const Job &job, Floats dst, int v, Conv conv) {
 	float sum = 0, greatest = conv(0, v);
 	for (int cell = 0; cell < job.cells(); cell++) {
 		float x = conv(cell, v);
 		sum += x;
-		greatest = greatest < x ? x : greatest; // NaN shows in the mean
+		greatest = greatest < x ? x : greatest; // this may lose NaN, but the mean keeps it
 	}
 	dst[v] = sum / static_cast<float>(job.cells());
 	dst[job.head + v] = greatest;
 }
 
-// hidden is output f of the value head's fully connected layer.
+// hidden returns output f of the value head's fully connected layer.
 template <class Floats>
 DEVICE float hidden(const Job &job, const Parameters &p, Floats pooled, int f) {
 	float sum = p.fc_bias[f];
@@ -68,7 +70,7 @@ DEVICE float hidden(const Job &job, const Parameters &p, Floats pooled, int f) {
 	return relu(sum);
 }
 
-// logit is that of landing in a cell.
+// logit returns the logit of the action whose stone lands in a cell.
 template <class Conv>
 DEVICE float logit(const Job &job, const Parameters &p, int cell, Conv conv) {
 	float sum = p.logit_bias[0];
@@ -78,17 +80,17 @@ DEVICE float logit(const Job &job, const Parameters &p, int cell, Conv conv) {
 
 DEVICE float exponential(float x) { return exp2_fast(x * 1.44269504f); }
 
-// The status of an answer, in the upper bits of its first word. Memory that nobody wrote has neither.
+// The status of an answer is in the upper bits of its first word. Memory that no kernel wrote has neither value.
 CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
 
 // answer writes a row of out:
 //
 //	word 0       the status, and in bits 0..24 the probability of a win in units of 2^-24
-//	word 1       the probability of a draw in units of 2^-24; what is left of 1 is that of a loss
-//	word 2 + a   the probability of action a as float32, 0 where it is illegal
+//	word 1       the probability of a draw in units of 2^-24; the rest of 1 is the probability of a loss
+//	word 2 + a   the probability of action a as float32, 0 if it is illegal
 //
-// Where a logit is not finite, the status says so and all else is zero. logits holds one number for each action; those
-// of illegal ones are not looked at.
+// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. logits has one number for each action. The
+// logits of illegal actions are not read. The logits of legal actions are overwritten.
 template <class Floats>
 DEVICE void answer(const Job &job, const Parameters &p, int i, Floats features, Floats logits) {
 	Position at = position(job, i);

@@ -1,38 +1,38 @@
-// The network in one launch: bitboards in, probabilities out. nn/net defines what is computed.
+// The network in one launch. The input is bitboards and the output is probabilities. nn/net defines the computation.
 //
-// A block of threads takes `boards` positions at a time. Their cells are the rows of a matrix of ROWS x C numbers, one
-// after another without borders, which stays in shared memory as bf16 through all layers. A 3x3 convolution is nine matrix
-// products, one for each tap, of shifted rows; a row that lies off its board is read from a line of zeros. All outputs of
-// a layer are in registers before the first is written, so a layer overwrites its input. The residual stream is kept in
-// float32 beside it.
+// A block of threads processes `boards` positions at a time. Their cells are the rows of a matrix of ROWS x C numbers. The
+// boards follow one another without borders. The matrix stays in shared memory as bf16 through all layers. A 3x3
+// convolution is nine matrix products of shifted rows, one for each tap. If a shifted row is not on its board, a line of
+// zeros is read instead. All outputs of a layer are in registers before the first is written, so a layer overwrites its
+// input. The residual stream is in shared memory too, as float32.
 //
-// The weights, packed by nn/gpu in the order in which threads want them, come in CHUNKs through a ring of STAGES, copied
-// while earlier ones are multiplied. They are the same for every group of boards, so the ring runs on from the last layer
-// into the first.
+// nn/gpu packs the weights in the order in which the threads read them. A CHUNK of them is copied into a ring of STAGES
+// while earlier chunks are multiplied. The weights are the same for every group of boards, so the ring continues from the
+// last layer to the first.
 //
-// C and the division of work are templates; the board is not, since nothing of it is in the inner loop.
+// C and the division of work are template parameters. The board is not, because the inner loop does not depend on it.
 #pragma once
 
 #include "heads.h"
 
-// Shape divides ROWS x C outputs into tiles of 64 x 64, one a warp.
+// Shape divides ROWS x C outputs into tiles of 64 x 64. Each warp computes one tile.
 template <int C_, int WARPS_, int K_, int STAGES_>
 struct Shape {
 	CONSTANT int C = C_, WARPS = WARPS_, STAGES = STAGES_;
-	CONSTANT int K = K_; // how many input channels of one tap are in a chunk
+	CONSTANT int K = K_; // the number of input channels of one tap in a chunk
 	CONSTANT int ACROSS = C / 64, ROWS = WARPS / ACROSS * 64, THREADS = 32 * WARPS;
 	CONSTANT int STEM = 64; // inputs of the stem: 9 taps x 5 planes, and zeros
 
 	// Shared memory, in bytes.
 	CONSTANT u32 LINE = 2 * C, CHUNK = K * LINE;
-	CONSTANT u32 ACTIVATIONS = STAGES * CHUNK;        // [ROWS][C] bf16, see line; after the tower what heads keep
+	CONSTANT u32 ACTIVATIONS = STAGES * CHUNK;        // [ROWS][C] bf16, see line; after the tower: memory of heads
 	CONSTANT u32 ZEROS = ACTIVATIONS + ROWS * LINE;   // one line
-	CONSTANT u32 RESIDUAL = ZEROS + LINE;             // [ROWS][C] float32, see kept; after the tower the heads' convolution
+	CONSTANT u32 RESIDUAL = ZEROS + LINE;             // [ROWS][C] float32, see kept; after the tower: HeadOutput
 	CONSTANT u32 BYTES = RESIDUAL + 2 * ROWS * LINE;
 	static_assert(C % 64 == 0 && WARPS % ACROSS == 0 && K % 16 == 0 && STEM % K == 0 && CHUNK % (16 * THREADS) == 0);
 };
 
-// Lane is where a thread stands in its warp and its warp in the block.
+// Lane is the place of a thread in its warp, and of the warp's tile in the block.
 struct Lane {
 	int thread, lane, row, column; // row and column of the warp's tile
 
@@ -43,12 +43,13 @@ struct Lane {
 		return {thread, thread % 32, warp / S::ACROSS * 64, warp % S::ACROSS * 64};
 	}
 
-	// afresh keeps addresses that are used once a layer out of the registers that the multiplication needs.
+	// afresh returns a copy that the compiler knows nothing about (opaque). So addresses that are needed once in a layer are
+	// computed there, and do not occupy registers during the multiplication.
 	DEVICE_MEMBER Lane afresh() const { return {opaque(thread), opaque(lane), opaque(row), opaque(column)}; }
 };
 
-// line is where the 16 bytes of row `row` that hold channels 8*part.. lie in the activations. The lower bits of part are
-// mixed with the row's, so that eight rows' same parts lie in different banks.
+// line returns the offset of channels 8*part to 8*part+7 of a row of the activations, which are 16 bytes. The lower bits of
+// part are combined with those of the row, so that the same part of eight consecutive rows is in different banks.
 template <class S>
 DEVICE u32 line(int row, int part) {
 	return S::ACTIVATIONS + row * S::LINE + ((part ^ (row & 7)) << 4);
@@ -58,8 +59,8 @@ DEVICE u32 line(int row, int part) {
 template <class S>
 struct Weights {
 	const u8 *first;
-	int chunks, next; // of one pass through the network; the next one to be fetched
-	int into, from;   // stages of the ring
+	int chunks, next; // the number of chunks in one pass through the network; the next one to fetch
+	int into, from;   // the stages of the ring that are written and read next
 
 	DEVICE_MEMBER void fetch(int thread) {
 		const u8 *at = first + static_cast<u64>(next) * S::CHUNK;
@@ -75,7 +76,8 @@ struct Weights {
 		for (int i = 0; i < S::STAGES - 1; i++) fetch(thread);
 	}
 
-	// take waits for the next chunk and is its place. All threads have left the one before, whose place is filled anew.
+	// take waits for the next chunk and returns its offset. All threads have finished with the chunk before, so take starts
+	// the copy of a later chunk into its place.
 	DEVICE_MEMBER u32 take(int thread) {
 		copy_wait<S::STAGES - 2>();
 		sync_block();
@@ -86,18 +88,18 @@ struct Weights {
 	}
 };
 
-typedef float Tile[4][8][4]; // a warp's 64 x 64 outputs: 4 x 8 tiles of mma
+typedef float Tile[4][8][4]; // the 64 x 64 outputs of a warp: 4 x 8 tiles of mma
 
-// Operands are what one step of 16 inputs multiplies.
+// Operands are the operands of one step, which multiplies 16 inputs.
 struct Operands {
 	u32 a[4][4];
 	Quad b[4];
 };
 
-// Rows are the four rows whose halves this thread names to ldmatrix: 16*m + lane%16 of its warp's tile.
+// Rows are the four rows whose addresses this thread gives to ldmatrix: rows 16*m + lane%16 of its warp's tile.
 struct Rows {
 	int row[4];
-	u32 on[4]; // bit tap: the cell that this tap sees is on the board
+	u32 on[4]; // bit `tap` is set if the cell that this tap reads is on the board
 
 	template <class S>
 	DEVICE_MEMBER static Rows of(const Job &job, const Lane &l) {
@@ -128,8 +130,8 @@ DEVICE void load(Operands &x, const Lane &l, const u32 (&at)[4], const int (&mix
 	for (int n = 0; n < 4; n++) x.b[n] = shared<Quad>(from + n * 512);
 }
 
-// convolve adds to a tile the products of the activations with the next weights of the stream: taps first_tap to end-1 (4 is
-// the row itself) of so many channels each.
+// convolve multiplies the activations by the next weights of the stream and adds the products to a tile. It does so for the
+// taps first_tap to end-1, each with this number of inputs. Tap 4 is the row itself.
 template <class S>
 DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows &rows, int first_tap, int end, int inputs) {
 	for (int tap = first_tap; tap < end; tap++) {
@@ -145,7 +147,7 @@ DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane 
 		}
 		for (int k = 0; k < inputs; k += S::K) {
 			u32 chunk = weights.take(l.thread);
-			if (l.row >= job.boards * job.cells()) continue; // no board reaches into this warp's rows
+			if (l.row >= job.boards * job.cells()) continue; // this warp's rows contain no board
 			Operands x[2];
 			load<S>(x[0], l, at, mix, chunk, k, 0);
 #pragma unroll
@@ -169,8 +171,8 @@ DEVICE void begin(Tile &sum, const Lane &lane, const float *bias) {
 	}
 }
 
-// kept is the residual stream at a row and an even column, and the next one. The columns are mixed with the row, so that
-// the eight rows that a warp touches at once lie in different banks.
+// kept returns the residual stream at a row and an even column, and at the next column. The column is combined with the
+// row, so that the eight rows that a warp accesses at once are in different banks.
 struct alignas(8) Floats2 {
 	float x, y;
 };
@@ -195,11 +197,11 @@ DEVICE void add(Tile &sum, const Lane &lane) {
 	}
 }
 
-// finish writes relu(sum) into the activations, and where keep is set into the residual stream.
+// finish writes relu(sum) to the activations. If keep is set, it also writes it to the residual stream.
 template <class S>
 DEVICE void finish(Tile &sum, const Lane &lane, bool keep) {
 	Lane l = lane.afresh();
-	sync_block(); // all have read what is overwritten now
+	sync_block(); // all threads have read what is overwritten now
 #pragma unroll
 	for (int m = 0; m < 4; m++) {
 #pragma unroll
@@ -218,7 +220,7 @@ DEVICE void finish(Tile &sum, const Lane &lane, bool keep) {
 	}
 }
 
-// expand writes the stem's input for the boards from `first` on.
+// expand writes the stem's input for the group of boards that begins with `first`.
 template <class S>
 DEVICE void expand(const Job &job, int first, const Lane &l) {
 	for (int row = l.thread; row < S::ROWS; row += S::THREADS) {
@@ -231,20 +233,20 @@ DEVICE void expand(const Job &job, int first, const Lane &l) {
 	}
 }
 
-// HeadOutput is what the heads' convolution left in the residual stream, of one board.
+// HeadOutput reads the output of the heads' convolution for one board. That output is in the memory of the residual stream.
 template <class S>
 struct HeadOutput {
-	int first; // row of the board's first cell
+	int first; // the row of the board's first cell
 	DEVICE_MEMBER float operator()(int cell, int column) const {
 		const Floats2 &pair = kept<S>(first + cell, column & ~1);
 		return column & 1 ? pair.y : pair.x;
 	}
 };
 
-// heads answers the boards from `first` on. What it computes on the way lies where the activations were.
+// heads answers the group of boards that begins with `first`. Its intermediate results overwrite the activations.
 template <class S>
 DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l) {
-	sync_block(); // all outputs of the heads' convolution are there
+	sync_block(); // all outputs of the heads' convolution are written
 	Shared pooled{S::ACTIVATIONS};                                  // [boards][2V]
 	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
 	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
@@ -262,7 +264,7 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l)
 	sync_block();
 	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
 		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
-	sync_block(); // the next boards' planes overwrite all this
+	sync_block(); // expand overwrites all this for the next boards
 }
 
 template <class S>
@@ -279,7 +281,7 @@ DEVICE void tower(const Job &job) {
 
 	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		expand<S>(job, first, l);
-		// Layer 0 is the stem, the last one the heads'; of those between, the even ones end a residual block.
+		// Layer 0 is the stem, and the last layer is the heads' convolution. The even layers between them end a residual block.
 		int last = 2 * job.blocks + 1;
 		const float *bias = p.bias;
 		for (int layer = 0; layer <= last; layer++, bias += S::C) {

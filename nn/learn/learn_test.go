@@ -97,14 +97,18 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 }
 
 // A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. So does a run that
-// learns from exact labels.
+// learns from exact labels. A short test makes that run alone, because it has all parts of the other, and one generation less.
 func TestRepeatable(t *testing.T) {
-	for _, labels := range []string{learn.Outcome, learn.Solver} {
+	kinds, count := []string{learn.Outcome, learn.Solver}, 3
+	if testing.Short() {
+		kinds, count = kinds[1:], 2
+	}
+	for _, labels := range kinds {
 		c := tiny()
 		c.Labels = labels
 		dir := t.TempDir()
 		events := 0
-		if err := learnTiny(t, t.Context(), dir, c, 3, func(string) { events++ }); err != nil {
+		if err := learnTiny(t, t.Context(), dir, c, count, func(string) { events++ }); err != nil {
 			t.Fatal(err)
 		}
 		want := kept(t, dir)
@@ -119,7 +123,7 @@ func TestRepeatable(t *testing.T) {
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
 			left := events/12 + stops
-			err := learnTiny(t, ctx, dir, c, 3, func(string) {
+			err := learnTiny(t, ctx, dir, c, count, func(string) {
 				if left--; left == 0 {
 					cancel()
 				}

@@ -26,7 +26,7 @@ struct Fiber {
 	State state;
 	Collective call;
 	void *arguments;
-	std::vector<std::vector<Copy>> groups; // committed, the oldest first
+	std::vector<std::vector<Copy>> groups; // committed, the oldest group first
 	std::vector<Copy> open;                // not yet committed
 };
 
@@ -46,7 +46,7 @@ void enter() {
 	change(f.context, machine.scheduler);
 }
 
-// pause gives control back to the scheduler until the fiber is READY again.
+// pause returns control to the scheduler until the fiber is READY again.
 void pause(State state) {
 	Fiber &f = machine.fibers[machine.thread];
 	f.state = state;
@@ -68,7 +68,7 @@ std::vector<u32> order_of(u32 n, std::mt19937 &random) {
 
 const char *place(State s) { return s == DONE ? "the end" : s == BLOCK_WAIT ? "sync_block" : "a function of the warp"; }
 
-// run_warp runs a warp until all its lanes wait for the block or are done.
+// run_warp runs a warp until all its lanes wait for the block or all are done.
 void run_warp(u32 warp, std::mt19937 &random) {
 	for (;;) {
 		for (u32 lane : order_of(WARP, random))

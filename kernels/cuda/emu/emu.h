@@ -1,15 +1,15 @@
-// The functions of device.h on the CPU. A block's threads are fibers that run one at a time on one CPU thread; where a
-// function is the whole warp's, or a barrier the whole block's, a fiber waits there for the others. What goes wrong on a
-// GPU now and then goes wrong here always:
+// The functions of device.h on the CPU. The threads of a block are fibers. One fiber runs at a time, and all run on one
+// thread of the CPU. At a function of the warp a fiber waits for the other lanes, and at a barrier for the whole block.
+// Some mistakes cause an error on a GPU only sometimes. Here they always do:
 //
-//	a missing barrier       a warp runs on to its next barrier before another warp starts, in an order that is chosen
-//	unwritten memory        shared memory begins as 0xff, which is NaN as float and as bf16
+//	a missing barrier       a warp runs to its next barrier before another warp starts, in an order that can be chosen
+//	unwritten memory        shared memory is 0xff at first, which is NaN as float and as bf16
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
-//	past the end            addresses are checked; buffers lie between guard bytes
+//	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
 //
-// mma sums in float32, k ascending, each product added and rounded in turn. A GPU adds several products at once and
-// rounds otherwise, so that its results differ in the last bits.
+// mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products
+// at once and rounds differently, so its results differ in the last bits.
 #pragma once
 
 #include <bit>
@@ -30,16 +30,18 @@ namespace emu {
 
 constexpr int WARP = 32;
 
-// Collective is what a warp does together: its lanes' arguments, in the order of lanes.
+// Collective is a function that a warp executes together. Its argument contains the arguments of all lanes, in the order
+// of the lanes.
 typedef void (*Collective)(void *const (&lanes)[WARP]);
 
-// What a fiber calls. wait returns when the whole warp has called it with the same collective, and that has run.
+// The functions that a fiber calls. wait returns after the whole warp has called it with the same collective and the
+// collective has run.
 void wait(Collective call, void *arguments);
 void wait_block();
 u32 thread();
 u32 block();
 u32 grid();
-char *shared(u32 offset, u32 size); // checked: offset + size is inside, and offset a multiple of size
+char *shared(u32 offset, u32 size); // fails unless offset + size is inside and offset is a multiple of size
 void copy(u32 offset, const void *from);
 void commit();
 void wait_copies(size_t pending);
@@ -49,15 +51,15 @@ void wait_copies(size_t pending);
 // Launch is one start of a kernel.
 struct Launch {
 	u32 blocks, threads, shared_bytes;
-	u32 order;               // 0: warps and lanes ascending; 1: descending; else shuffled by this seed
-	const void *from;        // the only memory that copy_async may read, and its size; any memory where it is null
+	u32 order;               // 0: warps and lanes ascending; 1: descending; otherwise shuffled, and this is the seed
+	const void *from;        // the only memory that copy_async may read, and its size; if null, it may read any memory
 	size_t from_bytes;
 };
 
-// run runs body as every thread of every block; it ends the process with a message where the kernel does wrong.
+// run calls body as every thread of every block. If the kernel makes a mistake, run ends the process with a message.
 void run(const Launch &launch, const std::function<void()> &body);
 
-// Registration puts kernels on the list that find searches.
+// Registration adds a kernel to the list that find searches.
 typedef void (*Entry)(const void *job);
 struct Registration {
 	Registration(const char *name, u32 threads, Entry entry);
@@ -122,8 +124,8 @@ struct LoadArguments {
 	const u32 *at;
 };
 
-// load is ldmatrix as the instruction defines it: matrix i has its 8 rows at the addresses of lanes 8i to 8i+7, and
-// lane l gets elements 2*(l%4) and the next of its row l/4.
+// load is ldmatrix as the instruction is defined. The 8 rows of matrix i are at the addresses of lanes 8i to 8i+7. Lane l
+// receives elements 2*(l%4) and 2*(l%4)+1 of row l/4.
 template <int M>
 void load(void *const (&lanes)[WARP]) {
 	typedef LoadArguments<M> Arguments;

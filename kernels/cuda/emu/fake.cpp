@@ -23,7 +23,7 @@ EXPORT(tower_128_quarter)
 EXPORT(tower_256)
 EXPORT(tower_any)
 
-// The row in the middle says that its output is not finite.
+// Damages an output: the row in the middle gets the status NOT_FINITE.
 extern "C" void fake_spoil(void **arguments) {
 	const Job &job = *static_cast<const Job *>(arguments[0]);
 	job.out[job.n / 2 * (2 + job.actions)] = 0xbu << 28;

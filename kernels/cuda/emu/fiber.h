@@ -1,20 +1,20 @@
-// Fibers: begin makes one, change leaves one and goes on in another.
+// Fibers. begin makes a fiber. change leaves one fiber and continues another.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// swapcontext asks the system for the signal mask each time, which would take most of the emulation's time.
+// Each swapcontext makes a system call for the signal mask. This would take most of the time of the emulation.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 namespace emu {
 
-// Context is where a fiber that does not run has its stack; what it needs to go on is on top of that.
+// Context is the stack of a fiber that does not run. What the fiber needs to continue is on top of the stack.
 struct Context {
 	void *top;
 };
 
-// emu_change pushes the registers that a function must preserve, exchanges the stacks, and pops.
+// emu_change pushes the registers that a function must preserve, changes the stack, and pops them.
 extern "C" void emu_change(void **from, void *to);
 asm(R"(
 	.text
@@ -40,10 +40,10 @@ emu_change:
 
 inline void change(Context &from, Context &to) { emu_change(&from.top, to.top); }
 
-// begin makes a fiber that begins with a function, which must not return.
+// begin makes a fiber that begins with f. f must not return.
 inline void begin(Context &c, char *stack, size_t size, void (*f)()) {
 	uintptr_t end = reinterpret_cast<uintptr_t>(stack + size) & ~uintptr_t(15);
-	void **top = reinterpret_cast<void **>(end) - 8; // six registers, the function, and nothing to return to
+	void **top = reinterpret_cast<void **>(end) - 8; // six registers, the function, and no return address
 	for (int i = 0; i < 8; i++) top[i] = nullptr;
 	top[6] = reinterpret_cast<void *>(f);
 	c.top = top;

@@ -2,13 +2,14 @@
 //
 //	emulate KERNEL BLOCKS SHARED_BYTES ORDER < in > out
 //
-// in is the job's twelve numbers as int32 (Job from n on), the sizes of weights, positions, out and scratch a block as
-// uint64, the bytes of weights and positions; native byte order. out is the bytes of out, 0xcd where nothing wrote.
+// The input has four parts, in native byte order: the twelve numbers of Job from n on, as int32; the sizes of weights,
+// positions, out and the scratch memory of a block, as uint64; the bytes of weights; the bytes of positions. The output is
+// the bytes of out. Bytes that the kernel did not write are 0xcd.
 #include <cstddef>
 
 #include "../board.h"
 
-// Buffer is memory between guard bytes; where the sanitiser watches all memory there are none.
+// Buffer is memory between guard bytes. With the address sanitiser, which checks all memory, there are no guard bytes.
 struct Buffer {
 #ifdef __SANITIZE_ADDRESS__
 	static constexpr size_t GUARD = 0;
@@ -30,7 +31,7 @@ struct Buffer {
 	}
 };
 
-// As Job of nn/gpu has it.
+// Job in nn/gpu has the same layout.
 static_assert(offsetof(Job, weights) == 0 && offsetof(Job, positions) == 8 && offsetof(Job, out) == 16);
 static_assert(offsetof(Job, scratch) == 24 && offsetof(Job, scratch_bytes) == 32 && offsetof(Job, n) == 40);
 

@@ -1,4 +1,4 @@
-// Small kernels that check the emulation itself, one a case: emulate CASE ORDER. A case prints what it found.
+// Small kernels that check the emulation itself: emulate CASE ORDER. Each case is one kernel and prints what it found.
 #include "../device.h"
 
 #include <random>
@@ -12,7 +12,7 @@ static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &
 	emu::run({1, threads, bytes, order, from, size}, body);
 }
 
-// A product of 32x32 by 32x16 through shared memory agrees exactly with the plain loop.
+// A product of 32x32 by 32x16 through shared memory is exactly equal to that of the plain loop.
 static void product(u32 order) {
 	constexpr int M = 32, K = 32, N = 16;
 	static float a[M][K], b[K][N], want[M][N], got[M][N];
@@ -48,7 +48,7 @@ static void product(u32 order) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
-// bf16x2 takes the nearer of the two neighbours, of two equally near ones the even one.
+// bf16x2 returns the nearer of the two adjacent bf16. If both are equally near, it returns the even one.
 static void rounding(u32) {
 	int wrong = 0;
 	for (int i = 0; i < 1000000; i++) {
@@ -66,7 +66,7 @@ static void rounding(u32) {
 	printf("%d wrong\n", wrong);
 }
 
-// Copies arrive at the wait for their group, not before.
+// Copies arrive when their group is waited for, and not before.
 static void copies(u32 order) {
 	static Quad from[2] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
 	run(order, 32, 32 * 32, [&] {
@@ -84,7 +84,7 @@ static void copies(u32 order) {
 	}, from, sizeof from);
 }
 
-// Two warps write a word each and read the other's, with or without a barrier between.
+// Each of two warps writes a word and reads the other's word, with or without a barrier between.
 static void exchange(u32 order, bool barrier) {
 	u32 seen[2];
 	run(order, 64, 256, [&] {

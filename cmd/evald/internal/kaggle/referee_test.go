@@ -19,7 +19,7 @@ import (
 // refereed is the agent under test. It plays refereedGames games with each colour against each opponent: half of them
 // packed, half behind a URL.
 const (
-	refereed      = "uct-bitsquares:time=200ms"
+	refereed      = "uct-bitsquares:time=50ms"
 	refereedGames = 50
 )
 

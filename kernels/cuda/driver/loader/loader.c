@@ -1,5 +1,5 @@
-/* The library that the program is linked with instead of the driver's. Each function of cuda.h is a jump through a table
- * (trampolines.S); this file fills the table. All symbols are hidden, so that a loaded driver cannot use ours instead of
+/* The program is linked with this library instead of the driver's. Each function of cuda.h is a jump through a table
+ * (trampolines.S). This file fills the table. All symbols are hidden, so that a loaded driver cannot use ours instead of
  * its own. */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static CUresult not_supported(void) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 HIDDEN void *evald_cuda_table[count] = {[0 ... count - 1] = (void *)not_opened};
 
-/* cu calls it when the program starts, and ends the program if it fails. The driver's cuInit takes long and needs a
- * device, so evald_cuda_open calls it. */
+/* gorgonia.org/cu calls cuInit when the program starts, and ends the program if it fails. The driver's cuInit takes long
+ * and needs a device, so evald_cuda_open calls that one. */
 HIDDEN CUresult cuInit(unsigned flags) {
 	(void)flags;
 	return CUDA_SUCCESS;
