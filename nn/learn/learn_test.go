@@ -231,7 +231,11 @@ func TestLearns(t *testing.T) {
 	if policy.Good.Value < 0.93 || search.Good.Value < 0.985 || search.Perfect.Value < 0.96 {
 		t.Errorf("policy %.3f good, search %.3f good and %.3f perfect; want 0.93, 0.985 and 0.96", policy.Good.Value, search.Good.Value, search.Perfect.Value)
 	}
-	if last.Elo < first.Elo+100 {
+	if before := of(first, learn.AllKinds, 0); policy.Good.Value < before.Good.Value+0.1 {
+		t.Errorf("policy %.3f good after %.3f; want 0.1 more", policy.Good.Value, before.Good.Value)
+	}
+	// By seeds, and by processors that round otherwise, this difference is 74 to 143.
+	if last.Elo < first.Elo+50 {
 		t.Errorf("Elo %+.0f after %+.0f", last.Elo, first.Elo)
 	}
 }
