@@ -141,5 +141,19 @@ func (t *Tower) convolve(s *Scratch, positions []int32, l block, c conv, x, pair
 	if t.kernel.bf16 {
 		c.src, c.stride = pairs, l.dense.width/2
 	}
-	t.kernel.run(c)
+	piece := max(pieceProducts/(len(c.taps)*c.words*c.width)/group, 1) * group
+	if t.kernel.runs {
+		piece = len(c.cells)
+	}
+	for from := 0; from < len(o.cells); from += piece {
+		to := min(from+piece, len(o.cells))
+		if c.cells = o.cells[from:to]; c.near != nil {
+			c.near = o.near[from:to]
+		}
+		t.kernel.run(c)
+	}
 }
+
+// pieceProducts is how many words are multiplied in one call, about ten microseconds. If a call of C takes more than twenty,
+// Go gives its processor to another thread, and getting it back costs more than many calls.
+const pieceProducts = 1 << 20
