@@ -296,7 +296,7 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 		a.open(ctx, 300, a.grpc, w.take(-1), again)
 	},
 	"searches of one visit": func(ctx context.Context, a *attack) {
-		ask := positionsRequest("search", 4096)
+		ask := positionsRequest("search", 2048) // 4096 would take more than a request may have
 		ask.Parameters = map[string]*kserve.InferParameter{"visits": {ParameterChoice: &kserve.InferParameter_Int64Param{Int64Param: 1}}}
 		a.calls(ctx, 64, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
 			_, err := api.ModelInfer(ctx, ask)
