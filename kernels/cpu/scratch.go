@@ -29,7 +29,7 @@ type Scratch struct {
 	planes   []float32 // [Positions*padded][stem.words]
 	x        []float32 // [Positions*padded][width] the residual stream
 	pairs    []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
-	mid      []float32 // [Positions*padded][width] between the two convolutions of a block
+	mid      []float32 // [Positions*padded][width] between the two convolutions of a block; nil if only midPairs is read
 	midPairs []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
 	head     []float32 // [Positions*padded][conv.width] value.conv and policy.conv
 	logits   []float32 // [Positions*padded][policyLogits.width]
@@ -83,7 +83,9 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 
 	all := n*s.padded + slack
 	s.planes, s.x = aligned(all*t.stem.words), aligned(all*width)
-	s.mid = aligned(all * width)
+	if !t.kernel.bf16 || t.kernel.sparse != nil {
+		s.mid = aligned(all * width)
+	}
 	s.nonzeros = make([]int32, 1)
 	for cell := range s.cells {
 		s.near = append(s.near, s.nearOf(cell))
