@@ -88,13 +88,7 @@ func (a *attack) post(ctx context.Context, path, encoding string, body io.Reader
 	if encoding != "" {
 		r.Header.Set("Content-Encoding", encoding)
 	}
-	reply, err := a.web.Do(r)
-	if err != nil {
-		return err
-	}
-	defer reply.Body.Close()
-	_, err = io.Copy(io.Discard, reply.Body)
-	return err
+	return readAll(a.web, r)
 }
 
 // send makes a call of gRPC with a message in the form in which it is sent, which libraries would make anew for each call.
@@ -104,7 +98,12 @@ func (a *attack) send(ctx context.Context, message []byte, encoding string) erro
 		return err
 	}
 	r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Grpc-Encoding": {encoding}}
-	reply, err := a.web2.Do(r)
+	return readAll(a.web2, r)
+}
+
+// readAll sends a request and reads the whole answer.
+func readAll(c *http.Client, r *http.Request) error {
+	reply, err := c.Do(r)
 	if err != nil {
 		return err
 	}
