@@ -21,7 +21,7 @@ func (c *conv) c() C.conv {
 		cells: ints(c.cells), cell_count: C.int64_t(len(c.cells)), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(c.near))),
 		taps: ints(c.taps), tap_count: C.int64_t(c.tapCount),
 		src: floats(c.src), stride: C.int64_t(c.stride), words: C.int64_t(c.words),
-		weights: floats(c.weights), bias: floats(c.bias), width: C.int64_t(c.width),
+		weights: floats(c.weights), bias: floats(c.bias), scale: floats(c.scale), width: C.int64_t(c.width),
 		add: floats(c.add), dst: floats(c.dst), pairs: unsafe.Pointer(unsafe.SliceData(c.pairs)), relu: relu,
 	}
 }
@@ -43,10 +43,24 @@ func (s *sparseCall) c() C.sparse {
 		add = 1
 	}
 	return C.sparse{
-		cells: ints(s.cells), taps: ints(s.taps), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(s.near))),
-		cell_count: C.int64_t(len(s.cells)), width: C.int64_t(s.width), few: C.int64_t(s.few),
+		cells: ints(s.cells), spans: ints(s.spans), cell_count: C.int64_t(len(s.cells)),
+		columns: C.int64_t(s.columns), positions: C.int64_t(len(s.nonzeros)), padded: C.int64_t(s.padded),
+		width: C.int64_t(s.width), row: C.int64_t(s.row), full: C.int64_t(s.full), few: C.int64_t(s.few),
 		src: floats(s.src), weights: floats(s.weights), bias: floats(s.bias),
 		add: add, dst: floats(s.dst), pairs: unsafe.Pointer(unsafe.SliceData(s.pairs)), nonzeros: ints(s.nonzeros),
+		values: floats(s.work.values), around: floats(s.work.around),
+		places: ints(s.work.places), at: ints(s.work.at), starts: ints(s.work.starts),
+	}
+}
+
+// c converts the call for C. C keeps none of its memory after the call.
+func (q *quantizeCall) c() C.quantize {
+	return C.quantize{
+		cells: ints(q.cells), taps: ints(q.taps), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(q.near))),
+		cell_count: C.int64_t(len(q.cells)), near_count: C.int64_t(len(q.near)),
+		width: C.int64_t(q.width), words: C.int64_t(q.words), row: C.int64_t(q.excess.row), full: C.int64_t(q.excess.full),
+		src: floats(q.src), each: floats(q.each), ranges: floats(q.ranges), weights: floats(q.excess.weights),
+		dst: (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(q.dst))), sums: floats(q.sums),
 	}
 }
 

@@ -1,7 +1,7 @@
 package cpu
 
-// conv is one call of the operation that the package documentation defines. A word is one float32, or two bfloat16 in the
-// same space, the even channel in the low half.
+// conv is one call of the operation that the package documentation defines. A word is one float32, or in the same space two
+// bfloat16, the even channel in the low half, or four bytes (int8.go).
 type conv struct {
 	*layer
 	cells  []int32   // the cells to compute, as indices into all slices below
@@ -22,6 +22,7 @@ type layer struct {
 	width    int       // outputs, rounded up to the kernel's lanes
 	weights  []float32 // [panel][tap][word][outputs of the panel]
 	bias     []float32 // [width]
+	scale    []float32 // [width] what sums of bytes are multiplied with; nil: words are no bytes
 }
 
 // kernel is one way to compute a conv.
@@ -36,6 +37,7 @@ type kernel struct {
 	heads    func() kernel // float32 kernel for the heads; nil: this one
 	winograd *winograd     // for 3x3 convolutions; nil if there is no such code
 	sparse   *sparse       // for inputs that are mostly zero
+	int8     *int8Form     // for the first convolutions of blocks; nil: the path has no bytes
 	peak     func(n int)   // runs n rounds of multiply-adds in registers; nil if there is no such code
 	peakMACs int           // multiply-adds of a round
 }
@@ -57,24 +59,32 @@ func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	if k.bf16 {
 		each = 2
 	}
-	l := &layer{tapCount: taps, words: roundUp((in+each-1)/each, k.inWords), width: roundUp(out, k.lanes)}
-	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
-	copy(l.bias, bias)
 	at := func(o, i, t int) float32 {
-		if o >= out || i >= in {
+		if i >= in {
 			return 0
 		}
 		return weight[(o*in+i)*taps+t]
 	}
+	return k.packWords(bias, taps, roundUp((in+each-1)/each, k.inWords), func(o, w, t int) float32 {
+		if k.bf16 {
+			return pair(at(o, 2*w, t), at(o, 2*w+1, t))
+		}
+		return at(o, w, t)
+	})
+}
+
+// packWords packs the words that at returns for output o, word w of the inputs and tap t.
+func (k *kernel) packWords(bias []float32, taps, words int, at func(o, w, t int) float32) *layer {
+	l := &layer{tapCount: taps, words: words, width: roundUp(len(bias), k.lanes)}
+	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
+	copy(l.bias, bias)
 	next := 0
 	for first := 0; first < l.width; {
 		panel := k.panelWidth(l.width - first)
 		for t := range taps {
-			for w := range l.words {
+			for w := range words {
 				for o := first; o < first+panel; o++ {
-					if k.bf16 {
-						l.weights[next] = pair(at(o, 2*w, t), at(o, 2*w+1, t))
-					} else {
+					if o < len(bias) {
 						l.weights[next] = at(o, w, t)
 					}
 					next++

@@ -12,6 +12,7 @@ typedef struct {
 	int64_t stride, words;
 	const float *weights; // [panel][tap][word][outputs of the panel]
 	const float *bias;    // [width]
+	const float *scale;   // [width], or null: see layer.scale in conv.go
 	int64_t width;
 	const float *add; // [cell][width] or null
 	float *dst;       // [cell][width] or null
@@ -21,15 +22,17 @@ typedef struct {
 
 // The struct of sparse.go.
 typedef struct {
-	const int32_t *cells, *taps; // cells of one position
-	const uint16_t *near;        // [cell_count]
-	int64_t cell_count, width, few;
-	const float *src;            // [cell][width]
-	const float *weights, *bias; // [input][tap][width], [width]
+	const int32_t *cells; // [cell_count]
+	const int32_t *spans; // [cell_count][3][2]
+	int64_t cell_count, columns, positions, padded, width, row, full, few;
+	const float *src;            // [position][padded cell][width]
+	const float *weights, *bias; // [input][tap][row], [width]
 	int64_t add;
-	float *dst;  // [cell][width]
-	void *pairs; // [cell][width] bfloat16 or null
-	int32_t *nonzeros;
+	float *dst;        // [position][padded cell][width]
+	void *pairs;       // the same in bfloat16, or null
+	int32_t *nonzeros; // [positions]
+	float *values, *around;
+	int32_t *places, *at, *starts;
 } sparse;
 
 void conv_avx2(conv c);
@@ -37,10 +40,31 @@ void conv_avx512(conv c);
 void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
+void conv_amxint8(conv c);
+void conv_amxint8_emulated(conv c);
 void conv_neon(conv c);
+
+// The struct of int8.go.
+typedef struct {
+	const int32_t *cells, *taps;
+	const uint16_t *near; // [near_count]: those of one position
+	int64_t cell_count, near_count, width, words, row, full;
+	const float *src;           // [cell][width]
+	const float *each, *ranges; // [width]
+	const float *weights;       // [input][tap][row]
+	uint8_t *dst;               // [cell][words] of four bytes
+	float *sums;                // [cell][width]
+} quantize;
+
+void conv_avxvnni(conv c);
+void conv_avx512vnni(conv c);
+void quantize_avxvnni(quantize q);
+void quantize_avx512vnni(quantize q);
 
 void sparse_avx2(sparse s);
 void sparse_avx512(sparse s);
+void sparse_avxvnni(sparse s);
+void sparse_avx512vnni(sparse s);
 void sparse_avx512bf16(sparse s);
 void sparse_neon(sparse s);
 
@@ -68,7 +92,13 @@ void winograd_out_neon(winograd w);
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);
+void peak_avxvnni(int64_t n);
+void peak_avx512vnni(int64_t n);
 void peak_neon(int64_t n);
-void peak_amx(int64_t n); // n * 4 tile multiplications
+// n * 4 tile multiplications
+void peak_amx(int64_t n);
+void peak_amx_emulated(int64_t n);
+void peak_amxint8(int64_t n);
+void peak_amxint8_emulated(int64_t n);
 
 #endif

@@ -5,10 +5,20 @@
 //	NAME(x), TARGET, MAC as for vector/microkernel.h
 //	PANEL                the most vectors of outputs in a panel: 2 or 4
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
+//
+// and, if the sums are not of float32,
+//
+//	FIRST(c, o)          what the sums of the vector of outputs from o on begin with; the bias if it is not defined
+//	LAST(c, o, sum)      these outputs of their sums
 
 #include "vector/microkernel.h"
 
 #include "store.h"
+
+#ifndef FIRST
+#define FIRST(c, o) LOAD((c)->bias + (o))
+#define LAST(c, o, sum) sum
+#endif
 
 // tile computes `count` cells, at most ROWS, starting with number `from`, and `vectors` vectors of outputs starting with
 // `first`. w is the weights of their panel. If there are fewer than ROWS cells, the last one is computed again and not
@@ -21,7 +31,7 @@ INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count,
 	VEC sum[ROWS][PANEL];
 	UNROLLED for (int m = 0; m < ROWS; m++) {
 		x[m] = c->src + cells[m < count ? m : count - 1] * c->stride;
-		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = LOAD(c->bias + first + v * LANES);
+		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = FIRST(c, first + v * LANES);
 	}
 	for (int64_t t = 0; t < c->tap_count; t++, w += c->words * vectors * LANES) {
 		if (!(near >> t & 1)) continue;
@@ -29,7 +39,7 @@ INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count,
 	}
 	UNROLLED for (int m = 0; m < ROWS; m++) {
 		if (m < count) {
-			UNROLLED for (int v = 0; v < vectors; v++) NAME(store)(c, cells[m] * c->width + first + v * LANES, sum[m][v]);
+			UNROLLED for (int v = 0; v < vectors; v++) NAME(store)(c, cells[m] * c->width + first + v * LANES, LAST(c, first + v * LANES, sum[m][v]));
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "unsafe"
 
 // goKernel works on every machine.
 func goKernel() kernel {
-	return kernel{name: Go, lanes: 2, panel: 2, inWords: 1, run: convGo, sparse: &sparse{sparseGo, [2]float64{0.6, 0.6}}}
+	return kernel{name: Go, lanes: 2, panel: 2, inWords: 1, run: convGo, sparse: &sparse{run: sparseGo, below: [2]float64{0.6, 0.6}}}
 }
 
 // convGo computes three cells and two outputs at a time: six independent sums. More do not fit into the registers of amd64

@@ -12,23 +12,36 @@ type Path string
 
 // The paths, the fastest first.
 const (
+	AMXInt8    Path = "amxint8"
 	AMX        Path = "amx"
+	AVX512VNNI Path = "avx512vnni"
 	AVX512BF16 Path = "avx512bf16"
 	AVX512     Path = "avx512"
+	AVXVNNI    Path = "avxvnni"
 	AVX2       Path = "avx2"
 	NEON       Path = "neon"
 	Go         Path = "go"
 )
 
-// EmulatedAMX is the amx path with its tile instructions replaced by plain C. It is for tests, slow, and not in Paths. It
-// needs the features of AVX512BF16.
-const EmulatedAMX Path = "amx-emulated"
+// EmulatedAMX and EmulatedAMXInt8 are the paths amx and amxint8 with their tile instructions replaced by plain C. They are for
+// tests, slow, and not in Paths. They need the features of AVX512BF16, and EmulatedAMXInt8 those of AVX512VNNI.
+const (
+	EmulatedAMX     Path = "amx-emulated"
+	EmulatedAMXInt8 Path = "amxint8-emulated"
+)
 
 // BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy. The other paths are float32
 // throughout.
 func (p Path) BFloat16() bool {
 	k, err := p.kernel()
 	return err == nil && k.bf16
+}
+
+// Int8 reports whether the path multiplies bytes in the first convolutions of blocks, which costs accuracy and needs a network
+// with ranges.
+func (p Path) Int8() bool {
+	k, err := p.kernel()
+	return err == nil && k.int8 != nil
 }
 
 // available are the kernels that can run here, the fastest first.
@@ -76,4 +89,14 @@ func (p Path) Peak(n int) int {
 	}
 	k.peak(n)
 	return n * k.peakMACs
+}
+
+// PeakFirst is Peak for the instructions of the blocks' first convolutions, which are others on paths with 8 bits.
+func (p Path) PeakFirst(n int) int {
+	k, err := p.kernel()
+	if err != nil || k.int8 == nil {
+		return p.Peak(n)
+	}
+	k.int8.peak(n)
+	return n * k.int8.peakMACs
 }

@@ -13,18 +13,34 @@ func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
 	if x.HasAVX512F && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
-		kernels = append(kernels, kernel{
-			name: AMX, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512,
-			run:  func(c conv) { C.conv_amx(c.c()) },
-			peak: func(n int) { C.peak_amx(C.int64_t(n)) }, peakMACs: 4 * 16 * 16 * 32,
-		})
+		amx := tiles(AMX, func(c conv) { C.conv_amx(c.c()) })
+		amx.peak, amx.peakMACs = func(n int) { C.peak_amx(C.int64_t(n)) }, 4*16*16*32
+		if x.HasAVX512VNNI && x.HasAMXInt8 {
+			k := amx
+			k.name = AMXInt8
+			k.int8 = tilesInt8(func(c conv) { C.conv_amxint8(c.c()) })
+			k.int8.peak, k.int8.peakMACs = func(n int) { C.peak_amxint8(C.int64_t(n)) }, 4*16*16*64
+			kernels = append(kernels, k)
+		}
+		kernels = append(kernels, amx)
+	}
+	if x.HasAVX512F && x.HasAVX512VNNI {
+		k := avx512()
+		k.name = AVX512VNNI
+		k.sparse = &sparse{run: func(s sparseCall) { C.sparse_avx512vnni(s.c()) }, halves: 16, below: k.sparse.below}
+		k.int8 = &int8Form{
+			quantize: func(q quantizeCall) { C.quantize_avx512vnni(q.c()) }, halves: 16,
+			run:  func(c conv) { C.conv_avx512vnni(c.c()) },
+			peak: func(n int) { C.peak_avx512vnni(C.int64_t(n)) }, peakMACs: 6 * 4 * 64,
+		}
+		kernels = append(kernels, k)
 	}
 	if x.HasAVX512F && x.HasAVX512BF16 {
 		kernels = append(kernels, kernel{
 			name: AVX512BF16, bf16: true, lanes: 16, panel: 64, inWords: 1, heads: avx512,
 			run: func(c conv) { C.conv_avx512bf16(c.c()) },
 			sparse: &sparse{
-				run:   func(s sparseCall) { C.sparse_avx512bf16(s.c()) },
+				run: func(s sparseCall) { C.sparse_avx512bf16(s.c()) }, halves: 16,
 				below: [2]float64{0, 0.25},
 			},
 			peak: func(n int) { C.peak_avx512bf16(C.int64_t(n)) }, peakMACs: 6 * 4 * 32,
@@ -33,20 +49,19 @@ func vectorKernels() []kernel {
 	if x.HasAVX512F {
 		kernels = append(kernels, avx512())
 	}
+	if x.HasAVX2 && x.HasFMA && x.HasAVXVNNI {
+		k := avx2()
+		k.name = AVXVNNI
+		k.sparse = &sparse{run: func(s sparseCall) { C.sparse_avxvnni(s.c()) }, halves: 8, below: k.sparse.below}
+		k.int8 = &int8Form{
+			quantize: func(q quantizeCall) { C.quantize_avxvnni(q.c()) }, halves: 8,
+			run:  func(c conv) { C.conv_avxvnni(c.c()) },
+			peak: func(n int) { C.peak_avxvnni(C.int64_t(n)) }, peakMACs: 6 * 2 * 32,
+		}
+		kernels = append(kernels, k)
+	}
 	if x.HasAVX2 && x.HasFMA {
-		kernels = append(kernels, kernel{
-			name: AVX2, lanes: 8, panel: 16, inWords: 1,
-			run: func(c conv) { C.conv_avx2(c.c()) },
-			winograd: &winograd{
-				in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
-				out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
-			},
-			sparse: &sparse{
-				run:   func(s sparseCall) { C.sparse_avx2(s.c()) },
-				below: [2]float64{0, 0.25},
-			},
-			peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 6 * 2 * 8,
-		})
+		kernels = append(kernels, avx2())
 	}
 	return kernels
 }
@@ -67,13 +82,42 @@ func avx512() kernel {
 	}
 }
 
+func avx2() kernel {
+	return kernel{
+		name: AVX2, lanes: 8, panel: 16, inWords: 1,
+		run: func(c conv) { C.conv_avx2(c.c()) },
+		winograd: &winograd{
+			in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
+			out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
+		},
+		sparse: &sparse{
+			run:   func(s sparseCall) { C.sparse_avx2(s.c()) },
+			below: [2]float64{0, 0.25},
+		},
+		peak: func(n int) { C.peak_avx2(C.int64_t(n)) }, peakMACs: 6 * 2 * 8,
+	}
+}
+
+// tiles is a kernel that multiplies bfloat16 in tiles.
+func tiles(name Path, run func(conv)) kernel {
+	return kernel{name: name, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512, run: run}
+}
+
+func tilesInt8(run func(conv)) *int8Form {
+	return &int8Form{quantize: func(q quantizeCall) { C.quantize_avx512vnni(q.c()) }, halves: 16, run: run}
+}
+
 // emulated are kernels for tests.
-func emulated() []kernel {
-	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BF16 { // needed to finish the sums of the tiles
+func emulated() (kernels []kernel) {
+	x := &cpu.X86
+	if !x.HasAVX512F || !x.HasAVX512BF16 { // needed to finish the sums of the tiles
 		return nil
 	}
-	return []kernel{{
-		name: EmulatedAMX, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512,
-		run: func(c conv) { C.conv_amx_emulated(c.c()) },
-	}}
+	amx := tiles(EmulatedAMX, func(c conv) { C.conv_amx_emulated(c.c()) })
+	if x.HasAVX512VNNI {
+		k := amx
+		k.name, k.int8 = EmulatedAMXInt8, tilesInt8(func(c conv) { C.conv_amxint8_emulated(c.c()) })
+		kernels = append(kernels, k)
+	}
+	return append(kernels, amx)
 }

@@ -16,20 +16,23 @@ type Scratch struct {
 
 	rows, columns, cells, padded int // of one position
 
-	index    []int32  // [Positions*cells] the padded cell of each cell, top row first
-	near     []uint16 // [cells] has bit t set if tap t of the cell is on the board
-	all      order    // of the positions of the last block
-	some     order    // of the positions of the last dense convolution
-	nonzeros []int32  // [1] the answer of sparse
-	dense    []int32  // positions of the last convolution that are not computed by sparse
-	taps     []int32  // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
-	here     []int32  // [1] the only tap of a 1x1 convolution: 0
-	each     []int32  // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
+	index    []int32     // [Positions*cells] the padded cell of each cell, top row first
+	near     []uint16    // [cells] has bit t set if tap t of the cell is on the board
+	all      order       // of the positions of the last block
+	some     order       // of the positions of the last dense convolution
+	work     *sparseWork // nil if the path has no sparse form
+	nonzeros []int32     // [Positions] the answer of sparse
+	dense    []int32     // positions of the last convolution that are not computed by sparse
+	spans    []int32     // [cells][3][2] in each row around a cell, the first index in cells and the end (sparseCall)
+	taps     []int32     // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
+	here     []int32     // [1] the only tap of a 1x1 convolution: 0
+	each     []int32     // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
 
 	planes   []float32 // [Positions*padded][stem.words]
 	x        []float32 // [Positions*padded][width] the residual stream
 	pairs    []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
 	mid      []float32 // [Positions*padded][width] between the two convolutions of a block; nil if only midPairs is read
+	bytes    []float32 // [Positions*padded][words] the input of a first convolution in bytes; nil if the path does not use it
 	midPairs []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
 	head     []float32 // [Positions*padded][conv.width] value.conv and policy.conv
 	logits   []float32 // [Positions*padded][policyLogits.width]
@@ -83,15 +86,29 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 
 	all := n*s.padded + slack
 	s.planes, s.x = aligned(all*t.stem.words), aligned(all*width)
-	if !t.kernel.bf16 || t.kernel.sparse != nil {
+	if !t.kernel.bf16 || t.kernel.sparse != nil || t.kernel.int8 != nil {
 		s.mid = aligned(all * width)
 	}
-	s.nonzeros = make([]int32, 1)
+	s.nonzeros = make([]int32, n)
+	if t.kernel.sparse != nil {
+		s.work = newSparseWork(s.cells, width)
+	}
 	for cell := range s.cells {
 		s.near = append(s.near, s.nearOf(cell))
+		row, column := cell/columns, cell%columns
+		for r := row - 1; r <= row+1; r++ {
+			first, end := r*columns+max(column-1, 0), r*columns+min(column+2, columns)
+			if r < 0 || r >= rows {
+				first, end = 0, 0
+			}
+			s.spans = append(s.spans, int32(first), int32(end))
+		}
 	}
 	if t.kernel.bf16 {
 		s.pairs, s.midPairs = aligned(all*width/2), aligned(all*width/2)
+	}
+	if t.kernel.int8 != nil {
+		s.bytes = aligned(all * t.kernel.int8Words(width))
 	}
 	if t.kernel.winograd != nil && pays(rows, columns) {
 		s.tiled = newTiled(rows, columns, s.padded, tiledPositions, width)

@@ -44,7 +44,22 @@ func selfTest(k kernel) error {
 		ValueConv: affine(V, C), FC: affine(F, 2*V), WDL: affine(3, F), GameOver: affine(4, F),
 		PolicyConv: affine(V, C), PolicyLogit: affine(1, V),
 	}
-	plain, fast := newTower(n, goKernel()), newTower(n, k)
+	base := goKernel()
+	if k.int8 != nil { // the same numbers are rounded, so that all others agree
+		n.Ranges = [][]float32{make([]float32, C), make([]float32, C)}
+		for i := range C {
+			n.Ranges[0][i], n.Ranges[1][i] = 3+float32(r.IntN(8)), 3+float32(r.IntN(8))
+		}
+		base.int8 = &int8Go
+		for _, b := range n.Blocks { // what the weights of the sparse form are rounded to
+			for _, a := range b {
+				for i, w := range a.Weight {
+					a.Weight[i] = math.Float32frombits(uint32(bfloat16(w)) << 16)
+				}
+			}
+		}
+	}
+	plain, fast := newTower(n, base), newTower(n, k)
 	want, got := plain.NewScratch(rows, columns), fast.NewScratch(rows, columns)
 	count := min(3, want.Positions, got.Positions)
 	x := make([]float32, count*planes*rows*columns)

@@ -1,11 +1,15 @@
 // A convolution of inputs that are mostly zero (sparse.go), for vectors of LANES floats. It is included after direct.h, which
-// lists the macros.
+// lists the macros. LOWER and UPPER are defined if weights are two in a word (halves in sparse.go); then they are the
+// weights in the lower and the upper halves of a vector.
 
 // STRIP is the number of outputs whose sums stay in registers, and GROUP the number of inputs whose mask does.
 #define STRIP 64
 #define GROUP 64
-#define EACH_INPUT UNROLLED for (int i = 0; i < n; i++)
-#define EACH_VECTOR UNROLLED for (int v = 0; v < vectors; v++)
+
+// SETS is how many sums of an output run side by side, so that a product need not wait for the one before it.
+#define SETS (LANES == 16 ? 2 : 1)
+
+typedef int32_t NAME(integers) __attribute__((vector_size(sizeof(VEC)), aligned(4), may_alias));
 
 // mask has a bit for each of up to GROUP inputs from x on, set if it is not zero.
 TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const float *x, int64_t inputs) {
@@ -14,68 +18,111 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const fl
 	return mask;
 }
 
-// scatter adds the products of the first n inputs in the mask to `vectors` vectors of outputs of all cells around an input
-// cell, and takes these inputs from the mask. x and y are the cell's inputs and outputs, w the weights of the first input
-// for the first of these outputs.
-INLINE NAME(scatter)(const int n, const int vectors, const sparse *s, unsigned near, uint64_t *mask, const float *x, const float *w, float *y) {
-	const int64_t width = s->width;
-	const int32_t *taps = s->taps;
-	__typeof__(SPREAD(x)) a[4];
-	const float *of[4]; // the weights of an input for the last tap
-	EACH_INPUT {
-		int64_t channel = __builtin_ctzll(*mask);
-		*mask &= *mask - 1;
-		a[i] = SPREAD(x + channel);
-		of[i] = w + (9 * channel + 8) * width;
+// list writes the inputs that are not zero and their places, cell after cell, and returns how many they are, or few or more if there
+// are so many. The place of input i in a column is (9*i + column) * row. The index of its weights for a tap is (9*i + tap) * row, and
+// from one column to the next both grow by row. So one distance leads from places to weights for all inputs of a row of three cells.
+TARGET static __attribute__((noinline)) int64_t NAME(list)(const sparse *s) {
+	int64_t n = 0;
+	const int64_t row = s->row, width = s->width;
+	for (int64_t m = 0, column = 0; m < s->cell_count; m++, column = column + 1 < s->columns ? column + 1 : 0) {
+		const float *x = s->src + s->cells[m] * width;
+		s->starts[m] = n;
+#ifdef COMPRESS
+		NAME(integers) places = (NAME(integers))COUNTING * (int32_t)(9 * row) + (int32_t)(column * row);
+		for (int64_t at = 0; at < width; at += LANES, places += (int32_t)(9 * LANES * row)) {
+			VEC v = LOAD(x + at);
+			unsigned mask = NONZERO(v);
+			STORE(s->values + n, COMPRESS(mask, v));
+			STORE((float *)s->places + n, COMPRESS(mask, (VEC)places));
+			n += __builtin_popcount(mask);
+		}
+#else
+		for (int64_t at = 0; at < width; at += GROUP) {
+			for (uint64_t mask = NAME(mask)(x + at, width - at); mask; mask &= mask - 1, n++) {
+				int64_t input = at + __builtin_ctzll(mask);
+				s->values[n] = x[input];
+				s->places[n] = (9 * input + column) * row;
+			}
+		}
+#endif
+		if (n >= s->few) return n;
 	}
-	// If the output is at tap t from the input, the input is at tap 8 - t from the output.
-	for (; near; near &= near - 1) {
-		int64_t t = __builtin_ctz(near), back = t * width;
-		float *at = y + taps[t] * width;
-		VEC sum[STRIP / LANES];
-		EACH_VECTOR sum[v] = LOAD(at + v * LANES);
-		EACH_INPUT EACH_VECTOR sum[v] = FMA(sum[v], a[i], LOAD(of[i] - back + v * LANES));
-		EACH_VECTOR STORE(at + v * LANES, sum[v]);
-	}
+	s->starts[s->cell_count] = n;
+	return n;
 }
 
-INLINE NAME(strip)(const int vectors, const sparse *s, unsigned near, uint64_t mask, const float *x, const float *w, float *y) {
-	int n = __builtin_popcountll(mask);
-	for (; n >= 4; n -= 4) NAME(scatter)(4, vectors, s, near, &mask, x, w, y);
-	switch (n) {
-	case 1: NAME(scatter)(1, vectors, s, near, &mask, x, w, y); break;
-	case 2: NAME(scatter)(2, vectors, s, near, &mask, x, w, y); break;
-	case 3: NAME(scatter)(3, vectors, s, near, &mask, x, w, y);
+// around copies the inputs in the list that are around cell m, and the indices of their weights, and returns how many they are.
+// It writes up to LANES more.
+TARGET static __attribute__((noinline)) int64_t NAME(around)(const sparse *s, int64_t m, int64_t column) {
+	int64_t n = 0;
+	const int32_t *spans = s->spans + 6 * m;
+	for (int64_t r = 0; r < 3; r++) {
+		int64_t from = s->starts[spans[2 * r]], to = s->starts[spans[2 * r + 1]];
+		int32_t distance = (3 * r + 1 - column) * s->row;
+		float *x = s->around + n;
+		int32_t *at = s->at + n;
+		n += to - from;
+		for (const float *end = s->values + to, *v = s->values + from; v < end; v += LANES, x += LANES, at += LANES) {
+			STORE(x, LOAD(v));
+			*(NAME(integers) *)at = *(const NAME(integers) *)(s->places + (v - s->values)) + distance;
+		}
+	}
+	return n;
+}
+
+// product adds the products of an input with `vectors` vectors of weights to sums. If halves is true, they are two in a word.
+INLINE NAME(product)(const int vectors, const int halves, VEC *sum, const float *x, const float *w) {
+	__auto_type a = SPREAD(x);
+#ifdef LOWER
+	if (halves) {
+		UNROLLED for (int v = 0; v < vectors; v += 2) {
+			VEC both = LOAD(w + v / 2 * LANES);
+			sum[v] = FMA(sum[v], a, LOWER(both));
+			sum[v + 1] = FMA(sum[v + 1], a, UPPER(both));
+		}
+		return;
+	}
+#endif
+	UNROLLED for (int v = 0; v < vectors; v++) sum[v] = FMA(sum[v], a, LOAD(w + v * LANES));
+}
+
+// strip computes `vectors` vectors of outputs of a cell, whose inputs are in s->around: bias, y and pairs begin with these outputs, and
+// w is their first weights.
+INLINE NAME(strip)(const int vectors, const int halves, const sparse *s, int64_t count, const float *bias, const float *w, float *y, uint16_t *pairs) {
+	const float *x = s->around;
+	const int32_t *at = s->at;
+	VEC sum[SETS][STRIP / LANES];
+	UNROLLED for (int v = 0; v < vectors; v++) {
+		sum[0][v] = LOAD(bias + v * LANES);
+		if (s->add) sum[0][v] = ADD(LOAD(y + v * LANES), sum[0][v]);
+		if (SETS == 2) sum[SETS - 1][v] = (VEC){0};
+	}
+	int64_t k = 0;
+	for (; k + SETS <= count; k += SETS) {
+		UNROLLED for (int set = 0; set < SETS; set++) NAME(product)(vectors, halves, sum[set], x + k + set, w + at[k + set]);
+	}
+	if (k < count) NAME(product)(vectors, halves, sum[0], x + k, w + at[k]);
+	UNROLLED for (int v = 0; v < vectors; v++) {
+		VEC all = RELU(SETS == 2 ? ADD(sum[0][v], sum[SETS - 1][v]) : sum[0][v]);
+		STORE(y + v * LANES, all);
+		if (pairs) STORE_PAIRS(pairs + v * LANES, all);
 	}
 }
 
 TARGET void NAME(sparse)(sparse s) {
-	int32_t nonzeros = 0;
-	for (int64_t m = 0; m < s.cell_count; m++) {
-		const float *x = s.src + s.cells[m] * s.width;
-		for (int64_t at = 0; at < s.width; at += GROUP) nonzeros += __builtin_popcountll(NAME(mask)(x + at, s.width - at));
-	}
-	*s.nonzeros = nonzeros;
-	if (nonzeros >= s.few) return;
-	for (int64_t m = 0; m < s.cell_count; m++) {
-		float *y = s.dst + s.cells[m] * s.width;
-		for (int64_t o = 0; o < s.width; o += LANES) STORE(y + o, s.add ? ADD(LOAD(y + o), LOAD(s.bias + o)) : LOAD(s.bias + o));
-	}
-	for (int64_t m = 0; m < s.cell_count; m++) {
-		const float *x = s.src + s.cells[m] * s.width, *w = s.weights;
-		float *y = s.dst + s.cells[m] * s.width;
-		for (int64_t at = 0; at < s.width; at += GROUP, w += GROUP * 9 * s.width) {
-			uint64_t mask = NAME(mask)(x + at, s.width - at);
-			int64_t o = 0;
-			for (; o + STRIP <= s.width; o += STRIP) NAME(strip)(STRIP / LANES, &s, s.near[m], mask, x + at, w + o, y + o);
-			for (; o < s.width; o += LANES) NAME(strip)(1, &s, s.near[m], mask, x + at, w + o, y + o);
-		}
-	}
-	for (int64_t m = 0; m < s.cell_count; m++) {
-		for (int64_t at = s.cells[m] * s.width; at < (s.cells[m] + 1) * s.width; at += LANES) {
-			VEC y = RELU(LOAD(s.dst + at));
-			STORE(s.dst + at, y);
-			if (s.pairs) STORE_PAIRS((uint16_t *)s.pairs + at, y);
+	for (int64_t i = 0; i < s.positions; i++, s.src += s.padded * s.width, s.dst += s.padded * s.width) {
+		if ((s.nonzeros[i] = NAME(list)(&s)) >= s.few) continue;
+		for (int64_t m = 0, column = 0; m < s.cell_count; m++, column = column + 1 < s.columns ? column + 1 : 0) {
+			int64_t count = NAME(around)(&s, m, column), o = 0, first = s.cells[m] * s.width;
+			float *y = s.dst + first;
+			uint16_t *pairs = s.pairs ? (uint16_t *)s.pairs + i * s.padded * s.width + first : 0;
+#define OUTPUTS(w) s.bias + o, s.weights + (w), y + o, pairs ? pairs + o : 0
+#ifdef LOWER
+			for (; o < s.full; o += STRIP) NAME(strip)(STRIP / LANES, 1, &s, count, OUTPUTS(o / 2));
+#else
+			for (; o + STRIP <= s.width; o += STRIP) NAME(strip)(STRIP / LANES, 0, &s, count, OUTPUTS(o));
+#endif
+			for (; o < s.width; o += LANES) NAME(strip)(1, 0, &s, count, OUTPUTS(o - s.full / 2));
 		}
 	}
 }

@@ -14,9 +14,12 @@ func withSparse() []kernel {
 }
 
 // sparseScratch is a tower of one layer with random weights, and its scratch.
-func sparseScratch(r *rand.Rand, k kernel, rows, columns, channels int) (weight, bias []float32, l *layer, s *Scratch) {
+func sparseScratch(r *rand.Rand, k kernel, rows, columns, channels int) (weight, bias []float32, l *sparseLayer, s *Scratch) {
 	weight, bias = normals(r, 9*channels*channels), normals(r, channels)
-	l = k.packSparse(weight, bias)
+	for i := range weight {
+		weight[i] = exact(weight[i]) // what paths with weights of bfloat16 do
+	}
+	l = k.packSparse(weight, bias, k.sparse.halves)
 	dense := k.pack(weight, bias, 9)
 	t := &Tower{kernel: k, channels: channels, stem: dense, conv: dense, policyLogits: dense, fc: dense, out: dense}
 	return weight, bias, l, t.NewScratch(rows, columns)
@@ -67,7 +70,7 @@ func TestSparse(t *testing.T) {
 						copy(dst[cell*l.width:], ref.add[cell])
 					}
 				}
-				call := sparseCall{layer: l, cells: cells, taps: s.taps, near: s.near, few: math.MaxInt32, src: src, add: c.add, dst: dst, nonzeros: []int32{-1}}
+				call := sparseCall{sparseLayer: l, cells: cells, taps: s.taps, near: s.near, spans: s.spans, columns: s.columns, few: math.MaxInt32, src: src, add: c.add, dst: dst, nonzeros: []int32{-1}, work: s.work}
 				pairsIntact := func() bool { return true }
 				if c.pairs && k.bf16 {
 					call.pairs, pairsIntact = guarded(s.padded*l.width/2, guard)
@@ -112,7 +115,7 @@ func TestSparseLetsNaNThrough(t *testing.T) {
 		_, _, l, s := sparseScratch(random(1), k, 2, 2, 16)
 		nan := float32(math.NaN())
 		c := sparseCall{
-			layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, few: math.MaxInt32,
+			sparseLayer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, spans: s.spans, columns: s.columns, few: math.MaxInt32, padded: s.padded, work: s.work,
 			src: aligned(s.padded * l.width), dst: aligned(s.padded * l.width), nonzeros: make([]int32, 1),
 		}
 		c.src[int(c.cells[0])*l.width+3] = nan
@@ -155,12 +158,19 @@ func blocksOf(r *rand.Rand, blocks, channels int, step float32) Network {
 // answers of each position by itself, and agrees with plain Go.
 func TestSparseBesideDense(t *testing.T) {
 	n := blocksOf(random(3), 8, 48, 0.25)
+	n.Ranges = randomRanges(random(5), 8, 48)
 	const rows, columns, planes = 6, 7, 5
 	size := planes * rows * columns
 	plain := goKernel()
 	plain.sparse = nil
-	reference := newTower(n, plain)
+	float32s := newTower(n, plain)
+	plain.int8 = &int8Go
+	bytes := newTower(n, plain)
 	for _, k := range all() {
+		reference := float32s
+		if k.int8 != nil {
+			reference = bytes
+		}
 		tower := newTower(n, k)
 		s, alone, want := tower.NewScratch(rows, columns), tower.NewScratch(rows, columns), reference.NewScratch(rows, columns)
 		x := make([]float32, s.Positions*size)
@@ -181,7 +191,7 @@ func TestSparseBesideDense(t *testing.T) {
 			t.Errorf("%s: no block has both forms", k.name)
 		}
 		tolerance := 1e-4
-		if k.bf16 {
+		if k.bf16 || k.int8 != nil { // their sparse form has weights of bfloat16
 			tolerance = 0.1
 		}
 		for i := range s.Positions {
@@ -212,7 +222,7 @@ func BenchmarkSparse(b *testing.B) {
 						}
 					}
 				}
-				c := sparseCall{layer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, few: math.MaxInt32, add: true, nonzeros: s.nonzeros}
+				c := sparseCall{sparseLayer: l, cells: s.index[:s.cells], taps: s.taps, near: s.near, spans: s.spans, columns: s.columns, few: math.MaxInt32, padded: s.padded, work: s.work, add: true, nonzeros: make([]int32, 1)}
 				for b.Loop() {
 					for i := range s.Positions {
 						at := i * s.padded * 64

@@ -9,3 +9,6 @@ INLINE NAME(store)(const conv *c, int64_t at, VEC y) {
 	if (c->dst) STORE(c->dst + at, y);
 	if (c->pairs) STORE_PAIRS((uint16_t *)c->pairs + at, y);
 }
+
+// LAST_INT8 is the vector of outputs from o on of their sums of bytes (int8.go).
+#define LAST_INT8(c, o, sum) FMA(LOAD((c)->bias + (o)), FROM_INT32(sum), LOAD((c)->scale + (o)))

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -19,6 +20,10 @@ type Network struct {
 	GameOver    Affine      // F -> 4
 	PolicyConv  Affine      // C -> V
 	PolicyLogit Affine      // V -> 1
+
+	// Ranges are the largest inputs of the blocks' first convolutions that are to be expected, [block][channel], each from
+	// 1e-30 to 1e30; nil if they are not known. Paths with 8 bits need them (Path.Int8).
+	Ranges [][]float32
 }
 
 // Tower is a network packed for one path. It is immutable and safe for concurrent use.
@@ -38,17 +43,25 @@ type Tower struct {
 type block struct {
 	dense    *layer
 	atPoints *[points * points]*layer // for winograd, or nil
-	sparse   *layer                   // for sparse, or nil
+	int8     *int8Layer               // or nil
+	sparse   *sparseLayer             // for sparse, or nil
 }
 
-// New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check.
+// New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check, or
+// ErrRanges.
 func New(n Network, p Path) (*Tower, error) {
 	k, err := p.kernel()
 	if err != nil {
 		return nil, fmt.Errorf("pack network: %w", err)
 	}
+	if k.int8 != nil && n.Ranges == nil {
+		return nil, fmt.Errorf("pack network: CPU path %s: %w", p, ErrRanges)
+	}
 	return newTower(n, k), nil
 }
+
+// ErrRanges is the error of a path with 8 bits if the network has no ranges.
+var ErrRanges = errors.New("the network has no ranges of activations")
 
 func newTower(n Network, k kernel) *Tower {
 	t := &Tower{
@@ -60,15 +73,19 @@ func newTower(n Network, k kernel) *Tower {
 	}
 	t.planes = len(n.Stem.Weight) / 9 / t.channels
 	t.stem = k.pack(n.Stem.Weight, n.Stem.Bias, 9)
-	for _, b := range n.Blocks {
+	for at, b := range n.Blocks {
 		var two [2]block
 		for i, a := range b {
+			if i == 0 && k.int8 != nil {
+				two[i].int8 = k.packInt8(a, n.Ranges[at])
+				continue
+			}
 			two[i].dense = k.pack(a.Weight, a.Bias, 9)
 			if k.winograd != nil {
 				two[i].atPoints = k.atPoints(a.Weight, t.channels)
 			}
 			if k.sparse != nil && k.sparse.below[i] > 0 {
-				two[i].sparse = k.packSparse(a.Weight, a.Bias)
+				two[i].sparse = k.packSparse(a.Weight, a.Bias, k.sparse.halves)
 			}
 		}
 		t.blocks = append(t.blocks, two)
@@ -103,8 +120,12 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	t.kernel.run(conv{layer: t.stem, cells: s.all.cells, near: s.all.near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
 	s.show("stem", n, s.x, t.stem.width, 0, t.channels)
 	for i, b := range t.blocks {
-		first := conv{dst: s.mid, pairs: s.midPairs, relu: true}
-		t.convolve(s, t.convolveSparse(s, n, b[0], 0, first, s.x), b[0], first, s.x, s.pairs)
+		if b[0].int8 != nil {
+			t.convolveInt8(s, n, b[0].int8)
+		} else {
+			first := conv{dst: s.mid, pairs: s.midPairs, relu: true}
+			t.convolve(s, t.convolveSparse(s, n, b[0], 0, first, s.x), b[0], first, s.x, s.pairs)
+		}
 		second := conv{add: s.x, dst: s.x, pairs: s.pairs, relu: true}
 		t.convolve(s, t.convolveSparse(s, n, b[1], 1, second, s.mid), b[1], second, s.mid, s.midPairs)
 		if s.Trace != nil {
@@ -137,20 +158,25 @@ func (t *Tower) convolve(s *Scratch, positions []int32, l block, c conv, x, pair
 		o = &s.some
 		s.arrange(o, positions, t.kernel.runs)
 	}
-	c.layer, c.cells, c.near, c.taps, c.src, c.stride = l.dense, o.cells, o.near, s.taps, x, l.dense.width
+	c.layer, c.taps, c.src, c.stride = l.dense, s.taps, x, l.dense.width
 	if t.kernel.bf16 {
 		c.src, c.stride = pairs, l.dense.width/2
 	}
+	t.eachPiece(c, o, t.kernel.run)
+}
+
+// eachPiece runs c for the cells of o, a few at a time.
+func (t *Tower) eachPiece(c conv, o *order, run func(conv)) {
 	piece := max(pieceProducts/(len(c.taps)*c.words*c.width)/group, 1) * group
 	if t.kernel.runs {
-		piece = len(c.cells)
+		piece = len(o.cells)
 	}
 	for from := 0; from < len(o.cells); from += piece {
 		to := min(from+piece, len(o.cells))
-		if c.cells = o.cells[from:to]; c.near != nil {
+		if c.cells = o.cells[from:to]; o.near != nil {
 			c.near = o.near[from:to]
 		}
-		t.kernel.run(c)
+		run(c)
 	}
 }
 

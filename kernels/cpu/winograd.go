@@ -133,13 +133,17 @@ func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
 // pays reports whether winograd saves so many products that the work before and after them is worth it.
 func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
 
-// Products is the number of multiply-adds in a residual block's 3x3 convolution on this path, for one position, one input
-// and one output, if no input is zero.
-func (p Path) Products(rows, columns int) int {
-	if k, err := p.kernel(); err == nil && k.winograd != nil && pays(rows, columns) {
-		return products(rows, columns)
+// Products are the numbers of multiply-adds in the two 3x3 convolutions of a residual block on this path, for one position, one
+// input and one output, if no input is zero.
+func (p Path) Products(rows, columns int) (first, second int) {
+	k, err := p.kernel()
+	if err != nil || k.winograd == nil || !pays(rows, columns) {
+		return direct(rows, columns), direct(rows, columns)
 	}
-	return direct(rows, columns)
+	if k.int8 != nil {
+		return direct(rows, columns), products(rows, columns)
+	}
+	return products(rows, columns), products(rows, columns)
 }
 
 // atPoints evaluates the weights [out][in][9] of a 3x3 convolution at each point, and packs them for the kernel as 1x1

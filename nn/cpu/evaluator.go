@@ -2,7 +2,7 @@
 // faster than the reference.
 //
 // Rows are computed in blocks of a few positions, which are shared among all cores. On the float32 paths logits are within
-// 1e-4 of the reference's. On the bfloat16 paths (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
+// 1e-4 of the reference's. On the paths with bfloat16 or 8 bits (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
 // for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
 //
 // # Decisions
@@ -35,10 +35,10 @@ type Evaluator struct {
 	active []*job // jobs that goroutines may join, the oldest first
 }
 
-// New packs a network for the fastest path of this machine that passes its self-test (kernel.SelfTest). It does not keep the
+// New packs a network for the first of its Paths that passes its self-test (kernel.SelfTest). It does not keep the
 // network. The notes say which paths did not pass.
 func New(n *net.Network) (e *Evaluator, notes []error) {
-	for _, p := range kernel.Paths() {
+	for _, p := range Paths(n) {
 		if err := kernel.SelfTest(p); err != nil {
 			notes = append(notes, err)
 			continue
@@ -52,7 +52,11 @@ func New(n *net.Network) (e *Evaluator, notes []error) {
 
 // NewPath packs a network for one path, and does not keep the network. The error lists the paths of this machine.
 func NewPath(n *net.Network, p kernel.Path) (*Evaluator, error) {
-	tower, err := kernel.New(weights(n), p)
+	w, err := weights(n)
+	if err != nil {
+		return nil, fmt.Errorf("pack network: %w", err)
+	}
+	tower, err := kernel.New(w, p)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +73,11 @@ func (e *Evaluator) Path() kernel.Path { return e.tower.Path() }
 func (e *Evaluator) Threads() int { return cap(e.slots) }
 
 // weights returns a network's tensors in the form that the kernels take.
-func weights(n *net.Network) kernel.Network {
+func weights(n *net.Network) (w kernel.Network, err error) {
 	layer := func(name string) kernel.Affine {
 		return kernel.Affine{Weight: n.Weight(name + ".weight").Float32s(), Bias: n.Weight(name + ".bias").Float32s()}
 	}
-	w := kernel.Network{
+	w = kernel.Network{
 		Stem:      layer("stem"),
 		ValueConv: layer("value.conv"), FC: layer("value.fc"), WDL: layer("value.wdl"), GameOver: layer("value.gameover"),
 		PolicyConv: layer("policy.conv"), PolicyLogit: layer("policy.logit"),
@@ -82,7 +86,8 @@ func weights(n *net.Network) kernel.Network {
 		name := "blocks." + strconv.Itoa(i)
 		w.Blocks = append(w.Blocks, [2]kernel.Affine{layer(name + ".conv1"), layer(name + ".conv2")})
 	}
-	return w
+	w.Ranges, err = n.Ranges()
+	return w, err
 }
 
 // Evaluate implements eval.Evaluator. No more than Threads goroutines compute at once, however many callers there are;

@@ -46,7 +46,7 @@ func network(t testing.TB, config string, seed uint64) *net.Network {
 
 func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Evaluator {
 	t.Helper()
-	e, err := NewPath(n, p)
+	e, err := NewPath(forPath(t, n, p), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,20 @@ func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Evaluator {
 		t.Fatalf("path is %s, want %s", e.Path(), p)
 	}
 	return e
+}
+
+// forPath is the network, or what Int8 makes of it if the path needs ranges that it does not have.
+func forPath(t testing.TB, n *net.Network, p kernel.Path) *net.Network {
+	t.Helper()
+	if ranges, err := n.Ranges(); err != nil || ranges != nil || !p.Int8() {
+		return n
+	}
+	board := game.MustBoard(game.Connect4)
+	n, err := Int8(t.Context(), n, board, gametest.Positions(gametest.Rand(9), board, 50, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
@@ -64,20 +78,31 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 
 // eachPath runs a test on every path of this machine, and on the emulated path if it can run.
 func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
-	paths := kernel.Paths()
-	if kernel.EmulatedAMX.Check() == nil {
-		paths = append(paths, kernel.EmulatedAMX)
-	}
-	for _, p := range paths {
+	for _, p := range append(kernel.Paths(), kernel.EmulatedAMX, kernel.EmulatedAMXInt8) {
+		if emulated(p) && p.Check() != nil {
+			continue
+		}
 		t.Run(string(p), func(t *testing.T) { test(t, p) })
 	}
 }
 
-// New takes the fastest path, since all paths of this machine pass their self-test.
+// emulated paths are slow.
+func emulated(p kernel.Path) bool { return p == kernel.EmulatedAMX || p == kernel.EmulatedAMXInt8 }
+
+// New takes the fastest path that the network has what it needs for, since all paths of this machine pass their self-test.
 func TestNew(t *testing.T) {
-	e, notes := New(network(t, "1x4", 1))
-	if len(notes) > 0 || e.Path() != kernel.Paths()[0] || e.Threads() != runtime.GOMAXPROCS(0) {
-		t.Errorf("path %s with %d threads, notes %v; want %s", e.Path(), e.Threads(), notes, kernel.Paths()[0])
+	without := network(t, "1x4", 1)
+	with := forPath(t, without, kernel.AVX512VNNI)
+	for _, n := range []*net.Network{without, with} {
+		e, notes := New(n)
+		if len(notes) > 0 || e.Path() != Paths(n)[0] || e.Threads() != runtime.GOMAXPROCS(0) {
+			t.Errorf("path %s with %d threads, notes %v; want %s", e.Path(), e.Threads(), notes, Paths(n)[0])
+		}
+	}
+	for _, p := range kernel.Paths() {
+		if !slices.Contains(Paths(with), p) && kernel.AVX512VNNI.Check() == nil || slices.Contains(Paths(without), p) == p.Int8() {
+			t.Errorf("paths %v; without ranges %v, with them %v", kernel.Paths(), Paths(without), Paths(with))
+		}
 	}
 }
 
@@ -85,14 +110,14 @@ func TestConformance(t *testing.T) {
 	manyThreads(t)
 	eachPath(t, func(t *testing.T, p kernel.Path) {
 		n := network(t, "1x20/6/10", 1)
-		if p == kernel.Go || p == kernel.EmulatedAMX { // slow ones
+		if p == kernel.Go || emulated(p) { // slow ones
 			n = network(t, "1x9/6/10", 1)
 		}
 		c := evaltest.Config{
 			New:     func(t testing.TB) eval.Evaluator { return evaluator(t, n, p) },
 			Sources: []eval.Source{eval.CPU},
 		}
-		if gametest.Race || testing.Short() || p == kernel.EmulatedAMX {
+		if gametest.Race || testing.Short() || emulated(p) {
 			c.Boards, c.Rows = gametest.Boards()[:3], 37
 		}
 		evaltest.Run(t, c)
@@ -112,7 +137,7 @@ func TestRandomSplits(t *testing.T) {
 				t.Fatal(err)
 			}
 			times := 10
-			if p == kernel.EmulatedAMX {
+			if emulated(p) {
 				times = 1
 			}
 			for range times {

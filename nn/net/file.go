@@ -80,6 +80,9 @@ func parse(file []byte) (*Network, error) {
 		delete(metadata, key)
 	}
 	n.Metadata = metadata
+	if _, err := n.Ranges(); err != nil {
+		return nil, err
+	}
 	if !summed {
 		return n, nil
 	}

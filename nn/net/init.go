@@ -45,7 +45,7 @@ func NewSymmetric(c Config, seed uint64) (*Network, error) {
 }
 
 // Grow returns a copy of the network with c.Blocks blocks, which must not be fewer than it has. c must otherwise equal its
-// configuration. The added blocks come last and are fresh, drawn by seed: they change nothing until they are trained. A
+// configuration. It has no Ranges. The added blocks come last and are fresh, drawn by seed: they change nothing until they are trained. A
 // symmetric network stays symmetric.
 func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	if small := n.config; small.Blocks > c.Blocks || (Config{c.Blocks, small.Channels, small.HeadChannels, small.Hidden}) != c {
@@ -63,6 +63,7 @@ func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 		copy(grown.weights[s.Name].Float32s(), n.weights[s.Name].Float32s())
 	}
 	maps.Copy(grown.Metadata, n.Metadata)
+	delete(grown.Metadata, RangesKey) // new weights will have others
 	return grown, nil
 }
 

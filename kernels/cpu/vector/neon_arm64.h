@@ -11,6 +11,7 @@
 #define ADD(a, b) vaddq_f32(a, b)
 #define RELU(v) vmaxq_f32(vdupq_n_f32(0), v) // of zero and NaN this is NaN
 #define NONZERO(v) (15 & ~vaddvq_u32(vandq_u32(vceqzq_f32(v), (uint32x4_t){1, 2, 4, 8})))
+#define ABOVE(v, w) (15 & ~vaddvq_u32(vandq_u32(vcleq_f32(v, w), (uint32x4_t){1, 2, 4, 8})))
 
 // scalar loads one float, which FMA multiplies with a whole vector (FMLA by element). Loading it into all lanes of a vector
 // (LD1R) would cost an arithmetic instruction on many processors. The empty asm keeps clang from doing that, and it is

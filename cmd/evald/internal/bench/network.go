@@ -80,9 +80,11 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	}
 	c := &contender{name: fmt.Sprintf("network %s, %s", name, p), round: timed(ctx, e, b, d)}
 	if p.Peak(1) > 0 {
-		work := float64(macs(n, b.Board, p))
-		c.ceiling = func(d time.Duration) float64 { return peak(p, e.Threads(), d) / work }
-		c.why = fmt.Sprintf("%.1f M multiply-adds each, zeros too, in registers", work/1e6)
+		first, rest := macs(n, b.Board, p)
+		c.ceiling = func(d time.Duration) float64 {
+			return 1 / (first/peak(p.PeakFirst, e.Threads(), d/2) + rest/peak(p.Peak, e.Threads(), d/2))
+		}
+		c.why = fmt.Sprintf("%.1f M multiply-adds each, zeros too, in registers", (first+rest)/1e6)
 	}
 	return c, nil
 }
@@ -96,7 +98,7 @@ func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Du
 		return board.Result(p) != game.Ongoing || board.Outlook(p).Result != game.Ongoing || board.Outlook(p).Plies > 0
 	})
 	copy(b.Pos, open)
-	e, err := cpu.NewPath(n, kernel.Paths()[0])
+	e, err := cpu.NewPath(n, cpu.Paths(n)[0])
 	return [2]*contender{
 		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e, b, d)},
 		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.NewRuled(e), b, d), ruled: true},
@@ -118,14 +120,19 @@ func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration
 }
 
 // macs is the multiply-adds that a path makes for the 3x3 convolutions of one position if no input is zero, without those
-// off the board. They are about 99 in 100 of the network's. A path that skips zeros makes fewer, and may so pass its ceiling.
-func macs(n *net.Network, b *game.Board, p kernel.Path) int {
+// off the board, in the blocks' first convolutions and in the others. They are about 99 in 100 of the network's. A path that skips
+// zeros makes fewer, and may so pass its ceiling.
+func macs(n *net.Network, b *game.Board, p kernel.Path) (first, rest float64) {
 	c := n.Config()
-	return c.Channels * (net.PlaneCount*(3*b.Rows()-2)*(3*b.Columns()-2) + 2*c.Blocks*c.Channels*p.Products(b.Rows(), b.Columns()))
+	one, two := p.Products(b.Rows(), b.Columns())
+	stem := c.Channels * net.PlaneCount * (3*b.Rows() - 2) * (3*b.Columns() - 2)
+	blocks := c.Blocks * c.Channels * c.Channels
+	return float64(blocks * one), float64(stem + blocks*two)
 }
 
-// peak is the multiply-adds a second that a path's instructions reach on that many threads, with all operands in registers.
-func peak(p kernel.Path, threads int, d time.Duration) float64 {
+// peak is the multiply-adds a second that instructions reach on that many threads, with all operands in registers. run runs n rounds
+// of them and returns how many it made.
+func peak(run func(n int) int, threads int, d time.Duration) float64 {
 	const n = 50_000
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -134,7 +141,7 @@ func peak(p kernel.Path, threads int, d time.Duration) float64 {
 		all.Go(func() {
 			done, start := 0, time.Now()
 			for time.Since(start) < d {
-				done += p.Peak(n)
+				done += run(n)
 			}
 			rate := float64(done) / time.Since(start).Seconds()
 			mu.Lock()
@@ -153,7 +160,7 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	copy(b.Pos, playedPositions(board, networkBatch))
 
 	var contenders []*contender
-	for _, p := range kernel.Paths() {
+	for _, p := range cpu.Paths(n) {
 		c, err := pathContender(ctx, n, name, p, b, d)
 		if err != nil {
 			return nil, err

@@ -93,7 +93,7 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 	}
 	r = &PeerReport{Network: name, Threads: runtime.GOMAXPROCS(0), Positions: len(positions)}
 	var runners []runner
-	for i, p := range kernel.Paths() {
+	for i, p := range cpu.Paths(n) {
 		if p == kernel.Go && i > 0 {
 			continue // its rounds would take longer than all others' together
 		}

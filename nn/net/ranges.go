@@ -1,0 +1,39 @@
+package net
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// RangesKey is the key of Ranges in Metadata, JSON.
+const RangesKey = "evald.ranges"
+
+// Ranges are the largest inputs of the first convolutions of blocks that are to be expected, [block][channel], for backends
+// that compute them with 8 bits. They are nil if the network has none. They are in its Metadata; the error says what is wrong there.
+func (n *Network) Ranges() ([][]float32, error) {
+	text, ok := n.Metadata[RangesKey]
+	if !ok {
+		return nil, nil
+	}
+	var ranges [][]float32
+	if err := json.Unmarshal([]byte(text), &ranges); err != nil {
+		return nil, fmt.Errorf("metadata %s: %w", RangesKey, err)
+	}
+	if len(ranges) != n.config.Blocks {
+		return nil, fmt.Errorf("metadata %s: %d blocks, want %d", RangesKey, len(ranges), n.config.Blocks)
+	}
+	for i, block := range ranges {
+		if len(block) != n.config.Channels {
+			return nil, fmt.Errorf("metadata %s: block %d has %d channels, want %d", RangesKey, i, len(block), n.config.Channels)
+		}
+		for c, r := range block {
+			if !(r >= 1e-30 && r <= 1e30) { // so that neither a step nor its inverse is subnormal or infinite
+				return nil, fmt.Errorf("metadata %s: block %d channel %d is %v, want 1e-30 to 1e30", RangesKey, i, c, r)
+			}
+		}
+	}
+	return ranges, nil
+}
+
+// SetRanges sets the network's Ranges, which are then part of its file.
+func (n *Network) SetRanges(ranges [][]float32) { n.Metadata[RangesKey] = string(marshal(ranges)) }
