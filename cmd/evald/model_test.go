@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -63,7 +64,7 @@ func TestModelCommands(t *testing.T) {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
 	}
 	want := []string{
-		"default@8 7x64 true [7x6x4] Learn  true\n",
+		"default@9 7x64 true [7x6x4] Learn  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -119,7 +120,7 @@ func TestModelRemove(t *testing.T) {
 	}
 	for _, c := range []struct{ args, out, err string }{
 		{"default", "^$", `model "default" is part of the program and cannot be removed`},
-		{"default@8", "^$", `model "default@8" is part of the program and cannot be removed`},
+		{"default@9", "^$", `model "default@9" is part of the program and cannot be removed`},
 		{"mine@7", "^$", `model "mine@7" is not in the store ` + store + `, which has: mine@1, mine@2, mine@3, other@1`},
 		{"nonesuch", "^$", `model "nonesuch" is not in the store ` + store},
 		{"../../etc", "^$", `model name "../../etc": want 1 to 64 letters`},
@@ -281,5 +282,40 @@ torch_model.save(net, {"evald.name": "from-torch", "evald.rules": "7x6x4,3x3x3fr
 	want := must(t, "445\n", "eval", "--model", "seeded-2x16")
 	if got := must(t, "445\n", "eval", "--model", "from-torch"); got != strings.Replace(want, "seeded-2x16", "from-torch@1", 1) {
 		t.Errorf("the network answers %s after the way through PyTorch, %s before", got, want)
+	}
+}
+
+// model int8 writes a network that processors with VNNI compute with 8 bits, the same one each time, and says what it changes.
+func TestModelInt8(t *testing.T) {
+	out, again := filepath.Join(t.TempDir(), "a.safetensors"), filepath.Join(t.TempDir(), "b.safetensors")
+	said := must(t, "", "model", "int8", "seeded-2x16", "-o", out, "--count", "20")
+	if want := out + ": written, its first convolutions can be computed with 8 bits\nrounded weights: win, draw and loss differ by 0."; !strings.HasPrefix(said, want) {
+		t.Errorf("it says %q, want %q first", said, want)
+	}
+	must(t, "", "model", "int8", "seeded-2x16", "--output", again, "--count", "20")
+	a, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(again); err != nil || !bytes.Equal(a, b) {
+		t.Error("the same command has written two networks")
+	}
+	if shown := must(t, "", "model", "show", out); !strings.Contains(shown, "with 8 bits") || strings.Contains(shown, net.RangesKey) {
+		t.Errorf("model show: %s", shown)
+	}
+	for path, want := range map[string]string{"avx512vnni": "has no ranges of activations", "go": ""} {
+		t.Setenv("EVALD_CPU_PATH", path)
+		if kernel.Path(path).Check() != nil {
+			continue
+		}
+		if _, _, stderr := evald(t, "44\n", "eval", "--backend", "cpu", "--model", "seeded-2x16"); !strings.Contains(stderr, want) {
+			t.Errorf("%s without ranges: %q, want %q", path, stderr, want)
+		}
+		if status, _, stderr := evald(t, "44\n", "eval", "--backend", "cpu", "--model", out); status != 0 {
+			t.Errorf("%s with ranges: %q", path, stderr)
+		}
+	}
+	if status, _, stderr := evald(t, "", "model", "int8", "default", "-o", "x.onnx"); status == 0 || !strings.Contains(stderr, "want a name that ends in .safetensors") {
+		t.Errorf("-o x.onnx: status %d, %q", status, stderr)
 	}
 }

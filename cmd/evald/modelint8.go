@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/sample"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
+)
+
+// modelInt8Cmd is `evald model int8`.
+type modelInt8Cmd struct {
+	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.safetensors" help:"The file of the new network, for evald model import."`
+	Rules string `placeholder:"7x6x4" help:"The game whose positions show how large a layer's inputs are, columns x rows x in-a-row; if it is missing the first one that the model was trained on, or 7x6x4."`
+	Count int    `range:"1 to 100000" default:"1000" help:"Positions of each kind: random play, plausible play, openings."`
+	Seed  uint64 `default:"1" help:"Of the positions."`
+}
+
+// Run writes the network and says how far its answers are from those of the one that it was made of.
+func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
+	if !strings.HasSuffix(strings.ToLower(c.Out), ".safetensors") {
+		return usage("-o %s: want a name that ends in .safetensors", c.Out)
+	}
+	m, n, err := open.Model(c.Model)
+	if err != nil {
+		return err
+	}
+	board, err := boardOf(cmp.Or(c.Rules, strings.Join(m.Rules[:min(len(m.Rules), 1)], ""), game.Connect4.String()))
+	if err != nil {
+		return err
+	}
+	positions, err := c.positions(ctx, board, c.Seed)
+	if err != nil {
+		return err
+	}
+	rounded, err := cpu.Int8(ctx, n, board, positions)
+	if err != nil {
+		return err
+	}
+	content, err := rounded.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(c.Out, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}); err != nil {
+		return err
+	}
+	fresh, err := c.positions(ctx, board, c.Seed+1)
+	if err != nil {
+		return err
+	}
+	return c.compare(ctx, s, board, fresh, n, rounded)
+}
+
+// positions are of all kinds.
+func (c *modelInt8Cmd) positions(ctx context.Context, board *game.Board, seed uint64) ([]game.Position, error) {
+	var all []game.Position
+	for _, k := range sample.Kinds() {
+		lines, err := sample.Draw(ctx, board, k, c.Count, seed, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, moves := range lines {
+			var p game.Position
+			for _, a := range moves {
+				p = board.Play(p, a)
+			}
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// compare writes how far answers are apart: what the rounded weights change, and for each path of this machine with 8 bits what it
+// changes further.
+func (c *modelInt8Cmd) compare(ctx context.Context, s streams, board *game.Board, positions []game.Position, before, after *net.Network) error {
+	answer := func(n *net.Network, p kernel.Path) (*eval.Batch, error) {
+		e, err := cpu.NewPath(n, p)
+		if err != nil {
+			return nil, err
+		}
+		b := eval.NewBatch(board, len(positions))
+		copy(b.Pos, positions)
+		return b, e.Evaluate(ctx, b)
+	}
+	exact := slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.BFloat16() || p.Int8() })[0]
+	was, err := answer(before, exact)
+	if err != nil {
+		return err
+	}
+	is, err := answer(after, exact)
+	if err != nil {
+		return err
+	}
+	say := func(what string, got, want *eval.Batch) {
+		off, changed := apart(got, want)
+		fmt.Fprintf(s.out, "%s: win, draw and loss differ by %.4f at the 99th percentile, %.1f%% of best moves, in %d other positions\n",
+			what, off, 100*changed, len(positions))
+	}
+	fmt.Fprintf(s.out, "%s: written, its first convolutions can be computed with 8 bits\n", c.Out)
+	say("rounded weights", is, was)
+	for _, p := range cpu.Paths(after) {
+		if !p.Int8() {
+			continue
+		}
+		got, err := answer(after, p)
+		if err != nil {
+			return err
+		}
+		say("path "+string(p), got, is)
+	}
+	return nil
+}
+
+// apart returns the largest difference in WDL of a row at the 99th percentile, and the share of rows whose best move is another.
+func apart(got, want *eval.Batch) (p99, changed float64) {
+	var off []float64
+	for i := range want.Pos {
+		d := 0.0
+		for k, x := range want.WDLRow(i) {
+			d = max(d, math.Abs(float64(got.WDLRow(i)[k]-x)))
+		}
+		off = append(off, d)
+		if best := func(b *eval.Batch) int { return slices.Index(b.PolicyRow(i), slices.Max(b.PolicyRow(i))) }; best(got) != best(want) {
+			changed++
+		}
+	}
+	slices.Sort(off)
+	return off[len(off)*99/100], changed / float64(len(off))
+}
