@@ -69,22 +69,41 @@ func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
 	return searchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
 }
 
+// Forest is trees that searches use one after the other. The zero value has none. One goroutine may use it at a time.
+type Forest struct{ trees []*Tree }
+
 // SearchBatch is one Evaluate of an Evaluator, for callers who want more of a search than its answer: found, unless it is
-// nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values. All
-// rows are searched at once, so the caller bounds them by TreeBytes. After 1 visit the policy is even over the moves that are
+// nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values.
+// AtOnce rows are searched at a time, in the trees of the forest. After 1 visit the policy is even over the moves that are
 // not known to lose.
-func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, found func(row int, t *Tree)) error {
+func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	return searchBatch(ctx, next, b, c, limits, new([]*Tree), found)
+	size := AtOnce(len(b.Pos), limits.Batch)
+	for from := 0; from < len(b.Pos); from += size {
+		part := b.Slice(from, min(from+size, len(b.Pos)))
+		err := searchBatch(ctx, next, &part, c, limits, &forest.trees, func(row int, t *Tree) {
+			if found != nil {
+				found(from+row, t)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// AtOnce is how many of n rows SearchBatch searches at a time: enough for two full batches.
+func AtOnce(n, batch int) int { return min(n, max(forestSize, 2*batch)) }
 
 // searchBatch searches each row in a tree of the forest, which grows as needed.
 func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *[]*Tree, found func(int, *Tree)) error {
 	var trees []*Tree
 	var rows []int
 	for i, p := range b.Pos {
+		breathe(i)
 		if b.AnswerTerminal(i) {
 			continue
 		}
@@ -99,6 +118,7 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 		return err
 	}
 	for k, i := range rows {
+		breathe(k)
 		trees[k].WDL(b.WDLRow(i))
 		trees[k].Policy(b.PolicyRow(i), 1)
 		b.Source[i] = eval.Searched
@@ -111,7 +131,7 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 
 // treeOf is tree k of a forest, for a board.
 func treeOf(forest *[]*Tree, k int, board *game.Board, c Config) (*Tree, error) {
-	if k < len(*forest) && (*forest)[k].board.Rules() == board.Rules() {
+	if k < len(*forest) && (*forest)[k].board.Rules() == board.Rules() && (*forest)[k].config == c {
 		return (*forest)[k], nil
 	}
 	t, err := New(board, c)

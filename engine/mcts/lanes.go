@@ -2,6 +2,7 @@ package mcts
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
@@ -25,6 +26,14 @@ type lane struct {
 // for example, all visits go to a proved draw that is better than the other moves.
 const freeVisits = 256
 
+// breathe lets other goroutines run at each 16th tree, some tens of microseconds. A service with many searches under way would else
+// keep everybody else waiting for the batches of all of them.
+func breathe(tree int) {
+	if tree%16 == 0 {
+		runtime.Gosched()
+	}
+}
+
 // visitAll makes visits in each tree of w.taken. Visits that want an evaluation become rows of the batch. A tree is done for
 // this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
 // the rows of all trees.
@@ -35,6 +44,7 @@ func (s *search) visitAll(ctx context.Context, w *wave) {
 	begin := func(l *lane) {
 		*l = lane{}
 		if len(waiting) > 0 {
+			breathe(len(waiting))
 			l.tree, l.leaf = waiting[0], w.spare()
 			waiting = waiting[1:]
 			l.tree.prefetch()

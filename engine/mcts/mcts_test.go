@@ -418,10 +418,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// SearchBatch answers as an Evaluator does, bit for bit, and shows the trees of the rows whose games are not over.
+// SearchBatch answers as an Evaluator does, bit for bit, and shows the trees of the rows whose games are not over, although the rows
+// are more than are searched at once, and with trees of another search.
 func TestSearchBatch(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	ps := append(gametest.Open(gametest.Rand(3), b, 20), gametest.Position(gametest.Rand(3), b, 42, false))
+	const open = 300
+	ps := append(gametest.Open(gametest.Rand(3), b, open), gametest.Position(gametest.Rand(3), b, 42, false))
 	c := config(mcts.PUCT)
 	c.Visits = 30
 	limits := mcts.Limits{Visits: 30, Batch: 8}
@@ -444,17 +446,26 @@ func TestSearchBatch(t *testing.T) {
 			t.Errorf("row %d: moves (-alone +in the batch):\n%s", row, diff)
 		}
 	}
-	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, c, limits, found); err != nil {
+	var forest mcts.Forest
+	other := c
+	other.MaxNodes, other.FPU = 50, 1
+	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, other, mcts.Limits{Visits: 5, Batch: 3}, &forest, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, c, limits, &forest, found); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) || !slices.Equal(got.Source, want.Source) {
 		t.Errorf("answers %v %v %v, want %v %v %v", got.WDL, got.Policy, got.Source, want.WDL, want.Policy, want.Source)
 	}
-	if len(seen) != 20 || !slices.IsSorted(seen) || seen[19] != 19 {
-		t.Errorf("trees of the rows %v, want 0 to 19", seen)
+	if len(seen) != open || !slices.IsSorted(seen) || seen[open-1] != open-1 {
+		t.Errorf("trees of the rows %v, want 0 to %d", seen, open-1)
+	}
+	if at := mcts.AtOnce(len(ps), limits.Batch); at >= len(ps) {
+		t.Errorf("%d of %d rows are searched at once: nothing is tested", at, len(ps))
 	}
 	one := eval.NewBatch(b, 1)
-	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), one, c, mcts.Limits{Visits: 1, Batch: 1}, nil); err != nil {
+	if err := mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), one, c, mcts.Limits{Visits: 1, Batch: 1}, new(mcts.Forest), nil); err != nil {
 		t.Fatal(err)
 	}
 	if even := float32(1) / 7; slices.Max(one.Policy) != even || slices.Min(one.Policy) != even {

@@ -305,6 +305,7 @@ func (t *Tree) finished() bool {
 func (s *search) land(w *wave, err error) error {
 	landed := w.taken[:0]
 	for i, t := range w.trees {
+		breathe(i)
 		if err != nil {
 			t.Abandon(w.leaves[i])
 			continue

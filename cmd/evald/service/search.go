@@ -11,6 +11,10 @@ import (
 // searchModel is the name under which the first model is searched with.
 const searchModel = "search"
 
+// keptForest is the size in bytes up to which trees are kept for the next search, until the next garbage collection but one. Without
+// them, requests of few visits would cost a garbage collection each.
+const keptForest = 16 << 20
+
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
@@ -19,8 +23,9 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 		visits = s.config.Search.Visits
 	}
 	actions := b.Board.Actions()
-	nodes := mcts.NodesFor(b.Board, visits) // of a tree
-	bytes := len(b.Pos) * mcts.TreeBytes(b.Board, visits)
+	nodes := mcts.NodesFor(b.Board, visits)                                                          // of a tree
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
+	bytes := mcts.AtOnce(len(b.Pos), limits.Batch) * mcts.TreeBytes(b.Board, visits)
 	if most := s.memory.most(); int64(bytes) > most {
 		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
 	}
@@ -31,9 +36,15 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, nodes
-	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	f := &found{make([]int32, actions*len(b.Pos)), make([]float32, actions*len(b.Pos))}
-	err := mcts.SearchBatch(ctx, g.leaves, b, config, limits, func(row int, t *mcts.Tree) {
+	forest, _ := s.forests.Get().(*mcts.Forest)
+	if forest == nil {
+		forest = new(mcts.Forest)
+	}
+	if bytes <= keptForest {
+		defer s.forests.Put(forest)
+	}
+	err := mcts.SearchBatch(ctx, g.leaves, b, config, limits, forest, func(row int, t *mcts.Tree) {
 		for _, move := range t.Moves(nil) {
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
 		}

@@ -33,6 +33,7 @@ type Server struct {
 	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
 	searcher      *model
+	forests       sync.Pool // of *mcts.Forest, trees for the next search
 
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
