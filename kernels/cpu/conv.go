@@ -20,7 +20,7 @@ type layer struct {
 	tapCount int
 	words    int       // inputs per tap, in words
 	width    int       // outputs, rounded up to the kernel's lanes
-	weights  []float32 // [panel][tap][word][outputs of the panel]
+	weights  []float32 // [panel][tap][word][outputs of the panel]; of matrices [panel][tap][word/2][outputs of the panel][2 words]
 	bias     []float32 // [width]
 }
 
@@ -31,6 +31,7 @@ type kernel struct {
 	lanes    int  // outputs are rounded up to a multiple of this
 	panel    int  // outputs of a panel: lanes times a power of two
 	inWords  int  // words of a tap are rounded up to a multiple of this
+	matrices bool // two words of a tap are multiplied at once, and stand together in the weights
 	run      func(conv)
 	runs     bool          // wants cells in ascending order, those of a row together, and ignores conv.near
 	heads    func() kernel // float32 kernel for the heads; nil: this one
@@ -57,6 +58,10 @@ func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	if k.bf16 {
 		each = 2
 	}
+	together := 1 // words of an output
+	if k.matrices {
+		together = 2
+	}
 	l := &layer{tapCount: taps, words: roundUp((in+each-1)/each, k.inWords), width: roundUp(out, k.lanes)}
 	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
 	copy(l.bias, bias)
@@ -70,14 +75,16 @@ func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	for first := 0; first < l.width; {
 		panel := k.panelWidth(l.width - first)
 		for t := range taps {
-			for w := range l.words {
+			for from := 0; from < l.words; from += together {
 				for o := first; o < first+panel; o++ {
-					if k.bf16 {
-						l.weights[next] = pair(at(o, 2*w, t), at(o, 2*w+1, t))
-					} else {
-						l.weights[next] = at(o, w, t)
+					for w := from; w < from+together; w++ {
+						if k.bf16 {
+							l.weights[next] = pair(at(o, 2*w, t), at(o, 2*w+1, t))
+						} else {
+							l.weights[next] = at(o, w, t)
+						}
+						next++
 					}
-					next++
 				}
 			}
 		}

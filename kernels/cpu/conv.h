@@ -38,11 +38,13 @@ void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
 void conv_neon(conv c);
+void conv_neonbf16(conv c);
 
 void sparse_avx2(sparse s);
 void sparse_avx512(sparse s);
 void sparse_avx512bf16(sparse s);
 void sparse_neon(sparse s);
+void sparse_neonbf16(sparse s);
 
 // The structs of winograd.go.
 typedef struct {
@@ -69,6 +71,7 @@ void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);
 void peak_neon(int64_t n);
+void peak_neonbf16(int64_t n);
 void peak_amx(int64_t n); // n * 4 tile multiplications
 
 #endif

@@ -16,6 +16,7 @@ const (
 	AVX512BF16 Path = "avx512bf16"
 	AVX512     Path = "avx512"
 	AVX2       Path = "avx2"
+	NEONBF16   Path = "neonbf16"
 	NEON       Path = "neon"
 	Go         Path = "go"
 )

@@ -12,10 +12,11 @@
 //	RELU(v)              the larger of v and 0; NaN stays
 //	NONZERO(v)           a mask whose bit i is set if lane i of v is not zero; NaN is not zero
 //
-// avx512_amd64.h also has DOT_BF16 and STORE_BF16, for processors with AVX512-BF16.
+// avx512_amd64.h also has DOT_BF16 and STORE_BF16, for processors with AVX512-BF16, and neon_arm64.h MMLA_BF16, STORE_BF16,
+// PAIR, LOWS and HIGHS, for processors with FEAT_BF16.
 //
 // microkernel.h is the loop in which all kernels spend most of their time, the product of two matrices into a tile of sums in
-// registers. A file of C includes the header of its instructions and then the templates, which name their functions by the
+// registers. matrices.h is the same loop for instructions that multiply small matrices. A file of C includes the header of its instructions and then the templates, which name their functions by the
 // path.
 //
 // # Decisions
