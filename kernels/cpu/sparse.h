@@ -34,7 +34,11 @@ INLINE NAME(scatter)(const int n, const int vectors, const sparse *s, unsigned n
 		float *at = y + taps[t] * width;
 		VEC sum[STRIP / LANES];
 		EACH_VECTOR sum[v] = LOAD(at + v * LANES);
-		EACH_INPUT EACH_VECTOR sum[v] = FMA(sum[v], a[i], LOAD(of[i] - back + v * LANES));
+		EACH_INPUT {
+			const float *from = of[i] - back;
+			if (vectors > 8) __asm__("" : "+r"(from)); // or gcc computes an address for each of so many vectors
+			EACH_VECTOR sum[v] = FMA(sum[v], a[i], LOAD(from + v * LANES));
+		}
 		EACH_VECTOR STORE(at + v * LANES, sum[v]);
 	}
 }
