@@ -54,8 +54,8 @@ ifdef GPULIB
 	./bin/evald devices
 endif
 
-test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-	QEMU_CPU=max $(ARM64TEST) ./kernels/cpu/... ./nn/cpu
+test-arm64: ## test the kernels and heuristics for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	QEMU_CPU=max $(ARM64TEST) ./kernels/cpu/... ./nn/cpu ./engine/heuristic
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) ./kernels/cpu # without bfloat16
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
