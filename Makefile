@@ -4,6 +4,7 @@ TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
 RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 # make lint vets everything. A program of the race detector would sleep for a second at its end, in the tests that start many.
 RACETEST = GORACE=atexit_sleep_ms=100 $(GO) test -race -short -vet=off
+ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 FUZZ  ?= 10s
 
 # The C code checks its stack and its copies, and the program is loaded at another address at each start (PIE, RELRO).
@@ -53,8 +54,9 @@ ifdef GPULIB
 	./bin/evald devices
 endif
 
-test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' ./kernels/cpu/... ./nn/cpu
+test-arm64: ## test the kernels and heuristics for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	QEMU_CPU=max $(ARM64TEST) ./kernels/cpu/... ./nn/cpu ./engine/heuristic
+	QEMU_CPU=neoverse-n1 $(ARM64TEST) ./kernels/cpu # without bfloat16
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB

@@ -28,7 +28,8 @@ func NewBitsquares(power float64) *Bitsquares {
 func (h *Bitsquares) Score(b *game.Board, p game.Position) float64 {
 	if fast(b) {
 		odd, many, three, all := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
-		return h.weight[1]*float64(odd-three) + h.weight[2]*float64(many-three) + h.weight[3]*float64(three) + h.weight[4]*float64(all)
+		// The conversions keep compilers from rounding once where scoreGroups rounds twice.
+		return float64(h.weight[1]*float64(odd-three)) + float64(h.weight[2]*float64(many-three)) + float64(h.weight[3]*float64(three)) + float64(h.weight[4]*float64(all))
 	}
 	return h.sum(b, p.Own, p.Other()) - h.sum(b, p.Other(), p.Own)
 }

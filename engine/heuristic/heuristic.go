@@ -9,8 +9,8 @@
 // # Decisions
 //
 // A heuristic gives win and loss only: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which takes
-// the side to move for the first player; its seven published cases fix that. Vector code lives beside its scalar form
-// (bitsquares_amd64.s) and is chosen by CPU features when the program starts.
+// the side to move for the first player; its seven published cases fix that. Vector code lives beside its scalar form:
+// bitsquares_amd64.s is chosen by CPU features when the program starts, bitsquares_arm64.s is for every arm64.
 package heuristic
 
 import (

@@ -20,7 +20,7 @@ type layer struct {
 	tapCount int
 	words    int       // inputs per tap, in words
 	width    int       // outputs, rounded up to the kernel's lanes
-	weights  []float32 // [panel][tap][word][outputs of the panel]
+	weights  []float32 // [panel][tap][word][outputs of the panel]; of matrices [panel][tap][word/2][outputs of the panel][2 words]
 	bias     []float32 // [width]
 	scale    []float32 // [width] what sums of bytes are multiplied with; nil: words are no bytes
 }
@@ -32,6 +32,7 @@ type kernel struct {
 	lanes    int  // outputs are rounded up to a multiple of this
 	panel    int  // outputs of a panel: lanes times a power of two
 	inWords  int  // words of a tap are rounded up to a multiple of this
+	matrices bool // two words of a tap are multiplied at once, and stand together in the weights
 	run      func(conv)
 	runs     bool          // wants cells in ascending order, those of a row together, and ignores conv.near
 	heads    func() kernel // float32 kernel for the heads; nil: this one
@@ -78,16 +79,22 @@ func (k *kernel) packWords(bias []float32, taps, words int, at func(o, w, t int)
 	l := &layer{tapCount: taps, words: words, width: roundUp(len(bias), k.lanes)}
 	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
 	copy(l.bias, bias)
+	together := 1 // words of an output
+	if k.matrices {
+		together = 2
+	}
 	next := 0
 	for first := 0; first < l.width; {
 		panel := k.panelWidth(l.width - first)
 		for t := range taps {
-			for w := range words {
+			for from := 0; from < words; from += together {
 				for o := first; o < first+panel; o++ {
-					if o < len(bias) {
-						l.weights[next] = at(o, w, t)
+					for w := from; w < from+together; w++ {
+						if o < len(bias) {
+							l.weights[next] = at(o, w, t)
+						}
+						next++
 					}
-					next++
 				}
 			}
 		}

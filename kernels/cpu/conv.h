@@ -43,6 +43,7 @@ void conv_amx_emulated(conv c);
 void conv_amxint8(conv c);
 void conv_amxint8_emulated(conv c);
 void conv_neon(conv c);
+void conv_neonbf16(conv c);
 
 // The struct of int8.go.
 typedef struct {
@@ -67,6 +68,7 @@ void sparse_avxvnni(sparse s);
 void sparse_avx512vnni(sparse s);
 void sparse_avx512bf16(sparse s);
 void sparse_neon(sparse s);
+void sparse_neonbf16(sparse s);
 
 // The structs of winograd.go.
 typedef struct {
@@ -95,6 +97,7 @@ void peak_avx512bf16(int64_t n);
 void peak_avxvnni(int64_t n);
 void peak_avx512vnni(int64_t n);
 void peak_neon(int64_t n);
+void peak_neonbf16(int64_t n);
 // n * 4 tile multiplications
 void peak_amx(int64_t n);
 void peak_amx_emulated(int64_t n);

@@ -5,13 +5,19 @@
 //	NAME(x), TARGET, MAC as for vector/microkernel.h
 //	PANEL                the most vectors of outputs in a panel: 2 or 4
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
+//	MATRICES             only if MAC is that of vector/matrices.h
 //
 // and, if the sums are not of float32,
 //
 //	FIRST(c, o)          what the sums of the vector of outputs from o on begin with; the bias if it is not defined
 //	LAST(c, o, sum)      these outputs of their sums
 
+#ifdef MATRICES
+#include "vector/matrices.h"
+#else
 #include "vector/microkernel.h"
+#define FACTOR(p) SPREAD(p)
+#endif
 
 #include "store.h"
 
@@ -33,10 +39,16 @@ INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count,
 		x[m] = c->src + cells[m < count ? m : count - 1] * c->stride;
 		UNROLLED for (int v = 0; v < vectors; v++) sum[m][v] = FIRST(c, first + v * LANES);
 	}
+#ifdef MATRICES
+	NAME(turn)(ROWS, vectors, sum);
+#endif
 	for (int64_t t = 0; t < c->tap_count; t++, w += c->words * vectors * LANES) {
 		if (!(near >> t & 1)) continue;
 		NAME(multiply)(ROWS, vectors, sum, x, c->taps[t] * c->stride, 1, w, vectors * LANES, c->words);
 	}
+#ifdef MATRICES
+	NAME(turn)(ROWS, vectors, sum);
+#endif
 	UNROLLED for (int m = 0; m < ROWS; m++) {
 		if (m < count) {
 			UNROLLED for (int v = 0; v < vectors; v++) NAME(store)(c, cells[m] * c->width + first + v * LANES, LAST(c, first + v * LANES, sum[m][v]));
@@ -81,7 +93,7 @@ TARGET void NAME(conv)(conv c) {
 TARGET void NAME(peak)(int64_t n) {
 	const float zero[LANES] = {0};
 	VEC b = LOAD(zero), sum[ROWS][PANEL];
-	__auto_type a = SPREAD(zero);
+	__auto_type a = FACTOR(zero);
 	UNROLLED for (int m = 0; m < ROWS; m++) {
 		UNROLLED for (int v = 0; v < PANEL; v++) sum[m][v] = b;
 	}

@@ -47,6 +47,7 @@
 //	avx512      float32, 6 cells by 64 channels (AVX512F)
 //	avxvnni     avx2, with 8 bits, 6 cells by 16 channels (AVX-VNNI)
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
+//	neonbf16    bfloat16, 6 cells by 16 channels, tiles of 2x4 by 4x2 (FEAT_BF16)
 //	neon        float32, 6 cells by 16 channels (every arm64)
 //	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
 //
@@ -54,8 +55,8 @@
 //
 // All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, which includes the
 // vectors of its instructions (folder vector) and the templates that all share: the operation (direct.h; tiles_amd64.h for
-// amx), its sparse form (sparse.h), bytes (int8.h) and Winograd's (winograd.h). Three have been tested by emulation only, on no
-// processor that has them: amx, amxint8 (EmulatedAMX, EmulatedAMXInt8) and neon (make test-arm64). SelfTest compares each path with plain Go before it is used, so that
+// amx), its sparse form (sparse.h), bytes (int8.h) and Winograd's (winograd.h). Four have been tested by emulation only, on no
+// processor that has them: amx, amxint8 (EmulatedAMX, EmulatedAMXInt8), neon and neonbf16 (make test-arm64). SelfTest compares each path with plain Go before it is used, so that
 // a path that is wrong on some machine is not used there.
 //
 // # Decisions
@@ -73,6 +74,10 @@
 // Winograd's convolution takes six positions of a block at a time, or their values at the points do not stay in the
 // cache. The bfloat16 paths keep the direct form: their inputs at the points would be rounded once more.
 //
-// arm64 has no bfloat16 path. BFDOT would fit the template, but it makes two products where FMLA makes one, and Winograd's
-// form makes one where the direct form makes 2.8. BFMMLA makes four, and needs tiles of its own.
+// neonbf16 multiplies by BFMMLA, which makes four products where FMLA makes one. BFDOT would fit the template of the others,
+// but it makes two, and Winograd's form in float32 makes one where the direct form makes 2.8. If a processor has fewer than
+// about 2.4 BFMMLA a cycle to 4 FMLA, neon is faster; so on macOS, where the rate is not known, neon comes first.
+//
+// BFMMLA rounds otherwise than FMLA: each sum to odd, not to nearest, and numbers below the normal ones become zero. QEMU does
+// the same, and the tests hold its sums to the tolerance of all paths.
 package cpu

@@ -5,9 +5,35 @@ package cpu
 // #include "conv.h"
 import "C"
 
-// vectorKernels is one kernel in C, because every arm64 has NEON.
+import "runtime"
+
+// vectorKernels are the C kernels whose instructions this processor has, the fastest first.
 func vectorKernels() []kernel {
-	return []kernel{{
+	switch {
+	case !hasBF16():
+		return []kernel{neon()}
+	case runtime.GOOS == "darwin": // Apple does not say how many BFMMLA a cycle there are; neon is faster if there are two
+		return []kernel{neon(), neonBF16()}
+	default:
+		return []kernel{neonBF16(), neon()}
+	}
+}
+
+func neonBF16() kernel {
+	return kernel{
+		name: NEONBF16, bf16: true, lanes: 4, panel: 16, inWords: 2, matrices: true, heads: neon,
+		run: func(c conv) { C.conv_neonbf16(c.c()) },
+		sparse: &sparse{
+			run:   func(s sparseCall) { C.sparse_neonbf16(s.c()) },
+			below: [2]float64{0, 0.12},
+		},
+		peak: func(n int) { C.peak_neonbf16(C.int64_t(n)) }, peakMACs: 6 * 4 * 16,
+	}
+}
+
+// neon is on every arm64.
+func neon() kernel {
+	return kernel{
 		name: NEON, lanes: 4, panel: 16, inWords: 1,
 		run: func(c conv) { C.conv_neon(c.c()) },
 		winograd: &winograd{
@@ -19,7 +45,7 @@ func vectorKernels() []kernel {
 			below: [2]float64{0, 0.25},
 		},
 		peak: func(n int) { C.peak_neon(C.int64_t(n)) }, peakMACs: 6 * 4 * 4,
-	}}
+	}
 }
 
 // emulated are kernels for tests.

@@ -83,6 +83,7 @@ INLINE NAME(product)(const int vectors, const int halves, VEC *sum, const float 
 		return;
 	}
 #endif
+	if (vectors > 8) __asm__("" : "+r"(w)); // or gcc computes an address for each of so many vectors
 	UNROLLED for (int v = 0; v < vectors; v++) sum[v] = FMA(sum[v], a, LOAD(w + v * LANES));
 }
 

@@ -23,9 +23,10 @@
 //
 // avx512_amd64.h also has DOT_BF16 and STORE_BF16 for processors with AVX512-BF16, and COMPRESS(mask, v), the lanes in a mask side by
 // side, with COUNTING, the numbers from 0 to 15.
+// neon_arm64.h has MMLA_BF16, STORE_BF16, PAIR, LOWS and HIGHS, for processors with FEAT_BF16.
 //
 // microkernel.h is the loop in which all kernels spend most of their time, the product of two matrices into a tile of sums in
-// registers. A file of C includes the header of its instructions and then the templates, which name their functions by the
+// registers. matrices.h is the same loop for instructions that multiply small matrices. A file of C includes the header of its instructions and then the templates, which name their functions by the
 // path.
 //
 // # Decisions
