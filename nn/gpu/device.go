@@ -17,6 +17,7 @@ type device struct {
 	e       *Evaluator
 	info    driver.Device
 	retry   retry
+	yields  bool // the threads that poll, one a device, could keep all processors from the callers
 	quit    <-chan struct{}
 	ended   chan struct{}
 	refused map[*layout]error // kernels that failed their self-test; only the session's thread uses it

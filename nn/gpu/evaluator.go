@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,7 @@ func newEvaluator(n *net.Network, found []driver.Device, events func(string), r 
 	for i, info := range found {
 		started[i] = make(chan error, 1)
 		d := newDevice(e, info, r)
+		d.yields = runtime.GOMAXPROCS(0) <= len(found)
 		e.devices = append(e.devices, d)
 		go d.run(started[i])
 	}

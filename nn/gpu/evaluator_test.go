@@ -8,8 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -353,6 +356,38 @@ func TestEvaluatorTime(t *testing.T) {
 			if n := fakeDriver.Calls()["kernel"]; n != 1+4 {
 				t.Errorf("%d launches, want the self-test's, one to warm up and 3", n)
 			}
+		})
+	}
+}
+
+// The time from one question whether a launch is done to the next, which is how late an answer or another launch may be. The
+// driver says that the launch is not done, until the session waits for it.
+func BenchmarkEvaluatorPolls(b *testing.B) {
+	board := game.MustBoard(game.TicTacToe)
+	for _, busy := range []int{0, 2 * runtime.GOMAXPROCS(0)} {
+		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
+			e := evaluator(b, scrambled(b, "1x4/3/5", 1), devices(b, 1, geforce), nil)
+			batch := eval.NewBatch(board, 1)
+			const notReady = 600 // CUDA_ERROR_NOT_READY
+			fakeDriver.Fail("cuStreamQuery", 1, -1, notReady)
+			var stop atomic.Bool
+			var others sync.WaitGroup
+			for range busy {
+				others.Go(func() {
+					for !stop.Load() {
+					}
+				})
+			}
+			before := fakeDriver.Calls()["cuStreamQuery"]
+			for b.Loop() {
+				if err := e.Evaluate(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			polls := fakeDriver.Calls()["cuStreamQuery"] - before
+			b.ReportMetric(float64(patience.Nanoseconds())*float64(b.N)/float64(polls), "ns/poll")
+			stop.Store(true)
+			others.Wait()
 		})
 	}
 }
