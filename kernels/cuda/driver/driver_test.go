@@ -134,6 +134,16 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// The tests of a real device (TestGPU) load the same PTX, on the oldest device that evald uses too.
+func TestWorkOnTheOldestDevice(t *testing.T) {
+	for capability, want := range map[string]string{"80": "", "75": "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: fake : SM version"} {
+		t.Setenv("EVALD_FAKE_CAPABILITY", capability)
+		if err := checkWork(start(t)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("on sm_%s: %v, want %q", capability, err, want)
+		}
+	}
+}
+
 // Each call fails in turn, each time it is made: the error names it, and nothing is left allocated. A failure on the device
 // costs the context; a new context works.
 func TestEveryCallFails(t *testing.T) {
