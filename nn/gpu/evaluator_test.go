@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -58,7 +59,7 @@ func install(folder string) error {
 }
 
 // quick is a retry without long waits.
-var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
+var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute, math.MaxInt}
 
 // devices returns n of the fake driver's devices, made like a target.
 func devices(t testing.TB, n int, like Target) []driver.Device {
@@ -83,7 +84,7 @@ func devices(t testing.TB, n int, like Target) []driver.Device {
 func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
-	e, notes, err := newEvaluator(n, on, events, quick)
+	e, notes, err := newEvaluator(n, on, Options{Event: events}, quick)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}

@@ -32,8 +32,9 @@ type session struct {
 	reason error // why it ended; read it after dead
 
 	slots   []*slot
-	tester  *slot   // for the self-test alone
-	flying  []*slot // launched, the oldest first
+	tester  *slot     // for the self-test alone
+	flying  []*slot   // launched, the oldest first
+	busy    time.Time // since when something flies, as far as it is not counted yet
 	modules map[string]driver.Module
 	kernels map[string]loadedKernel
 	weights map[*layout]driver.Memory
@@ -175,6 +176,9 @@ func (s *session) land(x *slot) {
 	s.flying = append(s.flying[:0], s.flying[1:]...)
 	s.device.count.rows.Add(uint64(len(x.rows)))
 	s.device.count.launches.Add(1)
+	now := time.Now()
+	s.device.count.busy.Add(uint64(now.Sub(s.busy)))
+	s.busy = now
 	x.end(nil)
 }
 
@@ -192,6 +196,9 @@ func (s *session) launch(x *slot) error {
 	if err := s.device.refused[x.plan.layout]; err != nil {
 		x.end(err)
 		return nil
+	}
+	if len(s.flying) == 0 {
+		s.busy = time.Now()
 	}
 	s.flying = append(s.flying, x)
 	err := s.load(x.plan.layout)
