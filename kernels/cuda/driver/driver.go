@@ -53,6 +53,7 @@ type Device struct {
 	Memory          int64  `json:"memory_bytes"`
 	Multiprocessors int    `json:"multiprocessors"`
 	Shared          int    `json:"shared_bytes"` // the most shared memory of one block
+	Node            int    `json:"numa_node"`    // that it is attached to; -1: the machine has no NUMA, or does not say
 }
 
 // Select returns the devices with these numbers, in that order, or all if there are none. A number that is twice, or of no

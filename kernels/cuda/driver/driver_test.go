@@ -84,7 +84,7 @@ func TestFind(t *testing.T) {
 	}
 	want := &driver.Driver{
 		Library: os.Getenv("EVALD_CUDA_DRIVER"), Version: 12040,
-		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448}},
+		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448, Node: -1}},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

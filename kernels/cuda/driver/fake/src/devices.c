@@ -33,6 +33,9 @@ ANYWHERE(cuDeviceGetAttribute, (int *value, CUdevice_attribute a, CUdevice d), {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability() % 10; break;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
 	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = MOST_SHARED; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = 0xffff; break; /* where no device is */
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0xff; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = 0; break;
 	default: result = CUDA_ERROR_INVALID_VALUE;
 	}
 })
