@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -16,17 +18,46 @@ import (
 type backend struct {
 	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
 	Model   string `without:"agent" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
-	Mirror  bool   `without:"agent" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
+	gpus
+	Mirror bool `without:"agent" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
+}
+
+// gpus chooses among the GPUs of the machine; every command that evaluates networks embeds it.
+type gpus struct {
+	GPUs numbers `without:"agent" name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
+}
+
+// numbers is a list of numbers from 0 on, with commas between.
+type numbers string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *numbers) UnmarshalText(text []byte) error {
+	for _, part := range strings.Split(string(text), ",") {
+		if i, err := strconv.Atoi(part); err != nil || strconv.Itoa(i) != part || i < 0 {
+			return fmt.Errorf("%s: must be numbers from 0 on, such as 0,2", short.Quote(string(text)))
+		}
+	}
+	*n = numbers(text)
+	return nil
+}
+
+// list is the numbers themselves; nil for none.
+func (n numbers) list() (list []int) {
+	for _, part := range strings.FieldsFunc(string(n), func(r rune) bool { return r == ',' }) {
+		i, _ := strconv.Atoi(part) // UnmarshalText has seen them
+		list = append(list, i)
+	}
+	return list
 }
 
 // choose opens the evaluator that the flags ask for. The lines that the user should read about the choice, and later about a
 // GPU that fails, go to notes.
 func (f backend) choose(notes io.Writer) (*open.Opened, error) {
-	return f.open(linesTo(notes), linesTo(notes))
+	return f.open(open.Options{Note: linesTo(notes), Event: linesTo(notes)})
 }
 
-// open opens the evaluator that the flags ask for; note and event are those of open.Options.
-func (f backend) open(note, event func(string)) (*open.Opened, error) {
+// open opens the evaluator that the flags ask for. Of the options, those that hear something count.
+func (f backend) open(o open.Options) (*open.Opened, error) {
 	if _, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
 			return nil, usage("--backend %s uses no model, but --model is %s", f.Backend, short.Quote(f.Model))
@@ -35,7 +66,11 @@ func (f backend) open(note, event func(string)) (*open.Opened, error) {
 			return nil, usage("--backend %s uses no network whose answers --mirror could improve", f.Backend)
 		}
 	}
-	e, err := open.Evaluator(open.Options{Model: f.Model, Backend: f.Backend, Mirror: f.Mirror, Note: note, Event: event})
+	if f.GPUs != "" && f.Backend != open.GPU && f.Backend != open.Auto {
+		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
+	}
+	o.Model, o.Backend, o.Mirror, o.GPUs = f.Model, f.Backend, f.Mirror, f.GPUs.list()
+	e, err := open.Evaluator(o)
 	return e, flagged(err)
 }
 

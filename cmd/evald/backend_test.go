@@ -91,3 +91,23 @@ func TestWhoAnswered(t *testing.T) {
 		t.Errorf("messages %q, answer %s", stderr, out)
 	}
 }
+
+// --gpus takes numbers from 0 on, and not beside a backend that uses no GPU.
+func TestGPUsFlag(t *testing.T) {
+	for _, test := range []struct{ gpus, backend, says string }{
+		{"0,2", "cpu", "--backend cpu uses no GPUs, but --gpus is 0,2"},
+		{"1", "bitsquares", "--backend bitsquares uses no GPUs, but --gpus is 1"},
+		{"1,x", "auto", `--gpus: "1,x": must be numbers from 0 on, such as 0,2`},
+		{"-1", "gpu", `"-1": must be numbers from 0 on, such as 0,2`},
+		{"0,", "gpu", `"0,": must be numbers from 0 on, such as 0,2`},
+		{"", "gpu", `"": must be numbers from 0 on, such as 0,2`},
+	} {
+		status, _, stderr := evald(t, "-\n", "eval", "--backend", test.backend, "--gpus="+test.gpus)
+		if status != exitBadInput && status != exitUsage || !strings.Contains(stderr, test.says) {
+			t.Errorf("--gpus=%s --backend %s: status %d, %s", test.gpus, test.backend, status, stderr)
+		}
+	}
+	if list := numbers("10,0,2").list(); !slices.Equal(list, []int{10, 0, 2}) || numbers("").list() != nil {
+		t.Errorf("10,0,2 is %v", list)
+	}
+}

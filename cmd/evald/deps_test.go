@@ -48,7 +48,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net nn/gpu cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/cpu"
 
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/open"
 )
 
 // devicesCmd is `evald devices`.
 type devicesCmd struct {
-	JSON bool `help:"Write JSON for machines."`
+	JSON    bool `help:"Write JSON for machines."`
+	Verbose bool `short:"v" help:"Let each GPU evaluate some positions with the network that ships, and show what it did."`
 }
 
 // devices describes what the machine can compute with.
@@ -20,6 +26,18 @@ type devices struct {
 	CPU   processor      `json:"cpu"`
 	GPU   *driver.Driver `json:"gpu"`              // null if there is none
 	NoGPU string         `json:"no_gpu,omitempty"` // why there is none
+	Tried []tried        `json:"tried,omitempty"`  // with -v: the GPUs in turn
+}
+
+// tried is what a GPU did to evaluate some positions, besides its self-test.
+type tried struct {
+	GPU      int     `json:"gpu"`
+	Kernel   string  `json:"kernel,omitempty"`
+	Rows     uint64  `json:"rows"`
+	Launches uint64  `json:"launches"`
+	Busy     float64 `json:"busy_seconds"`
+	Faults   uint64  `json:"faults"`
+	Error    string  `json:"error,omitempty"` // why it does not work
 }
 
 type processor struct {
@@ -29,11 +47,16 @@ type processor struct {
 }
 
 // Run finds the devices and prints them.
-func (c *devicesCmd) Run(s streams) error {
+func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	found := devices{CPU: processor{runtime.GOARCH, runtime.GOMAXPROCS(0), cpuFeatures()}}
 	var err error
 	if found.GPU, err = driver.Find(); err != nil {
 		found.NoGPU = err.Error()
+	}
+	if c.Verbose && found.GPU != nil {
+		for _, d := range found.GPU.Devices {
+			found.Tried = append(found.Tried, try(ctx, d.Index))
+		}
 	}
 	if c.JSON {
 		return writeJSON(s.out, found)
@@ -49,9 +72,42 @@ func (d devices) gpus() string {
 	var b strings.Builder
 	for _, device := range d.GPU.Devices {
 		fmt.Fprintf(&b, "gpu  %v\n", device)
+		for _, t := range d.Tried {
+			if t.GPU == device.Index {
+				fmt.Fprintf(&b, "     %v\n", t)
+			}
+		}
 	}
 	fmt.Fprintf(&b, "     driver %s, CUDA %d.%d\n", d.GPU.Library, d.GPU.Version/1000, d.GPU.Version%1000/10)
 	return b.String()
+}
+
+// triedRows is the number of positions that a GPU is tried with.
+const triedRows = 256
+
+// try evaluates the first positions of the game on a GPU.
+func try(ctx context.Context, index int) tried {
+	t := tried{GPU: index}
+	e, err := open.Evaluator(open.Options{Backend: open.GPU, Model: open.DefaultModel, GPUs: []int{index}})
+	if err != nil {
+		t.Error = err.Error()
+		return t
+	}
+	defer e.Close()
+	if err := e.Evaluate(ctx, eval.NewBatch(game.MustBoard(game.Connect4), triedRows)); err != nil {
+		t.Error = err.Error()
+	}
+	did := e.Devices()[0]
+	t.Kernel, t.Rows, t.Launches, t.Busy, t.Faults = did.Kernel, did.Rows, did.Launches, did.Busy.Seconds(), did.Faults
+	return t
+}
+
+func (t tried) String() string {
+	if t.Error != "" {
+		return "does NOT work: " + t.Error
+	}
+	return fmt.Sprintf("works: network %s by %s, %d rows in %d launches, busy %v, %d faults", open.DefaultModel, t.Kernel, t.Rows, t.Launches,
+		time.Duration(t.Busy*1e9).Round(time.Microsecond), t.Faults)
 }
 
 func cpuFeatures() []string {

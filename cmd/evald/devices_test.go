@@ -33,4 +33,11 @@ func TestDevicesText(t *testing.T) {
 	if got := found.gpus(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	found.Tried = []tried{{GPU: 0, Kernel: "tower_64", Rows: 256, Launches: 2, Busy: 0.0012341, Faults: 1}, {GPU: 1, Error: "GPU 1: it smells"}}
+	one, two, _ := strings.Cut(want, "gpu  1")
+	want = one + "     works: network default by tower_64, 256 rows in 2 launches, busy 1.234ms, 1 faults\ngpu  1" +
+		strings.Replace(two, "GiB\n", "GiB\n     does NOT work: GPU 1: it smells\n", 1)
+	if got := found.gpus(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
 }

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +37,8 @@ func TestGPU(t *testing.T) {
 	}
 	env := []string{"EVALD_CUDA_DRIVER=" + os.Getenv("EVALD_CUDA_DRIVER"), "EVALD_FAKE_KERNELS=" + kernels}
 	t.Run("backend", func(t *testing.T) { testGPUBackend(t, env) })
+	t.Run("devices", func(t *testing.T) { testGPUDevices(t, env) })
+	t.Run("serve", func(t *testing.T) { testGPULost(t, env) })
 	t.Run("bench", func(t *testing.T) { testGPUBench(t, env) })
 }
 
@@ -115,6 +120,69 @@ func testGPUBackend(t *testing.T, env []string) {
 				}
 			}
 		})
+	}
+}
+
+// devices -v lets each GPU work. --gpus takes those that it names, which must be there.
+func testGPUDevices(t *testing.T, env []string) {
+	env = append(slices.Clone(env), "EVALD_FAKE_DEVICES=2")
+	status, out, said := program(t, "", env, "devices", "-v")
+	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     works: network default by tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
+		t.Errorf("status %d, %s%s", status, out, said)
+	}
+	for gpus, test := range map[string]struct {
+		status int
+		says   string
+	}{
+		"1":   {exitOK, "on the gpu, tower_64 on 1: Fake GPU 1, sm_90, 4 multiprocessors, 1.0 GiB; should it fail"},
+		"1,0": {exitOK, "on the gpu, tower_64 on 1: Fake GPU 1, sm_90, 4 multiprocessors, 1.0 GiB, tower_64 on 0: Fake GPU 0"},
+		"2":   {exitBadInput, "GPU 2: must be from 0 to 1: driver "},
+		"1,1": {exitBadInput, "GPU 1: is named twice"},
+	} {
+		status, _, said := program(t, "-\n", env, "eval", "-v", "--gpus", gpus, "--model", "seeded-2x16")
+		if status != test.status || !strings.Contains(said, test.says) {
+			t.Errorf("--gpus %s: status %d, %s, want %d and %q", gpus, status, said, test.status, test.says)
+		}
+	}
+}
+
+// A service by the GPU alone ends with a clear word if it has lost its GPU, and not before.
+func testGPULost(t *testing.T, env []string) {
+	// The model is opened twice, once to see that it works; each time two calls of cuStreamSynchronize are in its self-test.
+	env = append(slices.Clone(env), "EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:700,cuStreamSynchronize:5:-1:700,cuCtxCreate_v2:3:-1:700")
+	p := exec.CommandContext(t.Context(), os.Args[0], "serve", "--backend", "gpu", "--model", "seeded-2x16", "--http", "127.0.0.1:0", "--grpc", "", "--metrics", "")
+	p.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "GORACE=atexit_sleep_ms=0"), env...)
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		if _, after, ok := strings.Cut(lines.Text(), " http=127.0.0.1:"); ok {
+			port, _, _ := strings.Cut(after, " ")
+			r, err := http.Post("http://127.0.0.1:"+port+"/v2/models/seeded-2x16/infer", "application/json",
+				strings.NewReader(`{"inputs": [{"name": "moves", "datatype": "BYTES", "shape": [1], "data": ["44554"]}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close()
+			if r.StatusCode < 500 {
+				t.Errorf("a request whose GPU faults: status %d", r.StatusCode)
+			}
+		}
+	}
+	if err := p.Wait(); err == nil || p.ProcessState.ExitCode() != exitBadInput {
+		t.Errorf("the service ends: %v", err)
+	}
+	for _, want := range []string{"6 attempts to use it again have failed: it is LOST to this process", "the service ends", "--backend auto goes on with the CPU"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("said %s\nwant %q", said.String(), want)
+		}
 	}
 }
 

@@ -53,7 +53,8 @@ type learnCmd struct {
 	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
-	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
+	gpus
+	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
 // Run computes the missing generations.
@@ -202,7 +203,7 @@ func set[T any](field, flag *T) {
 // evaluators returns a function that makes evaluators of networks on the device that the flags name.
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
-	options := open.Options{Backend: c.Backend, Note: eachOnce(say), Event: say}
+	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
 	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
 		e, err := open.Network(n, name, options)
 		if err != nil {

@@ -30,9 +30,10 @@ import (
 
 // serveCmd is `evald serve`.
 type serveCmd struct {
-	Backend string   `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
-	Model   []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
-	Rules   string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
+	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
+	gpus
+	Model []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
+	Rules string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
 
 	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where REST and the page are; empty is nowhere. :8000 is every address of this machine. (${default})"`
 	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Where gRPC is. (${default})"`
@@ -106,7 +107,9 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 		c.Memory = max(ownMemory(), leastMemory, memory(2*service.LeastMemory(c.Body)))
 	}
 	debug.SetMemoryLimit(int64(c.Memory))
-	config, err := c.config(log)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	config, err := c.config(log, end)
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,18 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 			}
 		}
 	}()
-	return server.Serve(ctx, l)
+	err = server.Serve(ctx, l)
+	if lost := (*lostGPUsError)(nil); errors.As(context.Cause(ctx), &lost) {
+		return errors.Join(lost, err)
+	}
+	return err
+}
+
+// lostGPUsError ends the service: nobody is left to answer.
+type lostGPUsError struct{ err error }
+
+func (e *lostGPUsError) Error() string {
+	return fmt.Sprintf("--backend gpu: %v; --backend auto goes on with the CPU", e.err)
 }
 
 // open gives the server its page, and opens the ports.
@@ -195,7 +209,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP), "grpc", address(l.GRPC), "metrics", address(l.Metrics), "pprof", address(l.Profile),
-		"backend", c.Backend, "models", c.Model, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "gpus", c.GPUs, "models", c.Model, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"max_batch", c.MaxBatch, "max_delay", c.MaxDelay, "max_queue", c.MaxQueue, "cache", c.Cache,
 		"visits", c.Visits, "max_visits", c.MaxVisits,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "timeout", c.Timeout,
@@ -205,12 +219,13 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-func (c *serveCmd) config(log *slog.Logger) (service.Config, error) {
+// config is what the flags say. end ends the service with an error.
+func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return service.Config{}, usage("--rules: %w", err)
 	}
-	served, err := c.served(linesToLog(log))
+	served, err := c.served(linesToLog(log), func(err error) { end(&lostGPUsError{err}) })
 	if err != nil {
 		return service.Config{}, err
 	}
@@ -280,20 +295,23 @@ func (c *serveCmd) listen() (l service.Listeners, err error) {
 // served are the models of the command line, and where each is found.
 type served struct {
 	names   []string
-	backend string
+	backend backend           // of the command line, without a model
 	refs    map[string]string // name -> as the command line gives it; "" for a heuristic
-	event   func(string)      // hears of GPUs that fail
+	hears   open.Options      // what happens to GPUs
 }
 
-// served opens and closes each model of the command line, to see that it works. What there is to say of it goes to note.
-func (c *serveCmd) served(note func(string)) (*served, error) {
-	s := &served{backend: c.Backend, refs: map[string]string{}, event: note}
+// served opens and closes each model of the command line, to see that it works. What there is to say of it goes to note. lost
+// is GPULost of open.Options.
+func (c *serveCmd) served(note func(string), lost func(error)) (*served, error) {
+	s := &served{backend: backend{Backend: c.Backend, gpus: c.gpus}, refs: map[string]string{}, hears: open.Options{Event: note, GPULost: lost}}
 	refs := c.Model
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
 	for _, ref := range refs {
-		e, err := backend{Backend: c.Backend, Model: ref}.open(note, note)
+		from := s.backend
+		from.Model = ref
+		e, err := from.open(open.Options{Note: note, Event: note})
 		if err != nil {
 			return nil, err
 		}
@@ -312,7 +330,8 @@ func (c *serveCmd) served(note func(string)) (*served, error) {
 
 // load opens a model of the command line, or one that a client asks for, by its name and never by a path.
 func (s *served) load(name string) (service.Loaded, error) {
-	from := backend{Backend: s.backend, Model: name}
+	from := s.backend
+	from.Model = name
 	ref, given := s.refs[name]
 	if _, isHeuristic := heuristic.Named(name); given {
 		from.Model = ref
@@ -324,7 +343,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
 	}
-	e, err := from.open(nil, s.event) // what there is to note was noted at the start
+	e, err := from.open(s.hears) // what there is to note was noted at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}
@@ -336,6 +355,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
 	if e.OnGPU {
+		l.Devices = e.Devices
 		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
 	}
 	return l, nil

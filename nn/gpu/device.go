@@ -17,14 +17,16 @@ type device struct {
 	e       *Evaluator
 	info    driver.Device
 	retry   retry
+	yields  bool // the threads that poll, one a device, could keep all processors from the callers
 	quit    <-chan struct{}
 	ended   chan struct{}
 	refused map[*layout]error // kernels that failed their self-test; only the session's thread uses it
 
-	count struct{ rows, launches, faults, tries, rebuilt atomic.Uint64 }
+	count struct{ rows, launches, busy, faults, tries, rebuilt atomic.Uint64 } // busy in nanoseconds
 
 	mu      sync.Mutex
 	working bool
+	lost    bool
 	last    error // the last error; nil if there was none
 	closing error // errors of closing the last context
 }
@@ -37,10 +39,11 @@ func newDevice(e *Evaluator, info driver.Device, r retry) *device {
 }
 
 // run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
-// ends.
+// ends. It also ends if the device is lost.
 func (d *device) run(started chan<- error) {
 	defer close(d.ended)
 	var wait time.Duration
+	fatal := 0 // attempts in a row that failed so
 	for {
 		var began time.Time
 		err := d.live(func() {
@@ -61,8 +64,18 @@ func (d *device) run(started chan<- error) {
 			return
 		}
 		worked := time.Duration(0)
-		if !began.IsZero() {
-			worked = time.Since(began)
+		var of *driver.Error
+		switch {
+		case !began.IsZero():
+			worked, fatal = time.Since(began), 0
+		case errors.As(err, &of) && of.Fatal():
+			fatal++
+		default:
+			fatal = 0
+		}
+		if fatal >= d.retry.lose {
+			d.lose(err, fatal)
+			return
 		}
 		wait = d.retry.after(wait, worked)
 		select {
@@ -128,6 +141,18 @@ func (d *device) failed(err error, worked bool) error {
 	return err
 }
 
+// lose gives the device up, which failed with that error so many times in a row.
+func (d *device) lose(err error, times int) {
+	err = fmt.Errorf("%w; %d attempts to use it again have failed: it is LOST to this process, and only a new one can use it", err, times)
+	d.mu.Lock()
+	d.last, d.lost = err, true
+	d.mu.Unlock()
+	d.e.say(err.Error())
+	if int(d.e.lost.Add(1)) == len(d.e.devices) && d.e.options.Lost != nil {
+		d.e.options.Lost(d.e.noDevice())
+	}
+}
+
 // up makes the session visible to callers.
 func (d *device) up(s *session) {
 	d.mu.Lock()
@@ -151,12 +176,21 @@ func (d *device) down(s *session) {
 	d.mu.Unlock()
 }
 
+// kernel names the kernel for 7x6.
+func (d *device) kernel() string {
+	p, err := d.e.serves.planned(testBoard, targetOf(d.info))
+	if err != nil {
+		return "no kernel"
+	}
+	return p.Kernel.Name
+}
+
 func (d *device) stats() DeviceStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := DeviceStats{
-		Name: d.info.String(), Working: d.working,
-		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(),
+		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Working: d.working, Lost: d.lost,
+		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(), Busy: time.Duration(d.count.busy.Load()),
 		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
 	}
 	if d.last != nil {
@@ -174,9 +208,14 @@ func (d *device) why() error {
 
 // retry says how long to wait before a device is tried again after a fault: first, then twice as long after each failure, up
 // to most. After the device has worked for calm, the wait is first again. A launch that takes longer than hang is a fault.
-type retry struct{ first, most, calm, hang time.Duration }
+// After lose attempts in a row that failed with a fatal error the device is lost.
+type retry struct {
+	first, most, calm, hang time.Duration
+	lose                    int
+}
 
-var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute}
+// usualRetry loses a device after waits of 6.3 seconds in all.
+var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute, 6}
 
 // after returns the next wait, if the last wait was last and the device has worked that long since.
 func (r retry) after(last, worked time.Duration) time.Duration {

@@ -39,7 +39,7 @@ func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
 // serve makes an evaluator on the device, until the test ends.
 func serve(t testing.TB, n *net.Network, d driver.Device) *Evaluator {
 	t.Helper()
-	e, notes, err := newEvaluator(n, []driver.Device{d}, nil, usualRetry)
+	e, notes, err := newEvaluator(n, []driver.Device{d}, Options{}, usualRetry)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,11 +24,14 @@ import (
 //
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
 // batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
-// after longer and longer waits until it works. While no device works, every batch fails at once.
+// after longer and longer waits until it works. While no device works, every batch fails at once. If the error is one that a
+// process does not survive (driver.Error.Fatal), and no context can be made six times in a row, the device is lost: it
+// is not tried again.
 type Evaluator struct {
-	events  func(string)
+	options Options
 	devices []*device
-	calls   sync.Pool // of *call
+	lost    atomic.Int32 // devices
+	calls   sync.Pool    // of *call
 	turn    atomic.Uint32
 
 	serves *served
@@ -39,25 +43,29 @@ type Evaluator struct {
 	closed atomic.Bool
 }
 
-// New finds the GPUs and uses those that pass a self-test with the network, which must not change from then on. The notes
-// say which GPUs failed, and why. If all failed, the error says so. events, unless nil, is called when a device fails later
-// and when it works again.
-func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err error) {
+// New finds the GPUs and uses those of the options that pass a self-test with the network, which must not change from then
+// on. The notes say which GPUs failed, and why. If all failed, the error says so.
+func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
 		return nil, nil, err
 	}
-	return newEvaluator(n, found.Devices, events, usualRetry)
+	devices, err := found.Select(o.Devices)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newEvaluator(n, devices, o, usualRetry)
 }
 
-func newEvaluator(n *net.Network, found []driver.Device, events func(string), r retry) (e *Evaluator, notes []error, err error) {
-	e = &Evaluator{events: events, serves: newServed(n), quit: make(chan struct{})}
+func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
+	e = &Evaluator{options: o, serves: newServed(n), quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
 	started := make([]chan error, len(found))
 	for i, info := range found {
 		started[i] = make(chan error, 1)
 		d := newDevice(e, info, r)
+		d.yields = runtime.GOMAXPROCS(0) <= len(found)
 		e.devices = append(e.devices, d)
 		go d.run(started[i])
 	}
@@ -78,8 +86,8 @@ func newEvaluator(n *net.Network, found []driver.Device, events func(string), r 
 }
 
 func (e *Evaluator) say(text string) {
-	if e.events != nil {
-		e.events(text)
+	if e.options.Event != nil {
+		e.options.Event(text)
 	}
 }
 
@@ -163,11 +171,7 @@ func (e *Evaluator) Stats() Stats {
 func (e *Evaluator) String() string {
 	var texts []string
 	for _, d := range e.devices {
-		kernel := "no kernel"
-		if p, err := e.serves.planned(testBoard, targetOf(d.info)); err == nil {
-			kernel = p.Kernel.Name
-		}
-		texts = append(texts, fmt.Sprintf("%s on %v", kernel, d.info))
+		texts = append(texts, fmt.Sprintf("%s on %v", d.kernel(), d.info))
 	}
 	return strings.Join(texts, ", ")
 }

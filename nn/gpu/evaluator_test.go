@@ -7,9 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +59,7 @@ func install(folder string) error {
 }
 
 // quick is a retry without long waits.
-var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute}
+var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute, math.MaxInt}
 
 // devices returns n of the fake driver's devices, made like a target.
 func devices(t testing.TB, n int, like Target) []driver.Device {
@@ -80,7 +84,7 @@ func devices(t testing.TB, n int, like Target) []driver.Device {
 func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
-	e, notes, err := newEvaluator(n, on, events, quick)
+	e, notes, err := newEvaluator(n, on, Options{Event: events}, quick)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
@@ -353,6 +357,38 @@ func TestEvaluatorTime(t *testing.T) {
 			if n := fakeDriver.Calls()["kernel"]; n != 1+4 {
 				t.Errorf("%d launches, want the self-test's, one to warm up and 3", n)
 			}
+		})
+	}
+}
+
+// The time from one question whether a launch is done to the next, which is how late an answer or another launch may be. The
+// driver says that the launch is not done, until the session waits for it.
+func BenchmarkEvaluatorPolls(b *testing.B) {
+	board := game.MustBoard(game.TicTacToe)
+	for _, busy := range []int{0, 2 * runtime.GOMAXPROCS(0)} {
+		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
+			e := evaluator(b, scrambled(b, "1x4/3/5", 1), devices(b, 1, geforce), nil)
+			batch := eval.NewBatch(board, 1)
+			const notReady = 600 // CUDA_ERROR_NOT_READY
+			fakeDriver.Fail("cuStreamQuery", 1, -1, notReady)
+			var stop atomic.Bool
+			var others sync.WaitGroup
+			for range busy {
+				others.Go(func() {
+					for !stop.Load() {
+					}
+				})
+			}
+			before := fakeDriver.Calls()["cuStreamQuery"]
+			for b.Loop() {
+				if err := e.Evaluate(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			polls := fakeDriver.Calls()["cuStreamQuery"] - before
+			b.ReportMetric(float64(patience.Nanoseconds())*float64(b.N)/float64(polls), "ns/poll")
+			stop.Store(true)
+			others.Wait()
 		})
 	}
 }

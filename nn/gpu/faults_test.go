@@ -81,7 +81,7 @@ func newScenario(t *testing.T) *scenario {
 	for i, n := range []int{70, 5} {
 		s.pos[i] = gametest.Positions(gametest.Rand(4), s.boards[i], n, true)
 		s.onCPU[i] = reference(t, s.network, s.boards[i], s.pos[i])
-		e, _, err := newEvaluator(s.network, s.on, nil, quick)
+		e, _, err := newEvaluator(s.network, s.on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	said := newEvents()
 	fakeDriver.Reset()
 	fault()
-	e, _, err := newEvaluator(s.network, s.on, said.say, quick)
+	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, quick)
 	if o.start = err; err != nil {
 		nothingLeft(t, what+": after it did not start")
 		return o
@@ -224,7 +224,7 @@ func (s *scenario) calls(t *testing.T) map[string]int {
 func (s *scenario) served(t *testing.T) *Evaluator {
 	t.Helper()
 	fakeDriver.Reset()
-	e, _, err := newEvaluator(s.network, s.on, nil, quick)
+	e, _, err := newEvaluator(s.network, s.on, Options{}, quick)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestEvaluatorOverflows(t *testing.T) {
 		}
 	}
 	noGoroutineLeft(t)
-	_, _, err := newEvaluator(n, devices(t, 1, geforce), nil, quick)
+	_, _, err := newEvaluator(n, devices(t, 1, geforce), Options{}, quick)
 	if err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: win-draw-loss logit 0 is") {
 		t.Errorf("a network that is never finite: %v", err)
 	}
@@ -407,7 +407,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	s, said := newScenario(t), newEvents()
 	slow := quick
 	slow.hang = 2 * time.Second
-	e, _, err := newEvaluator(s.network, s.on, said.say, slow)
+	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, slow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,6 +444,56 @@ func TestEvaluatorHangs(t *testing.T) {
 	fakeDriver.Reset()
 	<-e.devices[0].ended
 	nothingLeft(t, "after a device that hung has come back")
+}
+
+// Devices that fail for good, with an error that a process does not survive, are given up, which is said once for each, and
+// once for all. The next evaluator answers. Other errors are tried again for ever.
+func TestEvaluatorLosesDevices(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t), newEvents()
+	few := quick
+	few.lose = 3
+	lost := make(chan error, 2)
+	e, _, err := newEvaluator(s.network, devices(t, 2, geforce), Options{Event: said.say, Lost: func(err error) { lost <- err }}, few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
+	ask := func(gpu int) {
+		t.Helper()
+		if b := evaluate(t, f, s.boards[0], s.pos[0]); s.check(t, "a device that is lost", b, 0, 0, len(s.pos[0])) != gpu {
+			t.Errorf("a batch is of sources %v", slices.Compact(b.Source))
+		}
+	}
+	fakeDriver.Fail("cuCtxCreate_v2", 1, 10, fake.OutOfMemory)
+	fakeDriver.Fail("kernel", 1, 1, fake.IllegalAddress)
+	ask(0)
+	said.wait("works again", 1)
+	for range 2 { // lose one, then the other
+		fakeDriver.Fail("cuCtxCreate_v2", 1, -1, fake.IllegalAddress)
+		fakeDriver.Fail("kernel", 1, 1, fake.IllegalAddress)
+		ask(0)
+		said.wait("LOST", 1)
+		fakeDriver.Reset()
+		if len(*e.live.Load()) > 0 {
+			ask(1)
+			said.said = nil
+		}
+	}
+	const says = "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; 3 attempts to use it again have failed: it is LOST to this process, and only a new one can use it"
+	if err := <-lost; !strings.HasPrefix(err.Error(), "gpu: no device works: GPU ") || strings.Count(err.Error(), says) != 2 {
+		t.Errorf("all devices are lost: %v", err)
+	}
+	ask(0)
+	for _, d := range e.Stats().Devices {
+		if d.Working || !d.Lost || !strings.HasSuffix(d.Last, says) || d.Launches > 0 != (d.Busy > 0) {
+			t.Errorf("%+v", d)
+		}
+	}
+	if err := e.Close(); err != nil || len(lost) > 0 {
+		t.Errorf("Close: %v; lost was called again: %v", err, len(lost) > 0)
+	}
+	nothingLeft(t, "after both devices were lost")
 }
 
 // Many callers evaluate while faults come and go: every batch is answered by the GPU or the reference, never by both.

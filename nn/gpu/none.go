@@ -16,7 +16,7 @@ import (
 type Evaluator struct{}
 
 // New returns an error that says why there is no evaluator.
-func New(*net.Network, func(string)) (e *Evaluator, notes []error, err error) {
+func New(*net.Network, Options) (e *Evaluator, notes []error, err error) {
 	_, err = driver.Find()
 	return nil, nil, err
 }

@@ -1,6 +1,16 @@
 package gpu
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
+
+// Options say which devices an Evaluator uses, and who hears of them. The zero value is all devices, and nobody.
+type Options struct {
+	Devices []int             // the driver's numbers; none: all devices
+	Event   func(text string) // hears of a device that fails after it has worked, and that works again; called concurrently
+	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
+}
 
 // ErrClosed is returned for batches after Close.
 var ErrClosed = errors.New("gpu: the evaluator is closed")
@@ -12,14 +22,18 @@ type Stats struct {
 
 // DeviceStats are the counts of one device.
 type DeviceStats struct {
+	Index    int    // the driver's number
 	Name     string // as in driver.Device.String
-	Working  bool   // works now; a device that failed is tried again
+	Kernel   string // for 7x6
+	Working  bool   // works now; a device that failed is tried again unless it is Lost
+	Lost     bool   // given up: no context can be made any more, which needs a new process
 	Rows     uint64 // positions computed
 	Launches uint64
-	Faults   uint64 // number of lost contexts: after a failed call or launch, or an impossible answer
-	Tries    uint64 // attempts to make a new context after a fault
-	Rebuilt  uint64 // attempts that succeeded
-	Last     string // the last fault, if any
+	Busy     time.Duration // while a launch was under way
+	Faults   uint64        // number of lost contexts: after a failed call or launch, or an impossible answer
+	Tries    uint64        // attempts to make a new context after a fault
+	Rebuilt  uint64        // attempts that succeeded
+	Last     string        // the last fault, if any
 }
 
 // Timing is the time that a device alone takes for positions that are already in its memory.

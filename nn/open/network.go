@@ -36,6 +36,9 @@ func (e *NoGPUError) Unwrap() error { return e.Err }
 // Network opens a network, which must not change from then on; answers call it name. Options.Model is not looked at, and
 // the backend must be Auto, GPU or CPU. The network answers every game. Errors are those of Evaluator.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
+	if err := o.findGPUs(); err != nil {
+		return nil, err
+	}
 	var e *Opened
 	var err error
 	switch o.Backend {
@@ -84,9 +87,13 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	return e, nil
 }
 
-// onGPU is the network on all GPUs that work. Errors are *NoGPUError.
+// onGPU is the network on all GPUs that work, of those that the options name. Errors are *NoGPUError.
 func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
-	e, failed, err := gpu.New(n, o.Event)
+	options := gpu.Options{Devices: o.GPUs, Event: o.Event}
+	if o.Backend == GPU {
+		options.Lost = o.GPULost
+	}
+	e, failed, err := gpu.New(n, options)
 	if err != nil {
 		return nil, &NoGPUError{err}
 	}

@@ -53,6 +53,12 @@ type Options struct {
 	// Backend says who evaluates: Auto, GPU, CPU or a heuristic's name. Empty is Auto.
 	Backend string
 
+	// GPUs are the numbers of the GPUs that the backends GPU and Auto use, as the driver counts them; none: all. If one is
+	// named, it must be there. GPULost hears, once, if the backend is GPU, that a fault has cost this process all of them: it
+	// gets no answers from then on.
+	GPUs    []int
+	GPULost func(err error)
+
 	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
 	// and errors are fewer.
 	Mirror bool
@@ -103,10 +109,8 @@ func Evaluator(o Options) (*Opened, error) {
 		}
 		return &Opened{Evaluator: e, Model: o.Backend, How: "heuristic " + o.Backend}, nil
 	}
-	if o.Backend == GPU { // before the model is read, since its file may be large
-		if _, err := driver.Find(); err != nil {
-			return nil, &NoGPUError{err}
-		}
+	if err := o.findGPUs(); err != nil { // before the model is read, since its file may be large
+		return nil, err
 	}
 	m, n, err := Model(cmp.Or(o.Model, DefaultModel))
 	if err != nil {
@@ -124,6 +128,32 @@ func Evaluator(o Options) (*Opened, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// findGPUs finds the GPUs that must be there.
+func (o Options) findGPUs() error {
+	if len(o.GPUs) > 0 && o.Backend != GPU && o.Backend != Auto && o.Backend != "" {
+		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
+	}
+	if o.Backend != GPU && len(o.GPUs) == 0 {
+		return nil
+	}
+	found, err := driver.Find()
+	if err == nil {
+		_, err = found.Select(o.GPUs)
+	}
+	if err != nil {
+		return &NoGPUError{err}
+	}
+	return nil
+}
+
+// Devices are the counts of the GPUs that the evaluator uses; nil if it uses none.
+func (o *Opened) Devices() []gpu.DeviceStats {
+	if o.gpu == nil {
+		return nil
+	}
+	return o.gpu.Stats().Devices
 }
 
 // whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network

@@ -63,6 +63,7 @@ import (
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/gpu"
 )
 
 // Loaded is a model that is ready to evaluate.
@@ -72,6 +73,9 @@ type Loaded struct {
 	Platform  string // "evald_network" or "evald_heuristic"
 	Describe  string // how it computes, for people
 	InFlight  int    // batches that it takes at once; 0 is what Batching says
+
+	// Devices are the counts of the GPUs that compute for it; nil: none does.
+	Devices func() []gpu.DeviceStats
 
 	// Close gives back what the evaluator holds. It is called once, after the last batch; nil: there is nothing to do.
 	Close func() error

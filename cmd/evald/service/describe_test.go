@@ -17,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/gpu"
 )
 
 // What the server says of itself is the same over both transports, and counts what it did.
@@ -99,6 +100,38 @@ func TestDescriptions(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(metrics)
+	}
+}
+
+// A device that failed, and one that is lost, are seen in the metrics.
+func TestGPUMetrics(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	load := c.Load
+	c.Load = func(name string) (Loaded, error) {
+		l, err := load(name)
+		l.Devices = func() []gpu.DeviceStats {
+			return []gpu.DeviceStats{
+				{Index: 0, Working: true, Rows: 70, Launches: 3, Busy: 1500 * time.Millisecond},
+				{Index: 2, Lost: true, Rows: 7, Launches: 1, Faults: 4},
+			}
+		}
+		return l, err
+	}
+	s := serve(t, c)
+	recorder := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`evald_gpu_working{gpu="0",model="stub",version="1"} 1`, `evald_gpu_working{gpu="2",model="stub",version="1"} 0`,
+		`evald_gpu_lost{gpu="0",model="stub",version="1"} 0`, `evald_gpu_lost{gpu="2",model="stub",version="1"} 1`,
+		`evald_gpu_rows_total{gpu="0",model="stub",version="1"} 70`, `evald_gpu_launches_total{gpu="0",model="stub",version="1"} 3`,
+		`evald_gpu_busy_seconds_total{gpu="0",model="stub",version="1"} 1.5`, `evald_gpu_faults_total{gpu="2",model="stub",version="1"} 4`,
+	} {
+		if !strings.Contains(recorder.Body.String(), want+"\n") {
+			t.Errorf("metrics have no %s", want)
+		}
+	}
+	if strings.Contains(recorder.Body.String(), `model="search",version="1"} 70`) {
+		t.Error("the model search counts the same GPUs again")
 	}
 }
 

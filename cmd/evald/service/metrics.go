@@ -2,6 +2,7 @@ package service
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -50,6 +51,12 @@ var (
 	droppedMetric  = metric("evald_dropped_total", "Requests that ended before their batch was formed.")
 	memoryMetric   = prometheus.NewDesc("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", nil, nil)
 	mostMetric     = prometheus.NewDesc("evald_request_memory_limit_bytes", "Memory that requests may hold.", nil, nil)
+	gpuWorking     = metric("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", "gpu")
+	gpuLost        = metric("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", "gpu")
+	gpuRows        = metric("evald_gpu_rows_total", "Positions that the GPU has computed.", "gpu")
+	gpuLaunches    = metric("evald_gpu_launches_total", "Launches that the GPU has ended.", "gpu")
+	gpuBusy        = metric("evald_gpu_busy_seconds_total", "Time in which launches for the model were under way on the GPU.", "gpu")
+	gpuFaults      = metric("evald_gpu_faults_total", "Faults of the GPU that cost its context.", "gpu")
 	readyMetric    = prometheus.NewDesc("evald_ready", "1 while the server is ready.", nil, nil)
 )
 
@@ -58,16 +65,19 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	ready := 0.0
-	if c.server.Ready() {
-		ready = 1
-	}
-	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, ready)
+	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, flag(c.server.Ready()))
 	out <- prometheus.MustNewConstMetric(memoryMetric, prometheus.GaugeValue, float64(c.server.memory.inUse()))
 	out <- prometheus.MustNewConstMetric(mostMetric, prometheus.GaugeValue, float64(c.server.memory.total))
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 func (m *model) collect(out chan<- prometheus.Metric) {
@@ -100,6 +110,17 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	}
 	out <- histogram(sizeMetric, s.sizes, 14, 1, float64(s.batchRows), labels)
 	out <- histogram(latencyMetric, s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)
+	if !m.searches && g.Devices != nil {
+		for _, d := range g.Devices() {
+			at := strconv.Itoa(d.Index)
+			send(gpuWorking, prometheus.GaugeValue, flag(d.Working), at)
+			send(gpuLost, prometheus.GaugeValue, flag(d.Lost), at)
+			send(gpuRows, counter, float64(d.Rows), at)
+			send(gpuLaunches, counter, float64(d.Launches), at)
+			send(gpuBusy, counter, d.Busy.Seconds(), at)
+			send(gpuFaults, counter, float64(d.Faults), at)
+		}
+	}
 	if !m.searches {
 		b := g.batcher.Stats()
 		send(queuedMetric, prometheus.GaugeValue, float64(b.Queued))

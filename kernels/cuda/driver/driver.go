@@ -23,6 +23,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -52,6 +53,26 @@ type Device struct {
 	Memory          int64  `json:"memory_bytes"`
 	Multiprocessors int    `json:"multiprocessors"`
 	Shared          int    `json:"shared_bytes"` // the most shared memory of one block
+	Node            int    `json:"numa_node"`    // that it is attached to; -1: the machine has no NUMA, or does not say
+}
+
+// Select returns the devices with these numbers, in that order, or all if there are none. A number that is twice, or of no
+// device, is an error.
+func (d *Driver) Select(numbers []int) ([]Device, error) {
+	if len(numbers) == 0 {
+		return d.Devices, nil
+	}
+	var some []Device
+	for i, n := range numbers {
+		if n < 0 || n >= len(d.Devices) {
+			return nil, fmt.Errorf("GPU %d: must be from 0 to %d: driver %s has %d", n, len(d.Devices)-1, d.Library, len(d.Devices))
+		}
+		if slices.Contains(numbers[:i], n) {
+			return nil, fmt.Errorf("GPU %d: is named twice", n)
+		}
+		some = append(some, d.Devices[n])
+	}
+	return some, nil
 }
 
 func (d Device) String() string {

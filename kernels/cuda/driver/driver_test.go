@@ -84,7 +84,7 @@ func TestFind(t *testing.T) {
 	}
 	want := &driver.Driver{
 		Library: os.Getenv("EVALD_CUDA_DRIVER"), Version: 12040,
-		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448}},
+		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448, Node: -1}},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -131,6 +131,16 @@ func TestWork(t *testing.T) {
 	}
 	if diff := cmp.Diff(fake.Count{}, device.Count()); diff != "" {
 		t.Errorf("after Close (-want +got):\n%s", diff)
+	}
+}
+
+// The tests of a real device (TestGPU) load the same PTX, on the oldest device that evald uses too.
+func TestWorkOnTheOldestDevice(t *testing.T) {
+	for capability, want := range map[string]string{"80": "", "75": "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: fake : SM version"} {
+		t.Setenv("EVALD_FAKE_CAPABILITY", capability)
+		if err := checkWork(start(t)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("on sm_%s: %v, want %q", capability, err, want)
+		}
 	}
 }
 

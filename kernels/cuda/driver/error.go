@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // Error is a call that failed, or that reports the failure of an earlier kernel or copy. After most failures on the device
@@ -18,6 +19,14 @@ type Error struct {
 	Name string // of the code: CUDA_ERROR_OUT_OF_MEMORY
 	Text string // the driver's description
 }
+
+// Fatal reports whether the error leaves the whole process unable to use the device, as CUDA says of it. A new context works
+// nevertheless on most machines; if none can be made, only a new process helps.
+func (e *Error) Fatal() bool { return slices.Contains(fatal, e.Code) }
+
+// fatal are ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, ASSERT, HARDWARE_STACK_ERROR to
+// LAUNCH_FAILED, and UNKNOWN.
+var fatal = []int{214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text) }
 

@@ -102,6 +102,7 @@ func describe(index int) (Device, error) {
 	if device.Memory, err = d.TotalMem(); err != nil {
 		return Device{}, wrap("cuDeviceTotalMem", err)
 	}
+	var domain, bus, slot int
 	for _, a := range []struct {
 		attribute cu.DeviceAttribute
 		to        *int
@@ -110,10 +111,14 @@ func describe(index int) (Device, error) {
 		{cu.ComputeCapabilityMinor, &device.Minor},
 		{cu.MultiprocessorCount, &device.Multiprocessors},
 		{C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device.Shared},
+		{cu.PciDomainID, &domain},
+		{cu.PciBusID, &bus},
+		{cu.PciDeviceID, &slot},
 	} {
 		if *a.to, err = d.Attribute(a.attribute); err != nil {
 			return Device{}, wrap("cuDeviceGetAttribute", err)
 		}
 	}
+	device.Node = node("/sys/bus/pci/devices", domain, bus, slot)
 	return device, nil
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"unsafe"
 
+	"golang.org/x/sys/unix"
 	"gorgonia.org/cu"
 )
 
@@ -30,7 +32,7 @@ var ErrClosed = errors.New("driver: the worker is closed")
 func (d Device) Start() (*Worker, error) {
 	w := &Worker{jobs: make(chan func(*Context)), quit: make(chan struct{}), ended: make(chan struct{})}
 	started := make(chan error)
-	go w.run(cu.Device(d.Index), started)
+	go w.run(d, started)
 	if err := <-started; err != nil {
 		<-w.ended
 		return nil, err
@@ -38,10 +40,11 @@ func (d Device) Start() (*Worker, error) {
 	return w, nil
 }
 
-func (w *Worker) run(d cu.Device, started chan<- error) {
+func (w *Worker) run(d Device, started chan<- error) {
 	defer close(w.ended)
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the driver's state in the thread with it
-	ctx, err := d.MakeContext(cu.SchedAuto)
+	prefer(d.Node)
+	ctx, err := cu.Device(d.Index).MakeContext(cu.SchedAuto)
 	started <- wrap("cuCtxCreate", err)
 	if err != nil {
 		return
@@ -56,6 +59,18 @@ func (w *Worker) run(d cu.Device, started chan<- error) {
 			return
 		}
 	}
+}
+
+// prefer makes the kernel take memory for this thread from a NUMA node while that has some, and pinned memory with it: so
+// copies between it and the device do not cross to another node. Without a node, or where a container forbids the call, memory
+// comes from the node on which the thread happens to run.
+func prefer(node int) {
+	if node < 0 || node > 63 {
+		return
+	}
+	const preferred = 1 // MPOL_PREFERRED
+	mask := uint64(1) << node
+	_, _, _ = unix.Syscall(unix.SYS_SET_MEMPOLICY, preferred, uintptr(unsafe.Pointer(&mask)), 65)
 }
 
 // Do runs the function on the Worker's thread, one at a time, and returns its error. The Context is valid until the function

@@ -76,7 +76,7 @@ func (r *GPUReport) network(ctx context.Context, d time.Duration, n Named, batch
 		progress = func(string) {}
 	}
 	progress(n.Name + ": self-test")
-	e, notes, err := gpu.New(n.Network, nil)
+	e, notes, err := gpu.New(n.Network, gpu.Options{})
 	if err != nil {
 		return err
 	}

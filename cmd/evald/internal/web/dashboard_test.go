@@ -50,6 +50,32 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// GPUs have two panels, in which a GPU that has failed is seen.
+func TestMetricsOfGPUs(t *testing.T) {
+	r := prometheus.NewRegistry()
+	for _, gpu := range []string{"0", "2"} {
+		labels := prometheus.Labels{"model": "m", "version": "1", "gpu": gpu}
+		works := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evald_gpu_working", ConstLabels: labels})
+		busy := prometheus.NewCounter(prometheus.CounterOpts{Name: "evald_gpu_busy_seconds_total", ConstLabels: labels})
+		r.MustRegister(works, busy)
+		busy.Add(3)
+		if gpu == "2" {
+			works.Set(1)
+		}
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []panel{
+		{Title: "GPUs that answer", Kind: "gauge", Series: []value{{Name: "0"}, {Name: "2", Value: 1}}},
+		{Title: "GPUs at work", Kind: "rate", Unit: "busy", Series: []value{{Name: "0", Value: 3}, {Name: "2", Value: 3}}},
+	}
+	if diff := cmp.Diff(want, arrange(families).Panels); diff != "" {
+		t.Errorf("panels (-want +got):\n%s", diff)
+	}
+}
+
 // The names of a panel's series are the parts that tell them apart.
 func TestShorten(t *testing.T) {
 	for _, c := range []struct{ names, want []string }{

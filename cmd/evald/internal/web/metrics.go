@@ -108,6 +108,8 @@ var views = []view{
 	{"Time", "histogram", "seconds", of(dto.MetricType_HISTOGRAM, "", "_seconds")},
 	{"Time in all", "rate", "µs a second", of(dto.MetricType_COUNTER, "", "duration_us")},
 	{"Cache", "rate", "a second", of(dto.MetricType_COUNTER, "", "cache")},
+	{"GPUs that answer", "gauge", "", named("evald_gpu_working")},
+	{"GPUs at work", "rate", "busy", named("evald_gpu_busy_seconds_total")},
 	{"Goroutines", "gauge", "", named("go_goroutines")},
 	{"Memory", "gauge", "bytes", named("process_resident_memory_bytes")},
 	{"Processors", "rate", "busy", named("process_cpu_seconds_total")},

@@ -9,6 +9,11 @@ static int device_count(void) {
 	return n ? atoi(n) : 1;
 }
 
+int capability(void) {
+	const char *c = getenv("EVALD_FAKE_CAPABILITY");
+	return c ? atoi(c) : 90;
+}
+
 ANYWHERE(cuInit, (unsigned flags), { if (flags) result = CUDA_ERROR_INVALID_VALUE; })
 ANYWHERE(cuDriverGetVersion, (int *version), { *version = 12040; })
 ANYWHERE(cuDeviceGetCount, (int *count), { *count = device_count(); })
@@ -24,10 +29,13 @@ ANYWHERE(cuDeviceGetName, (char *name, int n, CUdevice d), { snprintf(name, n, "
 ANYWHERE(cuDeviceGetAttribute, (int *value, CUdevice_attribute a, CUdevice d), {
 	(void)d;
 	switch (a) {
-	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
-	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability() / 10; break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability() % 10; break;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
 	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = MOST_SHARED; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = 0xffff; break; /* where no device is */
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0xff; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = 0; break;
 	default: result = CUDA_ERROR_INVALID_VALUE;
 	}
 })

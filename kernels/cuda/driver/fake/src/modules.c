@@ -1,4 +1,5 @@
-/* Modules and kernels. Of a module's PTX only the entries' parameters are read; the kernels are host functions. */
+/* Modules and kernels. Of a module's PTX only the target and the entries' parameters are read; the kernels are host
+ * functions. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
@@ -47,15 +48,24 @@ void *host_function(const char *name) {
 	return library ? dlsym(library, name) : NULL;
 }
 
+/* What is wrong with PTX, or NULL. A device compiles PTX of its own capability and of all before. */
+static const char *wrong(const char *ptx) {
+	const char *target = strstr(ptx, "\n.target sm_");
+	if (!strstr(ptx, ".version")) return "fake : Missing .version directive\n";
+	if (!target || atoi(target + strlen("\n.target sm_")) > capability()) return "fake : SM version specified by .target is higher than the device's\n";
+	return NULL;
+}
+
 IN_CONTEXT(cuModuleLoadDataEx, (CUmodule *m, const void *image, unsigned n, CUjit_option *options, void **values), {
-	if (!strstr(image, ".version")) {
+	const char *why = wrong(image);
+	if (why) {
 		char *log = NULL;
 		size_t size = 0;
 		for (unsigned i = 0; i < n; i++) {
 			if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = values[i];
 			if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = (size_t)values[i];
 		}
-		if (log) snprintf(log, size, "fake : Missing .version directive\n");
+		if (log) snprintf(log, size, "%s", why);
 		REFUSE(CUDA_ERROR_INVALID_PTX)
 	}
 	struct object *o = make(FAKE_MODULE);

@@ -5,7 +5,8 @@
  * New memory contains garbage, writes outside it are detected, and copies must stay inside one piece. Copies in streams
  * need pinned memory, and stream 0 can only be waited for.
  *
- * Environment: EVALD_FAKE_DEVICES, the number of devices (default 1); EVALD_FAKE_FAULTS, name:at:times:code as in
+ * Environment: EVALD_FAKE_DEVICES, the number of devices (default 1); EVALD_FAKE_CAPABILITY, their compute capability
+ * (default 90, which is 9.0); EVALD_FAKE_FAULTS, name:at:times:code as in
  * fake_fail, separated by commas; EVALD_FAKE_KERNELS, the library with the kernels. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -87,6 +87,9 @@ void *host_function(const char *name);
 
 #pragma GCC visibility pop
 
+/* The compute capability of all devices: 90 is 9.0. */
+int capability(void);
+
 /* The offset of an argument after that many bytes of others. */
 static inline size_t place(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
