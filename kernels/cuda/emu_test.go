@@ -15,6 +15,7 @@ func TestEmulation(t *testing.T) {
 		{name: "product", order: "5", want: "equal\n"},
 		{name: "rounding", want: "0 wrong\n"},
 		{name: "copies", want: "ffffffff ffffffff, 1 ffffffff, 8\n"},
+		{name: "conflicts", want: "4/4 4/4 16/4 32/4 \n"},
 		{name: "exchange", want: "b a\n"},
 		{name: "exchange", order: "1", want: "b a\n"},
 		{name: "race", want: "ffffffff a\n"},

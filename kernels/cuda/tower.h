@@ -143,7 +143,7 @@ DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane 
 			int row = rows.row[m] + shift;
 			bool on = rows.on[m] >> tap & 1;
 			at[m] = on ? S::ACTIVATIONS + row * S::LINE : S::ZEROS;
-			mix[m] = on ? row & 7 : 0;
+			mix[m] = row & 7; // also in the line of zeros, whose parts are alike: so no two rows of a phase share banks
 		}
 		for (int k = 0; k < inputs; k += S::K) {
 			u32 chunk = weights.take(l.thread);

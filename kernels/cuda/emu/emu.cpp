@@ -109,6 +109,8 @@ void run_block(std::mt19937 &random) {
 
 } // namespace
 
+Counts counts;
+
 void fail(const char *format, ...) {
 	va_list arguments;
 	va_start(arguments, format);

@@ -12,6 +12,7 @@
 // at once and rounds differently, so its results differ in the last bits.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -124,6 +125,28 @@ struct LoadArguments {
 	const u32 *at;
 };
 
+// Counts is what launches since the start of the process took of shared memory. An ldmatrix reads its matrices in phases, one
+// for each. A phase reads 8 rows of 16 bytes. A wavefront is one turn of the memory, which has 32 banks of 4 bytes; a phase
+// takes more than one if different rows are in the same banks.
+struct Counts {
+	u64 phases, wavefronts;
+};
+extern Counts counts;
+
+inline void count_phase(const u32 (&rows)[8]) {
+	u64 most = 1;
+	for (int i = 0; i < 8; i++) {
+		u64 same = 0; // rows before and including i in the banks of row i, the same address once
+		for (int j = 0; j <= i; j++) {
+			bool again = false;
+			for (int k = 0; k < j; k++) again = again || rows[k] == rows[j];
+			same += !again && (rows[j] / 16 & 7) == (rows[i] / 16 & 7);
+		}
+		most = std::max(most, same);
+	}
+	counts.phases++, counts.wavefronts += most;
+}
+
 // load is ldmatrix as the instruction is defined. The 8 rows of matrix i are at the addresses of lanes 8i to 8i+7. Lane l
 // receives elements 2*(l%4) and 2*(l%4)+1 of row l/4.
 template <int M>
@@ -131,10 +154,11 @@ void load(void *const (&lanes)[WARP]) {
 	typedef LoadArguments<M> Arguments;
 	for (int m = 0; m < M; m++) {
 		for (int i = 0; i < 4; i++) {
-			for (int lane = 0; lane < WARP; lane++) {
-				u32 row = static_cast<Arguments *>(lanes[8 * i + lane / 4])->at[m];
-				memcpy(&static_cast<Arguments *>(lanes[lane])->a[m][i], shared(row, 16) + 4 * (lane % 4), 4);
-			}
+			u32 rows[8];
+			for (int row = 0; row < 8; row++) rows[row] = static_cast<Arguments *>(lanes[8 * i + row])->at[m];
+			count_phase(rows);
+			for (int lane = 0; lane < WARP; lane++)
+				memcpy(&static_cast<Arguments *>(lanes[lane])->a[m][i], shared(rows[lane / 4], 16) + 4 * (lane % 4), 4);
 		}
 	}
 }

@@ -4,7 +4,8 @@
 //
 // The input has four parts, in native byte order: the twelve numbers of Job from n on, as int32; the sizes of weights,
 // positions, out and the scratch memory of a block, as uint64; the bytes of weights; the bytes of positions. The output is
-// the bytes of out. Bytes that the kernel did not write are 0xcd.
+// the bytes of out. Bytes that the kernel did not write are 0xcd. The last line of the messages is what it took of shared
+// memory (emu::Counts).
 #include <cstddef>
 
 #include "../board.h"
@@ -62,5 +63,6 @@ int main(int count, char **arguments) {
 	if (weights.memory != before) emu::fail("weights: written");
 	positions.check("positions"), out.check("out"), scratch.check("scratch");
 	fwrite(out.data(), 1, out.size, stdout);
+	fprintf(stderr, "ldmatrix: %llu phases, %llu wavefronts\n", emu::counts.phases, emu::counts.wavefronts);
 	return fflush(stdout) ? 1 : 0;
 }

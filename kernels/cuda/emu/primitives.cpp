@@ -96,6 +96,19 @@ static void exchange(u32 order, bool barrier) {
 	printf("%x %x\n", seen[0], seen[1]);
 }
 
+// Eight rows of ldmatrix: in different banks, all one row, four in the banks of four others, all in the same banks.
+static void conflicts(u32 order) {
+	for (u32 apart : {16, 0, 64, 128}) {
+		emu::counts = {};
+		run(order, 32, 8 * 128, [&] {
+			u32 a[1][4], at[1] = {thread_id() % 8 * apart};
+			ldmatrix<1>(a, at);
+		});
+		printf("%llu/%llu ", emu::counts.wavefronts, emu::counts.phases);
+	}
+	printf("\n");
+}
+
 int main(int count, char **arguments) {
 	if (count != 3) emu::fail("want CASE ORDER");
 	std::string name = arguments[1];
@@ -104,6 +117,7 @@ int main(int count, char **arguments) {
 	if (name == "product") product(order);
 	else if (name == "rounding") rounding(order);
 	else if (name == "copies") copies(order);
+	else if (name == "conflicts") conflicts(order);
 	else if (name == "exchange") exchange(order, true);
 	else if (name == "race") exchange(order, false);
 	else if (name == "diverged") run(order, 32, 512, [] {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -112,7 +113,8 @@ type Launch struct {
 	Scratch int // bytes of scratch per block
 }
 
-// Run runs the launch in a program built from the kernels and emu/main.cpp. Bytes of out that nothing wrote are 0xcd.
+// Run runs the launch in a program built from the kernels and emu/main.cpp. Bytes of out that nothing wrote are 0xcd. Run
+// fails the test if an ldmatrix of the kernel reads shared memory with bank conflicts.
 func (e Emulator) Run(t testing.TB, l Launch) []byte {
 	t.Helper()
 	in := append([]byte(nil), l.Job...)
@@ -126,6 +128,14 @@ func (e Emulator) Run(t testing.TB, l Launch) []byte {
 	}
 	if len(out) != l.Out {
 		t.Fatalf("emulating %s: %d bytes of output, want %d\n%s", l.Kernel, len(out), l.Out, log)
+	}
+	var phases, wavefronts int
+	last := log[strings.LastIndexByte(strings.TrimSpace(log), '\n')+1:]
+	if _, err := fmt.Sscanf(last, "ldmatrix: %d phases, %d wavefronts\n", &phases, &wavefronts); err != nil {
+		t.Fatalf("emulating %s: %v in %q", l.Kernel, err, log)
+	}
+	if wavefronts != phases {
+		t.Errorf("emulating %s: %.2f wavefronts of shared memory a phase of ldmatrix, want 1", l.Kernel, float64(wavefronts)/float64(phases))
 	}
 	return out
 }
