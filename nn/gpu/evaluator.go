@@ -24,6 +24,8 @@ import (
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
 // batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
 // after longer and longer waits until it works. While no device works, every batch fails at once.
+//
+// A position for which a number of the network is too large for fp16 fails its batch alone.
 type Evaluator struct {
 	events  func(string)
 	devices []*device
