@@ -7,7 +7,7 @@ CONSTANT int WARPS = 8, THREADS = 32 * WARPS;
 CONSTANT int MAX_ROWS = 128; // no board has more cells
 CONSTANT int STEM = 48;      // inputs of the stem: 9 taps x 5 planes, and zeros
 
-// Layer is one convolution. It has [cells][inputs] bf16 as its input and `columns` outputs for each cell.
+// Layer is one convolution. It has [cells][inputs] fp16 as its input and `columns` outputs for each cell.
 struct Layer {
 	const u8 *weights; // [taps * inputs / 16][columns / 16][32] Quad
 	const float *bias;
@@ -16,7 +16,7 @@ struct Layer {
 	DEVICE_MEMBER u64 bytes() const { return 2ull * taps * inputs * columns; }
 };
 
-// pair returns two adjacent bf16 of a row, or 0 if `on` is false: then the row is not on the board.
+// pair returns two adjacent fp16 of a row, or 0 if `on` is false: then the row is not on the board.
 DEVICE u32 pair(const u8 *x, int inputs, int row, int channel, bool on) {
 	return on ? *reinterpret_cast<const u32 *>(x + 2 * (static_cast<u64>(row) * inputs + channel)) : 0;
 }
@@ -30,7 +30,7 @@ DEVICE bool on(const Job &job, int row, int taps, int tap) {
 }
 
 // convolve computes one layer. A warp computes 16 rows by 16 columns at a time. start(row, column) returns what is added
-// to the bias. store(row, column, x, y) receives the sums of that column and of the next one. Both are called only for
+// to the biases of that column and of the next one. store(row, column, x, y) receives their sums. Both are called only for
 // rows of the board.
 template <class Start, class Store>
 DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start start, Store store) {
@@ -40,9 +40,14 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 		int row = tile / across * 16 + g, column = tile % across * 16 + 2 * t;
 		float sum[1][2][4];
 		for (int n = 0; n < 2; n++) {
-			for (int i = 0; i < 4; i++) {
-				int r = row + i / 2 * 8, c = column + 8 * n + i % 2;
-				sum[0][n][i] = r < job.cells() ? layer.bias[c] + start(r, c) : 0;
+			for (int i = 0; i < 4; i += 2) {
+				int r = row + i / 2 * 8, c = column + 8 * n;
+				if (r >= job.cells()) {
+					sum[0][n][i] = sum[0][n][i + 1] = 0;
+					continue;
+				}
+				Floats2 before = start(r, c);
+				sum[0][n][i] = layer.bias[c] + before.x, sum[0][n][i + 1] = layer.bias[c + 1] + before.y;
 			}
 		}
 		for (int tap = 0; tap < layer.taps; tap++) {
@@ -69,8 +74,7 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 
 // Scratch is a block's memory. scratch_bytes in nn/gpu computes its size.
 struct Scratch {
-	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; bf16
-	float *residual;    // [MAX_ROWS][channels]
+	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; fp16; see tower.h
 	float *heads;       // [MAX_ROWS][columns]
 	float *pooled, *features, *logits; // [2V], [F], [A]
 };
@@ -80,8 +84,7 @@ DEVICE Scratch scratch(const Job &job, int columns) {
 	s.planes = job.scratch + block_id() * job.scratch_bytes;
 	s.x = s.planes + 2 * MAX_ROWS * STEM;
 	s.t = s.x + 2 * MAX_ROWS * job.channels;
-	s.residual = reinterpret_cast<float *>(s.t + 2 * MAX_ROWS * job.channels);
-	s.heads = s.residual + MAX_ROWS * job.channels;
+	s.heads = reinterpret_cast<float *>(s.t + 2 * MAX_ROWS * job.channels);
 	s.pooled = s.heads + MAX_ROWS * columns;
 	s.features = s.pooled + 2 * job.head;
 	s.logits = s.features + job.hidden;
@@ -105,47 +108,42 @@ DEVICE void any(const Job &job) {
 	stem.bias = p.bias;
 	head.bias = p.head;
 
-	auto nothing = [](int, int) -> float { return 0; };
-	auto kept = [&](int row, int column) -> float { return s.residual[row * channels + column]; };
-	auto activate = [&](u8 *to, int row, int column, float x, float y) {
-		*reinterpret_cast<u32 *>(to + 2 * (row * channels + column)) = bf16x2(x, y);
+	auto at = [&](u8 *matrix, int row, int column) -> u32 & {
+		return *reinterpret_cast<u32 *>(matrix + 2 * (row * channels + column));
 	};
-	auto inner = [&](int row, int column, float x, float y) { activate(s.t, row, column, relu(x), relu(y)); };
-	auto outer = [&](int row, int column, float x, float y) {
-		x = relu(x), y = relu(y);
-		activate(s.x, row, column, x, y);
-		s.residual[row * channels + column] = x;
-		s.residual[row * channels + column + 1] = y;
-	};
-	auto keep = [&](int row, int column, float x, float y) {
+	auto nothing = [](int, int) -> Floats2 { return {0, 0}; };
+	auto residual = [&](int row, int column) -> Floats2 { return floats(at(s.x, row, column)); };
+	auto to_t = [&](int row, int column, float x, float y) { at(s.t, row, column) = relu_f16x2(x, y); };
+	auto to_x = [&](int row, int column, float x, float y) { at(s.x, row, column) = relu_f16x2(x, y); };
+	auto to_heads = [&](int row, int column, float x, float y) {
 		s.heads[row * columns + column] = relu(x);
 		s.heads[row * columns + column + 1] = relu(y);
 	};
 
 	for (int i = block_id(); i < job.n; i += grid_size()) {
-		Position at = position(job, i);
+		Position board = position(job, i);
 		for (int cell = thread; cell < job.cells(); cell += THREADS) {
-			u64 planes = neighbourhood(job, at, cell / job.columns, cell % job.columns);
+			u64 planes = neighbourhood(job, board, cell / job.columns, cell % job.columns);
 			Quad *to = reinterpret_cast<Quad *>(s.planes + 2 * STEM * cell);
 #pragma unroll
 			for (int part = 0; part < STEM / 8; part++) to[part] = stem_input(job, planes, part);
 		}
 		sync_block();
-		convolve(job, stem, s.planes, nothing, outer);
+		convolve(job, stem, s.planes, nothing, to_x);
 		for (int layer = 0; layer < 2 * job.blocks; layer++) {
 			conv.weights = blocks + layer * conv.bytes();
 			conv.bias = p.bias + (1 + layer) * channels;
 			if (layer % 2 == 0)
-				convolve(job, conv, s.x, nothing, inner);
+				convolve(job, conv, s.x, nothing, to_t);
 			else
-				convolve(job, conv, s.t, kept, outer);
+				convolve(job, conv, s.t, residual, to_x);
 		}
-		convolve(job, head, s.x, nothing, keep);
+		convolve(job, head, s.x, nothing, to_heads);
 
 		GlobalHead output{s.heads, columns};
 		for (int v = thread; v < job.head; v += THREADS) pool(job, Global{s.pooled}, v, output);
 		for (int a = thread; a < job.actions; a += THREADS) {
-			int cell = landing(job, at, a);
+			int cell = landing(job, board, a);
 			s.logits[a] = cell < 0 ? 0 : logit(job, p, cell, output);
 		}
 		sync_block();

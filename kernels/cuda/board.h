@@ -79,19 +79,19 @@ DEVICE u64 neighbourhood(const Job &job, const Position &p, int top, int column)
 	return planes;
 }
 
-// stem_input returns elements 8*part to 8*part+7 of the stem's input for a cell, as bf16. The elements are the bits of
+// stem_input returns elements 8*part to 8*part+7 of the stem's input for a cell, as fp16. The elements are the bits of
 // neighbourhood. A set bit is 1, but inarow/4 in the last plane, which marks the cells of the board. From element 45 on all
 // are zero.
 DEVICE Quad stem_input(const Job &job, u64 planes, int part) {
 	u32 x[4];
-	u32 board = bf16x2(job.inarow * 0.25f, 0) & 0xffff;
+	u32 board = relu_f16x2(job.inarow * 0.25f, 0), one = relu_f16x2(1, 0);
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		x[i] = 0;
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
 			int element = 8 * part + 2 * i + half;
-			u32 value = element % PLANES == 4 ? board : 0x3f80;
+			u32 value = element % PLANES == 4 ? board : one;
 			if (planes >> element & 1) x[i] |= value << (16 * half);
 		}
 	}

@@ -15,6 +15,10 @@ struct alignas(16) Quad {
 	u32 x, y, z, w;
 };
 
+struct alignas(8) Floats2 {
+	float x, y;
+};
+
 #ifdef EMULATED
 #include "emu/emu.h"
 #else
@@ -69,7 +73,7 @@ DEVICE u32 shared_address(u32 offset) {
 	return base + offset;
 }
 
-// ldmatrix loads M tiles for the warp, as operand A of mma. A tile has 16 rows of 16 bf16. Lane l gives the address of half
+// ldmatrix loads M tiles for the warp, as operand A of mma. A tile has 16 rows of 16 fp16. Lane l gives the address of half
 // a row: elements 8*(l/16) to 8*(l/16)+7 of row l%16. The address is a multiple of 16.
 template <int M>
 DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
@@ -80,7 +84,7 @@ DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
 	}
 }
 
-// mma multiplies M tiles of 16x16 by N tiles of 16x8 for the warp, and adds the products to c. The operands are bf16 and
+// mma multiplies M tiles of 16x16 by N tiles of 16x8 for the warp, and adds the products to c. The operands are fp16 and
 // the sums float32. If g = lane/4 and t = lane%4, a thread holds these elements of each tile:
 //
 //	a[0] A[g][2t,2t+1]     a[1] A[g+8][2t,2t+1]    a[2] A[g][2t+8,2t+9]    a[3] A[g+8][2t+8,2t+9]
@@ -96,7 +100,7 @@ DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2
 		u32 b1 = n % 2 ? b[n / 2].w : b[n / 2].y;
 #pragma unroll
 		for (int m = 0; m < M; m++) {
-			asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 				: "+f"(c[m][n][0]), "+f"(c[m][n][1]), "+f"(c[m][n][2]), "+f"(c[m][n][3])
 				: "r"(a[m][0]), "r"(a[m][1]), "r"(a[m][2]), "r"(a[m][3]), "r"(b0), "r"(b1));
 		}
@@ -116,11 +120,21 @@ DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory");
 template <int PENDING>
 DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
-// bf16x2 rounds two numbers to the nearest bf16, and ties to even. The first number is in the low half of the result.
-DEVICE u32 bf16x2(float low, float high) {
+// relu_f16x2 returns relu of two numbers, rounded to the nearest fp16 and ties to even. The first number is in the low half
+// of the result. NaN stays NaN. A number that is too large for fp16 becomes NaN too, because relu of a later layer could
+// turn a product of infinity into 0, but no layer loses NaN.
+DEVICE u32 relu_f16x2(float low, float high) {
 	u32 x;
-	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+	asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+	asm("fma.rn.f16x2 %0, %0, %1, %0;" : "+r"(x) : "r"(0)); // x * 0 + x is NaN if x is infinite, and otherwise x
 	return x;
+}
+
+// floats returns the two fp16 of a word. The low half is x.
+DEVICE Floats2 floats(u32 halves) {
+	Floats2 f;
+	asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }" : "=f"(f.x), "=f"(f.y) : "r"(halves));
+	return f;
 }
 
 // exp2_fast returns 2^x with an error of at most 2^-22.

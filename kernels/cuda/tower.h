@@ -1,10 +1,13 @@
 // The network in one launch. The input is bitboards and the output is probabilities. nn/net defines the computation.
 //
 // A block of threads processes `boards` positions at a time. Their cells are the rows of a matrix of ROWS x C numbers. The
-// boards follow one another without borders. The matrix stays in shared memory as bf16 through all layers. A 3x3
-// convolution is nine matrix products of shifted rows, one for each tap. If a shifted row is not on its board, a line of
-// zeros is read instead. All outputs of a layer are in registers before the first is written, so a layer overwrites its
-// input. The residual stream is in shared memory too, as float32.
+// boards follow one another without borders. A 3x3 convolution is nine matrix products of shifted rows, one for each tap. If
+// a shifted row is not on its board, a line of zeros is read instead.
+//
+// Two such matrices of fp16 stay in shared memory through all layers: the residual stream x, and t. The first convolution of
+// a residual block reads x and writes t. The second reads t and adds to x in place. The stem's input and the output of the
+// heads' convolution are in t. So no layer writes what it reads, and the barrier before its first product is all it needs.
+// A number that is too large for fp16 becomes NaN there (relu_f16x2), and the answer NOT_FINITE.
 //
 // nn/gpu packs the weights in the order in which the threads read them. A CHUNK of them is copied into a ring of STAGES
 // while earlier chunks are multiplied. The weights are the same for every group of boards, so the ring continues from the
@@ -25,10 +28,10 @@ struct Shape {
 
 	// Shared memory, in bytes.
 	CONSTANT u32 LINE = 2 * C, CHUNK = K * LINE;
-	CONSTANT u32 ACTIVATIONS = STAGES * CHUNK;        // [ROWS][C] bf16, see line; after the tower: memory of heads
-	CONSTANT u32 ZEROS = ACTIVATIONS + ROWS * LINE;   // one line
-	CONSTANT u32 RESIDUAL = ZEROS + LINE;             // [ROWS][C] float32, see kept; after the tower: HeadOutput
-	CONSTANT u32 BYTES = RESIDUAL + 2 * ROWS * LINE;
+	CONSTANT u32 X = STAGES * CHUNK;     // [ROWS][C] fp16, see line; after the tower: memory of heads
+	CONSTANT u32 T = X + ROWS * LINE;    // the same; after the tower: HeadOutput
+	CONSTANT u32 ZEROS = T + ROWS * LINE; // one line
+	CONSTANT u32 BYTES = ZEROS + LINE;
 	static_assert(C % 64 == 0 && WARPS % ACROSS == 0 && K % 16 == 0 && STEM % K == 0 && CHUNK % (16 * THREADS) == 0);
 };
 
@@ -48,11 +51,17 @@ struct Lane {
 	DEVICE_MEMBER Lane afresh() const { return {opaque(thread), opaque(lane), opaque(row), opaque(column)}; }
 };
 
-// line returns the offset of channels 8*part to 8*part+7 of a row of the activations, which are 16 bytes. The lower bits of
-// part are combined with those of the row, so that the same part of eight consecutive rows is in different banks.
+// line returns the offset of channels 8*part to 8*part+7 of a row of x or t, which are 16 bytes. The lower bits of part are
+// combined with those of the row, so that the same part of eight consecutive rows is in different banks.
 template <class S>
-DEVICE u32 line(int row, int part) {
-	return S::ACTIVATIONS + row * S::LINE + ((part ^ (row & 7)) << 4);
+DEVICE u32 line(u32 matrix, int row, int part) {
+	return matrix + row * S::LINE + ((part ^ (row & 7)) << 4);
+}
+
+// pair returns the two fp16 of a row of x or t at an even column and the next one.
+template <class S>
+DEVICE u32 &pair(u32 matrix, int row, int column) {
+	return shared<u32>(line<S>(matrix, row, column / 8) + 2 * (column % 8));
 }
 
 // Weights is the stream of chunks.
@@ -130,10 +139,10 @@ DEVICE void load(Operands &x, const Lane &l, const u32 (&at)[4], const int (&mix
 	for (int n = 0; n < 4; n++) x.b[n] = shared<Quad>(from + n * 512);
 }
 
-// convolve multiplies the activations by the next weights of the stream and adds the products to a tile. It does so for the
-// taps first_tap to end-1, each with this number of inputs. Tap 4 is the row itself.
+// convolve multiplies x or t by the next weights of the stream and adds the products to a tile. It does so for the taps
+// first_tap to end-1, each with this number of inputs. Tap 4 is the row itself.
 template <class S>
-DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows &rows, int first_tap, int end, int inputs) {
+DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows &rows, u32 matrix, int first_tap, int end, int inputs) {
 	for (int tap = first_tap; tap < end; tap++) {
 		u32 at[4];
 		int mix[4];
@@ -142,7 +151,7 @@ DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane 
 		for (int m = 0; m < 4; m++) {
 			int row = rows.row[m] + shift;
 			bool on = rows.on[m] >> tap & 1;
-			at[m] = on ? S::ACTIVATIONS + row * S::LINE : S::ZEROS;
+			at[m] = on ? matrix + row * S::LINE : S::ZEROS;
 			mix[m] = row & 7; // also in the line of zeros, whose parts are alike: so no two rows of a phase share banks
 		}
 		for (int k = 0; k < inputs; k += S::K) {
@@ -171,16 +180,6 @@ DEVICE void begin(Tile &sum, const Lane &lane, const float *bias) {
 	}
 }
 
-// kept returns the residual stream at a row and an even column, and at the next column. The column is combined with the
-// row, so that the eight rows that a warp accesses at once are in different banks.
-struct alignas(8) Floats2 {
-	float x, y;
-};
-template <class S>
-DEVICE Floats2 &kept(int row, int column) {
-	return shared<Floats2>(S::RESIDUAL + 4 * (row * S::C + (column ^ ((row & 7) << 3))));
-}
-
 // add adds the residual stream to a tile.
 template <class S>
 DEVICE void add(Tile &sum, const Lane &lane) {
@@ -190,37 +189,30 @@ DEVICE void add(Tile &sum, const Lane &lane) {
 #pragma unroll
 		for (int n = 0; n < 8; n++) {
 			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
-			Floats2 upper = kept<S>(row, column), lower = kept<S>(row + 8, column);
+			Floats2 upper = floats(pair<S>(S::X, row, column)), lower = floats(pair<S>(S::X, row + 8, column));
 			sum[m][n][0] += upper.x, sum[m][n][1] += upper.y;
 			sum[m][n][2] += lower.x, sum[m][n][3] += lower.y;
 		}
 	}
 }
 
-// finish writes relu(sum) to the activations. If keep is set, it also writes it to the residual stream.
+// finish writes relu(sum) to x or t.
 template <class S>
-DEVICE void finish(Tile &sum, const Lane &lane, bool keep) {
+DEVICE void finish(const Tile &sum, const Lane &lane, u32 matrix) {
 	Lane l = lane.afresh();
-	sync_block(); // all threads have read what is overwritten now
 #pragma unroll
 	for (int m = 0; m < 4; m++) {
 #pragma unroll
 		for (int n = 0; n < 8; n++) {
-			float *x = sum[m][n];
-#pragma unroll
-			for (int i = 0; i < 4; i++) x[i] = relu(x[i]);
+			const float *s = sum[m][n];
 			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
-			shared<u32>(line<S>(row, column / 8) + 2 * (column % 8)) = bf16x2(x[0], x[1]);
-			shared<u32>(line<S>(row + 8, column / 8) + 2 * (column % 8)) = bf16x2(x[2], x[3]);
-			if (keep) {
-				kept<S>(row, column) = {x[0], x[1]};
-				kept<S>(row + 8, column) = {x[2], x[3]};
-			}
+			pair<S>(matrix, row, column) = relu_f16x2(s[0], s[1]);
+			pair<S>(matrix, row + 8, column) = relu_f16x2(s[2], s[3]);
 		}
 	}
 }
 
-// expand writes the stem's input for the group of boards that begins with `first`.
+// expand writes the stem's input for the group of boards that begins with `first` to t.
 template <class S>
 DEVICE void expand(const Job &job, int first, const Lane &l) {
 	for (int row = l.thread; row < S::ROWS; row += S::THREADS) {
@@ -229,25 +221,26 @@ DEVICE void expand(const Job &job, int first, const Lane &l) {
 		if (board < job.boards)
 			planes = neighbourhood(job, position(job, first + board), cell / job.columns, cell % job.columns);
 #pragma unroll
-		for (int part = 0; part < S::STEM / 8; part++) shared<Quad>(line<S>(row, part)) = stem_input(job, planes, part);
+		for (int part = 0; part < S::STEM / 8; part++) shared<Quad>(line<S>(S::T, row, part)) = stem_input(job, planes, part);
 	}
 }
 
-// HeadOutput reads the output of the heads' convolution for one board. That output is in the memory of the residual stream.
+// HeadOutput reads the output of the heads' convolution for one board from t.
 template <class S>
 struct HeadOutput {
 	int first; // the row of the board's first cell
 	DEVICE_MEMBER float operator()(int cell, int column) const {
-		const Floats2 &pair = kept<S>(first + cell, column & ~1);
-		return column & 1 ? pair.y : pair.x;
+		Floats2 two = floats(pair<S>(S::T, first + cell, column & ~1));
+		return column & 1 ? two.y : two.x;
 	}
 };
 
-// heads answers the group of boards that begins with `first`. Its intermediate results overwrite the activations.
+// heads answers the group of boards that begins with `first`. Its intermediate results overwrite x. No barrier follows: what
+// overwrites them comes after the barrier before the stem's products.
 template <class S>
 DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l) {
 	sync_block(); // all outputs of the heads' convolution are written
-	Shared pooled{S::ACTIVATIONS};                                  // [boards][2V]
+	Shared pooled{S::X};                                            // [boards][2V]
 	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
 	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
 	for (int i = l.thread; i < job.boards * job.head; i += S::THREADS) {
@@ -264,7 +257,6 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l)
 	sync_block();
 	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
 		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
-	sync_block(); // expand overwrites all this for the next boards
 }
 
 template <class S>
@@ -282,15 +274,16 @@ DEVICE void tower(const Job &job) {
 	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		expand<S>(job, first, l);
 		// Layer 0 is the stem, and the last layer is the heads' convolution. The even layers between them end a residual block.
+		// Even layers read t and write x, odd layers read x and write t.
 		int last = 2 * job.blocks + 1;
 		const float *bias = p.bias;
 		for (int layer = 0; layer <= last; layer++, bias += S::C) {
-			bool around = layer > 0 && layer < last, ends = layer % 2 == 0;
+			bool around = layer > 0 && layer < last, even = layer % 2 == 0;
 			Tile sum;
 			begin(sum, l, bias);
-			if (around && ends) add<S>(sum, l);
-			convolve(sum, weights, job, l, rows, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
-			finish<S>(sum, l, ends || layer == last);
+			if (around && even) add<S>(sum, l);
+			convolve(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
+			finish<S>(sum, l, even ? S::X : S::T);
 		}
 		heads<S>(job, p, first, l);
 	}

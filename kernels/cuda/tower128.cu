@@ -1,6 +1,5 @@
-// The kernels for at most 128 channels; see tower64.cu. They have 256, 128 and 64 rows.
+// The kernels for at most 128 channels; see tower64.cu. They have 256 and 128 rows.
 #include "tower.h"
 
 KERNEL(tower_128, 256)(Job job) { tower<Shape<128, 8, 64, 2>>(job); }
 KERNEL(tower_128_half, 128)(Job job) { tower<Shape<128, 4, 64, 2>>(job); }
-KERNEL(tower_128_quarter, 64)(Job job) { tower<Shape<128, 2, 64, 2>>(job); }

@@ -1,4 +1,5 @@
-// The kernel for at most 256 channels; see tower64.cu. It has 128 rows.
+// The kernels for at most 256 channels; see tower64.cu. They have 128 and 64 rows.
 #include "tower.h"
 
 KERNEL(tower_256, 256)(Job job) { tower<Shape<256, 8, 32, 2>>(job); }
+KERNEL(tower_256_half, 128)(Job job) { tower<Shape<256, 4, 32, 2>>(job); }

@@ -1,9 +1,7 @@
 // The kernels for at most 64 channels. kernels.go lists them for the host.
 #include "tower.h"
 
-// The first kernel has 512 rows, which is 12 boards of 7x6. It needs 227 KiB of shared memory in a block (Hopper). The
-// second has 256 rows and needs 163 KiB (A100); two such blocks fit on a multiprocessor of Hopper. The third has 128 rows
-// and needs 99 KiB (other GPUs since sm_80).
+// The first kernel has 512 rows, which is 12 boards of 7x6. It needs 163 KiB of shared memory in a block (A100, Hopper). The
+// second has 256 rows and needs 99 KiB (other GPUs since sm_80); two such blocks fit on a multiprocessor of Hopper.
 KERNEL(tower_64, 256)(Job job) { tower<Shape<64, 8, 64, 4>>(job); }
 KERNEL(tower_64_half, 128)(Job job) { tower<Shape<64, 4, 64, 2>>(job); }
-KERNEL(tower_64_quarter, 64)(Job job) { tower<Shape<64, 2, 64, 2>>(job); }

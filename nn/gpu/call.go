@@ -69,7 +69,7 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	case err := <-s.done:
 		c.flying = append(c.flying[:0], c.flying[1:]...)
 		if err == nil {
-			if err = s.read(b); err != nil {
+			if err = s.read(b); err != nil && !errors.Is(err, errNotFinite) {
 				s.session.condemn(err)
 				<-s.session.dead // afterwards nobody gets an answer from that session
 			}

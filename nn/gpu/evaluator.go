@@ -27,6 +27,8 @@ import (
 // after longer and longer waits until it works. While no device works, every batch fails at once. If the error is one that a
 // process does not survive (driver.Error.Fatal), and no context can be made six times in a row, the device is lost: it
 // is not tried again.
+//
+// A position for which a number of the network is too large for fp16 fails its batch alone.
 type Evaluator struct {
 	options Options
 	devices []*device

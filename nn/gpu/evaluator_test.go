@@ -337,7 +337,7 @@ func TestEvaluatorTime(t *testing.T) {
 		net  string
 		want Timing
 	}{
-		{"1x16/8/16", Timing{Kernel: "tower_64_quarter", Boards: 3, Wave: 12}},
+		{"1x16/8/16", Timing{Kernel: "tower_64_half", Boards: 6, Wave: 24}},
 		{"1x16/130/16", Timing{Kernel: "tower_any", Boards: 1, Wave: 4}},
 	} {
 		t.Run(test.want.Kernel, func(t *testing.T) {

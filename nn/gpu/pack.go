@@ -2,20 +2,21 @@ package gpu
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 
 	"github.com/evald/evald/nn/net"
 )
 
-// Pack returns the network's weights in the format of the plan's kernel, the same bytes on every machine. It panics if the
-// network does not have the plan's configuration.
+// Pack returns the network's weights in the format of the plan's kernel, the same bytes on every machine. The error names a
+// weight that is too large for fp16. Pack panics if the network does not have the plan's configuration.
 //
-// First come the convolutions, in bf16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
+// First come the convolutions, in fp16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
 // by outputs, padded with zeros. Inputs are ordered by tap (kernel row, kernel column) and then by channel. The matrix is
 // cut into tiles of 16 by 16; the tiles of the same 16 inputs are adjacent, and a tile has the 8 numbers of each lane of a
 // warp in turn (mma in device.h). Then come all other numbers as float32, in the order of Parameters in heads.h.
-func Pack(p Plan, n *net.Network) []byte {
+func Pack(p Plan, n *net.Network) ([]byte, error) {
 	if n.Config() != p.config {
 		panic("gpu: plan of " + p.config.String() + " for a network of " + n.Config().String())
 	}
@@ -24,7 +25,16 @@ func Pack(p Plan, n *net.Network) []byte {
 	bias := func(name string) []float32 { return n.Weight(name + ".bias").Float32s() }
 	var layers []string
 	for _, s := range c.Specs() {
-		if name, ok := strings.CutSuffix(s.Name, ".weight"); ok && strings.HasPrefix(name, "blocks.") {
+		name, ok := strings.CutSuffix(s.Name, ".weight")
+		if !ok || len(s.Shape) != 4 {
+			continue
+		}
+		for i, x := range weight(name) {
+			if math.Abs(float64(x)) >= f16Overflow {
+				return nil, fmt.Errorf("gpu: %s[%d] is %g, and GPUs multiply in float16, up to 65504: take the CPU", s.Name, i, x)
+			}
+		}
+		if strings.HasPrefix(name, "blocks.") {
 			layers = append(layers, name)
 		}
 	}
@@ -59,7 +69,7 @@ func Pack(p Plan, n *net.Network) []byte {
 	} {
 		k.floats(len(numbers), numbers)
 	}
-	return k.bytes
+	return k.bytes, nil
 }
 
 // conv3x3 returns weights [O,I,3,3] as a matrix whose inputs are [tap][stride], with zeros for missing outputs and channels.
@@ -93,7 +103,7 @@ func (k *packer) matrix(inputs, outputs int, at func(in, out int) float32) {
 				g, t := lane/4, lane%4
 				for half := range 2 {
 					for _, in := range [...]int{2 * t, 2*t + 1, 2*t + 8, 2*t + 9} {
-						k.bytes = binary.LittleEndian.AppendUint16(k.bytes, bf16(at(i+in, o+8*half+g)))
+						k.bytes = binary.LittleEndian.AppendUint16(k.bytes, f16(at(i+in, o+8*half+g)))
 					}
 				}
 			}
@@ -112,8 +122,15 @@ func (k *packer) floats(n int, numbers []float32) {
 	}
 }
 
-// bf16 rounds to the nearest bf16, ties to even. x is finite, as all weights are.
-func bf16(x float32) uint16 {
+// f16Overflow is the smallest number that rounds to more than the greatest fp16, which is 65504.
+const f16Overflow = 65520
+
+// f16 rounds to the nearest fp16, ties to even. The size of x is below f16Overflow.
+func f16(x float32) uint16 {
 	bits := math.Float32bits(x)
-	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+	sign, size := uint16(bits>>16)&0x8000, bits&^(1<<31)
+	if size < 113<<23 { // less than 2^-14: a multiple of 2^-24, as all numbers between 0.5 and 1 are
+		return sign | uint16(math.Float32bits(math.Float32frombits(size)+0.5)-math.Float32bits(0.5))
+	}
+	return sign | uint16((size-112<<23+0xfff+size>>13&1)>>13)
 }

@@ -56,9 +56,9 @@ func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor
 // NewPlan chooses the first kernel that the target's architecture runs and that holds the board and the network in the
 // shared memory of a block of threads. From sm_80 on there is one for every network and board.
 //
-// How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6 and 8.9
+// How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6, 8.9 and 12.0
 // (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for
-// the whole tower on one device, and for a half or a quarter of it, with fewer positions at a time, on another.
+// the whole tower on one device, and for a half of it, with fewer positions at a time, on another.
 func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
@@ -86,9 +86,9 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 	heads := 2 * c.HeadChannels
 	if k.Channels == 0 {
 		p.Boards, p.channels, p.columns, p.stem = 1, padded(c.Channels), padded(heads), padded(stemInputs)
-		bf16 := cuda.MaxCells * (p.stem + 2*p.channels)
-		floats := cuda.MaxCells*(p.channels+p.columns) + heads + c.Hidden + r.Actions()
-		p.Scratch = (2*bf16 + 4*floats + 255) &^ 255
+		halves := cuda.MaxCells * (p.stem + 2*p.channels)
+		floats := cuda.MaxCells*p.columns + heads + c.Hidden + r.Actions()
+		p.Scratch = (2*halves + 4*floats + 255) &^ 255
 		return p, true
 	}
 	keep := 4 * (heads + c.Hidden + r.Actions())

@@ -20,21 +20,23 @@ func TestPlanChoosesKernel(t *testing.T) {
 		boards int
 	}{
 		{"6x64", game.Connect4, hopper, "tower_64", 12},
-		{"6x64", game.Connect4, ampere, "tower_64_half", 6},
-		{"6x64", game.Connect4, geforce, "tower_64_quarter", 3},
+		{"6x64", game.Connect4, ampere, "tower_64", 12},
+		{"6x64", game.Connect4, geforce, "tower_64_half", 6},
 		{"6x64", game.Connect4, small, "tower_any", 1},
 		{"2x16/8/16", game.TicTacToe, hopper, "tower_64", 56},
 		{"10x128", game.Connect4, hopper, "tower_128", 6},
-		{"10x128", game.Connect4, ampere, "tower_128_half", 3},
-		{"10x128", game.Connect4, geforce, "tower_128_quarter", 1},
-		{"10x128", wide, geforce, "tower_any", 1}, // 100 cells do not fit 64 rows
+		{"10x128", game.Connect4, ampere, "tower_128", 6},
+		{"10x128", game.Connect4, geforce, "tower_128_half", 3},
+		{"10x128", wide, geforce, "tower_128_half", 1},
 		{"20x256", game.Connect4, hopper, "tower_256", 3},
-		{"20x256", game.Connect4, ampere, "tower_any", 1},
+		{"20x256", game.Connect4, ampere, "tower_256", 3},
+		{"20x256", game.Connect4, geforce, "tower_256_half", 1},
+		{"20x256", wide, geforce, "tower_any", 1}, // 100 cells do not fit 64 rows
 		{"6x64", wide, hopper, "tower_64", 5},
 		{"20x256", wide, hopper, "tower_256", 1},
 		{"6x64/33/64", game.Connect4, hopper, "tower_128", 6},     // 66 columns of heads do not fit 64
 		{"1x16/32/4000", game.Connect4, hopper, "tower_64", 4},    // 16284 bytes of features per board
-		{"1x16/32/8192", game.Connect4, ampere, "tower_any", 1},   // 33052 bytes per board do not fit any tower
+		{"1x16/32/8192", game.Connect4, geforce, "tower_any", 1},  // 33052 bytes per board do not fit half a tower
 		{"1x257", game.Connect4, hopper, "tower_any", 1},          // more channels than any tower
 		{"1x16/2000/16", game.TicTacToe, hopper, "tower_any", 1},  // more columns of heads than any tower
 		{"1x2048/2048/8", game.TicTacToe, hopper, "tower_any", 1}, // the largest
@@ -53,13 +55,13 @@ func TestPlanByCapability(t *testing.T) {
 		on      Target
 		kernels [3]string // of 6x64, 10x128 and 20x256 on 7x6
 	}{
-		{Target{8, 0, 163 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_any"}},
-		{Target{8, 6, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
-		{Target{8, 7, 163 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_any"}},
-		{Target{8, 9, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
+		{Target{8, 0, 163 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{8, 6, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
+		{Target{8, 7, 163 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{8, 9, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
 		{Target{9, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
 		{Target{10, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{12, 0, 99 * kib}, [3]string{"tower_64_quarter", "tower_128_quarter", "tower_any"}},
+		{Target{12, 0, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
 	} {
 		for i, text := range []string{"6x64", "10x128", "20x256"} {
 			plan(t, config(t, text), game.Connect4, test.on, test.kernels[i])
@@ -118,14 +120,14 @@ func TestPlanFits(t *testing.T) {
 func TestPackPlacesWeights(t *testing.T) {
 	n := scrambled(t, "1x20/3/4", 9)
 	p := plan(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16
-	packed := Pack(p, n)
+	packed := pack(t, p, n)
 	// at returns a number of the matrix that begins at a byte and has that many outputs.
 	at := func(begin, outputs, in, out int) float32 {
 		tile := in/16*(outputs/16) + out/16
 		k, o := in%16, out%16
 		lane, element := o%8*4+k%8/2, o/8*4+k/8*2+k%2
 		i := begin + tile*512 + lane*16 + element*2
-		return fromBF16(packed[i], packed[i+1])
+		return fromF16(uint16(packed[i]) | uint16(packed[i+1])<<8)
 	}
 	stem, conv2 := n.Weight("stem.weight").Float32s(), n.Weight("blocks.0.conv2.weight").Float32s()
 	policy := n.Weight("policy.conv.weight").Float32s()
@@ -145,7 +147,7 @@ func TestPackPlacesWeights(t *testing.T) {
 		{"policy.conv: output 2, input 19", at(heads, 16, 19, 5), policy[2*20+19]},
 		{"heads: no output 6", at(heads, 16, 19, 6), 0},
 	} {
-		if test.got != fromBF16(byte(bf16(test.want)), byte(bf16(test.want)>>8)) {
+		if test.got != fromF16(f16(test.want)) {
 			t.Errorf("%s: %g, want %g", test.name, test.got, test.want)
 		}
 	}
@@ -155,6 +157,63 @@ func TestPackPlacesWeights(t *testing.T) {
 	}
 }
 
-func fromBF16(low, high byte) float32 {
-	return math.Float32frombits(uint32(high)<<24 | uint32(low)<<16)
+func pack(t testing.TB, p Plan, n *net.Network) []byte {
+	t.Helper()
+	packed, err := Pack(p, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+// A weight that fp16 cannot hold is refused by name. The greatest that it can hold is packed.
+func TestPackRefusesLargeWeights(t *testing.T) {
+	for name, wants := range map[string]string{
+		"stem.weight":           "gpu: stem.weight[3] is 65520, ",
+		"blocks.0.conv2.weight": "gpu: blocks.0.conv2.weight[3] is 65520, ",
+		"value.conv.weight":     "gpu: value.conv.weight[3] is 65520, ",
+		"policy.conv.weight":    "gpu: policy.conv.weight[3] is 65520, ",
+		"stem.bias":             "", // what is not multiplied by matrices stays float32
+		"value.fc.weight":       "",
+	} {
+		n := scrambled(t, "1x20/3/4", 9)
+		p := plan(t, n.Config(), game.Connect4, small, "tower_any")
+		w := n.Weight(name).Float32s()
+		w[2] = -math.Nextafter32(f16Overflow, 0)
+		pack(t, p, n)
+		w[3] = f16Overflow
+		_, err := Pack(p, n)
+		if wants == "" && err != nil || wants != "" && (err == nil || !strings.HasPrefix(err.Error(), wants)) {
+			t.Errorf("%s: error %v, want %q", name, err, wants)
+		}
+	}
+}
+
+// f16 returns each fp16 for itself, and for what is between two of them the nearer one, or the even one.
+func TestF16(t *testing.T) {
+	for half := range uint16(0x7bff) {
+		below, above := fromF16(half), fromF16(half+1)
+		middle := (below + above) / 2
+		even := half + half&1
+		for x, want := range map[float32]uint16{
+			below: half, above: half + 1, middle: even,
+			math.Nextafter32(middle, 0): half, math.Nextafter32(middle, above): half + 1,
+		} {
+			if f16(x) != want || f16(-x) != want|0x8000 {
+				t.Fatalf("%g and its negative are %#x and %#x, want %#x", x, f16(x), f16(-x), want)
+			}
+		}
+	}
+	if x := math.Nextafter32(f16Overflow, 0); f16(x) != 0x7bff {
+		t.Errorf("%g is %#x, want the greatest fp16", x, f16(x))
+	}
+}
+
+// fromF16 is the value of a fp16 that is finite.
+func fromF16(half uint16) float32 {
+	sign, exponent, mantissa := 1-2*float64(half>>15), int(half>>10&31), float64(half&1023)
+	if exponent == 0 {
+		return float32(sign * math.Ldexp(mantissa, -24))
+	}
+	return float32(sign * math.Ldexp(1024+mantissa, exponent-25))
 }

@@ -19,7 +19,7 @@ var testBoard = game.MustBoard(game.Connect4)
 var errSelfTest = errors.New("self-test failed")
 
 // How far an answer may be from the reference's: mostApart is for the largest difference of a probability in a position,
-// meanApart for its mean over the positions. Rounding to bf16 changes them by a tenth of that.
+// meanApart for its mean over the positions. Rounding to fp16 changes them by less than a tenth of that.
 const (
 	mostApart = 0.1
 	meanApart = 0.02

@@ -84,10 +84,13 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 func (n *served) lay(p Plan, board *game.Board) (*layout, error) {
 	l := &layout{plan: p, want: eval.NewBatch(board, probes)}
 	probe(l.want)
+	var err error
+	if l.weights, err = Pack(p, n.network); err != nil {
+		return nil, err
+	}
 	if err := net.NewEvaluator(n.network).Evaluate(context.Background(), l.want); err != nil {
 		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network.Config(), err)
 	}
-	l.weights = Pack(p, n.network)
 	return l, nil
 }
 

@@ -107,7 +107,7 @@ func resources(ptxas string) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
 	for _, m := range modules {
-		for _, arch := range []string{"sm_80", "sm_90a"} {
+		for _, arch := range []string{"sm_80", "sm_89", "sm_90a", "sm_100"} {
 			out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
 			if err != nil {
 				return "", fmt.Errorf("ptxas -arch=%s %s: %w\n%s", arch, ptxFile(m.name), err, out)

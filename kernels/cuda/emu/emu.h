@@ -3,7 +3,7 @@
 // Some mistakes cause an error on a GPU only sometimes. Here they always do:
 //
 //	a missing barrier       a warp runs to its next barrier before another warp starts, in an order that can be chosen
-//	unwritten memory        shared memory is 0xff at first, which is NaN as float and as bf16
+//	unwritten memory        shared memory is 0xff at first, which is NaN as float and as fp16
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
 //	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
@@ -67,12 +67,15 @@ struct Registration {
 };
 Entry find(const char *name, u32 *threads);
 
-inline float from_bf16(u32 half) { return std::bit_cast<float>(half << 16); }
+inline float from_f16(u32 half) { return std::bit_cast<_Float16>(static_cast<uint16_t>(half)); }
 
-inline u32 to_bf16(float x) {
-	u32 bits = std::bit_cast<u32>(x);
-	if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff; // NaN
-	return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+// to_f16 rounds to the nearest fp16, and ties to even. What is too large becomes infinite.
+inline u32 to_f16(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
+
+inline u32 relu_f16(float x) {
+	u32 half = to_f16(x);
+	if ((half & 0x7fff) > 0x7c00 || half == 0x7c00) return 0x7fff; // NaN, or too large
+	return half >> 15 ? 0 : half;
 }
 
 template <int M, int N>
@@ -92,15 +95,15 @@ void multiply(void *const (&lanes)[WARP]) {
 		for (int m = 0; m < M; m++) {
 			for (int i = 0; i < 4; i++) {
 				float *at = &a[16 * m + g + i % 2 * 8][2 * t + i / 2 * 8];
-				at[0] = from_bf16(of.a[m][i] & 0xffff), at[1] = from_bf16(of.a[m][i] >> 16);
+				at[0] = from_f16(of.a[m][i] & 0xffff), at[1] = from_f16(of.a[m][i] >> 16);
 			}
 		}
 		for (int n = 0; n < N; n++) {
 			const Quad &q = of.b[n / 2];
 			u32 half[2] = {n % 2 ? q.z : q.x, n % 2 ? q.w : q.y};
 			for (int i = 0; i < 2; i++) {
-				b[2 * t + 8 * i][8 * n + g] = from_bf16(half[i] & 0xffff);
-				b[2 * t + 8 * i + 1][8 * n + g] = from_bf16(half[i] >> 16);
+				b[2 * t + 8 * i][8 * n + g] = from_f16(half[i] & 0xffff);
+				b[2 * t + 8 * i + 1][8 * n + g] = from_f16(half[i] >> 16);
 			}
 		}
 		for (int m = 0; m < M; m++)
@@ -193,7 +196,8 @@ DEVICE void copy_commit() { emu::commit(); }
 template <int PENDING>
 DEVICE void copy_wait() { emu::wait_copies(PENDING); }
 
-DEVICE u32 bf16x2(float low, float high) { return emu::to_bf16(low) | emu::to_bf16(high) << 16; }
+DEVICE u32 relu_f16x2(float low, float high) { return emu::relu_f16(low) | emu::relu_f16(high) << 16; }
+DEVICE Floats2 floats(u32 halves) { return {emu::from_f16(halves & 0xffff), emu::from_f16(halves >> 16)}; }
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE int popcount(u64 x) { return std::popcount(x); }
 DEVICE int opaque(int x) { return x; }

@@ -16,11 +16,10 @@ static int run(const char *name, const unsigned grid[3], const unsigned block[3]
 	}
 EXPORT(tower_64)
 EXPORT(tower_64_half)
-EXPORT(tower_64_quarter)
 EXPORT(tower_128)
 EXPORT(tower_128_half)
-EXPORT(tower_128_quarter)
 EXPORT(tower_256)
+EXPORT(tower_256_half)
 EXPORT(tower_any)
 
 // Damages an output: the row in the middle gets the status NOT_FINITE.

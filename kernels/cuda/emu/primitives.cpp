@@ -4,9 +4,10 @@
 #include <random>
 
 static std::mt19937 numbers(1);
-static float random_bf16() {
-	return emu::from_bf16(emu::to_bf16(std::normal_distribution<float>()(numbers)));
+static float random_f16() {
+	return emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
 }
+static u32 f16x2(float low, float high) { return emu::to_f16(low) | emu::to_f16(high) << 16; }
 
 static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &body, const void *from = nullptr, size_t size = 0) {
 	emu::run({1, threads, bytes, order, from, size}, body);
@@ -16,8 +17,8 @@ static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &
 static void product(u32 order) {
 	constexpr int M = 32, K = 32, N = 16;
 	static float a[M][K], b[K][N], want[M][N], got[M][N];
-	for (auto &row : a) for (float &x : row) x = random_bf16();
-	for (auto &row : b) for (float &x : row) x = random_bf16();
+	for (auto &row : a) for (float &x : row) x = random_f16();
+	for (auto &row : b) for (float &x : row) x = random_f16();
 	for (int i = 0; i < M; i++) {
 		for (int j = 0; j < N; j++) {
 			want[i][j] = i - j;
@@ -26,7 +27,7 @@ static void product(u32 order) {
 	}
 	run(order, 32, M * K * 2, [&] {
 		int lane = thread_id(), g = lane / 4, t = lane % 4;
-		for (int k = 0; k < K; k += 2) shared<u32>((lane * K + k) * 2) = bf16x2(a[lane][k], a[lane][k + 1]);
+		for (int k = 0; k < K; k += 2) shared<u32>((lane * K + k) * 2) = f16x2(a[lane][k], a[lane][k + 1]);
 		sync_block();
 		float c[2][2][4];
 		for (int m = 0; m < 2; m++)
@@ -37,8 +38,8 @@ static void product(u32 order) {
 			for (int m = 0; m < 2; m++) at[m] = ((16 * m + lane % 16) * K + k + lane / 16 * 8) * 2;
 			ldmatrix<2>(x, at);
 			const float(*w)[N] = &b[k];
-			Quad y[1] = {{bf16x2(w[2 * t][g], w[2 * t + 1][g]), bf16x2(w[2 * t + 8][g], w[2 * t + 9][g]),
-				bf16x2(w[2 * t][g + 8], w[2 * t + 1][g + 8]), bf16x2(w[2 * t + 8][g + 8], w[2 * t + 9][g + 8])}};
+			Quad y[1] = {{f16x2(w[2 * t][g], w[2 * t + 1][g]), f16x2(w[2 * t + 8][g], w[2 * t + 9][g]),
+				f16x2(w[2 * t][g + 8], w[2 * t + 1][g + 8]), f16x2(w[2 * t + 8][g + 8], w[2 * t + 9][g + 8])}};
 			mma<2, 2>(c, x, y);
 		}
 		for (int m = 0; m < 2; m++)
@@ -48,21 +49,28 @@ static void product(u32 order) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
-// bf16x2 returns the nearer of the two adjacent bf16. If both are equally near, it returns the even one.
+// relu_f16x2 returns the nearer of the two adjacent fp16. If both are equally near, it returns the even one. Negative
+// numbers become 0, and what is nearer to 2^16 than to the greatest fp16 becomes NaN.
 static void rounding(u32) {
+	constexpr u32 END = 0x7c00; // above the greatest fp16
+	static double values[END + 1];
+	for (u32 half = 0; half < END; half++)
+		values[half] = half < 1024 ? std::ldexp(half, -24) : std::ldexp(1024 + half % 1024, int(half / 1024) - 25);
+	values[END] = 65536;
 	int wrong = 0;
 	for (int i = 0; i < 1000000; i++) {
-		u32 bits = numbers();
-		if (i % 3 == 0) bits = (bits & 0xffff0000) | 0x8000; // a tie
-		if ((bits & 0x7f800000) == 0x7f800000) continue;      // infinite or NaN
-		u32 below = bits >> 16, above = below + 1;
-		double x = std::bit_cast<float>(bits), low = emu::from_bf16(below);
-		double high = (above & 0x7fff) == 0x7f80 ? std::copysign(std::ldexp(1, 128), x) : double(emu::from_bf16(above));
-		double down = std::abs(x - low), up = std::abs(high - x);
-		u32 want = down < up || (down == up && below % 2 == 0) ? below : above;
-		wrong += (bf16x2(float(x), 0) & 0xffff) != want;
+		u32 bits = numbers() % 0x48000000 | (i % 5 == 0 ? 0x80000000 : 0); // to beyond 2^16, and to the negative of that
+		if (i % 3 == 0) bits = (bits & 0xffffe000) | 0x1000;               // a tie of all but the smallest
+		double x = std::bit_cast<float>(bits);
+		u32 above = std::upper_bound(values, values + END, std::max(x, 0.0)) - values, below = above - 1;
+		double down = x - values[below], up = values[above] - x;
+		u32 nearest = down < up || (down == up && below % 2 == 0) ? below : above;
+		u32 want = x < 0 ? 0 : x >= 65536 || nearest == END ? 0x7fff : nearest;
+		wrong += relu_f16x2(float(x), 1) != (want | 0x3c000000);
+		Floats2 back = floats(want << 16 | 0xbc00);
+		wrong += back.x != -1 || (want != 0x7fff && back.y != values[want]);
 	}
-	wrong += bf16x2(NAN, INFINITY) != 0x7f807fff;
+	wrong += relu_f16x2(NAN, INFINITY) != 0x7fff7fff || relu_f16x2(-INFINITY, 65504) != 0x7bff0000;
 	printf("%d wrong\n", wrong);
 }
 
