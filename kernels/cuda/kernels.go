@@ -2,6 +2,7 @@
 // know to start them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
 //
 //	device.h   what a kernel needs of the machine; each function is a few lines of PTX
+//	sm90.h     what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory
 //	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
 //	board.h    Job (the kernels' argument), bitboards into planes
 //	heads.h    pooling, the small layers, softmax, the answer
