@@ -7,17 +7,7 @@
 // through the barriers and fences below.
 #pragma once
 
-#define SHARED_ALIGNMENT 1024 // the pattern of tile begins anew at each multiple
 #include "device.h"
-
-// tile returns the descriptor of a matrix of 16 rows (inputs) and 64 columns (outputs) of fp16, at an address that is a multiple of
-// 1024. Each row has 128 bytes, in 8 parts of 16. Part p of row r is at 128*r + 16*(p ^ r%8), so that the same part of eight
-// rows is in different banks.
-//
-//	bits 0-13   the address / 16
-//	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
-//	bits 62-63  1: the parts are arranged as above
-DEVICE u64 tile(u32 address) { return (address & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }
 
 // Products are the 64 x 64 float32 sums of a warpgroup. If g = lane/4 and t = lane%4, the thread of warp w holds
 //
@@ -31,6 +21,16 @@ typedef u32 Fragment[4];
 #ifdef EMULATED
 #include "emu/sm90.h"
 #else
+
+// All such arrays begin together, at the strictest alignment: so shared_quads begins at a multiple of 1024 too, where the pattern of
+// a tile begins.
+extern __shared__ __attribute__((aligned(1024))) Quad aligned_quads[];
+
+DEVICE u32 aligned_address(u32 offset) {
+	u32 base;
+	asm("{ .reg .u64 p; cvta.to.shared.u64 p, %1; cvt.u32.u64 %0, p; }" : "=r"(base) : "l"(aligned_quads));
+	return base + offset;
+}
 
 // multiply starts the addition of a product to c: the fragments of the four warps below each other, 64 x 16, by the tile, 16 x
 // 64. All warps of the warpgroup call it with the same tile. Until multiply_wait has waited for it, neither c nor a may be
@@ -135,3 +135,12 @@ DEVICE float fp16_high(u32 pair) {
 }
 
 #endif
+
+// tile returns the descriptor of a matrix of 16 rows (inputs) and 64 columns (outputs) of fp16, at an offset in shared memory that is a
+// multiple of 1024. Each row has 128 bytes, in 8 parts of 16. Part p of row r is at 128*r + 16*(p ^ r%8), so that the same part of eight
+// rows is in different banks.
+//
+//	bits 0-13   the address / 16
+//	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
+//	bits 62-63  1: the parts are arranged as above
+DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }

@@ -42,8 +42,9 @@ struct Machine {
 	u32 block, thread;
 	Context scheduler;
 	std::mt19937 random;
-	Unit unit;
 } machine;
+
+Unit unit; // apart from machine, since install is called before main, in no known order with machine's constructor
 
 void enter() {
 	(*machine.body)();
@@ -116,7 +117,7 @@ bool release() {
 void run_block() {
 	std::fill(machine.memory.begin(), machine.memory.end(), char(POISON));
 	std::fill(machine.shadows.begin(), machine.shadows.end(), 0);
-	if (machine.unit.begin) machine.unit.begin(machine.launch.threads);
+	if (unit.begin) unit.begin(machine.launch.threads);
 	for (Fiber &f : machine.fibers) {
 		f.state = READY, f.groups.clear(), f.open.clear();
 		begin(f.context, f.stack.get(), STACK, enter);
@@ -124,13 +125,13 @@ void run_block() {
 	for (;;) {
 		bool ran = false;
 		for (u32 warp : order_of(machine.launch.threads / WARP)) ran |= run_warp(warp);
-		bool worked = machine.unit.step && machine.unit.step(!ran, dice());
+		bool worked = unit.step && unit.step(!ran, dice());
 		if (!ran && !worked && !release()) break;
 	}
 	for (Fiber &f : machine.fibers)
 		for (const auto &group : f.groups)
 			if (!group.empty()) fail("block %u ends before its copies have arrived", machine.block);
-	if (machine.unit.end) machine.unit.end();
+	if (unit.end) unit.end();
 }
 
 } // namespace
@@ -172,8 +173,8 @@ u32 thread() { return machine.thread; }
 u32 block() { return machine.block; }
 u32 grid() { return machine.launch.blocks; }
 
-bool install(Unit unit) {
-	machine.unit = unit;
+bool install(Unit installed) {
+	unit = installed;
 	return true;
 }
 

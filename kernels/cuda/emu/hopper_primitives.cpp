@@ -66,11 +66,11 @@ static void product(u32 order, const std::string &mistake) {
 			ldmatrix<1>(x[step % 2], from);
 		};
 		auto start = [&](int step) {
-			u64 b = tile(shared_address(TILES + step * TILE));
+			u64 b = tile(TILES + step * TILE);
 			if (is("no-pattern")) b &= ~(u64(3) << 62);
 			if (is("misplaced")) b += 1;
 			if (is("wrong-stride")) b ^= u64(1) << 33;
-			if (is("warps-differ") && warp == 2 && step == 3) b = tile(shared_address(TILES));
+			if (is("warps-differ") && warp == 2 && step == 3) b = tile(TILES);
 			multiply(c, x[step % 2][0], b);
 		};
 		load(0), load(1);

@@ -34,7 +34,7 @@ inline float from_fp16(u32 half) { return static_cast<float>(std::bit_cast<_Floa
 
 } // namespace emu
 
-DEVICE u32 shared_address(u32 offset) { return emu::SHARED_BASE + offset; }
+DEVICE u32 aligned_address(u32 offset) { return emu::SHARED_BASE + offset; }
 
 DEVICE void multiply(Products &c, const Fragment &a, u64 tile) { emu::multiply(c, a, tile); }
 DEVICE void multiply_fence() { emu::multiply_fence(); }
