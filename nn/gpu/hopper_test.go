@@ -143,9 +143,14 @@ func TestHopperAgreesWithReference(t *testing.T) {
 		{"2x64", game.Rules{Rows: 3, Columns: 3, InARow: 3}, "hopper_64", 120, 4},
 		{"1x100/40/30", game.Connect4, "hopper_128", 40, 5},
 		{"2x128", game.Connect4, "hopper_128", 24, 6},
+		{"6x64", game.Connect4, "hopper_64", 64, 8},
+		{"10x128", game.Connect4, "hopper_128", 8, 9},
 		{"1x65", game.Rules{Rows: 4, Columns: 1, InARow: 2, Gravity: true}, "hopper_128", 9, 7},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
+			if n := config(t, test.net); testing.Short() && n.Blocks > 3 {
+				t.Skip("slow")
+			}
 			n, board := scrambled(t, test.net, test.seed), game.MustBoard(test.rules)
 			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
