@@ -15,7 +15,8 @@ import (
 // First come the convolutions, in fp16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
 // by outputs, padded with zeros. Inputs are ordered by tap (kernel row, kernel column) and then by channel. The matrix is
 // cut into tiles of 16 by 16; the tiles of the same 16 inputs are adjacent, and a tile has the 8 numbers of each lane of a
-// warp in turn (mma in device.h). Then come all other numbers as float32, in the order of Parameters in heads.h.
+// warp in turn (mma in device.h). For Hopper, packer.hopper says how they are cut. Then come all other numbers as float32, in
+// the order of Parameters in heads.h.
 func Pack(p Plan, n *net.Network) ([]byte, error) {
 	if n.Config() != p.config {
 		panic("gpu: plan of " + p.config.String() + " for a network of " + n.Config().String())
@@ -39,13 +40,8 @@ func Pack(p Plan, n *net.Network) ([]byte, error) {
 		}
 	}
 
-	k := &packer{}
-	k.matrix(p.stem, p.channels, conv3x3(weight("stem"), net.PlaneCount, net.PlaneCount, c.Channels))
-	for _, name := range layers {
-		k.matrix(9*p.channels, p.channels, conv3x3(weight(name), c.Channels, p.channels, c.Channels))
-	}
 	value, policy := weight("value.conv"), weight("policy.conv")
-	k.matrix(p.channels, p.columns, func(in, out int) float32 {
+	heads := func(in, out int) float32 {
 		switch {
 		case in >= c.Channels:
 			return 0
@@ -55,7 +51,18 @@ func Pack(p Plan, n *net.Network) ([]byte, error) {
 			return policy[(out-c.HeadChannels)*c.Channels+in]
 		}
 		return 0
-	})
+	}
+	k := &packer{}
+	stem := conv3x3(weight("stem"), net.PlaneCount, net.PlaneCount, c.Channels)
+	if p.Kernel.Exact {
+		k.hopper(p, n, stem, layers, heads)
+	} else {
+		k.matrix(p.stem, p.channels, stem)
+		for _, name := range layers {
+			k.matrix(9*p.channels, p.channels, conv3x3(weight(name), c.Channels, p.channels, c.Channels))
+		}
+		k.matrix(p.channels, p.columns, heads)
+	}
 
 	k.floats(p.channels, bias("stem"))
 	for _, name := range layers {

@@ -1,6 +1,7 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
 //	plan.go, pack.go, rows.go   the kernel for a network and a board, its weights, positions in and answers out
+//	hopper.go                   the same for the kernels of Hopper alone
 //	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
@@ -51,6 +52,12 @@ type Target struct {
 	Shared       int // bytes of shared memory that a block of threads may ask for, as the driver says
 }
 
+// runs reports whether the target's architecture runs a kernel.
+func (t Target) runs(k cuda.Kernel) bool {
+	have := 10*t.Major + t.Minor
+	return k.Arch == have || k.Arch < have && !k.Exact
+}
+
 func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor) }
 
 // NewPlan chooses the first kernel that the target's architecture runs and that holds the board and the network in the
@@ -72,7 +79,7 @@ func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
 		if !ok || k.Shared > on.Shared {
 			continue
 		}
-		if k.Arch <= 10*on.Major+on.Minor {
+		if on.runs(k) {
 			return p, nil
 		}
 		oldest = min(oldest, k.Arch)
@@ -90,6 +97,9 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 		floats := cuda.MaxCells*p.columns + heads + c.Hidden + r.Actions()
 		p.Scratch = (2*halves + 4*floats + 255) &^ 255
 		return p, true
+	}
+	if k.Exact {
+		return fitHopper(k, c, r)
 	}
 	keep := 4 * (heads + c.Hidden + r.Actions())
 	p.Boards = min(k.Rows/r.Cells(), k.Keep/keep)

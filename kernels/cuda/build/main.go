@@ -15,24 +15,34 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/evald/evald/kernels/cuda"
 )
 
-// modules are the files that are compiled, each with what it includes.
-var modules = []struct {
-	name  string
-	files []string
-}{
-	{"tower64", []string{"tower64.cu", "tower.h", "heads.h", "board.h", "device.h"}},
-	{"tower128", []string{"tower128.cu", "tower.h", "heads.h", "board.h", "device.h"}},
-	{"tower256", []string{"tower256.cu", "tower.h", "heads.h", "board.h", "device.h"}},
-	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}},
+// module is a file that is compiled, with what it includes.
+type module struct {
+	name     string
+	files    []string
+	compiler []string
+	archs    []string // for which ptxas says what it takes
 }
 
-// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch).
-var compiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
+var modules = []module{
+	{"tower64", []string{"tower64.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, []string{"sm_80", "sm_90a"}},
+	{"tower128", []string{"tower128.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, []string{"sm_80", "sm_90a"}},
+	{"tower256", []string{"tower256.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, []string{"sm_80", "sm_90a"}},
+	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}, compiler, []string{"sm_80", "sm_90a"}},
+	{"hopper64", []string{"hopper64.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+	{"hopper128", []string{"hopper128.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+}
+
+// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch). sm_90a runs on Hopper alone.
+var (
+	compiler       = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
+	hopperCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a --cuda-feature=+ptx80 -nocudainc -nocudalib -std=c++17 -O3 -S")
+)
 
 const resourcesFile = "ptx/resources.txt"
 
@@ -45,7 +55,7 @@ func main() {
 
 func build() error {
 	for _, m := range modules {
-		ptx, err := compile(m.files)
+		ptx, err := m.compile()
 		if err != nil {
 			return err
 		}
@@ -67,10 +77,10 @@ func build() error {
 func ptxFile(module string) string { return filepath.Join("ptx", module+".ptx") }
 
 // stamp is the first line of a PTX file: what it was compiled from.
-func stamp(files []string) (string, error) {
+func (m module) stamp() (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, compiler)
-	for _, name := range files {
+	fmt.Fprintln(h, m.compiler)
+	for _, name := range m.files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
@@ -82,13 +92,13 @@ func stamp(files []string) (string, error) {
 }
 
 // compile is the PTX file of a module.
-func compile(files []string) ([]byte, error) {
-	first, err := stamp(files)
+func (m module) compile() ([]byte, error) {
+	first, err := m.stamp()
 	if err != nil {
 		return nil, err
 	}
 	var log bytes.Buffer
-	run := exec.Command(compiler[0], append(compiler[1:len(compiler):len(compiler)], files[0], "-o", "-")...)
+	run := exec.Command(m.compiler[0], append(slices.Clone(m.compiler[1:]), m.files[0], "-o", "-")...)
 	run.Stderr = &log
 	ptx, err := run.Output()
 	if err == nil && log.Len() > 0 {
@@ -107,10 +117,13 @@ func resources(ptxas string) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
 	for _, m := range modules {
-		for _, arch := range []string{"sm_80", "sm_89", "sm_90a", "sm_100"} {
+		for _, arch := range m.archs {
 			out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
 			if err != nil {
 				return "", fmt.Errorf("ptxas -arch=%s %s: %w\n%s", arch, ptxFile(m.name), err, out)
+			}
+			if serialised.Match(out) {
+				return "", fmt.Errorf("ptxas -arch=%s %s does not let products of warpgroups overlap:\n%s", arch, ptxFile(m.name), out)
 			}
 			lines := report(arch, string(out))
 			if len(lines) == 0 {
@@ -125,6 +138,9 @@ func resources(ptxas string) (string, error) {
 }
 
 var assembled = regexp.MustCompile(`Function properties for (\w+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers`)
+
+// serialised finds ptxas's words for products that wait for each other (C7508 to C7519), with which the kernel is right, and slow.
+var serialised = regexp.MustCompile(`\(C75\d\d\)`)
 
 // report is a line for each kernel in what ptxas says of a module.
 func report(arch, log string) (lines []string) {

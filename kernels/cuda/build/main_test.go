@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +21,7 @@ func TestPTXIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := stamp(m.files)
+		first, err := m.stamp()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,5 +70,62 @@ func TestResources(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-recorded +assembled); make kernels records anew:\n%s", resourcesFile, diff)
+	}
+}
+
+// ptxas says so if products cannot overlap, and then there is no record.
+func TestSerialisedProductsAreFound(t *testing.T) {
+	for text, want := range map[string]bool{
+		"ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources": true,
+		"ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored":                                                               true,
+		"ptxas info    : Used 168 registers, used 1 barriers":                                                                                    false,
+	} {
+		if got := serialised.MatchString(text); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// In Hopper's machine code the products of a group follow each other without a wait, and a wait leaves one group under way
+// in the loop of the tower. It needs an nvdisasm beside ptxas.
+func TestHopperMachineCode(t *testing.T) {
+	t.Chdir("..")
+	ptxas, err := findPTXAS()
+	if err != nil {
+		t.Skip(err)
+	}
+	nvdisasm := filepath.Join(filepath.Dir(ptxas), "nvdisasm")
+	if _, err := os.Stat(nvdisasm); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"hopper64", "hopper128"} {
+		cubin := filepath.Join(t.TempDir(), "cubin")
+		if out, err := exec.Command(ptxas, "-arch=sm_90a", ptxFile(name), "-o", cubin).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := exec.Command(nvdisasm, cubin).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// P is a product, G the last one of a group, W a wait for all, and w a wait that leaves one group under way.
+		var code strings.Builder
+		for _, line := range strings.Split(string(text), "\n") {
+			switch {
+			case strings.Contains(line, "HGMMA") && strings.Contains(line, "gsb0"):
+				code.WriteByte('G')
+			case strings.Contains(line, "HGMMA"):
+				code.WriteByte('P')
+			case strings.Contains(line, "WARPGROUP.DEPBAR.LE gsb0, 0x1"):
+				code.WriteByte('w')
+			case strings.Contains(line, "WARPGROUP.DEPBAR"):
+				code.WriteByte('W')
+			case strings.Contains(line, " STL") || strings.Contains(line, " LDL"):
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+		const combine, step = "PGWPGWPGW", "PPPPGwPPPPPGwPPPPGw"
+		if want := combine + step + step + "W" + combine; code.String() != want {
+			t.Errorf("%s: products and waits are %s, want %s", name, code.String(), want)
+		}
 	}
 }

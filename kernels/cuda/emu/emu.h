@@ -7,6 +7,7 @@
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
 //	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
+//	a deadlock              a block in which nobody can go on ends with the names of those who wait, and for what
 //
 // mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products
 // at once and rounds differently, so its results differ in the last bits.
@@ -39,6 +40,9 @@ typedef void (*Collective)(void *const (&lanes)[WARP]);
 // collective has run.
 void wait(Collective call, void *arguments);
 void wait_block();
+// wait_until returns when the condition, which may change with what other threads do, is true. `what` says in messages what
+// the thread waits for.
+void wait_until(const std::function<bool()> &condition, const std::function<std::string()> &what);
 u32 thread();
 u32 block();
 u32 grid();
@@ -48,6 +52,23 @@ void commit();
 void wait_copies(size_t pending);
 
 [[noreturn]] void fail(const char *format, ...);
+
+// Unit is a part of the machine that works beside the threads (sm90.cpp). begin and end are called for each block. step does
+// some of its pending work; if `idle`, nothing else can go on, and it must do some if there is any. It reports whether it did.
+struct Unit {
+	void (*begin)(u32 threads);
+	bool (*step)(bool idle, u32 random);
+	void (*end)();
+};
+bool install(Unit unit); // there is one at most
+
+// Shadows remember which bytes of shared memory a thread has accessed since its last fence_async. unfenced returns a thread that has
+// accessed one of these bytes, or -1.
+void clear_shadows(u32 thread);
+int unfenced(u32 offset, u32 size);
+char *raw(u32 offset, u32 size); // like shared, without a shadow
+void check_source(const void *from, size_t size); // fails unless a copy may read these bytes
+u32 dice();                      // a random number that the launch's order determines; 0 if the order is 0, 1 if it is 1
 
 // Launch is one start of a kernel.
 struct Launch {

@@ -21,6 +21,8 @@ EXPORT(tower_128_half)
 EXPORT(tower_256)
 EXPORT(tower_256_half)
 EXPORT(tower_any)
+EXPORT(hopper_64)
+EXPORT(hopper_128)
 
 // Damages an output: the row in the middle gets the status NOT_FINITE.
 extern "C" void fake_spoil(void **arguments) {

@@ -1,0 +1,165 @@
+// Small kernels that check the emulation of Hopper's operations: emulate CASE ORDER. Most cases are one product with one
+// mistake. The output is what the product found, or the message of the emulation.
+#include "../sm90.h"
+
+#include <random>
+
+static std::mt19937 numbers(1);
+
+static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &body, const void *from = nullptr, size_t size = 0) {
+	emu::run({1, threads, bytes, order, from, size}, body);
+}
+
+constexpr int M = 64, K = 64, N = 64;
+constexpr u32 TILE = 16 * N * 2, TILES = 0, A = TILES + K / 16 * TILE, BARRIERS = A + M * K * 2, BYTES = BARRIERS + 64;
+
+// plain computes a + b + i - j as the emulation does: one product after another, with ascending k.
+static void plain(float (&c)[M][N], const float (&a)[M][K], const float (&b)[K][N]) {
+	for (int i = 0; i < M; i++) {
+		for (int j = 0; j < N; j++) {
+			c[i][j] = i - j;
+			for (int k = 0; k < K; k++) c[i][j] += a[i][k] * b[k][j];
+		}
+	}
+}
+
+// product multiplies 64x64 by 64x64 in one warpgroup, with the mistake that it is told.
+static void product(u32 order, const std::string &mistake) {
+	static float a[M][K], b[K][N], want[M][N], got[M][N];
+	for (auto &row : a) for (float &x : row) x = emu::from_fp16(emu::to_fp16(std::normal_distribution<float>()(numbers)));
+	for (auto &row : b) for (float &x : row) x = emu::from_fp16(emu::to_fp16(std::normal_distribution<float>()(numbers)));
+	plain(want, a, b);
+	alignas(16) static uint16_t packed[K / 16][16][N];
+	for (int k = 0; k < K; k++)
+		for (int n = 0; n < N; n++)
+			packed[k / 16][k % 16][mistake == "plain-rows" ? n : ((n / 8) ^ (k % 8)) * 8 + n % 8] = emu::to_fp16(b[k][n]);
+	auto is = [&](const char *name) { return mistake == name; };
+
+	run(order, 128, BYTES, [&] {
+		int thread = thread_id(), warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+		if (thread == 0) {
+			barrier_init(BARRIERS, is("too-few-arrivals") ? 3 : 2);
+			if (!is("barrier-unfenced")) fence_async();
+			if (is("generic-write")) shared<u32>(TILES) = 0;
+		}
+		sync_block();
+		if (is("generic-write") && thread == 1) fence_async(); // of another thread
+		if (thread == 0) {
+			barrier_expect(BARRIERS, is("bytes-too-few") ? TILE : is("bytes-too-many") ? 5 * TILE : 4 * TILE);
+			for (int i = 0; i < 4; i++) copy_bulk(TILES + i * TILE, packed[i], TILE, BARRIERS);
+			if (is("too-many-arrivals")) barrier_arrive(BARRIERS), barrier_arrive(BARRIERS);
+		}
+		if (thread == 127) barrier_arrive(BARRIERS);
+		for (int k = 0; k < K / 2; k += 2) {
+			int column = lane % 2 * K / 2 + k, row = warp * 16 + lane / 2;
+			shared<u32>(A + (row * K + column) * 2) = fp16x2(a[row][column], a[row][column + 1]);
+		}
+		sync_warp();
+		if (!is("no-wait")) barrier_wait(BARRIERS, is("wrong-parity") ? 1 : 0);
+
+		Products c;
+		Fragment x[2][1];
+		for (int i = 0; i < 32; i++) c[i] = (16 * warp + g + i % 4 / 2 * 8) - (i / 4 * 8 + 2 * t + i % 2);
+		u32 at[1] = {A + ((16 * warp + lane % 16) * K + lane / 16 * 8) * 2};
+		auto load = [&](int step) {
+			u32 from[1] = {at[0] + step * 32};
+			ldmatrix<1>(x[step % 2], from);
+		};
+		auto start = [&](int step) {
+			u64 b = tile(TILES + step * TILE);
+			if (is("no-pattern")) b &= ~(u64(3) << 62);
+			if (is("misplaced")) b += 1;
+			if (is("wrong-stride")) b ^= u64(1) << 33;
+			if (is("warps-differ") && warp == 2 && step == 3) b = tile(TILES);
+			multiply(c, x[step % 2][0], b);
+		};
+		load(0), load(1);
+		if (!is("no-fence")) multiply_fence();
+		start(0);
+		multiply_commit();
+		if (is("early-sums") && thread == 0) printf("%s ", std::isnan(c[5]) ? "poison" : "early");
+		if (is("sums-changed")) c[3] = 0;
+		if (is("early-fragments")) load(0), load(2);
+		start(1);
+		multiply_commit();
+		multiply_wait<1>(); // the first is computed, its fragments may be loaded again
+		load(2);
+		if (!is("no-second-fence")) multiply_fence();
+		start(2);
+		multiply_commit();
+		if (is("tile-changed") && thread == 0) {
+			barrier_init(BARRIERS + 8, 1);
+			fence_async();
+			barrier_expect(BARRIERS + 8, TILE);
+			copy_bulk(TILES + 2 * TILE, packed[0], TILE, BARRIERS + 8);
+			barrier_wait(BARRIERS + 8, 0);
+		}
+		multiply_wait<1>();
+		load(3);
+		multiply_fence();
+		if (!is("one-less") || warp != 3) start(3);
+		if (!is("no-commit")) multiply_commit();
+		if (!is("no-last-wait")) multiply_wait<0>();
+		for (int i = 0; i < 32; i++) got[16 * warp + g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = c[i];
+	}, packed, sizeof packed);
+	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
+}
+
+// fp16x2 returns the nearer of the two adjacent fp16. If both are equally near, it returns the even one.
+static void rounding(u32) {
+	int wrong = 0;
+	for (int i = 0; i < 1000000; i++) {
+		u32 below = numbers() % 0x7bff;
+		double low = emu::from_fp16(below), high = emu::from_fp16(below + 1);
+		float x = i % 3 == 0 ? (low + high) / 2 : low + (high - low) * (numbers() / 4294967296.0); // a third are ties
+		u32 want = x - low < high - x || (x - low == high - x && below % 2 == 0) ? below : below + 1;
+		u32 pair = fp16x2(x, -x);
+		wrong += pair != (want | (want | 0x8000) << 16) || fp16_low(pair) != emu::from_fp16(want) || fp16_high(pair) != -fp16_low(pair);
+	}
+	wrong += fp16x2(65519, 65520) != 0x7c007bff; // the greatest number, and infinity
+	printf("%d wrong\n", wrong);
+}
+
+// Three warps pass a word around, by a named barrier of two at a time, or without.
+static void pairs(u32 order, bool barrier) {
+	u32 seen[2];
+	run(order, 96, 256, [&] {
+		u32 me = thread_id(), warp = me / 32;
+		if (warp == 2) return;
+		if (me % 32 == 0) shared<u32>(4 * warp) = 10 + warp;
+		if (barrier) sync_some(3, 64);
+		if (me % 32 == 0) seen[warp] = shared<u32>(4 * (1 - warp));
+	});
+	printf("%x %x\n", seen[0], seen[1]);
+}
+
+int main(int count, char **arguments) {
+	if (count != 3) emu::fail("want CASE ORDER");
+	std::string name = arguments[1];
+	u32 order = atoi(arguments[2]);
+	if (name == "rounding") rounding(order);
+	else if (name == "pairs") pairs(order, true);
+	else if (name == "no-pairs") pairs(order, false);
+	else if (name == "registers") run(order, 384, 16, [] {
+		if (thread_id() < 128) fewer_registers<24>();
+		else more_registers<240>();
+	});
+	else if (name == "no-registers") run(order, 384, 16, [] {
+		if (thread_id() >= 128) more_registers<240>();
+	});
+	else if (name == "lonely") run(order, 64, 16, [] { if (thread_id() < 32) sync_some(1, 64); });
+	else if (name == "no-barrier") run(order, 32, 16, [] { barrier_arrive(0); });
+	else if (name == "phases") {
+		static u32 order_of[4], next;
+		next = 0;
+		run(order, 64, 16, [] { // two warps take turns, by two barriers
+			if (thread_id() == 0) barrier_init(0, 1), barrier_init(8, 1);
+			sync_block();
+			for (u32 i = 0; i < 2; i++) {
+				if (thread_id() == 0) order_of[next++] = 1, barrier_arrive(0), barrier_wait(8, i);
+				if (thread_id() == 32) barrier_wait(0, i), order_of[next++] = 2, barrier_arrive(8);
+			}
+		});
+		printf("%u%u%u%u\n", order_of[0], order_of[1], order_of[2], order_of[3]);
+	} else product(order, name);
+}

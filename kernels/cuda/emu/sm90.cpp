@@ -1,0 +1,318 @@
+// Products of warpgroups, bulk copies and barriers of the emulation; see sm90.h.
+#include "../sm90.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+namespace emu {
+namespace {
+
+typedef uint16_t u16;
+
+constexpr int INPUTS = 16, OUTPUTS = 64, ROWS = 16; // of the product of one warp
+constexpr int SUMS = 32, FRAGMENT = 4;              // registers of a thread
+constexpr u32 POISON_WORD = 0xffffffff;
+
+// Held are registers of all lanes of a warp that products in flight use. The program sees poison in them.
+struct Held {
+	u32 *at[WARP];
+	int count; // of registers in each lane
+	u32 value[WARP][SUMS];
+	int uses = 0;
+
+	void take() {
+		for (int l = 0; l < WARP; l++) {
+			memcpy(value[l], at[l], 4 * count);
+			std::fill_n(at[l], count, POISON_WORD);
+		}
+	}
+	void giveBack(const char *name) {
+		for (int l = 0; l < WARP; l++) {
+			for (int i = 0; i < count; i++)
+				if (at[l][i] != POISON_WORD) fail("block %u, warp %u: %s changed while products used them", block(), thread() / WARP, name);
+			memcpy(at[l], value[l], 4 * count);
+		}
+	}
+};
+
+struct Product {
+	u32 *c, *a; // of lane 0, which name what is held
+	u64 tile;
+	u16 seen[INPUTS][OUTPUTS];
+};
+
+struct Warp {
+	std::map<u32 *, Held> sums, fragments;
+	std::deque<std::vector<Product>> groups; // committed, the oldest first
+	std::vector<Product> open;
+	bool fenced = false;
+	size_t started = 0; // products
+};
+
+struct Barrier {
+	u32 arrivals, missing;
+	long bytes = 0;
+	u64 phase = 0;
+	int unfenced; // the thread that has not fenced its initialisation, or -1
+};
+
+struct Bulk {
+	u32 to, bytes, barrier;
+	const void *from;
+};
+
+struct Named {
+	u32 threads = 0, arrived = 0;
+	u64 generation = 0;
+};
+
+struct Machine {
+	std::vector<Warp> warps;
+	std::vector<std::vector<u64>> tiles; // of each warpgroup: those of its products, in order
+	std::map<u32, Barrier> barriers;
+	std::vector<Bulk> bulk;
+	Named named[16];
+	std::vector<u32> registers; // of each thread of a warp
+	u32 spare;                  // registers that no warp has
+} machine;
+
+Warp &self() { return machine.warps[thread() / WARP]; }
+
+// look reads the numbers of a tile.
+void look(u64 tile, u16 (&seen)[INPUTS][OUTPUTS]) {
+	u32 start = (tile & 0x3fff) << 4, leading = (tile >> 16 & 0x3fff) << 4, stride = (tile >> 32 & 0x3fff) << 4;
+	for (int k = 0; k < INPUTS; k++) {
+		for (int n = 0; n < OUTPUTS; n += 8) {
+			u32 at = start + k / 8 * stride + n / 64 * leading + k % 8 * 128 + n % 64 * 2;
+			at ^= (at >> 7 & 7) << 4; // the pattern of 128 bytes
+			memcpy(&seen[k][n], raw(at - SHARED_BASE, 16), 16);
+		}
+	}
+}
+
+struct MultiplyCall {
+	float *c;
+	const u32 *a;
+	u64 tile;
+};
+
+Held &hold(std::map<u32 *, Held> &all, u32 *const (&at)[WARP], int count, bool fenced, const char *name) {
+	auto [found, fresh] = all.try_emplace(at[0]);
+	Held &h = found->second;
+	if (fresh) {
+		if (!fenced) fail("block %u, warp %u: %s of a product without multiply_fence before it", block(), thread() / WARP, name);
+		std::copy_n(at, WARP, h.at), h.count = count;
+		h.take();
+	} else if (!std::equal(at, at + WARP, h.at)) {
+		fail("block %u, warp %u: lanes have different %s", block(), thread() / WARP, name);
+	}
+	h.uses++;
+	return h;
+}
+
+void start(void *const (&lanes)[WARP]) {
+	Warp &w = self();
+	u32 *c[WARP], *a[WARP];
+	u64 tile = static_cast<MultiplyCall *>(lanes[0])->tile;
+	for (int l = 0; l < WARP; l++) {
+		const MultiplyCall &of = *static_cast<MultiplyCall *>(lanes[l]);
+		c[l] = reinterpret_cast<u32 *>(of.c), a[l] = const_cast<u32 *>(of.a);
+		if (of.tile != tile) fail("block %u, warp %u: lanes have different tiles", block(), thread() / WARP);
+	}
+	if (tile >> 62 != 1 || (tile >> 49 & 7) || tile % 64) // at a multiple of 1024
+		fail("block %u, warp %u: descriptor %#llx is not of a tile in the pattern of 128 bytes", block(), thread() / WARP, tile);
+
+	std::vector<u64> &tiles = machine.tiles[thread() / WARP / 4];
+	if (w.started == tiles.size()) tiles.push_back(tile);
+	if (tiles[w.started++] != tile)
+		fail("block %u, warp %u: its product %zu has another tile than that of its warpgroup", block(), thread() / WARP, w.started - 1);
+
+	Product p{c[0], a[0], tile, {}};
+	u32 first = ((tile & 0x3fff) << 4) - SHARED_BASE;
+	int by = unfenced(first, 128 * INPUTS);
+	if (by >= 0) fail("block %u, warp %u: the tile at %u was accessed by thread %d, which has not called fence_async", block(), thread() / WARP, first, by);
+	look(tile, p.seen);
+	hold(w.sums, c, SUMS, w.fenced, "sums");
+	hold(w.fragments, a, FRAGMENT, w.fenced, "fragments");
+	w.open.push_back(p);
+}
+
+// compute adds a product to its sums, one number after another with ascending k.
+void compute(const Product &p) {
+	static float a[ROWS][INPUTS], b[INPUTS][OUTPUTS], c[ROWS][OUTPUTS];
+	Warp &w = self();
+	u16 now[INPUTS][OUTPUTS];
+	look(p.tile, now);
+	if (memcmp(now, p.seen, sizeof now))
+		fail("block %u, warp %u: the tile at %llu changed while a product used it", block(), thread() / WARP, ((p.tile & 0x3fff) << 4) - SHARED_BASE);
+	Held &sums = w.sums.at(p.c), &fragments = w.fragments.at(p.a);
+	for (int k = 0; k < INPUTS; k++)
+		for (int n = 0; n < OUTPUTS; n++) b[k][n] = from_fp16(now[k][n]);
+	for (int l = 0; l < WARP; l++) {
+		int g = l / 4, t = l % 4;
+		for (int i = 0; i < FRAGMENT; i++) {
+			float *at = &a[g + i % 2 * 8][2 * t + i / 2 * 8];
+			at[0] = from_fp16(fragments.value[l][i] & 0xffff), at[1] = from_fp16(fragments.value[l][i] >> 16);
+		}
+		for (int i = 0; i < SUMS; i++) c[g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = std::bit_cast<float>(sums.value[l][i]);
+	}
+	for (int i = 0; i < ROWS; i++)
+		for (int k = 0; k < INPUTS; k++)
+			for (int n = 0; n < OUTPUTS; n++) c[i][n] += a[i][k] * b[k][n];
+	for (int l = 0; l < WARP; l++)
+		for (int i = 0; i < SUMS; i++)
+			sums.value[l][i] = std::bit_cast<u32>(c[l / 4 + i % 4 / 2 * 8][i / 4 * 8 + l % 4 * 2 + i % 2]);
+	auto unused = [&](std::map<u32 *, Held> &all, u32 *at, const char *name) {
+		Held &h = all.at(at);
+		if (--h.uses) return;
+		h.giveBack(name);
+		all.erase(at);
+		w.fenced = false;
+	};
+	unused(w.sums, p.c, "sums");
+	unused(w.fragments, p.a, "fragments");
+}
+
+void fence(void *const (&)[WARP]) { self().fenced = true; }
+
+void close(void *const (&)[WARP]) {
+	self().groups.push_back(std::move(self().open));
+	self().open.clear();
+}
+
+void finish(void *const (&lanes)[WARP]) {
+	Warp &w = self();
+	for (size_t pending = *static_cast<size_t *>(lanes[0]); w.groups.size() > pending; w.groups.pop_front())
+		for (const Product &p : w.groups.front()) compute(p);
+}
+
+void together(void *const (&)[WARP]) {}
+
+Barrier &barrier_at(u32 offset) {
+	auto found = machine.barriers.find(offset);
+	if (found == machine.barriers.end()) fail("block %u, thread %u: there is no barrier at %u", block(), thread(), offset);
+	return found->second;
+}
+
+void end_phase(Barrier &b) {
+	if (b.missing || b.bytes) return;
+	b.phase++, b.missing = b.arrivals;
+}
+
+void land(size_t i) {
+	Bulk copy = machine.bulk[i];
+	machine.bulk.erase(machine.bulk.begin() + i);
+	memcpy(raw(copy.to, 1) , copy.from, copy.bytes);
+	Barrier &b = barrier_at(copy.barrier);
+	if ((b.bytes -= copy.bytes) < 0) fail("block %u: the barrier at %u gets more bytes than were announced", block(), copy.barrier);
+	end_phase(b);
+}
+
+// step lets a copy arrive: if the order is 0 all at once, if it is 1 only if nothing else can go on, otherwise one now and then.
+bool step(bool idle, u32 random) {
+	if (machine.bulk.empty() || (!idle && random % 3 == 1)) return false;
+	do land(random % machine.bulk.size());
+	while (random == 0 && !machine.bulk.empty());
+	return true;
+}
+
+constexpr u32 REGISTERS = 65536;
+
+void begin_block(u32 threads) {
+	machine.warps.assign(threads / WARP, {});
+	machine.tiles.assign((threads / WARP + 3) / 4, {});
+	machine.barriers.clear(), machine.bulk.clear();
+	std::fill(std::begin(machine.named), std::end(machine.named), Named{});
+	u32 each = std::min<u32>(REGISTERS / threads / 8 * 8, 248);
+	machine.registers.assign(threads / WARP, each);
+	machine.spare = REGISTERS - each * threads;
+}
+
+void end_block() {
+	for (size_t i = 0; i < machine.warps.size(); i++) {
+		const Warp &w = machine.warps[i];
+		if (!w.open.empty() || !w.groups.empty()) fail("block %u, warp %zu ends before its products are computed", block(), i);
+		if (w.started != machine.tiles[i / 4].size()) fail("block %u, warp %zu has fewer products than its warpgroup", block(), i);
+	}
+	if (!machine.bulk.empty()) fail("block %u ends before its copies have arrived", block());
+}
+
+const bool installed = install({begin_block, step, end_block});
+
+void collect(Collective call, void *arguments = nullptr) { wait(call, arguments); }
+
+} // namespace
+
+void multiply(float *c, const u32 *a, u64 tile) {
+	MultiplyCall call{c, a, tile};
+	collect(start, &call);
+}
+void multiply_fence() { collect(fence); }
+void multiply_commit() { collect(close); }
+void multiply_wait(size_t pending) { collect(finish, &pending); }
+void sync_warp() { collect(together); }
+
+void fence_async() {
+	clear_shadows(thread());
+	for (auto &[at, b] : machine.barriers)
+		if (b.unfenced == int(thread())) b.unfenced = -1;
+}
+
+void barrier_init(u32 barrier, u32 arrivals) {
+	shared(barrier, 8);
+	Barrier b{arrivals, arrivals, 0, 0, int(thread())};
+	machine.barriers[barrier] = b;
+}
+
+void barrier_arrive(u32 barrier, u32 bytes) {
+	Barrier &b = barrier_at(barrier);
+	if (b.missing == 0) fail("block %u, thread %u: the barrier at %u has more arrivals than threads it waits for", block(), thread(), barrier);
+	b.missing--, b.bytes += bytes;
+	end_phase(b);
+}
+
+void barrier_wait(u32 barrier, u32 parity) {
+	Barrier &b = barrier_at(barrier);
+	wait_until([&] { return b.phase % 2 != parity; },
+		[&] {
+			return "phase " + std::to_string(b.phase) + " of the barrier at " + std::to_string(barrier) + ", which lacks " +
+				std::to_string(b.missing) + " arrivals and " + std::to_string(b.bytes) + " bytes";
+		});
+}
+
+void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
+	if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16 || offset % 16)
+		fail("block %u, thread %u: a copy of %u bytes to %u is not in units of 16", block(), thread(), bytes, offset);
+	check_source(from, bytes);
+	Barrier &b = barrier_at(barrier);
+	if (b.unfenced >= 0) fail("block %u: the barrier at %u was initialised by thread %d, which has not called fence_async", block(), barrier, b.unfenced);
+	for (u32 i = 0; i < bytes; i += 16) memset(raw(offset + i, 16), 0xff, 16);
+	int by = unfenced(offset, bytes);
+	if (by >= 0) fail("block %u: the target of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), offset, by);
+	machine.bulk.push_back({offset, bytes, barrier, from});
+}
+
+void sync_some(u32 name, u32 threads) {
+	if (name < 1 || name > 15 || threads == 0 || threads % WARP) fail("block %u, thread %u: sync_some(%u, %u)", block(), thread(), name, threads);
+	Named &n = machine.named[name];
+	if (n.arrived && n.threads != threads) fail("block %u, thread %u: sync_some(%u) for %u threads, of others for %u", block(), thread(), name, threads, n.threads);
+	n.threads = threads;
+	u64 generation = n.generation;
+	if (++n.arrived == threads) n.arrived = 0, n.generation++;
+	wait_until([&] { return n.generation != generation; }, [&] { return "sync_some(" + std::to_string(name) + ")"; });
+}
+
+void set_registers(u32 n, bool more) {
+	u32 &have = machine.registers[thread() / WARP];
+	if (thread() % WARP == 0) {
+		if (n % 8 || n < 24 || n > 240 || (more ? n < have : n > have))
+			fail("block %u, warp %u: from %u registers to %u", block(), thread() / WARP, have, n);
+		wait_until([&] { return machine.spare + WARP * have >= WARP * n; }, [&] { return std::to_string(n) + " registers"; });
+		machine.spare += WARP * have - WARP * n;
+		have = n;
+	}
+	collect(together);
+}
+
+} // namespace emu

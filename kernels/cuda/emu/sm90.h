@@ -1,0 +1,62 @@
+// The functions of sm90.h on the CPU. As in emu.h, mistakes that a GPU punishes now and then always cause an error here:
+//
+//	an early use of registers  a product is computed when it is waited for. Until then its sums are NaN, and so are its
+//	                           fragments; they must still be so when it is computed
+//	an early overwrite         the tile is read when the product starts and again when it is computed, and must be the same
+//	a wrong descriptor         its bits are decoded as the machine does
+//	a missing multiply_fence   between ldmatrix, or other accesses after a wait, and a product
+//	a missing fence_async      between a thread's access to shared memory and one of the asynchronous proxy
+//	a late or early copy       the target is 0xff until the copy arrives, which may be at any time after its start
+//	a wrong count              a phase that gets more arrivals or bytes than were announced; too few are a deadlock
+//	warpgroups that differ     the four warps must start the same products
+#pragma once
+
+namespace emu {
+
+// Addresses of shared memory begin here, as on Hopper, where the system has the first kibibyte.
+constexpr u32 SHARED_BASE = 1024;
+
+void multiply(float *c, const u32 *a, u64 tile);
+void multiply_fence();
+void multiply_commit();
+void multiply_wait(size_t pending);
+void fence_async();
+void barrier_init(u32 barrier, u32 arrivals);
+void barrier_arrive(u32 barrier, u32 bytes);
+void barrier_wait(u32 barrier, u32 parity);
+void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier);
+void sync_some(u32 name, u32 threads);
+void sync_warp();
+void set_registers(u32 n, bool more);
+
+inline u32 to_fp16(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
+inline float from_fp16(u32 half) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half))); }
+
+} // namespace emu
+
+DEVICE u32 aligned_address(u32 offset) { return emu::SHARED_BASE + offset; }
+
+DEVICE void multiply(Products &c, const Fragment &a, u64 tile) { emu::multiply(c, a, tile); }
+DEVICE void multiply_fence() { emu::multiply_fence(); }
+DEVICE void multiply_commit() { emu::multiply_commit(); }
+template <int PENDING>
+DEVICE void multiply_wait() { emu::multiply_wait(PENDING); }
+DEVICE void settle(Products &) {}
+
+DEVICE void fence_async() { emu::fence_async(); }
+DEVICE void barrier_init(u32 barrier, u32 arrivals) { emu::barrier_init(barrier, arrivals); }
+DEVICE void barrier_arrive(u32 barrier) { emu::barrier_arrive(barrier, 0); }
+DEVICE void barrier_expect(u32 barrier, u32 bytes) { emu::barrier_arrive(barrier, bytes); }
+DEVICE void barrier_wait(u32 barrier, u32 parity) { emu::barrier_wait(barrier, parity); }
+DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) { emu::copy_bulk(offset, from, bytes, barrier); }
+DEVICE void sync_some(u32 name, u32 threads) { emu::sync_some(name, threads); }
+DEVICE void sync_warp() { emu::sync_warp(); }
+
+template <int N>
+DEVICE void fewer_registers() { emu::set_registers(N, false); }
+template <int N>
+DEVICE void more_registers() { emu::set_registers(N, true); }
+
+DEVICE u32 fp16x2(float low, float high) { return emu::to_fp16(low) | emu::to_fp16(high) << 16; }
+DEVICE float fp16_low(u32 pair) { return emu::from_fp16(pair & 0xffff); }
+DEVICE float fp16_high(u32 pair) { return emu::from_fp16(pair >> 16); }

@@ -1,0 +1,398 @@
+// The network in one launch, for Hopper (sm_90a) and boards of at most 7 columns and 6 rows. nn/net defines the computation.
+//
+// The matrix units read weights from shared memory for four warps at once, at 64 bytes a clock whatever they compute, and
+// activations from registers. So activations must be used several times: a warp has two boards, and its 16 rows of a product
+// are one row of each, in 8 slots. The sums of a board's 6 rows are in registers all at once, 192 of them a thread. For one
+// column of a kernel and 16 channels the warp loads the 6 rows of its boards, moved by a column, and multiplies each by the
+// kernel's three weights, for the sums of the row below, of the row itself and of the row above: 16 products for 6 loads. Rows
+// that are not on the board are not computed. The eighth slot is always zero, and so is what lies beside the first column: the
+// slots are read in a circle.
+//
+// Two warpgroups multiply. With 64 channels each has 8 boards, 2 a warp. With 128 they share 8 boards, and each computes half
+// of the channels. A third warpgroup, of which one thread works, copies the weights into a ring. All operands are fp16, and
+// the sums float32. The residual stream is fp16 too: the first convolution of a block reads x and writes t, and the second
+// reads t and adds to x.
+#pragma once
+
+#include "sm90.h"
+
+#include "heads.h"
+
+template <int C_>
+struct Hopper {
+	CONSTANT int C = C_, HALVES = C / 64; // warpgroups that share boards
+	CONSTANT int BOARDS = 16 / HALVES, ROWS = 6, SLOTS = 8;
+	CONSTANT int WORKERS = 2, THREADS = 128 * (WORKERS + 1);
+	// Each stage of the ring is read by the same warpgroups always. Otherwise one could run ahead of the other by two phases, which
+	// a barrier cannot tell from none, because copies arrive in any order.
+	CONSTANT int STAGES = HALVES == 2 ? 4 : 5;
+	CONSTANT int STEPS = C / 16;             // one step multiplies 16 channels
+	CONSTANT int STEM = 3;                   // steps of the stem: 9 taps x 5 planes, and zeros
+
+	// Shared memory, in bytes. A chunk is the 3 tiles of a kernel's column and 16 channels, for one half of the outputs; or 3 steps
+	// of the stem or of the heads' convolution.
+	CONSTANT u32 TILE = 2048, CHUNK = 3 * TILE;
+	CONSTANT u32 LINE = 2 * C, ROW = SLOTS * LINE, T = ROWS * ROW, BOARD = 2 * T; // a board: x and t, each [6][8][C]
+	CONSTANT u32 ACTIVATIONS = STAGES * CHUNK;
+	CONSTANT u32 FULL = ACTIVATIONS + BOARDS * BOARD, EMPTY = FULL + 8 * STAGES;
+	CONSTANT u32 BYTES = EMPTY + 8 * STAGES;
+	static_assert((C == 64 || C == 128) && STAGES % HALVES == 0);
+
+	DEVICE_MEMBER static int chunks(int blocks) { return HALVES * (1 + 2 * blocks * 3 * STEPS + (STEPS + 2) / 3); }
+};
+
+// Place is a thread's place among those that multiply.
+struct Place {
+	int group, warp, lane; // of the workers, of the group, of the warp
+	int half;              // of the outputs
+	int first, count;      // the boards that this warp prepares and answers, of those that the block has at a time
+	u32 board;             // the offset of the first board that the warp multiplies
+	u32 slot;              // the offset of the slot, of one of the two boards, that this thread stores
+
+	// of hides the thread's number from the compiler, so that what follows from it is computed where it is needed, and does not occupy
+	// registers during the products.
+	template <class S>
+	DEVICE_MEMBER static Place of(int number) {
+		Place p;
+		int thread = opaque(number);
+		p.group = thread / 128, p.warp = thread / 32 % 4, p.lane = thread % 32;
+		p.half = S::HALVES == 2 ? p.group : 0;
+		int board = S::HALVES == 2 ? 2 * p.warp : 8 * p.group + 2 * p.warp;
+		p.first = board + p.half, p.count = 2 / S::HALVES;
+		p.board = S::ACTIVATIONS + board * S::BOARD;
+		p.slot = p.board + p.lane / 4 * S::LINE;
+		return p;
+	}
+
+	// together waits for the warps that have the same boards.
+	template <class S>
+	DEVICE_MEMBER void together() const {
+		if (S::HALVES == 2)
+			sync_some(1 + warp, 64);
+		else
+			sync_warp();
+	}
+};
+
+// Ring is the place of a reader or of the writer in the ring of chunks. A stage is full in one phase, and empty in the next.
+template <class S>
+struct Ring {
+	int stage;
+	u32 parity;
+
+	DEVICE_MEMBER void next(int by) {
+		stage += by;
+		if (stage >= S::STAGES) stage -= S::STAGES, parity ^= 1;
+	}
+	// take waits for a chunk and returns its offset.
+	DEVICE_MEMBER u32 take() const {
+		barrier_wait(S::FULL + 8 * stage, parity);
+		return stage * S::CHUNK;
+	}
+};
+
+// release gives a stage back, once the warp's products of it are computed.
+template <class S>
+DEVICE void release(int stage, int lane) {
+	if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
+}
+
+// feed copies the chunks into the ring, all of them for each group of boards.
+template <class S>
+DEVICE void feed(const Job &job) {
+	Ring<S> ring{0, 1};
+	int chunks = S::chunks(job.blocks);
+	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+		const u8 *from = job.weights;
+		for (int i = 0; i < chunks; i++, from += S::CHUNK) {
+			barrier_wait(S::EMPTY + 8 * ring.stage, ring.parity);
+			barrier_expect(S::FULL + 8 * ring.stage, S::CHUNK);
+			copy_bulk(ring.stage * S::CHUNK, from, S::CHUNK, S::FULL + 8 * ring.stage);
+			ring.next(1);
+		}
+	}
+}
+
+// skip releases all chunks of a group of boards in which this warpgroup has no board.
+template <class S>
+DEVICE void skip(const Job &job, Ring<S> &ring, int lane) {
+	for (int i = S::chunks(job.blocks); i > 0; i -= S::HALVES) {
+		ring.take();
+		sync_warp();
+		release<S>(ring.stage, lane);
+		ring.next(S::HALVES);
+	}
+}
+
+typedef Products Sums[6]; // of the rows of the warp's boards
+
+DEVICE void settle(Sums &sum) {
+#pragma unroll
+	for (int r = 0; r < 6; r++) settle(sum[r]);
+}
+
+// begin sets the sums to the biases of their columns.
+DEVICE void begin(Sums &sum, const float *bias, int lane) {
+	lane = opaque(lane);
+#pragma unroll
+	for (int n = 0; n < 8; n++) {
+		float low = bias[8 * n + lane % 4 * 2], high = bias[8 * n + lane % 4 * 2 + 1];
+#pragma unroll
+		for (int r = 0; r < 6; r++) sum[r][4 * n] = sum[r][4 * n + 2] = low, sum[r][4 * n + 1] = sum[r][4 * n + 3] = high;
+	}
+	settle(sum);
+}
+
+// address is what a lane gives to ldmatrix for row 0 of x or t and a step, moved by a column: -1, 0 or 1.
+template <class S>
+DEVICE u32 address(u32 at, int lane, int move, int step) {
+	u32 slot = (lane + move) & 7;
+	return at + (lane >> 3 & 1) * S::BOARD + slot * S::LINE + (((2 * step + lane / 16) ^ slot) << 4);
+}
+
+// load loads two rows, of which `at` is the first.
+template <class S>
+DEVICE void load(u32 (&a)[2][4], u32 at) {
+	u32 rows[2] = {at, at + S::ROW};
+	ldmatrix<2>(a, rows);
+}
+
+// spread loads the rows FIRST and FIRST + 1, starts their products with the three weights of a kernel's column, and waits for the
+// products before these. So there are always products under way, and there are two pairs of rows in registers.
+template <class S, int FIRST>
+DEVICE void spread(Sums &sum, u32 (&a)[2][4], u32 at, u64 weights) {
+	load<S>(a, at + FIRST * S::ROW);
+	multiply_fence();
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+#pragma unroll
+		for (int k = 0; k < 3; k++) {
+			int row = FIRST + i + 1 - k; // kernel row k reads the row above, the same or the row below
+			if (row >= 0 && row < 6) multiply(sum[row], a[i], weights + k * (S::TILE >> 4));
+		}
+	}
+	multiply_commit();
+	multiply_wait<1>();
+}
+
+// convolve adds a 3x3 convolution of x or t, which is at the offset `from`.
+template <class S>
+DEVICE void convolve(Sums &sum, Ring<S> &ring, u32 from, int lane) {
+	u32 a[2][2][4];
+	int before = -1; // the stage whose last products are under way
+#pragma unroll 1
+	for (int i = 0; i < 3 * S::STEPS; i += 2) { // each column of the kernel, and each two steps
+#pragma unroll
+		for (int odd = 0; odd < 2; odd++) {
+			u32 at = address<S>(from, lane, i / S::STEPS - 1, i % S::STEPS + odd);
+			u64 weights = tile(ring.take());
+			spread<S, 0>(sum, a[odd], at, weights);
+			if (odd || i) release<S>(before, lane);
+			spread<S, 2>(sum, a[1 - odd], at, weights);
+			spread<S, 4>(sum, a[odd], at, weights);
+			before = ring.stage;
+			ring.next(S::HALVES);
+		}
+	}
+	multiply_wait<0>();
+	release<S>(before, lane);
+	settle(sum);
+}
+
+// combine adds a convolution of single cells, with the number of steps that the template says.
+template <class S, int STEPS>
+DEVICE void combine(Sums &sum, Ring<S> &ring, u32 from, int lane) {
+#pragma unroll 1
+	for (int step = 0; step < STEPS; step++) {
+		u32 at = address<S>(from, lane, 0, step);
+		u64 weights = tile(ring.take() + step % 3 * S::TILE);
+#pragma unroll
+		for (int row = 0; row < 6; row += 2) {
+			u32 a[2][4];
+			load<S>(a, at + row * S::ROW);
+			multiply_fence();
+#pragma unroll
+			for (int i = 0; i < 2; i++) multiply(sum[row + i], a[i], weights);
+			multiply_commit();
+			multiply_wait<0>();
+		}
+		if (step % 3 < 2 && step < STEPS - 1) continue;
+		release<S>(ring.stage, lane);
+		ring.next(S::HALVES);
+	}
+	settle(sum);
+}
+
+// rectified returns relu(x), but NaN for what is not finite. Otherwise a negative weight would hide an overflow of fp16.
+DEVICE float rectified(float x) { return relu(x) + x * 0; }
+
+// store writes what relu leaves of the sums to x or t, at the offset of the thread's slot. If ADD is set, what is there is added
+// before. The eighth slot and rows beyond the board remain zero.
+template <class S, bool ADD>
+DEVICE void store(const Job &job, const Sums &sum, u32 to, const Place &p) {
+	int lane = opaque(p.lane), slot = lane / 4;
+	if (slot >= job.columns) return;
+	to = opaque(to);
+#pragma unroll
+	for (int r = 0; r < 6; r++) {
+		if (r >= job.rows) break;
+#pragma unroll
+		for (int n = 0; n < 8; n++) {
+#pragma unroll
+			for (int board = 0; board < 2; board++) {
+				u32 &pair = shared<u32>(to + board * S::BOARD + r * S::ROW + (((8 * p.half + n) ^ slot) << 4) + lane % 4 * 4);
+				float low = sum[r][4 * n + 2 * board], high = sum[r][4 * n + 2 * board + 1];
+				if (ADD) low += fp16_low(pair), high += fp16_high(pair);
+				pair = fp16x2(rectified(low), rectified(high));
+			}
+		}
+	}
+}
+
+// CellOutputs are the outputs of the heads' convolution for one board, [cells][C] float32. They occupy the memory of x and t. The
+// column is combined with the cell, so that the eight cells that a warp writes at once are in different banks.
+template <class S>
+struct CellOutputs {
+	u32 board;
+	DEVICE_MEMBER float &operator()(int cell, int column) const {
+		return shared<float>(board + 4 * (cell * S::C + (column ^ ((cell & 7) << 3))));
+	}
+};
+
+template <class S>
+DEVICE void store_outputs(const Job &job, const Sums &sum, const Place &p) {
+	int lane = opaque(p.lane), slot = lane / 4;
+	if (slot >= job.columns) return;
+#pragma unroll
+	for (int r = 0; r < 6; r++) {
+		if (r >= job.rows) break;
+#pragma unroll
+		for (int n = 0; n < 8; n++) {
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				CellOutputs<S>{p.board + i / 2 * S::BOARD}(r * job.columns + slot, 64 * p.half + 8 * n + lane % 4 * 2 + i % 2) =
+					rectified(sum[r][4 * n + i]);
+		}
+	}
+}
+
+// stem_fp16 is stem_input in fp16.
+DEVICE Quad stem_fp16(const Job &job, u64 planes, int part) {
+	u32 x[4], board = fp16x2(job.inarow * 0.25f, 0);
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		x[i] = 0;
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			int element = 8 * part + 2 * i + half;
+			if (planes >> element & 1) x[i] |= (element % PLANES == 4 ? board : 0x3c00) << (16 * half);
+		}
+	}
+	return {x[0], x[1], x[2], x[3]};
+}
+
+// expand writes the stem's input of the warp's boards to t, and zero to all slots beside the board.
+template <class S>
+DEVICE void expand(const Job &job, int first, const Place &p) {
+	for (int i = p.lane; i < p.count * S::ROWS * S::SLOTS; i += 32) {
+		int board = p.first + i / (S::ROWS * S::SLOTS), row = i / S::SLOTS % S::ROWS, column = i % S::SLOTS;
+		u32 line = S::ACTIVATIONS + board * S::BOARD + row * S::ROW + column * S::LINE;
+		if (row < job.rows && column < job.columns) {
+			u64 planes = neighbourhood(job, position(job, first + board), row, column);
+#pragma unroll
+			for (int part = 0; part < 2 * S::STEM; part++)
+				shared<Quad>(line + S::T + ((part ^ column) << 4)) = stem_fp16(job, planes, part);
+		} else {
+#pragma unroll
+			for (int part = 0; part < S::C / 8; part++)
+				shared<Quad>(line + (part << 4)) = shared<Quad>(line + S::T + (part << 4)) = {0, 0, 0, 0};
+		}
+	}
+}
+
+// heads answers the warp's boards. Its intermediate results are behind the outputs of the cells.
+template <class S>
+DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &place) {
+	auto outputs = [&](int i) { return CellOutputs<S>{S::ACTIVATIONS + (place.first + i) * S::BOARD}; };
+	auto pooled = [&](int i) { return Shared{outputs(i).board + 4 * job.cells() * S::C}; }; // [2V]
+	auto features = [&](int i) { return pooled(i).from(2 * job.head); };                    // [F]
+	auto logits = [&](int i) { return features(i).from(job.hidden); };                      // [A]
+	for (int i = place.lane; i < place.count * job.head; i += 32)
+		pool(job, pooled(i / job.head), i % job.head, outputs(i / job.head));
+	for (int i = place.lane; i < place.count * job.actions; i += 32) {
+		int board = i / job.actions, cell = landing(job, position(job, first + place.first + board), i % job.actions);
+		logits(board)[i % job.actions] = cell < 0 ? 0 : logit(job, p, cell, outputs(board));
+	}
+	sync_warp();
+	for (int i = place.lane; i < place.count * job.hidden; i += 32)
+		features(i / job.hidden)[i % job.hidden] = hidden(job, p, pooled(i / job.hidden), i % job.hidden);
+	sync_warp();
+	int board = place.first + place.lane;
+	if (place.lane < place.count && board < job.boards && first + board < job.n)
+		answer(job, p, first + board, features(place.lane), logits(place.lane));
+}
+
+// biases returns those of a layer of the tower, for the warpgroup's half of the outputs. Layer 2*blocks+1 is the heads' convolution.
+template <class S>
+DEVICE const float *biases(const Job &job, int layer, int half) {
+	return reinterpret_cast<const float *>(job.weights + static_cast<u64>(S::chunks(job.blocks)) * S::CHUNK) + opaque(layer) * S::C + 64 * half;
+}
+
+// work evaluates the group of boards that begins with `first`.
+template <class S>
+DEVICE void work(const Job &job, int first, Ring<S> &ring, int thread) {
+	Sums sum;
+	auto place = [&] { return Place::of<S>(thread); };
+	auto start = [&](int layer) { begin(sum, biases<S>(job, layer, place().half), place().lane); };
+	expand<S>(job, first, place());
+	place().template together<S>();
+	start(0);
+	combine<S, S::STEM>(sum, ring, place().board + S::T, place().lane);
+	store<S, false>(job, sum, place().slot, place());
+	place().template together<S>();
+#pragma unroll 1
+	for (int layer = 1; layer <= 2 * job.blocks; layer++) {
+		start(layer);
+		bool first_of_block = layer % 2;
+		convolve<S>(sum, ring, place().board + (first_of_block ? 0 : S::T), place().lane);
+		if (first_of_block)
+			store<S, false>(job, sum, place().slot + S::T, place());
+		else
+			store<S, true>(job, sum, place().slot, place());
+		place().template together<S>();
+	}
+	start(2 * job.blocks + 1);
+	combine<S, S::STEPS>(sum, ring, place().board, place().lane);
+	place().template together<S>(); // all have read x, which the outputs overwrite
+	store_outputs<S>(job, sum, place());
+	place().template together<S>();
+	heads<S>(job, parameters(job, biases<S>(job, 0, 0), S::C, S::C), first, place());
+	place().template together<S>();
+}
+
+template <class S>
+DEVICE void hopper(const Job &job) {
+	int thread = thread_id(), group = thread / 128;
+	if (thread == 0) {
+		for (int i = 0; i < S::STAGES; i++) {
+			barrier_init(S::FULL + 8 * i, 1);
+			barrier_init(S::EMPTY + 8 * i, 4 * S::WORKERS / S::HALVES); // a warp each
+		}
+		fence_async();
+	}
+	sync_block();
+	if (group == S::WORKERS) {
+		fewer_registers<24>();
+		if (thread % 128 == 0) feed<S>(job);
+	} else {
+		more_registers<240>();
+		Ring<S> ring{S::HALVES == 2 ? group : 0, 0};
+		int mine = S::HALVES == 2 ? 0 : 8 * group; // the first board of the warpgroup
+		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+			if (mine < job.boards && first + mine < job.n)
+				work<S>(job, first, ring, thread);
+			else
+				skip<S>(job, ring, thread % 32);
+		}
+	}
+}

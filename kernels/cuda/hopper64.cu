@@ -1,0 +1,4 @@
+// The kernel for at most 64 channels on Hopper: 16 boards at a time, in 222 KiB of shared memory.
+#include "hopper.h"
+
+KERNEL(hopper_64, 384)(Job job) { hopper<Hopper<64>>(job); }

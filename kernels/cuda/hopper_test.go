@@ -1,0 +1,59 @@
+package cuda_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/kernels/cuda/emutest"
+)
+
+// The emulation of Hopper's operations computes what sm90.h promises, and finds each mistake, in every order in which warps
+// run and copies arrive.
+func TestHopperEmulation(t *testing.T) {
+	e := emutest.Build(t, t.TempDir(), []string{"-O2"}, "emu/emu.cpp", "emu/sm90.cpp", "emu/hopper_primitives.cpp")
+	for _, test := range []struct{ name, want, failure string }{
+		{name: "product", want: "equal\n"},
+		{name: "rounding", want: "0 wrong\n"},
+		{name: "pairs", want: "b a\n"},
+		{name: "phases", want: "1212\n"},
+		{name: "registers"},
+		{name: "early-sums", want: "poison equal\n"},
+		{name: "plain-rows", want: "differs\n"},
+		{name: "no-wait", failure: "*"},      // NaN, or the tile changes when the copy arrives
+		{name: "wrong-parity", failure: "*"}, // the same, since nothing is waited for
+		{name: "sums-changed", failure: "sums changed while products used them"},
+		{name: "early-fragments", failure: "fragments changed while products used them"},
+		{name: "tile-changed", failure: "changed while a product used it"},
+		{name: "no-fence", failure: "sums of a product without multiply_fence before it"},
+		{name: "no-second-fence", failure: "fragments of a product without multiply_fence before it"},
+		{name: "generic-write", failure: "was accessed by thread 0, which has not called fence_async"},
+		{name: "barrier-unfenced", failure: "was initialised by thread 0, which has not called fence_async"},
+		{name: "no-pattern", failure: "is not of a tile in the pattern of 128 bytes"},
+		{name: "misplaced", failure: "is not of a tile in the pattern of 128 bytes"},
+		{name: "wrong-stride", want: "differs\n"},
+		{name: "warps-differ", failure: "has another tile than that of its warpgroup"},
+		{name: "one-less", failure: "has fewer products than its warpgroup"},
+		{name: "no-commit", failure: "ends before its products are computed"},
+		{name: "no-last-wait", failure: "ends before its products are computed"},
+		{name: "too-many-arrivals", failure: "more arrivals than threads it waits for"},
+		{name: "too-few-arrivals", failure: "which lacks 1 arrivals and 0 bytes"},
+		{name: "bytes-too-few", failure: "gets more bytes than were announced"},
+		{name: "bytes-too-many", failure: "which lacks 0 arrivals and 2048 bytes"},
+		{name: "no-registers", failure: "deadlock: thread 128 waits for 240 registers"},
+		{name: "lonely", failure: "waits for sync_some(1)"},
+		{name: "no-barrier", failure: "there is no barrier at 0"},
+	} {
+		for _, order := range []string{"0", "1", "2", "5", "99"} {
+			out, log, err := e.Output(nil, test.name, order)
+			if test.failure == "*" {
+				if err == nil && string(out) != "differs\n" {
+					t.Errorf("%s in order %s: %q, want a failure or a difference", test.name, order, out)
+				}
+				continue
+			}
+			if string(out) != test.want && test.failure == "" || (err != nil) != (test.failure != "") || !strings.Contains(log, test.failure) {
+				t.Errorf("%s in order %s: %q, %v, %q; want %q, %q", test.name, order, out, err, log, test.want, test.failure)
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// The operations that only Hopper (sm_90a) has: matrix products of four warps whose second operand stays in shared memory,
+// bulk copies that report to barriers in shared memory, and registers that move from warps to warps. emu/sm90.h has the same
+// functions for the CPU.
+//
+// A warpgroup is four consecutive warps, the first of which has a number that is a multiple of four. The copies and the
+// products access shared memory by themselves (the asynchronous proxy), in no order with what threads do there, except
+// through the barriers and fences below.
+#pragma once
+
+#include "device.h"
+
+// Products are the 64 x 64 float32 sums of a warpgroup. If g = lane/4 and t = lane%4, the thread of warp w holds
+//
+//	[4*n + 0,1] row 16*w + g,     columns 8*n + 2*t, 8*n + 2*t + 1
+//	[4*n + 2,3] row 16*w + g + 8, the same columns
+typedef float Products[32];
+
+// Fragment is a warp's operand of 16 rows by 16 inputs, as ldmatrix loads it (device.h).
+typedef u32 Fragment[4];
+
+#ifdef EMULATED
+#include "emu/sm90.h"
+#else
+
+// All such arrays begin together, at the strictest alignment: so shared_quads begins at a multiple of 1024 too, where the pattern of
+// a tile begins.
+extern __shared__ __attribute__((aligned(1024))) Quad aligned_quads[];
+
+DEVICE u32 aligned_address(u32 offset) {
+	u32 base;
+	asm("{ .reg .u64 p; cvta.to.shared.u64 p, %1; cvt.u32.u64 %0, p; }" : "=r"(base) : "l"(aligned_quads));
+	return base + offset;
+}
+
+// multiply starts the addition of a product to c: the fragments of the four warps below each other, 64 x 16, by the tile, 16 x
+// 64. All warps of the warpgroup call it with the same tile. Until multiply_wait has waited for it, neither c nor a may be
+// touched, and the tile must not change. Products of the same c are computed in the order of their starts.
+DEVICE void multiply(Products &c, const Fragment &a, u64 tile) {
+	asm volatile(
+		"{ .reg .pred add;\n"
+		"setp.ne.b32 add, 1, 0;\n"
+		"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+		"{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+		"{%32,%33,%34,%35}, %36, add, 1, 1, 1; }"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+		"+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+		"+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+		"+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile));
+}
+
+// multiply_fence comes between other accesses to registers and the start of products that use them.
+DEVICE void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+// multiply_commit makes a group of the products that were started since the last one.
+DEVICE void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// multiply_wait waits until all groups of the warp are computed, except the PENDING latest.
+template <int PENDING>
+DEVICE void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+
+// settle keeps the compiler from moving accesses to c from one side of the call to the other.
+DEVICE void settle(Products &c) {
+#pragma unroll
+	for (int i = 0; i < 32; i++) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+// fence_async comes after a thread's accesses to shared memory, and before accesses of the asynchronous proxy to the same
+// place that follow by a barrier.
+DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A barrier is 8 bytes of shared memory. It is in phase 0 at first. A phase ends when `arrivals` threads have arrived and all
+// bytes have been copied that were announced in it.
+DEVICE void barrier_init(u32 barrier, u32 arrivals) {
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+DEVICE void barrier_arrive(u32 barrier) {
+	asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// barrier_expect arrives too, and announces bytes.
+DEVICE void barrier_expect(u32 barrier, u32 bytes) {
+	asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }"
+		::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+
+// barrier_wait waits while the barrier's phase is even, if parity is 0, or odd, if it is 1.
+DEVICE void barrier_wait(u32 barrier, u32 parity) {
+	asm volatile(
+		"{ .reg .pred over;\n"
+		"again: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+		"@!over bra again; }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// copy_bulk starts a copy of bytes into shared memory, which the barrier counts as they arrive. The addresses and the number
+// of bytes are multiples of 16.
+DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+		::"r"(shared_address(offset)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}
+
+// sync_some waits until so many threads, whole warps, have called it with the same name, 1 to 15. After it, they see what any of them
+// wrote before it.
+DEVICE void sync_some(u32 name, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory"); }
+
+// sync_warp waits for the warp. After it, its threads see what any of them wrote before it.
+DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+// fewer_registers gives back all but N registers of each of the warpgroup's threads, and more_registers takes as many as N, as
+// soon as there are enough. N is a multiple of 8, 24 to 240.
+template <int N>
+DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N>
+DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+
+// fp16x2 rounds two numbers to the nearest fp16, and ties to even; beyond 65504 to infinity. The first number is in the low
+// half of the result.
+DEVICE u32 fp16x2(float low, float high) {
+	u32 x;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+	return x;
+}
+
+// fp16_low and fp16_high are the numbers of a pair.
+DEVICE float fp16_low(u32 pair) {
+	float x;
+	asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(x) : "r"(pair));
+	return x;
+}
+DEVICE float fp16_high(u32 pair) {
+	float x;
+	asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(x) : "r"(pair));
+	return x;
+}
+
+#endif
+
+// tile returns the descriptor of a matrix of 16 rows (inputs) and 64 columns (outputs) of fp16, at an offset in shared memory that is a
+// multiple of 1024. Each row has 128 bytes, in 8 parts of 16. Part p of row r is at 128*r + 16*(p ^ r%8), so that the same part of eight
+// rows is in different banks.
+//
+//	bits 0-13   the address / 16
+//	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
+//	bits 62-63  1: the parts are arranged as above
+DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }

@@ -1,0 +1,276 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/kernels/cuda/emutest"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/net"
+)
+
+// planHopper is the plan for the first kernel of hopper.h that fits. Those are not chosen unless they are asked for.
+func planHopper(c net.Config, r game.Rules, on Target) (Plan, bool) {
+	for _, k := range cuda.Kernels() {
+		if p, ok := fit(k, c, r); ok && k.Exact && k.Shared <= on.Shared && on.runs(k) {
+			return p, true
+		}
+	}
+	return Plan{}, false
+}
+
+func hopperPlan(t testing.TB, c net.Config, r game.Rules, kernel string) Plan {
+	t.Helper()
+	p, ok := planHopper(c, r, hopper)
+	if !ok || p.Kernel.Name != kernel {
+		t.Fatalf("network %s on board %s: %v, %s, want %s", c, r, ok, p.Kernel.Name, kernel)
+	}
+	return p
+}
+
+var hopperSources = []string{"hopper64.cu", "hopper128.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/main.cpp"}
+
+var hopperOptimised struct {
+	sync.Mutex
+	built    bool
+	emulator emutest.Emulator
+}
+
+func hopperEmulator(t *testing.T) emutest.Emulator {
+	t.Helper()
+	o := &hopperOptimised
+	o.Lock()
+	defer o.Unlock()
+	if !o.built {
+		folder, err := os.MkdirTemp(programs, "hopper")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.emulator, o.built = emutest.Build(t, folder, emutest.Optimised, hopperSources...), true
+	}
+	return o.emulator
+}
+
+func TestHopperPlan(t *testing.T) {
+	for _, test := range []struct {
+		net    string
+		rules  game.Rules
+		on     Target
+		kernel string // "" if there is none
+		boards int
+	}{
+		{"6x64", game.Connect4, hopper, "hopper_64", 16},
+		{"1x16/8/16", game.TicTacToe, hopper, "hopper_64", 16},
+		{"10x128", game.Connect4, hopper, "hopper_128", 8},
+		{"6x64/33/64", game.Connect4, hopper, "hopper_128", 8}, // 66 columns of heads do not fit 64
+		{"6x64/32/313", game.Connect4, hopper, "hopper_64", 16},
+		{"6x64/32/400", game.Connect4, hopper, "hopper_128", 8}, // 1884 bytes of features do not fit what a board leaves
+		{"20x256", game.Connect4, hopper, "", 0},
+		{"6x64", game.Rules{Rows: 6, Columns: 8, InARow: 4, Gravity: true}, hopper, "", 0},
+		{"6x64", game.Rules{Rows: 7, Columns: 7, InARow: 4, Gravity: true}, hopper, "", 0},
+		{"6x64", game.Connect4, ampere, "", 0},
+		{"6x64", game.Connect4, Target{10, 0, 227 << 10}, "", 0}, // sm_90a runs on 9.0 alone
+		{"6x64", game.Connect4, Target{9, 0, 163 << 10}, "", 0},
+	} {
+		p, ok := planHopper(config(t, test.net), test.rules, test.on)
+		if ok != (test.kernel != "") || p.Kernel.Name != test.kernel || p.Boards != test.boards {
+			t.Errorf("%s on %s, %v: %v, %q, %d boards, want %q, %d", test.net, test.rules, test.on, ok, p.Kernel.Name, p.Boards, test.kernel, test.boards)
+		}
+	}
+}
+
+// Pack puts weights where the descriptors of Hopper's kernels find them.
+func TestHopperPack(t *testing.T) {
+	n := scrambled(t, "1x100/3/4", 9)
+	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_128")
+	packed, err := Pack(p, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// at returns input k and output o of a tile.
+	at := func(tile, k, o int) uint16 {
+		i := tile*cuda.HopperTile + 128*k + 16*(o/8^k%8) + o%8*2
+		return uint16(packed[i]) | uint16(packed[i+1])<<8
+	}
+	stem, conv2 := n.Weight("stem.weight").Float32s(), n.Weight("blocks.0.conv2.weight").Float32s()
+	policy := n.Weight("policy.conv.weight").Float32s()
+	// A layer has 3 columns of 8 times 16 channels, each two halves of 3 tiles.
+	second, heads := 6+3*8*2*3, 6+2*3*8*2*3
+	for _, test := range []struct {
+		name string
+		got  uint16
+		want float32
+	}{
+		{"stem: output 3, plane 4, tap 7 (input 39)", at(2, 7, 3), stem[(3*5+4)*9+7]},
+		{"stem: output 70, plane 0, tap 0", at(3, 0, 6), stem[70*5*9]},
+		{"stem: no output 100", at(3, 0, 36), 0},
+		{"conv2: output 17, input 18, row 1, column 2", at(second+(2*8+1)*6+1, 2, 17), conv2[(17*100+18)*9+5]},
+		{"conv2: output 99, input 35, row 2, column 0", at(second+2*6+3+2, 3, 35), conv2[(99*100+35)*9+6]},
+		{"conv2: no input 100", at(second+6*6, 4, 3), 0},
+		{"policy.conv: output 2, input 99", at(heads+6*2, 3, 5), policy[2*100+99]},
+		{"heads: no output 6", at(heads, 0, 6), 0},
+	} {
+		if test.got != f16(test.want) {
+			t.Errorf("%s: %#x, want %#x", test.name, test.got, f16(test.want))
+		}
+	}
+	floats := 3*128 + 128 + 2*3*4 + 4 + 3*4 + 3 + 3 + 1
+	if want := (heads+3*2*3)*cuda.HopperTile + 4*floats; len(packed) != want {
+		t.Errorf("%d bytes of weights, want %d", len(packed), want)
+	}
+}
+
+// Hopper's kernels agree with the reference, on boards and networks of all kinds, ten times as closely as in bf16.
+func TestHopperAgreesWithReference(t *testing.T) {
+	e := hopperEmulator(t)
+	for _, test := range []struct {
+		net    string
+		rules  game.Rules
+		kernel string
+		n      int
+		seed   uint64
+	}{
+		{"1x16/8/16", game.Connect4, "hopper_64", 40, 1},
+		{"3x64", game.Connect4, "hopper_64", 64, 2},
+		{"2x50/20/30", game.Rules{Rows: 5, Columns: 6, InARow: 4, Gravity: true}, "hopper_64", 40, 3},
+		{"2x64", game.Rules{Rows: 3, Columns: 3, InARow: 3}, "hopper_64", 120, 4},
+		{"1x100/40/30", game.Connect4, "hopper_128", 40, 5},
+		{"2x128", game.Connect4, "hopper_128", 24, 6},
+		{"6x64", game.Connect4, "hopper_64", 64, 8},
+		{"10x128", game.Connect4, "hopper_128", 8, 9},
+		{"1x65", game.Rules{Rows: 4, Columns: 1, InARow: 2, Gravity: true}, "hopper_128", 9, 7},
+	} {
+		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
+			if n := config(t, test.net); testing.Short() && n.Blocks > 3 {
+				t.Skip("slow")
+			}
+			n, board := scrambled(t, test.net, test.seed), game.MustBoard(test.rules)
+			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
+			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
+			rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 2, order: 7})
+			within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
+		})
+	}
+}
+
+// within is compare with a closer bound on win, draw and loss at the 99th percentile (for few rows: at most).
+func within(t *testing.T, got, want *eval.Batch, bound float64) {
+	t.Helper()
+	compare(t, got, want)
+	var wdl []float64
+	for i := range got.Pos {
+		if want.Source[i] != eval.Terminal {
+			wdl = append(wdl, apart(got.WDLRow(i), want.WDLRow(i)))
+		}
+	}
+	slices.Sort(wdl)
+	if at := wdl[len(wdl)*99/100]; at > bound {
+		t.Errorf("99th percentile of the difference: WDL %.5f, want at most %.4f", at, bound)
+	}
+}
+
+// A row has the same bits in any batch, at any place in a block of threads, and in any order of warps and copies.
+func TestHopperRowsDoNotDependOnTheirBatch(t *testing.T) {
+	e := hopperEmulator(t)
+	for _, net := range []string{"1x16/8/16", "1x80/8/16"} {
+		n, board := scrambled(t, net, 3), game.MustBoard(game.Connect4)
+		p, ok := planHopper(n.Config(), game.Connect4, hopper)
+		if !ok {
+			t.Fatal(net)
+		}
+		weights := Pack(p, n)
+		pos := gametest.Positions(gametest.Rand(5), board, 2*p.Boards+3, false)
+		whole := emulate(t, e, p, weights, pos, emulated{})
+		for name, d := range map[string]emulated{
+			"descending":              {order: 1},
+			"shuffled":                {blocks: 2, order: 99},
+			"one block a time":        {blocks: 1, order: 3},
+			"more blocks than boards": {blocks: len(pos) + 1, order: 2},
+			"four processors":         {processors: 4, order: 4},
+			"a processor each":        {processors: len(pos), blocks: 5},
+		} {
+			if !bytes.Equal(whole, emulate(t, e, p, weights, pos, d)) {
+				t.Errorf("%s, %s: rows differ", net, name)
+			}
+		}
+		for _, cut := range [][2]int{{0, 1}, {1, p.Boards + 1}, {2, len(pos)}} {
+			part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], emulated{})
+			if !bytes.Equal(part, whole[cut[0]*p.RowBytes():cut[1]*p.RowBytes()]) {
+				t.Errorf("%s: rows %d to %d differ from those of the whole batch", net, cut[0], cut[1]-1)
+			}
+		}
+	}
+}
+
+// What is not finite, or too large for fp16 in a layer, gives errors, not numbers; also behind weights that are all negative.
+func TestHopperNotFinite(t *testing.T) {
+	e := hopperEmulator(t)
+	for name, spoil := range map[string]func(n *net.Network){
+		"infinite bias":       func(n *net.Network) { n.Weight("stem.bias").Float32s()[0] = float32(math.Inf(1)) },
+		"infinite head":       func(n *net.Network) { n.Weight("value.wdl.bias").Float32s()[0] = float32(math.Inf(-1)) },
+		"overflow":            func(n *net.Network) { n.Weight("stem.bias").Float32s()[3] = 70000 },
+		"overflow in a block": func(n *net.Network) { n.Weight("blocks.0.conv1.bias").Float32s()[5] = 1e6 },
+		"overflow before negative weights": func(n *net.Network) {
+			n.Weight("blocks.0.conv1.bias").Float32s()[5] = 1e6
+			for i, x := range n.Weight("blocks.0.conv2.weight").Float32s() {
+				n.Weight("blocks.0.conv2.weight").Float32s()[i] = -0.01 - float32(math.Abs(float64(x)))
+			}
+		},
+	} {
+		n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
+		p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
+		spoil(n)
+		rows := emulate(t, e, p, Pack(p, n), []game.Position{{}}, emulated{blocks: 1})
+		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
+			t.Errorf("%s: answer %x", name, rows)
+		}
+		if err := p.ReadAnswer(eval.NewBatch(board, 1), 0, rows); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The sanitised build detects accesses outside of memory and undefined behaviour of C++.
+func TestHopperSanitised(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	e := emutest.Build(t, t.TempDir(), emutest.Sanitised, hopperSources...)
+	for _, test := range []struct{ net, kernel string }{{"1x16/3/5", "hopper_64"}, {"1x70/3/5", "hopper_128"}} {
+		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
+		p := hopperPlan(t, n.Config(), game.Connect4, test.kernel)
+		pos := gametest.Positions(gametest.Rand(5), board, 3, true)
+		rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
+		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
+	}
+}
+
+// The network that ships agrees with the reference on Hopper too.
+func TestHopperShipped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	file, _, err := models.Open("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := net.Parse(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	board := game.MustBoard(game.Connect4)
+	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
+	pos := gametest.Positions(gametest.Rand(11), board, 64, true)
+	rows := emulate(t, hopperEmulator(t), p, Pack(p, n), pos, emulated{blocks: 2, order: 7})
+	within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
+}
