@@ -157,7 +157,7 @@ func TestHopperAgreesWithReference(t *testing.T) {
 			n, board := scrambled(t, test.net, test.seed), game.MustBoard(test.rules)
 			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
-			rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 2, order: 7})
+			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})
 			within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
 		})
 	}
@@ -188,7 +188,7 @@ func TestHopperRowsDoNotDependOnTheirBatch(t *testing.T) {
 		if !ok {
 			t.Fatal(net)
 		}
-		weights := Pack(p, n)
+		weights := pack(t, p, n)
 		pos := gametest.Positions(gametest.Rand(5), board, 2*p.Boards+3, false)
 		whole := emulate(t, e, p, weights, pos, emulated{})
 		for name, d := range map[string]emulated{
@@ -230,7 +230,7 @@ func TestHopperNotFinite(t *testing.T) {
 		n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
 		p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
 		spoil(n)
-		rows := emulate(t, e, p, Pack(p, n), []game.Position{{}}, emulated{blocks: 1})
+		rows := emulate(t, e, p, pack(t, p, n), []game.Position{{}}, emulated{blocks: 1})
 		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
 			t.Errorf("%s: answer %x", name, rows)
 		}
@@ -250,7 +250,7 @@ func TestHopperSanitised(t *testing.T) {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
 		p := hopperPlan(t, n.Config(), game.Connect4, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, 3, true)
-		rows := emulate(t, e, p, Pack(p, n), pos, emulated{blocks: 1})
+		rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 	}
 }
@@ -271,6 +271,6 @@ func TestHopperShipped(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
 	pos := gametest.Positions(gametest.Rand(11), board, 64, true)
-	rows := emulate(t, hopperEmulator(t), p, Pack(p, n), pos, emulated{blocks: 2, order: 7})
+	rows := emulate(t, hopperEmulator(t), p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})
 	within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
 }
