@@ -43,15 +43,28 @@ type Evaluator struct {
 // say which GPUs failed, and why. If all failed, the error says so. events, unless nil, is called when a device fails later
 // and when it works again.
 func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err error) {
+	return NewOnly(n, "", events)
+}
+
+// NewOnly is New with the kernel of that name (see Variants) on every device, or the best if the name is empty. Boards that
+// it does not hold are errors.
+func NewOnly(n *net.Network, kernel string, events func(string)) (e *Evaluator, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
 		return nil, nil, err
 	}
-	return newEvaluator(n, found.Devices, events, usualRetry)
+	serves := newServed(n)
+	serves.only = kernel
+	return begin(serves, found.Devices, events, usualRetry)
 }
 
 func newEvaluator(n *net.Network, found []driver.Device, events func(string), r retry) (e *Evaluator, notes []error, err error) {
-	e = &Evaluator{events: events, serves: newServed(n), quit: make(chan struct{})}
+	return begin(newServed(n), found, events, r)
+}
+
+// begin starts the devices.
+func begin(serves *served, found []driver.Device, events func(string), r retry) (e *Evaluator, notes []error, err error) {
+	e = &Evaluator{events: events, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
 	started := make([]chan error, len(found))

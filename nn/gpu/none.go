@@ -16,7 +16,12 @@ import (
 type Evaluator struct{}
 
 // New returns an error that says why there is no evaluator.
-func New(*net.Network, func(string)) (e *Evaluator, notes []error, err error) {
+func New(n *net.Network, events func(string)) (e *Evaluator, notes []error, err error) {
+	return NewOnly(n, "", events)
+}
+
+// NewOnly is New.
+func NewOnly(*net.Network, string, func(string)) (e *Evaluator, notes []error, err error) {
 	_, err = driver.Find()
 	return nil, nil, err
 }
