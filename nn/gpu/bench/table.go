@@ -123,8 +123,12 @@ func figures(w io.Writer, rows []row) {
 			time.Duration(s.Latency*1e9).Round(time.Microsecond))
 		if p := s.Peer; p != nil {
 			words := strings.Fields(strings.TrimPrefix(x.Name, s.Network+" "))
-			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%.4g TFLOP/s\t%.1f s\t", strings.TrimSuffix(strings.Join(words[:min(2, len(words))], " "), ","),
-				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, p.Peak/1e12, p.Ready)
+			peak := ""
+			if p.Peak > 0 {
+				peak = fmt.Sprintf("%.4g TFLOP/s", p.Peak/1e12)
+			}
+			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%s\t%.1f s\t", strings.TrimSuffix(strings.Join(words[:min(2, len(words))], " "), ","),
+				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, peak, p.Ready)
 		}
 		fmt.Fprintln(t)
 	}
