@@ -141,7 +141,7 @@ func testGPUBench(t *testing.T, env []string) {
 		}
 	}
 	run := func(run string, env ...string) (string, error) {
-		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", "1,20", "-round", "1ms", "-o", filepath.Join(folder, "out"))
+		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", "1,2", "-round", "1ms", "-row", "5m", "-time", "30m", "-o", filepath.Join(folder, "out"))
 		p.Env = append(append(os.Environ(), "EVALD_PYTHON=/nowhere/python", "PATH=/bin:/usr/bin", "TMPDIR="+folder, "GORACE=atexit_sleep_ms=0"), env...)
 		out, err := p.CombinedOutput()
 		return string(out), err
