@@ -65,13 +65,18 @@ else
 	@echo 'make gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false
 endif
 
-bench-gpu: build ## on a machine with a GPU: is it correct there, and how fast? FLAGS of evald bench eval; writes bench-gpu.json
+# Everything that a machine with a GPU needs is in one archive. The test programs are position-independent like evald, and
+# nothing is for debuggers: the archive is to be carried.
+bench-gpu: $(GPULIB) ## pack bin/bench-gpu.tar.xz, which checks and measures a machine that has a GPU and nothing else
 ifdef GPULIB
-	@mkdir -p bin/bench-gpu
-	$(GPUENV) $(GO) test -c $(GPUTAG) -o bin/bench-gpu/driver.test ./kernels/cuda/driver
-	$(GPUENV) $(GO) test -c $(GPUTAG) -o bin/bench-gpu/gpu.test ./nn/gpu
-	cp bin/evald nn/gpu/bench/run bin/bench-gpu/
-	bin/bench-gpu/run -- $(FLAGS)
+	@rm -rf bin/bench-gpu bin/bench-gpu.tar.xz && mkdir -p bin/bench-gpu
+	$(GPUENV) $(GO) build $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/evald ./cmd/evald
+	$(GPUENV) $(GO) test -c -vet=off $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/driver.test ./kernels/cuda/driver
+	$(GPUENV) $(GO) test -c -vet=off $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/gpu.test ./nn/gpu
+	CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/bench-gpu/run ./nn/gpu/bench
+	cp nn/gpu/bench/README.md cmd/evald/internal/bench/torch_peer.py nn/net/torch_model.py bin/bench-gpu/
+	tar -C bin --sort=name --owner=0 --group=0 --numeric-owner -cf - bench-gpu | xz -T0 -9 >bin/bench-gpu.tar.xz.part
+	@mv bin/bench-gpu.tar.xz.part bin/bench-gpu.tar.xz && ls -l bin/bench-gpu.tar.xz
 else
 	@echo 'make bench-gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false
 endif

@@ -3,10 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
@@ -29,19 +32,23 @@ const defaultBenchModel = "seeded-2x16"
 
 // benchEvalCmd is `evald bench eval`.
 type benchEvalCmd struct {
-	Backend  string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside PyTorch with --peer pytorch."`
-	Model    string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
-	Networks []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes (${default})."`
-	Batches  []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
-	Peer     string        `enum:",onnxruntime,openvino,pytorch" default:"" placeholder:"onnxruntime|openvino|pytorch" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU pytorch. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; or torch, safetensors and numpy."`
-	Round    time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
-	JSON     bool          `help:"Write JSON for machines instead of a table."`
+	Backend   string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer."`
+	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name (${default})."`
+	Batches   []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
+	Kernel    string        `needs:"backend=gpu" placeholder:"NAME" help:"With --backend gpu: the kernel to use in place of the best. An unknown name is answered with those that can be chosen."`
+	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU, in turns with ours, one of pytorch (a CUDA graph), pytorch-compile (torch.compile with max-autotune before that), tensorrt and onnxruntime. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; on the GPU torch, safetensors and numpy, and the peer."`
+	Precision string        `enum:"bf16,fp16" default:"bf16" needs:"peer=pytorch|pytorch-compile|tensorrt" help:"Of the peer on the GPU, bf16 or fp16 (${default})."`
+	Round     time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
+	JSON      bool          `help:"Write JSON for machines instead of a table; with --backend gpu a line as soon as a batch is measured."`
 }
 
 // Run measures and prints the figures.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
-	if want := map[string]string{"onnxruntime": "cpu", "openvino": "cpu", "pytorch": "gpu"}[c.Peer]; want != "" && want != c.Backend {
-		return usage("--peer %s is for --backend %s", c.Peer, want)
+	for backend, peers := range map[string][]string{"cpu": {"openvino"}, "gpu": {"pytorch", "pytorch-compile", "tensorrt"}} {
+		if slices.Contains(peers, c.Peer) && c.Backend != backend {
+			return usage("--peer %s is for --backend %s", c.Peer, backend)
+		}
 	}
 	if c.Backend == "gpu" {
 		return c.gpu(ctx, s)
@@ -89,44 +96,57 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 			return usage("--batches: %d, want 1 to %d", n, 1<<20)
 		}
 	}
-	var networks []bench.Named
+	work := bench.GPUWork{Batches: c.Batches, Kernel: c.Kernel, Round: c.Round}
 	if c.Model != defaultBenchModel {
 		n, name, err := loadModel(c.Model, s.err)
 		if err != nil {
 			return err
 		}
-		networks = []bench.Named{{Name: name, Network: n}}
-	} else {
-		for _, text := range c.Networks {
-			config, err := net.ParseConfig(text)
-			if err != nil {
-				return usage("--networks: %w", err)
-			}
-			n, err := net.NewScrambled(config, 1)
-			if err != nil {
-				return err
-			}
-			networks = append(networks, bench.Named{Name: text, Network: n})
-		}
+		work.Networks, c.Networks = []bench.Named{{Name: name, Network: n}}, nil
 	}
-	var peer *bench.Torch
+	for _, text := range c.Networks {
+		n, err := gpuNetwork(text, s.err)
+		if err != nil {
+			return usage("--networks: %w", err)
+		}
+		work.Networks = append(work.Networks, n)
+	}
 	if c.Peer != "" {
-		peer = &bench.Torch{Python: python(), Device: "cuda"}
+		work.Peer = &bench.Torch{Python: python(), Device: "cuda", Way: c.Peer, Precision: c.Precision}
 		if found.Devices[0].Emulated() {
-			peer.Device = "cpu"
+			work.Peer.Device = "cpu"
 		}
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	report, err := bench.GPU(ctx, c.Round, networks, c.Batches, peer, progress)
-	if err != nil {
-		return err
-	}
+	var rows []bench.GPURow
+	lines := json.NewEncoder(s.out)
+	err = bench.GPU(ctx, work, func(row bench.GPURow) error {
+		rows = append(rows, row)
+		if c.JSON {
+			return lines.Encode(row)
+		}
+		return nil
+	}, progress)
 	clear()
-	if !c.JSON {
-		return bench.GPUTable(s.out, report)
+	if !c.JSON && len(rows) > 0 {
+		err = errors.Join(bench.GPUTable(s.out, rows), err)
 	}
-	return writeJSON(s.out, report)
+	return err
+}
+
+// gpuNetwork is a random network of a size, or a model.
+func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
+	config, err := net.ParseConfig(text)
+	if err == nil {
+		n, err := net.NewScrambled(config, 1)
+		return bench.Named{Name: text, Network: n}, err
+	}
+	n, _, notModel := loadModel(text, notes)
+	if notModel != nil {
+		return bench.Named{}, fmt.Errorf("%w; and it is no size: %w", notModel, err)
+	}
+	return bench.Named{Name: text, Network: n}, nil
 }
 
 // network returns the network of --model. Without --model, a peer is measured with a random network of the usual size.

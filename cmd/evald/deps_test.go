@@ -42,6 +42,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/train/...", "engine/game engine/eval engine/record engine/rundir engine/wholefile kernels/... nn/net nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/gpu/bench", "engine/game kernels/cuda/driver nn/gpu nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/open", "engine/short engine/game engine/eval engine/heuristic kernels/... models nn/net nn/cpu nn/gpu"},
 	{"nn/learn", "engine/... kernels/... nn/..."},

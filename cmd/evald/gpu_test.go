@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,8 +18,11 @@ import (
 	"testing"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver/fake"
 	"github.com/evald/evald/kernels/cuda/emutest"
+	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/net"
 )
 
 // TestGPU runs the tests below with the fake driver and the emulated kernels.
@@ -186,19 +190,17 @@ func testGPULost(t *testing.T, env []string) {
 	}
 }
 
-// The script for a machine with a GPU completes with the fake driver and says that the driver is fake. Without a driver it
-// refuses.
+// The kit for a machine with a GPU completes its runs with the fake driver and says that the driver is fake. Without a driver
+// it refuses.
 func testGPUBench(t *testing.T, env []string) {
 	folder := t.TempDir()
-	if out, err := exec.Command("go", "test", "-c", "-tags", "gpu", "-o", filepath.Join(folder, "gpu.test"), "../../nn/gpu").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	script, err := os.ReadFile("../../nn/gpu/bench/run")
-	if err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{{"test", "-c", "-tags", "gpu", "-o", "gpu.test", "../../nn/gpu"}, {"build", "-o", "run", "../../nn/gpu/bench"}} {
+		args[len(args)-2] = filepath.Join(folder, args[len(args)-2])
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
 	}
 	for name, text := range map[string]string{
-		"run":         string(script),
 		"driver.test": "#!/bin/sh\nexit 1\n", // its fault tests need a real device
 		"evald":       fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, os.Args[0]),
 	} {
@@ -206,47 +208,63 @@ func testGPUBench(t *testing.T, env []string) {
 			t.Fatal(err)
 		}
 	}
-	report := filepath.Join(folder, "report.json")
-	run := func(env ...string) (string, error) {
-		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), "-o", report, "--", "--networks", "1x16/8/16,2x64", "--batches", "1,20", "--round", "1ms")
-		p.Env = append(append(os.Environ(), "EVALD_PYTHON=/nowhere/python", "GORACE=atexit_sleep_ms=0"), env...)
+	run := func(run string, env ...string) (string, error) {
+		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", "1,2", "-round", "1ms", "-row", "5m", "-time", "30m", "-o", filepath.Join(folder, "out"))
+		p.Env = append(append(os.Environ(), "EVALD_PYTHON=/nowhere/python", "PATH=/bin:/usr/bin", "TMPDIR="+folder, "GORACE=atexit_sleep_ms=0"), env...)
 		out, err := p.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run("EVALD_CUDA_DRIVER=/no/such.so"); err == nil || !strings.Contains(out, "bench-gpu: 0 devices: no CUDA driver library: /no/such.so") {
+	if out, err := run("A", "EVALD_CUDA_DRIVER=/no/such.so"); err == nil || !strings.Contains(out, "run: 0 devices: no CUDA driver library: /no/such.so") {
 		t.Errorf("without a driver: %v, %s", err, out)
 	}
-	if _, err := os.Stat(report); err == nil {
-		t.Error("without a driver there is a report")
+	if left, _ := filepath.Glob(filepath.Join(folder, "out/*.jsonl")); len(left) > 0 {
+		t.Error("without a driver there are rows")
 	}
-	out, err := run(env...)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Emulated, Passed bool
-		Checks           []struct {
-			Name   string
-			Passed bool
+	variants := gpu.Variants(net.Config{Blocks: 1, Channels: 16, HeadChannels: 8, Hidden: 16}, game.Connect4, gpu.Target{Major: 9, Shared: 227 << 10})
+	for name, c := range map[string]struct {
+		rows map[string]int // that have figures, by part
+		says string
+	}{
+		"A": {map[string]int{"self-tests": len(variants), "speeds": 2}, "tests: gpu.test: done"},
+		"B": {map[string]int{"kernels": 2 * len(variants)}, "profiles: ncu"},
+		"C": {map[string]int{}, "/nowhere/python"},
+	} {
+		out, err := run(name, env...)
+		if (err != nil) != (name == "C") || !strings.Contains(out, "EMULATED") || !strings.Contains(out, c.says) {
+			t.Errorf("run %s: %v\n%s", name, err, out)
 		}
-		Speeds bench.GPUReport
-	}
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	if !got.Emulated || !got.Passed || !got.Speeds.Emulated || len(got.Checks) == 0 || got.Checks[0].Name != "evaluator" || !got.Checks[0].Passed {
-		t.Errorf("report %s\n%s", text, out)
-	}
-	if len(got.Speeds.Rows) != 4 || !strings.Contains(got.Speeds.NoPyTorch, "/nowhere/python") || !strings.Contains(out, "EMULATED") {
-		t.Errorf("speeds %+v", got.Speeds)
-	}
-	for _, r := range got.Speeds.Rows {
-		if r.Device <= 0 || r.EndToEnd <= 0 || r.Latency <= 0 || r.Waves < 1 || r.Kernel != "tower_64" {
-			t.Errorf("row %+v", r)
+		text, err := os.ReadFile(filepath.Join(folder, "out", name+".jsonl"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		got := map[string]int{}
+		for line := range strings.Lines(string(text)) {
+			var x struct {
+				Part, Name, Error string
+				Result            *bench.GPURow
+			}
+			if err := json.Unmarshal([]byte(line), &x); err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			if x.Error != "" && name != "C" {
+				t.Errorf("run %s: %s", name, line)
+			}
+			r := x.Result
+			if r == nil || r.Batch == 0 {
+				continue
+			}
+			got[x.Part]++
+			if r.Launch <= 0 || r.EndToEnd <= 0 || r.Latency <= 0 || r.FLOPs <= 0 || r.Waves < 1 || !r.Emulated ||
+				x.Part == "speeds" && r.Kernel != variants[0] || x.Part != "speeds" && !strings.Contains(x.Name, r.Kernel) {
+				t.Errorf("run %s: %s", name, line)
+			}
+		}
+		if !maps.Equal(got, c.rows) {
+			t.Errorf("run %s has %v rows with figures, want %v\n%s", name, got, c.rows, out)
+		}
+	}
+	status, out, said := program(t, "", env, "bench", "eval", "--backend", "gpu", "--networks", "1x16", "--kernel", "none", "--batches", "1")
+	if status == exitOK || out != "" || !strings.Contains(said, `kernel "none" does not evaluate network 1x16`) || !strings.Contains(said, strings.Join(variants, ", ")) {
+		t.Errorf("an unknown kernel: status %d, %s%s", status, out, said)
 	}
 }

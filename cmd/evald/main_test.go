@@ -156,7 +156,10 @@ func TestWrongUse(t *testing.T) {
 		{"help nonesuch", exitBadInput, "unexpected argument nonesuch"},
 		{"bench eval --peer openvino --backend gpu", exitUsage, "--peer openvino is for --backend cpu"},
 		{"bench eval --peer pytorch", exitUsage, "--peer pytorch is for --backend gpu"},
-		{"bench eval --peer tensorrt", exitUsage, "--peer must be one of"},
+		{"bench eval --peer tensorrt", exitUsage, "--peer tensorrt is for --backend gpu"},
+		{"bench eval --peer tensorflow", exitUsage, "--peer must be one of"},
+		{"bench eval --kernel tower_64", exitUsage, "--kernel does nothing without --backend gpu"},
+		{"bench eval --precision fp16", exitUsage, "--precision does nothing without --peer pytorch|pytorch-compile|tensorrt"},
 		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
 	} {
 		status, out, stderr := evald(t, "", strings.Fields(c.args)...)

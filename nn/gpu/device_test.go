@@ -73,8 +73,8 @@ func TestGPUConformance(t *testing.T) {
 
 // What the next stones decide is answered by the rules, also in front of a device.
 func TestGPURules(t *testing.T) {
-	d, _ := machine(t, hopper)
-	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), 100_000)
+	d, emulated := machine(t, hopper)
+	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), map[bool]int{true: 1000, false: 100_000}[emulated])
 }
 
 func rules(t *testing.T, e eval.Evaluator, n int) {

@@ -60,7 +60,9 @@ func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 }
 
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
-	e = &Evaluator{options: o, serves: newServed(n), quit: make(chan struct{})}
+	serves := newServed(n)
+	serves.only = o.Kernel
+	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
 	started := make([]chan error, len(found))

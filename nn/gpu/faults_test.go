@@ -412,7 +412,7 @@ func TestEvaluatorRefusesLargeWeights(t *testing.T) {
 	noGoroutineLeft(t)
 	n := scrambled(t, "1x4/3/5", 1)
 	n.Weight("blocks.0.conv1.weight").Float32s()[5] = 7e4
-	_, _, err := newEvaluator(n, devices(t, 1, geforce), nil, quick)
+	_, _, err := newEvaluator(n, devices(t, 1, geforce), Options{}, quick)
 	if want := "blocks.0.conv1.weight[5] is 70000, and GPUs multiply in float16, up to 65504: take the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}

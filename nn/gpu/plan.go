@@ -2,12 +2,13 @@
 //
 //	plan.go, pack.go, rows.go   the kernel for a network and a board, its weights, positions in and answers out
 //	hopper.go                   the same for the kernels of Hopper alone
+//	variants.go                 all kernels that could do it, to measure them one by one
 //	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
 //	served.go, selftest.go      the network that serves, and its test before it does
 //
-// The files of all lines but the first need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
+// The files of all lines but the first three need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
 // evaluator.
 //
 // # Decisions
@@ -73,8 +74,13 @@ func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
 	if err := r.Validate(); err != nil {
 		return Plan{}, err
 	}
+	return planAmong(cuda.Kernels(), c, r, on)
+}
+
+// planAmong is NewPlan among some kernels alone, for a valid configuration and valid rules.
+func planAmong(kernels []cuda.Kernel, c net.Config, r game.Rules, on Target) (Plan, error) {
 	oldest := math.MaxInt
-	for _, k := range cuda.Kernels() {
+	for _, k := range kernels {
 		p, ok := fit(k, c, r)
 		if !ok || k.Shared > on.Shared {
 			continue

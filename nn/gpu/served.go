@@ -16,6 +16,7 @@ import (
 // served is the network of an Evaluator, with everything that the devices need of it.
 type served struct {
 	network *net.Network
+	only    string // the kernel to use; empty: the best
 
 	mu      sync.RWMutex
 	plans   map[planKey]*planned
@@ -60,7 +61,7 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 	}
 	n.making.Lock()
 	defer n.making.Unlock()
-	plan, err := NewPlan(n.network.Config(), key.rules, on)
+	plan, err := planOnly(n.only, n.network.Config(), key.rules, on)
 	if err != nil {
 		return nil, err
 	}

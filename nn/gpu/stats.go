@@ -8,6 +8,7 @@ import (
 // Options say which devices an Evaluator uses, and who hears of them. The zero value is all devices, and nobody.
 type Options struct {
 	Devices []int             // the driver's numbers; none: all devices
+	Kernel  string            // the kernel of that name (Variants) on every device; empty: the best. Boards that it does not hold are errors
 	Event   func(text string) // hears of a device that fails after it has worked, and that works again; called concurrently
 	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
 }

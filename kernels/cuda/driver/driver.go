@@ -34,6 +34,12 @@ type Driver struct {
 	Devices []Device `json:"devices"` // at least one
 }
 
+// Folders are where WSL, container runtimes and distributions put the driver's libraries, not always in the way of the system's
+// loader. Find looks there too.
+var Folders = []string{
+	"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/run/opengl-driver/lib",
+}
+
 // ErrNone is Find's error if there is no GPU: no driver, no device, or a program built without GPU support. Any other error
 // of Find is about a GPU that should work, or a driver that EVALD_CUDA_DRIVER names.
 var ErrNone = errors.New("no GPU")

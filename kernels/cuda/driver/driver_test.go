@@ -118,6 +118,37 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// A driver that was found by its path finds its compiler of PTX by name, since that lies beside it.
+func TestCompilerBesideDriver(t *testing.T) {
+	const name = "libnvidia-ptxjitcompiler.so.1"
+	folder := t.TempDir()
+	source, path := filepath.Join(folder, "compiler.c"), filepath.Join(folder, "libcuda.so.1")
+	if err := os.WriteFile(source, []byte("int compiler = 1;"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-shared", "-Wl,-soname,"+name, "-o", filepath.Join(folder, name), source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Symlink(os.Getenv("EVALD_CUDA_DRIVER"), path); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ fault, want string }{
+		{"cuInit:9:1:1", "<nil>\n"},
+		{"cuInit:1:1:100", "driver " + path + ": cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected\n"},
+	} {
+		program := exec.Command(os.Args[0])
+		program.Env = append(os.Environ(), "EVALD_TEST_FIND=1", "GORACE=atexit_sleep_ms=0", "LD_DEBUG=files", "EVALD_CUDA_DRIVER="+path, "EVALD_FAKE_FAULTS="+c.fault)
+		var found, log strings.Builder
+		program.Stdout, program.Stderr = &found, &log
+		if err := program.Run(); err != nil || found.String() != c.want {
+			t.Errorf("%v: %q, want %q", err, found.String(), c.want)
+		}
+		if at := "calling init: " + filepath.Join(folder, name); !strings.Contains(log.String(), at) {
+			t.Errorf("the loader does not say %q:\n%s", at, log.String())
+		}
+	}
+}
+
 func TestWork(t *testing.T) {
 	w := start(t)
 	if err := checkWork(w); err != nil {

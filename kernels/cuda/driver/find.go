@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,15 +22,20 @@ import (
 // Supported reports whether this program was built with GPU support.
 const Supported = true
 
-// libraries are tried in order: what the system's loader finds, then the places where WSL and container runtimes put the
-// driver without telling the loader.
-var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
+// libraries are tried in order: what the system's loader finds, then the folders that it may not know.
+func libraries() []string {
+	names := []string{"libcuda.so.1"}
+	for _, folder := range Folders {
+		names = append(names, filepath.Join(folder, "libcuda.so.1"))
+	}
+	return names
+}
 
 // Find returns the driver and its devices, or an error that says why there are none. Later calls repeat the first answer.
 func Find() (*Driver, error) { return find() }
 
 var find = sync.OnceValues(func() (*Driver, error) {
-	names, asked := libraries, os.Getenv("EVALD_CUDA_DRIVER")
+	names, asked := libraries(), os.Getenv("EVALD_CUDA_DRIVER")
 	if asked != "" {
 		names = []string{asked}
 	}

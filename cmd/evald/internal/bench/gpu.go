@@ -2,8 +2,10 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
@@ -16,31 +18,36 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// GPUReport is the table of speeds on a GPU.
-type GPUReport struct {
-	Device    string   `json:"device"`
-	Driver    string   `json:"driver"`
-	Emulated  bool     `json:"emulated"`             // no GPU computed this: the numbers mean nothing
-	Peak      float64  `json:"peak_flops,omitempty"` // of large bf16 matrix products, as PyTorch measures them; 0 without it
-	PyTorch   string   `json:"pytorch,omitempty"`    // its version
-	NoPyTorch string   `json:"no_pytorch,omitempty"` // why there is none
-	Rows      []GPURow `json:"rows"`
-}
-
 // GPURow is one network at one size of batches, on 7x6. Rates are positions a second, medians of the rounds.
 type GPURow struct {
-	Network  string  `json:"network"`
-	Kernel   string  `json:"kernel"`
-	Batch    int     `json:"batch"`
-	Waves    int     `json:"waves"`           // of all multiprocessors, for a batch
-	Device   float64 `json:"device"`          // positions and answers in the device's memory
-	Share    float64 `json:"share,omitempty"` // of the peak, by the network's products on the device
-	EndToEnd float64 `json:"end_to_end"`      // through Evaluate, four callers at once
-	Latency  float64 `json:"latency_seconds"` // of Evaluate, one caller alone
+	Network string `json:"network"`
+	Batch   int    `json:"batch"`
+	// The first device, and whether it is emulated: then no GPU computed this, and the numbers mean nothing.
+	Device   string `json:"device"`
+	Driver   string `json:"driver"`
+	Emulated bool   `json:"emulated,omitempty"`
 
-	PyTorch         float64 `json:"pytorch,omitempty"`            // as Device
-	PyTorchEndToEnd float64 `json:"pytorch_end_to_end,omitempty"` // as EndToEnd, but for one caller
-	PyTorchHow      string  `json:"pytorch_how,omitempty"`
+	Kernel   string  `json:"kernel,omitempty"`
+	Waves    int     `json:"waves,omitempty"`           // of all multiprocessors, for a batch
+	Launch   float64 `json:"launch,omitempty"`          // rate of launches, with positions and answers in the device's memory
+	FLOPs    float64 `json:"flops,omitempty"`           // a second, by the network's products in these launches
+	EndToEnd float64 `json:"end_to_end,omitempty"`      // through Evaluate, four callers at once
+	Latency  float64 `json:"latency_seconds,omitempty"` // of Evaluate, one caller alone
+
+	Peer  *GPUPeer `json:"peer,omitempty"`  // measured in turns with ours
+	Error string   `json:"error,omitempty"` // why something is missing
+}
+
+// GPUPeer is another program on the same network and batch.
+type GPUPeer struct {
+	How      string  `json:"how"`                  // the program, its version and how it is used
+	Launch   float64 `json:"launch"`               // as GPURow's, a CUDA graph of the network
+	EndToEnd float64 `json:"end_to_end"`           // with copies of planes and answers, one caller
+	Peak     float64 `json:"peak_flops,omitempty"` // of large matrix products by that program, in the same precision
+	Ready    float64 `json:"ready_seconds"`        // to compile and capture
+	Ratio    float64 `json:"ratio"`                // ours by the peer's Launch, the median of the rounds
+	Least    float64 `json:"least"`
+	Most     float64 `json:"most"`
 }
 
 // Named is a network with a name for reports.
@@ -49,34 +56,54 @@ type Named struct {
 	Network *net.Network
 }
 
+// GPUWork says what GPU measures.
+type GPUWork struct {
+	Networks []Named
+	Batches  []int
+	Kernel   string        // of gpu.Variants; empty: the best for each network
+	Peer     *Torch        // nil: none
+	Round    time.Duration // of a figure
+}
+
 // gpuCallers is how many callers evaluate at once for EndToEnd.
 const gpuCallers = 4
 
-// GPU measures networks on the first device, and beside PyTorch unless peer is nil. A round of a figure takes about d.
-// If PyTorch is missing, the report says so; if the GPU is, that is an error.
-func GPU(ctx context.Context, d time.Duration, networks []Named, batches []int, peer *Torch, progress func(string)) (*GPUReport, error) {
+// GPU measures networks on the first device, and calls done with each row as soon as it is measured. If the peer fails, the
+// rest of the row stands beside its error, and the next rows are measured. If the device fails, the row with the error is
+// the last one. The error is the first of all.
+func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress func(string)) error {
 	found, err := driver.Find()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &GPUReport{
-		Device: found.Devices[0].String(), Driver: fmt.Sprintf("%s, CUDA %d", found.Library, found.Version),
-		Emulated: found.Devices[0].Emulated(), NoPyTorch: "not asked for",
-	}
-	for _, n := range networks {
-		if err := r.network(ctx, d, n, batches, peer, progress); err != nil {
-			return nil, fmt.Errorf("network %s: %w", n.Name, err)
-		}
-	}
-	return r, nil
-}
-
-func (r *GPUReport) network(ctx context.Context, d time.Duration, n Named, batches []int, peer *Torch, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	progress(n.Name + ": self-test")
-	e, notes, err := gpu.New(n.Network, gpu.Options{})
+	m := &gpuBench{GPUWork: w, ctx: ctx, board: game.MustBoard(game.Connect4), done: done, progress: progress}
+	m.empty = GPURow{Device: found.Devices[0].String(), Driver: fmt.Sprintf("%s, CUDA %d", found.Library, found.Version), Emulated: found.Devices[0].Emulated()}
+	m.some = playedPositions(m.board, 1024)
+	for _, n := range w.Networks {
+		if err := m.network(n); err != nil {
+			return fmt.Errorf("network %s: %w", n.Name, err)
+		}
+	}
+	return m.failed
+}
+
+type gpuBench struct {
+	GPUWork
+	ctx      context.Context
+	board    *game.Board
+	some     []game.Position
+	empty    GPURow // what all rows have in common
+	done     func(GPURow) error
+	progress func(string)
+	failed   error // the first of a peer
+}
+
+func (m *gpuBench) network(n Named) error {
+	m.progress(n.Name + ": self-test")
+	e, notes, err := gpu.New(n.Network, gpu.Options{Kernel: m.Kernel})
 	if err != nil {
 		return err
 	}
@@ -84,108 +111,139 @@ func (r *GPUReport) network(ctx context.Context, d time.Duration, n Named, batch
 	if len(notes) > 0 {
 		return notes[0]
 	}
-	board := game.MustBoard(game.Connect4)
-	some := playedPositions(board, 1024)
-	torch := r.peer(ctx, d, n, board, some[:64], peer)
-	if torch != nil {
-		defer torch.stop()
+	var peak float64
+	if m.Peer != nil {
+		if peak, err = m.startPeer(n); err != nil {
+			return err
+		}
+		defer m.Peer.stop()
 	}
-	for _, size := range batches {
-		progress(fmt.Sprintf("%s: batch %d", n.Name, size))
-		pos := make([]game.Position, size)
-		for i := range pos {
-			pos[i] = some[i%len(some)]
+	for _, size := range m.Batches {
+		m.progress(fmt.Sprintf("%s: batch %d", n.Name, size))
+		row := m.empty
+		row.Network, row.Batch = n.Name, size
+		err := m.measure(e, &row, flops(n.Network.Config(), m.board), peak)
+		if err != nil {
+			err = fmt.Errorf("batch %d: %w", size, err)
+			row.Error = err.Error()
 		}
-		row := GPURow{Network: n.Name, Batch: size}
-		if err := row.device(ctx, d, e, board, pos); err != nil {
-			return fmt.Errorf("batch %d: %w", size, err)
+		if err := m.done(row); err != nil {
+			return err
 		}
-		if err := row.endToEnd(ctx, d, e, board, pos); err != nil {
-			return fmt.Errorf("batch %d: %w", size, err)
+		var reported errPeer
+		if errors.As(err, &reported) && m.failed == nil {
+			m.failed = fmt.Errorf("network %s: %w", n.Name, err)
+		} else if err != nil && reported == "" {
+			return err
 		}
-		if torch != nil {
-			var rates torchRates
-			if err := torch.ask(map[string]any{"batch": size, "seconds": d.Seconds()}, &rates); err != nil {
-				return fmt.Errorf("peer pytorch: batch %d: %w", size, err)
-			}
-			row.PyTorch, row.PyTorchEndToEnd, row.PyTorchHow = rates.Device, rates.EndToEnd, rates.How
-		}
-		if r.Peak > 0 {
-			row.Share = row.Device * flops(n.Network.Config(), board) / r.Peak
-		}
-		r.Rows = append(r.Rows, row)
 	}
 	return nil
 }
 
-// peer starts PyTorch for a network. If it does not start, the report says why.
-func (r *GPUReport) peer(ctx context.Context, d time.Duration, n Named, board *game.Board, pos []game.Position, peer *Torch) *Torch {
-	if peer == nil {
-		return nil
+// startPeer returns the peer's rate of large matrix products, if it is PyTorch.
+func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
+	m.progress(n.Name + ": peer " + m.Peer.Way)
+	b := eval.NewBatch(m.board, 64)
+	copy(b.Pos, m.some)
+	if err := m.Peer.start(m.ctx, n.Network, b); err != nil {
+		return 0, err
 	}
-	b := eval.NewBatch(board, len(pos))
-	copy(b.Pos, pos)
-	torch := &Torch{Python: peer.Python, Device: peer.Device}
-	err := torch.start(ctx, n.Network, b)
-	if err == nil && r.Peak == 0 {
-		var peak struct{ FLOPs float64 }
-		err = torch.ask(map[string]any{"peak": d.Seconds()}, &peak)
-		r.Peak = peak.FLOPs
+	if m.Peer.Way == "pytorch" {
+		var answer struct{ FLOPs float64 }
+		err = m.Peer.question(map[string]any{"peak": m.Round.Seconds()}, &answer)
+		peak = answer.FLOPs
 	}
 	if err != nil {
-		torch.stop()
-		r.NoPyTorch = err.Error()
-		return nil
+		m.Peer.stop()
 	}
-	r.PyTorch, r.NoPyTorch = torch.version, ""
-	return torch
+	return peak, err
 }
 
-// device measures launches alone.
-func (row *GPURow) device(ctx context.Context, d time.Duration, e *gpu.Evaluator, board *game.Board, pos []game.Position) error {
-	t, err := e.Time(board, pos, 1)
+// measure fills a row: ours alone if there is no peer or it fails, else both in turns.
+func (m *gpuBench) measure(e *gpu.Evaluator, row *GPURow, work, peak float64) error {
+	ours := &gpuBatch{ctx: m.ctx, d: m.Round, e: e, board: m.board, pos: make([]game.Position, row.Batch)}
+	for i := range ours.pos {
+		ours.pos[i] = m.some[i%len(m.some)]
+	}
+	if err := ours.warm(row); err != nil {
+		return err
+	}
+	var peer *GPUPeer
+	var failed error
+	if m.Peer != nil {
+		peer = &GPUPeer{How: m.Peer.how, Peak: peak}
+		peer.Ready, failed = m.Peer.ready(row.Batch)
+	}
+	var launch, alone, together, theirs, theirEnds, ratios []float64
+	for range rounds {
+		rates, err := ours.round()
+		if err != nil {
+			return err
+		}
+		launch, alone, together = append(launch, rates[0]), append(alone, rates[1]), append(together, rates[2])
+		if peer == nil || failed != nil {
+			continue
+		}
+		rate, err := m.Peer.rate(m.Round.Seconds(), false)
+		end := 0.0
+		if err == nil {
+			end, err = m.Peer.rate(m.Round.Seconds(), true)
+		}
+		if failed = err; err == nil {
+			theirs, theirEnds, ratios = append(theirs, rate), append(theirEnds, end), append(ratios, rates[0]/rate)
+		}
+	}
+	row.Launch, row.Latency, row.EndToEnd = median(launch), float64(row.Batch)/median(alone), median(together)
+	row.FLOPs = row.Launch * work
+	if peer != nil && failed == nil {
+		peer.Launch, peer.EndToEnd, peer.Ratio, peer.Least, peer.Most = median(theirs), median(theirEnds), median(ratios), slices.Min(ratios), slices.Max(ratios)
+		row.Peer = peer
+	}
+	return failed
+}
+
+// gpuBatch is a batch whose evaluation on the GPU is measured.
+type gpuBatch struct {
+	ctx      context.Context
+	d        time.Duration
+	e        *gpu.Evaluator
+	board    *game.Board
+	pos      []game.Position
+	launches int
+	batches  [gpuCallers]*eval.Batch
+}
+
+// warm measures once, for the number of launches in a round.
+func (b *gpuBatch) warm(row *GPURow) error {
+	for i := range b.batches {
+		b.batches[i] = eval.NewBatch(b.board, len(b.pos))
+		copy(b.batches[i].Pos, b.pos)
+	}
+	t, err := b.e.Time(b.board, b.pos, 1)
 	if err != nil {
 		return err
 	}
-	row.Kernel, row.Waves = t.Kernel, t.Waves(len(pos))
-	launches := max(1, min(10_000, int(d.Seconds()/t.Seconds)))
-	var rates []float64
-	for range rounds {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if t, err = e.Time(board, pos, launches); err != nil {
-			return err
-		}
-		rates = append(rates, float64(len(pos))/t.Seconds)
-	}
-	row.Device = median(rates)
-	return nil
+	row.Kernel, row.Waves = t.Kernel, t.Waves(len(b.pos))
+	b.launches = max(1, min(10_000, int(b.d.Seconds()/t.Seconds)))
+	_, err = timedTogether(b.ctx, b.e, b.batches[:], b.d)
+	return err
 }
 
-// endToEnd measures whole batches, of one caller and of several.
-func (row *GPURow) endToEnd(ctx context.Context, d time.Duration, e *gpu.Evaluator, board *game.Board, pos []game.Position) error {
-	var batches [gpuCallers]*eval.Batch
-	for i := range batches {
-		batches[i] = eval.NewBatch(board, len(pos))
-		copy(batches[i].Pos, pos)
+// round returns the positions a second of launches alone, of one caller and of several.
+func (b *gpuBatch) round() (rates [3]float64, err error) {
+	if err := b.ctx.Err(); err != nil {
+		return rates, err
 	}
-	var alone, together []float64
-	for i := range rounds + 1 { // the first warms up
-		rate, err := timed(ctx, e, batches[0], d)()
-		if err != nil {
-			return err
-		}
-		all, err := timedTogether(ctx, e, batches[:], d)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			alone, together = append(alone, rate), append(together, all)
-		}
+	t, err := b.e.Time(b.board, b.pos, b.launches)
+	if err != nil {
+		return rates, err
 	}
-	row.Latency, row.EndToEnd = float64(len(pos))/median(alone), median(together)
-	return nil
+	rates[0] = float64(len(b.pos)) / t.Seconds
+	if rates[1], err = timed(b.ctx, b.e, b.batches[0], b.d)(); err != nil {
+		return rates, err
+	}
+	rates[2], err = timedTogether(b.ctx, b.e, b.batches[:], b.d)
+	return rates, err
 }
 
 // timedTogether is the positions a second of several callers at once.
@@ -219,29 +277,40 @@ func flops(c net.Config, b *game.Board) float64 {
 	return 2 * float64(b.Cells()) * (9*net.PlaneCount*channels + 18*float64(c.Blocks)*channels*channels + 2*float64(c.HeadChannels)*channels)
 }
 
-// GPUTable writes a report for people.
-func GPUTable(w io.Writer, r *GPUReport) error {
-	if r.Emulated {
+// GPUTable writes rows for people. There is at least one.
+func GPUTable(w io.Writer, rows []GPURow) error {
+	if rows[0].Emulated {
 		fmt.Fprintln(w, "EMULATED: no GPU computed this, the numbers mean nothing")
 	}
-	fmt.Fprintf(w, "device %s\ndriver %s\n", r.Device, r.Driver)
-	if r.PyTorch != "" {
-		fmt.Fprintf(w, "PyTorch %s; bf16 matrix products at %sFLOP/s\n", r.PyTorch, si(r.Peak))
-	} else {
-		fmt.Fprintf(w, "no PyTorch: %s\n", r.NoPyTorch)
+	fmt.Fprintf(w, "device %s\ndriver %s\n", rows[0].Device, rows[0].Driver)
+	peer := ""
+	for _, row := range rows {
+		if row.Peer != nil && row.Peer.How != peer {
+			peer = row.Peer.How
+			fmt.Fprintf(w, "peer   %s", peer)
+			if row.Peer.Peak > 0 {
+				fmt.Fprintf(w, "; large matrix products at %sFLOP/s", si(row.Peer.Peak))
+			}
+			fmt.Fprintln(w)
+		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "network\tbatch\twaves\tpositions/s\tof peak\tend to end\tone batch\tPyTorch\tend to end\tratio\t")
-	for _, row := range r.Rows {
-		share, peer, peerE, ratio := "", "", "", ""
-		if row.Share > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*row.Share)
+	fmt.Fprintln(t, "network\tkernel\tbatch\twaves\tpositions/s\tFLOP/s\tend to end\tone batch\tpeer\tend to end\tours by peer's\t")
+	for _, row := range rows {
+		theirs := "\t\t\t"
+		if p := row.Peer; p != nil {
+			theirs = fmt.Sprintf("%s\t%s\t%.2f (%.2f-%.2f)\t", si(p.Launch), si(p.EndToEnd), p.Ratio, p.Least, p.Most)
 		}
-		if row.PyTorch > 0 {
-			peer, peerE, ratio = si(row.PyTorch), si(row.PyTorchEndToEnd), fmt.Sprintf("%.1f", row.Device/row.PyTorch)
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t\n", row.Network, row.Batch, row.Waves, si(row.Device), share,
-			si(row.EndToEnd), time.Duration(row.Latency*1e9).Round(time.Microsecond), peer, peerE, ratio)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%v\t%s\n", row.Network, row.Kernel, row.Batch, row.Waves, si(row.Launch), si(row.FLOPs),
+			si(row.EndToEnd), time.Duration(row.Latency*1e9).Round(time.Microsecond), theirs)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Error != "" {
+			fmt.Fprintf(w, "%s: %s\n", row.Network, row.Error)
+		}
+	}
+	return nil
 }

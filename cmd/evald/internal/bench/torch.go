@@ -4,44 +4,46 @@ import (
 	"context"
 	_ "embed"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
 )
 
 //go:embed torch_peer.py
 var torchScript []byte
 
-// Torch is PyTorch in a Python process, on the same device.
+// Torch is another program that evaluates networks on a GPU, in a Python process that has PyTorch. Its zero value with these
+// fields can be asked for one network at a time.
 type Torch struct {
-	Python string // the interpreter; it must have torch, safetensors and numpy
-	Device string // cuda, or cpu for tests
+	Python    string // the interpreter; it must have torch, safetensors and numpy, and what the way needs
+	Device    string // cuda, or cpu for tests
+	Way       string // pytorch, pytorch-compile, tensorrt or onnxruntime
+	Precision string // bf16 or fp16
 
-	version string
+	how  string      // in words, with versions
+	want *eval.Batch // some positions with the reference's answers
 	child
 }
 
-const networkFile = "network.safetensors"
+const (
+	networkFile = "network.safetensors"
+	onnxFile    = "network.onnx"
+)
 
-// torchTolerance is how far PyTorch's probabilities in bf16 may be from the reference's.
+// torchTolerance is how far the peer's probabilities may be from the reference's.
 const torchTolerance = 0.1
 
-// torchRates are positions a second; 0 if PyTorch failed.
-type torchRates struct {
-	Device   float64
-	EndToEnd float64 `json:"end_to_end"`
-	How      string
-}
-
-// start lets PyTorch read the network and evaluate the batch once, and compares its answers with the reference's, because
-// the speed of a peer that computes something else means nothing.
+// start gives the peer a network, and positions to evaluate. Each batch will be made of them, again and again.
 func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("peer pytorch: %w", err)
+			err = fmt.Errorf("peer %s: %w", p.Way, err)
 			p.stop()
 		}
 	}()
@@ -50,26 +52,72 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel)}
+	model, err := onnx.Marshal(n, "network")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel), onnxFile: model}
 	if err := p.files(files); err != nil {
 		return err
 	}
 	if err := n.WriteFile(filepath.Join(p.folder, networkFile)); err != nil {
 		return err
 	}
-	if err := p.launch(ctx, []string{"torch_peer.py", networkFile, "planes", strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns()), p.Device}); err != nil {
+	args := []string{"torch_peer.py", p.Way, p.Precision, p.Device, networkFile, onnxFile, "planes", strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns())}
+	if err := p.launch(ctx, args); err != nil {
 		return err
 	}
-	var answer struct {
-		Version     string
-		WDL, Policy []float32
-	}
+	var answer struct{ How string }
 	if err := p.hear(&answer); err != nil {
 		return err
 	}
-	p.version = answer.Version
-	if err := net.NewEvaluator(n).Evaluate(ctx, b); err != nil {
-		return err
+	p.how, p.want = answer.How, b
+	return net.NewEvaluator(n).Evaluate(ctx, b)
+}
+
+// errPeer is an error that the peer reports and survives.
+type errPeer string
+
+func (e errPeer) Error() string { return string(e) }
+
+// question asks the peer. An error that the peer reports is an errPeer.
+func (p *Torch) question(question map[string]any, answer any) error {
+	var line json.RawMessage
+	if err := p.ask(question, &line); err != nil {
+		return fmt.Errorf("peer %s: %w", p.Way, err)
 	}
-	return compare(torchTolerance, output{"WDL", answer.WDL, b.WDL}, output{"policy", answer.Policy, b.Policy})
+	var said struct{ Error string }
+	err := json.Unmarshal(line, &said)
+	if said.Error != "" {
+		return errPeer(fmt.Sprintf("peer %s: %s", p.Way, said.Error))
+	}
+	return errors.Join(err, json.Unmarshal(line, answer))
+}
+
+// ready makes the peer ready for batches of that size, which may take minutes if it compiles, and compares its answers with
+// the reference's, because the speed of a peer that computes something else means nothing. It returns the seconds it took.
+func (p *Torch) ready(batch int) (seconds float64, err error) {
+	var got struct {
+		WDL, Policy []float32
+		Seconds     float64
+	}
+	if err := p.question(map[string]any{"batch": batch}, &got); err != nil {
+		return 0, err
+	}
+	n := min(batch, len(p.want.Pos))
+	want := p.want.Slice(0, n)
+	if err := compare(torchTolerance, output{"WDL", got.WDL, want.WDL}, output{"policy", got.Policy, want.Policy}); err != nil {
+		return 0, errPeer(fmt.Sprintf("peer %s: %v", p.Way, err))
+	}
+	return got.Seconds, nil
+}
+
+// rate is the positions a second of one round.
+func (p *Torch) rate(seconds float64, endToEnd bool) (float64, error) {
+	var answer struct{ Rate float64 }
+	err := p.question(map[string]any{"seconds": seconds, "end_to_end": endToEnd}, &answer)
+	if err == nil && answer.Rate <= 0 {
+		err = errors.New("peer " + p.Way + ": a rate of 0")
+	}
+	return answer.Rate, err
 }

@@ -3,6 +3,7 @@
  * its own. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cuda.h"
 #include "evald_cuda_loader.h"
@@ -40,6 +41,17 @@ static void explain(void *library, CUresult result, char *why, size_t size) {
 	snprintf(why, size, "%s (%d): %s", n ? n : "error", (int)result, t ? t : "no text");
 }
 
+/* The driver asks the loader for its compiler of PTX by name alone. If the driver was found by a path, the loader may not
+ * find that name, so the library beside the driver is opened first: the loader then knows the name. If it is not there, the
+ * driver goes without. */
+static void open_compiler(const char *driver) {
+	char path[4096];
+	const char *end = strrchr(driver, '/');
+	if (!end) return;
+	int n = snprintf(path, sizeof path, "%.*s/libnvidia-ptxjitcompiler.so.1", (int)(end - driver), driver);
+	if (n > 0 && (size_t)n < sizeof path) dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 HIDDEN int evald_cuda_open(const char *name, char *why, size_t size) {
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
@@ -52,6 +64,7 @@ HIDDEN int evald_cuda_open(const char *name, char *why, size_t size) {
 		dlclose(library);
 		return -1;
 	}
+	open_compiler(name);
 	CUresult result = init(0);
 	if (result != CUDA_SUCCESS) { /* the library stays open: the driver may have started threads */
 		explain(library, result, why, size);

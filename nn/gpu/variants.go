@@ -1,0 +1,39 @@
+package gpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/nn/net"
+)
+
+// Variants names all kernels that can evaluate the network on the board and the target, in the order of cuda.Kernels.
+func Variants(c net.Config, r game.Rules, on Target) []string {
+	var names []string
+	for _, k := range cuda.Kernels() {
+		if _, err := planAmong([]cuda.Kernel{k}, c, r, on); err == nil {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// planOnly is NewPlan with the kernel of that name, or the best if the name is empty. The error names the kernels that can
+// be chosen.
+func planOnly(kernel string, c net.Config, r game.Rules, on Target) (Plan, error) {
+	best, err := NewPlan(c, r, on)
+	if kernel == "" || err != nil {
+		return best, err
+	}
+	for _, k := range cuda.Kernels() {
+		if k.Name != kernel {
+			continue
+		}
+		if p, err := planAmong([]cuda.Kernel{k}, c, r, on); err == nil {
+			return p, nil
+		}
+	}
+	return Plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, c, r, on, strings.Join(Variants(c, r, on), ", "))
+}
