@@ -53,6 +53,7 @@ type learnCmd struct {
 	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
+	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps of training. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
 	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
@@ -67,7 +68,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
-	run, err := learn.Open(c.Out, config, c.evaluators(s.err), threads, progress.text)
+	run, err := learn.Open(c.Out, config, c.evaluators(s.err), compute(c.Trainer), progress.text)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 		}
 		config.Init = name(g.Number - 1)
 	}
-	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRules(records.Source, r.board, c.seed(g.Number)), r.threads)
+	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRules(records.Source, r.board, c.seed(g.Number)), r.by)
 	if err != nil {
 		return err
 	}

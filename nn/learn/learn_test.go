@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/train"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +44,7 @@ func tiny() learn.Config {
 
 func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, generations int, progress func(string)) error {
 	t.Helper()
-	run, err := learn.Open(dir, c, onCPU, 2, progress)
+	run, err := learn.Open(dir, c, onCPU, train.Compute{Threads: 2}, progress)
 	if err != nil {
 		return err
 	}
@@ -244,11 +245,11 @@ func TestLearns(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := tiny()
-	run, err := learn.Open(dir, good, onCPU, 1, nil)
+	run, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
+	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
 		t.Errorf("opened twice: %v", err)
 	}
 	run.Close()
@@ -265,7 +266,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := learn.Open(dir, c, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := learn.Open(dir, c, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q: %v", want, err)
 		}
 	}
@@ -275,7 +276,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "000", "generation.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
+	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
 		t.Errorf("a broken generation: %v", err)
 	}
 }
