@@ -101,6 +101,9 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer run.Close()
 	c.describe(s.err, config, records, run.Done())
+	if c.Trainer != "gorgonia" {
+		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
+	}
 	if err := c.train(ctx, s.err, run, config, records); err != nil {
 		return err
 	}

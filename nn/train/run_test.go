@@ -213,10 +213,15 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkStep measures the same as peer.py does in PyTorch: steps of a 6x64 network on batches of 256.
+// BenchmarkStep measures steps of a 6x64 network on batches of 256: by gorgonia, whose steps with AdamW are those of peer.py,
+// and by PyTorch.
 func BenchmarkStep(b *testing.B) {
-	for _, rule := range []string{AdamW, Muon} {
+	for _, rule := range []string{AdamW, Muon, "torch/" + Muon} {
 		b.Run(rule, func(b *testing.B) {
+			rule, by := rule, Compute{}
+			if after, ok := strings.CutPrefix(rule, "torch/"); ok {
+				rule, by = after, torchCompute(b)
+			}
 			c := testConfig()
 			c.Network, c.Rules, c.Batch, c.Steps, c.Optimizer = "6x64", "7x6x4", 256, 1<<20, rule
 			_, board, err := c.Validate()
@@ -224,7 +229,7 @@ func BenchmarkStep(b *testing.B) {
 				b.Fatal(err)
 			}
 			examples := randomExamples(1, board, c.Batch)
-			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, Compute{})
+			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, by)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -235,7 +240,7 @@ func BenchmarkStep(b *testing.B) {
 				steps(b, tr, 1)
 			}
 			b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
-			if used := (cpuTime() - cpu).Seconds(); used > 0 {
+			if used := (cpuTime() - cpu).Seconds(); used > 0 && by.Python == "" { // Python's time is not in it
 				b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
 			}
 		})

@@ -186,8 +186,13 @@ func (p *torch) died() error {
 	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.text()))
 }
 
+// failed is the error of a process. It names the ways out.
 func (p *torch) failed(why string) error {
-	return fmt.Errorf("PyTorch: %s: %s; the trainer needs a Python with torch (pip install torch), which EVALD_PYTHON names; gorgonia needs none", p.python, why)
+	way := "the same command goes on from the checkpoint, also with gorgonia"
+	if p.how == "" { // it has not begun
+		way = "install PyTorch there (pip install torch), let EVALD_PYTHON name a Python that has it, or train with gorgonia, which needs none"
+	}
+	return fmt.Errorf("PyTorch: %s: %s; %s", p.python, why, way)
 }
 
 func (p *torch) close() {
