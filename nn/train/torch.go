@@ -26,8 +26,8 @@ import (
 var torchTrainer string
 
 // torchBegin comes before the two files. An interrupt in the terminal reaches Python too, but the run must be saved after it.
-// A file in the folder at hand is not a module. Threads that wait sleep: on a machine that has other work, spinning made
-// small steps ten times as long.
+// A file in the folder at hand is not a module. Threads that wait sleep: if they spin, they hold up the one they wait for
+// where processors are busy.
 const torchBegin = `import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path = [p for p in sys.path if p]
