@@ -46,7 +46,7 @@
 //
 // Python gets batches and gives losses through a pipe, and the state when a run is saved. So there is one reader of records,
 // one schedule, one form of checkpoint, and the two trainers cannot drift apart in them. A position travels as a byte a cell
-// and its targets. Batches are made ahead in a goroutine, some 300 thousand positions a second on one core.
+// and its targets. Batches are made ahead, in other goroutines than the one that waits for Python.
 //
 // One number says little of draws. A search's value becomes a target for win, draw and loss by how the games of the
 // same records with such a value ended (foretold.go). The triple with the fewest decisive games gives a draw 0.55 if

@@ -16,6 +16,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/net"
 )
@@ -310,4 +311,25 @@ func TestWeightsTrain(t *testing.T) {
 			}
 		}
 	}
+}
+
+// BenchmarkFeed measures how fast batches are made for PyTorch, from records on the disk.
+func BenchmarkFeed(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	r, err := OpenRecords(board, RecordOptions{Seed: 1}, writeRecords(b, board, 60_000, eval.Searched))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	c := testConfig()
+	c.Batch, c.Steps = 1024, maxSteps
+	t := &Trainer{config: c, board: board, source: WithRules(r.Source, board, 1), examples: make([]Example, c.Batch)}
+	f := (&torch{Trainer: t}).feed(0)
+	defer f.stop()
+	for b.Loop() {
+		if _, err := f.take(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
 }
