@@ -54,7 +54,8 @@ type learnCmd struct {
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
 	gpus
-	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
+	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps of training. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
+	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
 // Run computes the missing generations.
@@ -68,7 +69,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
-	run, err := learn.Open(c.Out, config, c.evaluators(s.err), threads, progress.text)
+	run, err := learn.Open(c.Out, config, c.evaluators(s.err), compute(c.Trainer), progress.text)
 	if err != nil {
 		return err
 	}

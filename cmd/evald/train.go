@@ -34,6 +34,7 @@ type trainCmd struct {
 	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions a step."`
 	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
 
+	Trainer   string  `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
 	LR        float64 `range:"0 to 10" default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
 	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
 	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
@@ -94,12 +95,15 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		defer records.Close()
 	}
 	config := c.config(records)
-	run, err := train.OpenRun(c.Out, config, initial, source, runtime.GOMAXPROCS(0))
+	run, err := train.OpenRun(c.Out, config, initial, source, compute(c.Trainer))
 	if err != nil {
 		return err
 	}
 	defer run.Close()
 	c.describe(s.err, config, records, run.Done())
+	if c.Trainer != "gorgonia" {
+		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
+	}
 	if err := c.train(ctx, s.err, run, config, records); err != nil {
 		return err
 	}
@@ -277,6 +281,15 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Rec
 
 // heldOutSample is the number of held-out records that are measured during training.
 const heldOutSample = 2048
+
+// compute is what makes the steps, by the flag --trainer.
+func compute(trainer string) train.Compute {
+	by := train.Compute{Threads: runtime.GOMAXPROCS(0)}
+	if trainer == "torch" {
+		by.Python = python()
+	}
+	return by
+}
 
 // train makes the steps and shows their progress.
 func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, config train.Config, records *train.Records) error {

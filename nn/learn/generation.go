@@ -191,7 +191,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 		}
 		config.Init = name(g.Number - 1)
 	}
-	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRules(records.Source, r.board, c.seed(g.Number)), r.threads)
+	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRules(records.Source, r.board, c.seed(g.Number)), r.by)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	start, before := time.Now(), run.Done()
 	err = run.Train(ctx, time.Minute, func(s train.Report) {
 		left := time.Duration(float64(time.Since(start)) / float64(s.Step-before) * float64(g.Steps-s.Step))
-		r.progress(fmt.Sprintf("generation %d, training: step %d of %d, loss %.4f, %v left", g.Number, s.Step, g.Steps, s.Total, left.Round(time.Second)))
+		r.progress(fmt.Sprintf("generation %d, training by %s: step %d of %d, loss %.4f, %v left", g.Number, run.About(), s.Step, g.Steps, s.Total, left.Round(time.Second)))
 	})
 	if err != nil {
 		return err

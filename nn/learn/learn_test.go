@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/train"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +45,11 @@ func tiny() learn.Config {
 
 func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, generations int, progress func(string)) error {
 	t.Helper()
-	run, err := learn.Open(dir, c, onCPU, 2, progress)
+	return learnBy(ctx, train.Compute{Threads: 2}, dir, c, generations, progress)
+}
+
+func learnBy(ctx context.Context, by train.Compute, dir string, c learn.Config, generations int, progress func(string)) error {
+	run, err := learn.Open(dir, c, onCPU, by, progress)
 	if err != nil {
 		return err
 	}
@@ -198,7 +204,18 @@ func sameGames(t *testing.T, dir string) {
 }
 
 // The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores.
-func TestLearns(t *testing.T) {
+func TestLearns(t *testing.T) { testLearns(t, train.Compute{Threads: 2}) }
+
+// So it does if PyTorch makes the steps.
+func TestLearnsTorch(t *testing.T) {
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" || exec.Command(python, "-c", "import torch").Run() != nil {
+		t.Skip("EVALD_PYTHON names no Python with torch")
+	}
+	testLearns(t, train.Compute{Threads: 2, Python: python})
+}
+
+func testLearns(t *testing.T, by train.Compute) {
 	if testing.Short() {
 		t.Skip("a run of a minute")
 	}
@@ -206,7 +223,7 @@ func TestLearns(t *testing.T) {
 	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
 	c.GateVisits = 16 // few, so that games are between networks: on this board more of them see nearly all
 	dir := t.TempDir()
-	if err := learnTiny(t, t.Context(), dir, c, 5, func(string) {}); err != nil {
+	if err := learnBy(t.Context(), by, dir, c, 5, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	all := generations(t, dir)
@@ -244,11 +261,11 @@ func TestLearns(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := tiny()
-	run, err := learn.Open(dir, good, onCPU, 1, nil)
+	run, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
+	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
 		t.Errorf("opened twice: %v", err)
 	}
 	run.Close()
@@ -265,7 +282,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := learn.Open(dir, c, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := learn.Open(dir, c, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q: %v", want, err)
 		}
 	}
@@ -275,7 +292,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "000", "generation.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := learn.Open(dir, good, onCPU, 1, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
+	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
 		t.Errorf("a broken generation: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func (r *Run) solvedPositions(ctx context.Context, kind sample.Kind) ([]byte, er
 // solve finds exact scores, with as many threads as the run has.
 func (r *Run) solve(ctx context.Context, positions []game.Position, what string) ([]score.Position, error) {
 	start, done := time.Now(), 0
-	return score.Solve(ctx, r.board, positions, score.SolveOptions{Threads: r.threads, Solved: func(int, score.Position) error {
+	return score.Solve(ctx, r.board, positions, score.SolveOptions{Threads: r.by.Threads, Solved: func(int, score.Position) error {
 		done++
 		r.progress(what + pace(done, len(positions), start))
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/train"
 )
 
 // Evaluators makes the evaluator of a network, which has a name. Call close when the evaluator is not needed any more.
@@ -24,8 +25,8 @@ type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(
 type Run struct {
 	Config     Config
 	evaluators Evaluators
-	progress   func(string) // what is being done, many times a second
-	threads    int
+	progress   func(string)  // what is being done, many times a second
+	by         train.Compute // of the training
 
 	board       *game.Board
 	dir         *rundir.Dir
@@ -34,12 +35,12 @@ type Run struct {
 }
 
 // Open begins a run, or continues the one in the folder, which must have the same configuration. progress hears what is
-// being done, in words. The number of threads decides only how long the run takes.
-func Open(dir string, c Config, evaluators Evaluators, threads int, progress func(string)) (r *Run, err error) {
+// being done, in words. by makes the training's steps.
+func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	r = &Run{Config: c, evaluators: evaluators, threads: threads, progress: progress}
+	r = &Run{Config: c, evaluators: evaluators, by: by, progress: progress}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err

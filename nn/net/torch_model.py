@@ -8,8 +8,6 @@ wdl [N,3], gameover [N,4], cells [N,H,W]. column_logits and the softmax over leg
 import json
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.functional import relu
 
@@ -48,6 +46,8 @@ def column_logits(cells, planes):
 
 
 def load(path):
+    from safetensors import safe_open
+    from safetensors.torch import load_file
     with safe_open(path, "pt") as f:
         metadata = f.metadata()
     net = Net(**json.loads(metadata["evald.config"]))
@@ -56,5 +56,6 @@ def load(path):
 
 
 def save(net, metadata, path):
+    from safetensors.torch import save_file
     kept = {key: text for key, text in metadata.items() if key != "evald.sha256"}  # the checksum of the old weights
     save_file(net.state_dict(), path, kept | {"evald.format": "1", "evald.config": json.dumps(net.config)})

@@ -1,7 +1,9 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -36,7 +38,6 @@ type Batch struct {
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
 	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first; Absent in other cells
-	planar   []float32     // [5,H,W] of one position
 }
 
 // NewBatch makes a batch with room for n examples.
@@ -46,9 +47,12 @@ func NewBatch(b *game.Board, n int) *Batch {
 	}
 	return &Batch{
 		board: b, planes: floats(n, b.Rows(), b.Columns(), net.PlaneCount), wdl: floats(n, net.WDLs),
-		gameover: floats(n, net.GameOvers), cells: floats(n, b.Cells()), planar: make([]float32, net.PlanesSize(b, 1)),
+		gameover: floats(n, net.GameOvers), cells: floats(n, b.Cells()),
 	}
 }
+
+// fillRows is how many rows are worth a goroutine.
+const fillRows = 256
 
 // Fill copies the examples into the batch. There must be exactly as many as it has room for. The error names the example and
 // the field that is wrong.
@@ -56,16 +60,24 @@ func (t *Batch) Fill(examples []Example) error {
 	if n := t.wdl.Shape()[0]; len(examples) != n {
 		return fmt.Errorf("batch of %d has %d examples", n, len(examples))
 	}
-	for i, e := range examples {
-		if err := t.row(i, e); err != nil {
-			return fmt.Errorf("example %d: %w", i, err)
-		}
+	errs := make([]error, (len(examples)+fillRows-1)/fillRows)
+	var parts sync.WaitGroup
+	for part := range errs {
+		parts.Go(func() {
+			planar := make([]float32, net.PlanesSize(t.board, 1))
+			for i := part * fillRows; i < min((part+1)*fillRows, len(examples)) && errs[part] == nil; i++ {
+				if err := t.row(i, examples[i], planar); err != nil {
+					errs[part] = fmt.Errorf("example %d: %w", i, err)
+				}
+			}
+		})
 	}
-	return nil
+	parts.Wait()
+	return cmp.Or(errs...)
 }
 
-// row writes example i into the tensors.
-func (t *Batch) row(i int, e Example) error {
+// row writes example i into the tensors. planar is memory for the planes of one position.
+func (t *Batch) row(i int, e Example, planar []float32) error {
 	b := t.board
 	switch {
 	case !(e.Weight >= 0 && e.Weight <= 1e6):
@@ -76,9 +88,9 @@ func (t *Batch) row(i int, e Example) error {
 		return fmt.Errorf("gameover is %d, want a class below %d", e.GameOver, net.GameOvers)
 	}
 	cells := b.Cells()
-	net.Planes(b, []game.Position{e.Position}, t.planar)
-	planes := t.planes.Float32s()[i*len(t.planar):][:len(t.planar)]
-	for at, v := range t.planar {
+	net.Planes(b, []game.Position{e.Position}, planar)
+	planes := t.planes.Float32s()[i*len(planar):][:len(planar)]
+	for at, v := range planar {
 		planes[at%cells*net.PlaneCount+at/cells] = v
 	}
 	wdl := t.wdl.Float32s()[i*net.WDLs:][:net.WDLs]

@@ -33,7 +33,7 @@ type checkpointHeader struct {
 	Step   int    `json:"step"`
 }
 
-// Checkpoint returns the whole state of the run as bytes.
+// Checkpoint returns the whole state of the run as bytes, as it was when the Trainer's computer was last asked (fetch).
 func (t *Trainer) Checkpoint() []byte {
 	header := t.header()
 	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
@@ -63,7 +63,7 @@ func (t *Trainer) state() (parts [][]float32) {
 		if t.average != t.net {
 			parts = append(parts, t.average.Weight(s.Name).Float32s())
 		}
-		if m := t.solver.moments[s.Name]; m != nil {
+		if m := t.moments[s.Name]; m != nil {
 			parts = append(parts, m.first, m.second)
 		}
 	}
@@ -91,8 +91,8 @@ func (t *Trainer) Restore(file []byte) error {
 			part[i], data = math.Float32frombits(binary.LittleEndian.Uint32(data)), data[4:]
 		}
 	}
-	t.step, t.solver.steps = header.Step, header.Step
-	return nil
+	t.step = header.Step
+	return t.computer.send()
 }
 
 // splitCheckpoint checks a file's structure and its checksum.

@@ -15,7 +15,7 @@ func TestRunDamaged(t *testing.T) {
 	c.Steps, c.Warmup = 6, 1
 	source, dir := testSource(c), t.TempDir()
 	run := func(dir string, steps int) (metrics []Metrics, err error) {
-		r, err := OpenRun(dir, c, nil, source, 1)
+		r, err := OpenRun(dir, c, nil, source, Compute{Threads: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func TestRunSweeps(t *testing.T) {
 	if err := os.WriteFile(left, []byte("torn"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := openRun(t, dir, testSource(testConfig()))
+	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("what was left: %v", err)
 	}

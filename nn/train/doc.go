@@ -1,5 +1,6 @@
-// Package train trains the network of package net on the CPU. gorgonia provides the graph and the differentiation; the
-// operations are our own, made of the kernels of package conv.
+// Package train trains the network of package net. gorgonia provides the graph and the differentiation on the CPU; the
+// operations are our own, made of the kernels of package conv. PyTorch in a Python process can make the steps instead, on a
+// GPU if there is one (torch.go, torch_trainer.py).
 //
 // # Losses
 //
@@ -22,7 +23,8 @@
 //
 // The same configuration, seed and data give the same weights bit for bit on one machine, with any number of threads, and
 // however often the run was stopped, killed and resumed. The data of a step are a function of the seed and the step's
-// number, and all else is in the checkpoint.
+// number, and all else is in the checkpoint. PyTorch's weights are the same bit for bit with the same number of threads on
+// the CPU, and gorgonia's up to rounding.
 //
 // # Decisions
 //
@@ -41,6 +43,10 @@
 //
 // Gradients keep a symmetric network symmetric (net.Spec.Mirror): every example counts for its mirror image too, and the
 // kernels need not know.
+//
+// Python gets batches and gives losses through a pipe, and the state when a run is saved. So there is one reader of records,
+// one schedule, one form of checkpoint, and the two trainers cannot drift apart in them. A position travels as a byte a cell
+// and its targets. Batches are made ahead, in other goroutines than the one that waits for Python.
 //
 // One number says little of draws. A search's value becomes a target for win, draw and loss by how the games of the
 // same records with such a value ended (foretold.go). The triple with the fewest decisive games gives a draw 0.55 if

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -17,6 +18,28 @@ type Weights struct {
 	WDL      float64 `json:"wdl"`
 	Policy   float64 `json:"policy"`
 	GameOver float64 `json:"gameover"`
+}
+
+func (w Weights) check() error {
+	if w == (Weights{}) || w.WDL < 0 || w.Policy < 0 || w.GameOver < 0 {
+		return fmt.Errorf("weights of the losses are %+v: want none negative and one positive", w)
+	}
+	return nil
+}
+
+// train reports whether a loss depends on a tensor of net.Config.Specs.
+func (w Weights) train(name string) bool {
+	switch part, _, _ := strings.Cut(name, "."); {
+	case part == "policy":
+		return w.Policy > 0
+	case strings.HasPrefix(name, "value.wdl."):
+		return w.WDL > 0
+	case strings.HasPrefix(name, "value.gameover."):
+		return w.GameOver > 0
+	case part == "value":
+		return w.WDL > 0 || w.GameOver > 0
+	}
+	return true
 }
 
 // Losses are the losses of one step. Those of weight 0 are nil.
@@ -43,8 +66,8 @@ type graph struct {
 // newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
 // params. threads is the number of threads of the kernels, 0 for all processors; results do not depend on it.
 func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, threads int) (*graph, error) {
-	if w == (Weights{}) || w.WDL < 0 || w.Policy < 0 || w.GameOver < 0 {
-		return nil, fmt.Errorf("weights of the losses are %+v: want none negative and one positive", w)
+	if err := w.check(); err != nil {
+		return nil, err
 	}
 	g := &graph{batch: NewBatch(b, rows), pool: conv.NewPool(threads)}
 	build := builder{graph: gorgonia.NewGraph(), net: n, pool: g.pool, params: map[string]*gorgonia.Node{}}

@@ -18,11 +18,11 @@ func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, 
 		return Losses{}, err
 	}
 	defer g.close()
-	return g.measure(ctx, source, examples, progress)
+	return measure(ctx, g.batch, g.run, source, examples, progress)
 }
 
-// measure is Measure on an existing graph.
-func (g *graph) measure(ctx context.Context, source Source, examples int, progress func(done int)) (all Losses, err error) {
+// measure is Measure with a function that computes the losses of what a batch of measureBatch rows holds.
+func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source Source, examples int, progress func(done int)) (all Losses, err error) {
 	batch := make([]Example, measureBatch)
 	for step := 0; step*measureBatch < examples; step++ {
 		if err := ctx.Err(); err != nil {
@@ -31,10 +31,10 @@ func (g *graph) measure(ctx context.Context, source Source, examples int, progre
 		if err := source(step, batch); err != nil {
 			return all, err
 		}
-		if err := g.batch.Fill(batch); err != nil {
+		if err := b.Fill(batch); err != nil {
 			return all, err
 		}
-		seen, err := g.run()
+		seen, err := run()
 		if err != nil {
 			return all, err
 		}

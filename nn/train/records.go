@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -258,6 +259,12 @@ func WithRules(s Source, b *game.Board, seed uint64) Source {
 	return func(step int, dst []Example) error {
 		share := len(dst) / 16
 		records, rules := len(dst)-2*share, len(dst)-share
-		return errors.Join(s(step, dst[:records]), rule(step, dst[records:rules]), decided(step, dst[rules:]))
+		var made sync.WaitGroup
+		var errs [3]error
+		made.Go(func() { errs[1] = rule(step, dst[records:rules]) })
+		made.Go(func() { errs[2] = decided(step, dst[rules:]) })
+		errs[0] = s(step, dst[:records])
+		made.Wait()
+		return errors.Join(errs[:]...)
 	}
 }

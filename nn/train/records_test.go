@@ -18,7 +18,7 @@ import (
 )
 
 // writeRecords writes n records whose weights number them from 1 to n.
-func writeRecords(t *testing.T, b *game.Board, n int, source eval.Source) string {
+func writeRecords(t testing.TB, b *game.Board, n int, source eval.Source) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	w, err := record.Create(path)

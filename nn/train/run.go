@@ -30,24 +30,22 @@ type Run struct {
 	HeldOut []Example // measured now and then for the metrics, if not empty; set it before Train
 
 	dir     *rundir.Dir
-	threads int
 	metrics *rundir.Journal
 	events  *os.File
 	board   *tensorboard.Writer
 	means   means
-	judge   *graph // the graph of Network that measures HeldOut; nil until it is needed
 }
 
 // OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
 // as in New.
-func OpenRun(dir string, c Config, initial *net.Network, source Source, threads int) (run *Run, err error) {
-	r := &Run{threads: threads}
+func OpenRun(dir string, c Config, initial *net.Network, source Source, by Compute) (run *Run, err error) {
+	r := &Run{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.Trainer, err = New(c, initial, source, threads); err != nil {
+	if r.Trainer, err = New(c, initial, source, by); err != nil {
 		return nil, err
 	}
 	if r.dir, err = rundir.Open(dir); err != nil {
@@ -123,6 +121,9 @@ const trainingKey = "evald.training"
 
 // Save writes the network and the checkpoint.
 func (r *Run) Save() error {
+	if err := r.computer.fetch(); err != nil {
+		return err
+	}
 	r.Network().Metadata[trainingKey] = string(r.header())
 	if err := r.Network().WriteFile(r.dir.Path(NetworkFile)); err != nil {
 		return err
@@ -161,13 +162,11 @@ func (r *Run) linesBetween(every int) int {
 
 // measureHeldOut measures the network as it would be saved now.
 func (r *Run) measureHeldOut() (*Heads, error) {
-	if r.judge == nil {
-		var err error
-		if r.judge, err = newGraph(r.Network(), r.Trainer.board, measureBatch, r.config.Weights, false, r.threads); err != nil {
-			return nil, err
-		}
+	batch, run, err := r.computer.judge()
+	if err != nil {
+		return nil, err
 	}
-	seen, err := r.judge.measure(context.Background(), func(step int, dst []Example) error {
+	seen, err := measure(context.Background(), batch, run, func(step int, dst []Example) error {
 		for i := range dst {
 			dst[i] = Example{GameOver: -1}
 		}
@@ -185,9 +184,6 @@ func (r *Run) measureHeldOut() (*Heads, error) {
 func (r *Run) Close() (err error) {
 	if r.Trainer != nil {
 		r.Trainer.Close()
-	}
-	if r.judge != nil {
-		r.judge.close()
 	}
 	if r.metrics != nil {
 		err = errors.Join(err, r.metrics.Close())

@@ -15,9 +15,9 @@ import (
 	"github.com/evald/evald/engine/rundir"
 )
 
-func openRun(t testing.TB, dir string, source Source) *Run {
+func openRun(t testing.TB, dir string, source Source, by Compute) *Run {
 	t.Helper()
-	r, err := OpenRun(dir, testConfig(), nil, source, 2)
+	r, err := OpenRun(dir, testConfig(), nil, source, by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,10 @@ func read(t testing.TB, dir, name string) []byte {
 }
 
 // wholeRun returns the folder of a run without interruption.
-func wholeRun(t *testing.T, source Source) string {
+func wholeRun(t *testing.T, source Source, by Compute) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := openRun(t, dir, source).Train(t.Context(), time.Hour, nil); err != nil {
+	if err := openRun(t, dir, source, by).Train(t.Context(), time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -67,7 +67,7 @@ func sameRun(t *testing.T, want, got string) {
 func TestRunInterrupted(t *testing.T) {
 	dir, source := t.TempDir(), testSource(testConfig())
 	ctx, cancel := context.WithCancel(t.Context())
-	r := openRun(t, dir, source)
+	r := openRun(t, dir, source, Compute{Threads: 2})
 	err := r.Train(ctx, time.Hour, func(r Report) {
 		if r.Step == 17 {
 			cancel()
@@ -76,25 +76,26 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, source, 1); !errors.Is(err, rundir.ErrInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, source, Compute{Threads: 1}); !errors.Is(err, rundir.ErrInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := openRun(t, dir, source)
+	again := openRun(t, dir, source, Compute{Threads: 2})
 	if again.Done() != 17 {
 		t.Fatalf("goes on after %d steps, want 17", again.Done())
 	}
 	if err := again.Train(t.Context(), time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
-	sameRun(t, wholeRun(t, source), dir)
+	sameRun(t, wholeRun(t, source, Compute{Threads: 1}), dir)
 }
 
 const (
 	killedDir    = "EVALD_TEST_KILLED"        // the folder of the run that kills itself
 	killedScores = "EVALD_TEST_KILLED_SCORES" // the exact scores that it learns from; random examples if empty
+	killedPython = "EVALD_TEST_KILLED_PYTHON" // of PyTorch, which makes the steps; gorgonia if empty
 )
 
 // killedSource opens the data of a killed run.
@@ -114,7 +115,7 @@ func killedSource(t *testing.T, scores string) Source {
 // A run is killed in its 17th step, when the checkpoint is of the 16th step and the metrics' last line is incomplete.
 func TestRunKilled(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
-		r := openRun(t, dir, killedSource(t, os.Getenv(killedScores)))
+		r := openRun(t, dir, killedSource(t, os.Getenv(killedScores)), Compute{Threads: 2, Python: os.Getenv(killedPython)})
 		err := r.Train(t.Context(), 0, func(report Report) {
 			if report.Step == 17 {
 				metrics, err := os.OpenFile(filepath.Join(dir, MetricsFile), os.O_WRONLY|os.O_APPEND, 0)
@@ -137,27 +138,34 @@ func TestRunKilled(t *testing.T) {
 		t.Fatalf("the run lives on: %v", err)
 	}
 	for _, scores := range []string{"", writeScores(t, 200)} {
-		dir := t.TempDir()
-		child := exec.Command(os.Args[0], "-test.run=^TestRunKilled$")
-		child.Env = append(os.Environ(), killedDir+"="+dir, killedScores+"="+scores)
-		out, err := child.CombinedOutput()
-		if err == nil || !strings.Contains(err.Error(), "killed") {
-			t.Fatalf("the run ended with %v: %s", err, out)
-		}
-		r := openRun(t, dir, killedSource(t, scores))
-		if r.Done() != 16 {
-			t.Fatalf("goes on after %d steps, want 16", r.Done())
-		}
-		if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-			t.Fatal(err)
-		}
-		sameRun(t, wholeRun(t, killedSource(t, scores)), dir)
+		testKilled(t, scores, Compute{Threads: 2})
 	}
+}
+
+func TestTorchKilled(t *testing.T) { testKilled(t, writeScores(t, 200), torchCompute(t)) }
+
+func testKilled(t *testing.T, scores string, by Compute) {
+	t.Helper()
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestRunKilled$")
+	child.Env = append(os.Environ(), killedDir+"="+dir, killedScores+"="+scores, killedPython+"="+by.Python)
+	out, err := child.CombinedOutput()
+	if err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the run ended with %v: %s", err, out)
+	}
+	r := openRun(t, dir, killedSource(t, scores), by)
+	if r.Done() != 16 {
+		t.Fatalf("goes on after %d steps, want 16", r.Done())
+	}
+	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameRun(t, wholeRun(t, killedSource(t, scores), by), dir)
 }
 
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
-	r := openRun(t, dir, testSource(testConfig()))
+	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
 	if err := r.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +174,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	refused := func(c Config, want string) {
 		t.Helper()
-		if _, err := OpenRun(dir, c, nil, testSource(c), 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenRun(dir, c, nil, testSource(c), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
@@ -195,20 +203,25 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		c := testConfig()
 		change(&c)
-		if _, err := New(c, nil, nil, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(c, nil, nil, Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
 	c := testConfig()
-	if _, err := New(c, scrambled(t, "2x4/4/6", 1), nil, 1); err == nil || !strings.Contains(err.Error(), "2x4/4/6") {
+	if _, err := New(c, scrambled(t, "2x4/4/6", 1), nil, Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), "2x4/4/6") {
 		t.Errorf("a network of another shape to begin with gives %v", err)
 	}
 }
 
-// BenchmarkStep measures the same as peer.py does in PyTorch: steps of a 6x64 network on batches of 256.
+// BenchmarkStep measures steps of a 6x64 network on batches of 256: by gorgonia, whose steps with AdamW are those of peer.py,
+// and by PyTorch.
 func BenchmarkStep(b *testing.B) {
-	for _, rule := range []string{AdamW, Muon} {
+	for _, rule := range []string{AdamW, Muon, "torch/" + Muon} {
 		b.Run(rule, func(b *testing.B) {
+			rule, by := rule, Compute{}
+			if after, ok := strings.CutPrefix(rule, "torch/"); ok {
+				rule, by = after, torchCompute(b)
+			}
 			c := testConfig()
 			c.Network, c.Rules, c.Batch, c.Steps, c.Optimizer = "6x64", "7x6x4", 256, 1<<20, rule
 			_, board, err := c.Validate()
@@ -216,7 +229,7 @@ func BenchmarkStep(b *testing.B) {
 				b.Fatal(err)
 			}
 			examples := randomExamples(1, board, c.Batch)
-			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 0)
+			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, by)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -227,7 +240,7 @@ func BenchmarkStep(b *testing.B) {
 				steps(b, tr, 1)
 			}
 			b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
-			if used := (cpuTime() - cpu).Seconds(); used > 0 {
+			if used := (cpuTime() - cpu).Seconds(); used > 0 && by.Python == "" { // Python's time is not in it
 				b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
 			}
 		})

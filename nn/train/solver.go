@@ -80,7 +80,7 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	}
 	s.norm = math.Sqrt(square)
 	if math.IsNaN(square) || math.IsInf(square, 0) {
-		return fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate or a limit on the norm may help", s.norm)
+		return diverged(s.norm)
 	}
 	scale := 1.0
 	if s.clip > 0 && s.norm > s.clip {
@@ -107,6 +107,11 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	return nil
 }
 
+// diverged is the error of a gradient with such a norm.
+func diverged(norm float64) error {
+	return fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate or a limit on the norm may help", norm)
+}
+
 // symmetrise replaces each value by its mean with its mirror, values[mirror[i]]. It does nothing if mirror is nil.
 func symmetrise(values []float32, mirror []int32) {
 	for i, j := range mirror {
@@ -121,10 +126,7 @@ func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
 
 // adam is one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
 func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, steps int) {
-	// Bias correction is the same for all values, so it is put into the rate and epsilon.
-	second := math.Sqrt(1 - math.Pow(beta2, float64(steps)))
-	size := float32(rate * second / (1 - math.Pow(beta1, float64(steps))))
-	eps := float32(epsilon * second)
+	size, eps := adamSize(rate, steps)
 	for i, g := range grad {
 		g *= scale
 		a := beta1*m.first[i] + (1-beta1)*g
@@ -132,6 +134,13 @@ func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, ste
 		m.first[i], m.second[i] = a, b
 		w[i] = keep*w[i] - size*a/(float32(math.Sqrt(float64(b)))+eps)
 	}
+}
+
+// adamSize is the rate and epsilon of AdamW in one of its steps, counted from 1. Bias correction is the same for all values,
+// so it is put into them.
+func adamSize(rate float64, steps int) (size, eps float32) {
+	second := math.Sqrt(1 - math.Pow(beta2, float64(steps)))
+	return float32(rate * second / (1 - math.Pow(beta1, float64(steps)))), float32(epsilon * second)
 }
 
 func (m *moments) sgd(w, grad []float32, rate, scale, keep float32) {

@@ -265,7 +265,7 @@ func TestSurveyRefuses(t *testing.T) {
 func heldOutRun(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
-	r := openRun(t, dir, testSource(testConfig()))
+	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
 	if n > 0 {
 		r.HeldOut = randomExamples(99, r.Trainer.board, n)
 	}
@@ -289,7 +289,7 @@ func TestMeasureHeldOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := openRun(t, with, testSource(testConfig()))
+	r := openRun(t, with, testSource(testConfig()), Compute{Threads: 2})
 	examples := randomExamples(99, r.Trainer.board, n)
 	blank := make([]Example, 2*measureBatch)
 	copy(blank, examples)

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gorgonia.org/gorgonia"
-
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/net"
 )
@@ -15,14 +13,37 @@ import (
 // can be resumed.
 type Source func(step int, dst []Example) error
 
+// Compute says what makes the steps of a run, and on how many threads. A run may go on with another Compute than it began
+// with. gorgonia gives the same weights bit for bit with any number of threads, PyTorch and gorgonia nearly the same.
+type Compute struct {
+	Threads int    // 0 for all processors
+	Python  string // a Python that has PyTorch, which then makes the steps; "" for gorgonia in this process
+}
+
+// computer makes the steps of a Trainer, and may keep a copy of its state.
+type computer interface {
+	// step makes the step after t.step: it changes the weights by the gradient of the losses of the step's batch, and the
+	// moving average by the weights. norm is that of the gradient before clipping. After an error the state is useless.
+	step(rate, keep float64) (l *Losses, norm float64, err error)
+
+	// judge returns a batch of measureBatch rows, and a function that computes the losses of the moving average on what the
+	// batch then holds.
+	judge() (b *Batch, run func() (*Losses, error), err error)
+
+	fetch() error // brings the Trainer's state up to date
+	send() error  // takes the Trainer's state over
+	about() string
+	close()
+}
+
 // Trainer makes the steps of one run. It is not safe for concurrent use.
 type Trainer struct {
 	config   Config
 	board    *game.Board
-	net      *net.Network // the weights that the steps change
-	average  *net.Network // the moving average, or net itself
-	graph    *graph
-	solver   *solver
+	net      *net.Network        // the weights that the steps change
+	average  *net.Network        // the moving average, or net itself
+	moments  map[string]*moments // the solver's, by the names of the trained tensors
+	computer computer
 	source   Source
 	examples []Example
 	step     int // steps done
@@ -38,14 +59,14 @@ type Report struct {
 }
 
 // New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow),
-// or with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. threads is the number of
-// goroutines of the kernels, 0 for all processors; results do not depend on it. The caller must Close the Trainer.
-func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, error) {
+// or with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must Close the
+// Trainer.
+func New(c Config, initial *net.Network, source Source, by Compute) (*Trainer, error) {
 	shape, board, err := c.Validate()
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch)}
+	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch), moments: map[string]*moments{}}
 	if initial == nil {
 		t.net, err = net.NewSymmetric(shape, c.Seed)
 	} else {
@@ -60,25 +81,34 @@ func New(c Config, initial *net.Network, source Source, threads int) (*Trainer, 
 			return nil, err
 		}
 	}
-	if t.graph, err = newGraph(t.net, board, c.Batch, c.Weights, true, threads); err != nil {
-		return nil, err
-	}
-	t.solver = &solver{clip: c.Clip, decay: c.L2, pool: t.graph.pool, moments: map[string]*moments{}}
 	symmetric := t.net.Symmetric()
-	for _, p := range t.graph.params {
-		t.solver.moments[p.Name()] = newMoments(c.Optimizer, net.Spec{Name: p.Name(), Shape: p.Shape()}, symmetric)
+	for _, s := range shape.Specs() {
+		if c.Weights.train(s.Name) {
+			t.moments[s.Name] = newMoments(c.Optimizer, s, symmetric)
+		}
+	}
+	if by.Python != "" {
+		t.computer, err = startTorch(t, by)
+	} else {
+		t.computer, err = newGorgonia(t, by.Threads)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
-// Close ends the kernels' goroutines. It may be called twice.
-func (t *Trainer) Close() { t.graph.close() }
+// Close ends the goroutines and processes that made the steps. It may be called twice.
+func (t *Trainer) Close() { t.computer.close() }
+
+// About says in words what makes the steps.
+func (t *Trainer) About() string { return t.computer.about() }
 
 // Done is the number of steps made so far.
 func (t *Trainer) Done() int { return t.step }
 
 // Network is the moving average of the weights so far, or the weights themselves if there is no average. It changes with
-// every step.
+// the steps, at the latest when a Run is saved.
 func (t *Trainer) Network() *net.Network { return t.average }
 
 // Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
@@ -94,40 +124,26 @@ func (t *Trainer) Step() (Report, error) {
 
 func (t *Trainer) doStep() (r Report, err error) {
 	began := time.Now()
-	if err := t.source(t.step, t.examples); err != nil {
+	rate := t.config.Rate(t.step)
+	losses, norm, err := t.computer.step(rate, t.config.decay(t.step))
+	if err != nil {
 		return r, err
 	}
-	random := randomOf(t.config.Seed, forMirrors, t.step)
+	return Report{t.step + 1, began, rate, norm, *losses}, nil
+}
+
+// fill puts the examples of a step into a batch.
+func (t *Trainer) fill(step int, b *Batch) error {
+	if err := t.source(step, t.examples); err != nil {
+		return err
+	}
+	random := randomOf(t.config.Seed, forMirrors, step)
 	for i := range t.examples {
 		if random.IntN(2) == 1 {
 			t.examples[i] = t.examples[i].Mirror(t.board)
 		}
 	}
-	if err := t.graph.batch.Fill(t.examples); err != nil {
-		return r, err
-	}
-	losses, err := t.graph.run()
-	if err != nil {
-		return r, err
-	}
-	t.solver.rate = t.config.Rate(t.step)
-	if err := t.solver.Step(gorgonia.NodesToValueGrads(t.graph.params)); err != nil {
-		return r, err
-	}
-	if t.average != t.net {
-		keep := float32(t.config.decay(t.step))
-		for _, p := range t.graph.params {
-			follow(t.average.Weight(p.Name()).Float32s(), floats(p.Value()), keep)
-		}
-	}
-	return Report{t.step + 1, began, t.solver.rate, t.solver.norm, *losses}, nil
-}
-
-// follow updates the moving average: average = keep*average + (1-keep)*values.
-func follow(average, values []float32, keep float32) {
-	for i, v := range values {
-		average[i] = keep*average[i] + (1-keep)*v
-	}
+	return b.Fill(t.examples)
 }
 
 // The uses of random numbers. Each use has its own sequence for every step.

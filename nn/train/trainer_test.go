@@ -39,7 +39,7 @@ func testSource(c Config) Source {
 
 func newTrainer(t testing.TB, c Config, threads int) *Trainer {
 	t.Helper()
-	tr, err := New(c, nil, testSource(c), threads)
+	tr, err := New(c, nil, testSource(c), Compute{Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestRestoreRefuses(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	tr, err := New(testConfig(), nil, testSource(testConfig()), 1)
+	tr, err := New(testConfig(), nil, testSource(testConfig()), Compute{Threads: 1})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestOverfit(t *testing.T) {
 			}
 			examples = append(examples, e)
 		}
-		tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, 2)
+		tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, Compute{Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestStaysSymmetric(t *testing.T) {
 		if !tr.net.Symmetric() || !tr.Network().Symmetric() {
 			t.Errorf("%s: after ten steps the weights are symmetric: %t, their average: %t", rule, tr.net.Symmetric(), tr.Network().Symmetric())
 		}
-		other, err := New(c, scrambled(t, c.Network, 4), testSource(c), 2)
+		other, err := New(c, scrambled(t, c.Network, 4), testSource(c), Compute{Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestBeginsSmaller(t *testing.T) {
 	c := testConfig()
 	c.Network = "2x4/4/6"
 	initial := scrambled(t, "1x4/4/6", 4)
-	tr, err := New(c, initial, testSource(c), 2)
+	tr, err := New(c, initial, testSource(c), Compute{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -543,7 +543,7 @@ func TestStepMirrors(t *testing.T) {
 			dst[i] = Example{Position: left, Policy: []float32{1, 0, 0, 0}, Weight: 1}
 		}
 		return nil
-	}, 1)
+	}, Compute{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,408 @@
+package train
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+//go:embed torch_trainer.py
+var torchTrainer string
+
+// torchBegin comes before the two files. An interrupt in the terminal reaches Python too, but the run must be saved after it.
+// A file in the folder at hand is not a module. Threads that wait sleep: if they spin, they hold up the one they wait for
+// where processors are busy.
+const torchBegin = `import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path = [p for p in sys.path if p]
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic products
+`
+
+// torch makes steps in a Python process, which holds the state: the weights of the trained tensors, their moving average and
+// the moments. Everything else stays here: examples, schedule, files. torch_trainer.py documents what is said between the two.
+type torch struct {
+	*Trainer
+	python string
+	how    string // what computes, in Python's words
+	specs  []net.Spec
+	judged *Batch
+
+	cmd    *exec.Cmd
+	in     *bufio.Writer
+	out    *bufio.Reader
+	pipe   io.Closer
+	errors lastLine
+
+	ahead *feed // of batches; nil before the first step
+}
+
+// torchRun is what Python must know of a run.
+type torchRun struct {
+	Network   map[string]int `json:"network"`
+	Rows      int            `json:"rows"`
+	Columns   int            `json:"columns"`
+	Board     float32        `json:"board"` // the last plane
+	Batch     int            `json:"batch"`
+	Judged    int            `json:"judged"`  // rows of the batches that are measured
+	Weights   [3]float64     `json:"weights"` // of the losses: wdl, policy, gameover
+	Tensors   []torchTensor  `json:"tensors"` // those that are trained, Muon's last
+	Muon      int            `json:"muon"`    // the number of Muon's values
+	SGD       bool           `json:"sgd"`
+	Clip      float64        `json:"clip"`
+	Average   bool           `json:"average"`
+	Symmetric bool           `json:"symmetric"`
+	Threads   int            `json:"threads"`
+}
+
+type torchTensor struct {
+	Name  string `json:"name"`
+	Shape []int  `json:"shape"`
+}
+
+// startTorch starts Python and gives it the state.
+func startTorch(t *Trainer, by Compute) (*torch, error) {
+	if err := t.config.Weights.check(); err != nil {
+		return nil, err
+	}
+	p := &torch{Trainer: t, python: by.Python, judged: NewBatch(t.board, measureBatch)}
+	c := t.net.Config()
+	for _, muons := range []bool{false, true} {
+		for _, s := range c.Specs() {
+			if m := t.moments[s.Name]; m != nil && (m.muon != nil) == muons {
+				p.specs = append(p.specs, s)
+			}
+		}
+	}
+	run := torchRun{
+		Network: map[string]int{"blocks": c.Blocks, "channels": c.Channels, "head_channels": c.HeadChannels, "hidden": c.Hidden},
+		Rows:    t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
+		Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
+		SGD: t.config.Optimizer == SGD, Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)),
+	}
+	var mirror []int32
+	for _, s := range p.specs {
+		run.Tensors = append(run.Tensors, torchTensor{s.Name, s.Shape})
+		m, at := t.moments[s.Name], int32(len(mirror))
+		if m.muon != nil {
+			run.Muon += s.Size()
+		}
+		for _, j := range m.mirror {
+			mirror = append(mirror, at+j)
+		}
+	}
+	run.Symmetric = len(mirror) > 0
+	if err := p.start(run, mirror); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// start starts the process, and tells it of the run.
+func (p *torch) start(run torchRun, mirror []int32) error {
+	begin, err := json.Marshal(run)
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(p.python, "-c", torchBegin+net.TorchModel+torchTrainer)
+	p.cmd.Stderr, p.cmd.WaitDelay = &p.errors, time.Second
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	p.pipe, p.in, p.out = in, bufio.NewWriter(in), bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		p.cmd = nil
+		return p.failed(err.Error())
+	}
+	p.in.Write(append(begin, '\n')) // a bufio.Writer keeps its error for Flush
+	if err := p.write(mirror); err != nil {
+		return err
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return p.died()
+	}
+	var hello struct{ About string }
+	if err := json.Unmarshal(line, &hello); err != nil {
+		defer p.close()
+		return p.failed(fmt.Sprintf("it answers %.100q: %v", line, err))
+	}
+	p.how = hello.About
+	return p.send()
+}
+
+// write sends numbers, and what was written before.
+func (p *torch) write(numbers ...any) error {
+	for _, n := range numbers {
+		bytes, err := binary.Append(nil, binary.LittleEndian, n)
+		if err != nil {
+			return err
+		}
+		p.in.Write(bytes)
+	}
+	if p.in.Flush() != nil {
+		return p.died()
+	}
+	return nil
+}
+
+// read fills numbers, a slice, with an answer.
+func (p *torch) read(numbers any) error {
+	if binary.Read(p.out, binary.LittleEndian, numbers) != nil {
+		return p.died()
+	}
+	return nil
+}
+
+// died waits for the end of a process that does not answer, and returns what it said last.
+func (p *torch) died() error {
+	if p.cmd == nil {
+		return p.failed("it has ended")
+	}
+	p.pipe.Close()
+	err := p.cmd.Wait()
+	p.cmd = nil
+	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.text()))
+}
+
+// failed is the error of a process. It names the ways out.
+func (p *torch) failed(why string) error {
+	way := "the same command goes on from the checkpoint, also with gorgonia"
+	if p.how == "" { // it has not begun
+		way = "install PyTorch there (pip install torch), let EVALD_PYTHON name a Python that has it, or train with gorgonia, which needs none"
+	}
+	return fmt.Errorf("PyTorch: %s: %s; %s", p.python, why, way)
+}
+
+func (p *torch) close() {
+	if p.ahead != nil {
+		p.ahead.stop()
+		p.ahead = nil
+	}
+	if p.cmd != nil {
+		p.pipe.Close()
+		_ = p.cmd.Wait() // it ends because its input has ended; its status does not matter
+		p.cmd = nil
+	}
+}
+
+func (p *torch) about() string { return p.how }
+
+// step is that of one of three optimizers: see solver.
+func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
+	if p.ahead == nil || p.ahead.next != p.Trainer.step {
+		if p.ahead != nil {
+			p.ahead.stop()
+		}
+		p.ahead = p.feed(p.Trainer.step)
+	}
+	batch, err := p.ahead.take()
+	if err != nil {
+		return nil, 0, err
+	}
+	size, epsilon := float32(rate), float32(0)
+	if p.config.Optimizer != SGD {
+		size, epsilon = adamSize(rate, p.Trainer.step+1)
+	}
+	muonSize := rate * muonScale * math.Sqrt(float64(9*p.net.Config().Channels))
+	p.in.WriteByte('S')
+	if err := p.write([]float64{float64(size), float64(epsilon), rate * p.config.L2, muonSize, keep}, batch); err != nil {
+		return nil, 0, err
+	}
+	l, norm, err := p.result()
+	if err == nil && (math.IsNaN(norm) || math.IsInf(norm, 0)) {
+		err = diverged(norm)
+	}
+	return l, norm, err
+}
+
+// judge returns a batch and what measures it.
+func (p *torch) judge() (*Batch, func() (*Losses, error), error) {
+	return p.judged, func() (*Losses, error) {
+		p.in.WriteByte('M')
+		if err := p.write(packed(p.judged)); err != nil {
+			return nil, err
+		}
+		l, _, err := p.result()
+		return l, err
+	}, nil
+}
+
+// result reads the answer to a batch.
+func (p *torch) result() (l *Losses, norm float64, err error) {
+	l = &Losses{}
+	terms := []struct {
+		weight  float64
+		classes int
+		term    **Term
+	}{{p.config.Weights.WDL, net.WDLs, &l.WDL}, {p.config.Weights.Policy, p.board.Cells(), &l.Policy}, {p.config.Weights.GameOver, net.GameOvers, &l.GameOver}}
+	if err := p.read(&norm); err != nil {
+		return nil, 0, err
+	}
+	for _, t := range terms {
+		if t.weight == 0 {
+			continue
+		}
+		numbers := make([]float64, 1+2*t.classes)
+		if err := p.read(numbers); err != nil {
+			return nil, 0, err
+		}
+		counts := make([]int, 2*t.classes)
+		for i, n := range numbers[1:] {
+			counts[i] = int(n)
+		}
+		*t.term = &Term{numbers[0], counts[:t.classes], counts[t.classes:]}
+		l.Total += t.weight * numbers[0]
+	}
+	return l, norm, nil
+}
+
+// parts are the slices of the Trainer's state in the order in which Python has it.
+func (p *torch) parts() (all [][]float32) {
+	of := func(part func(s net.Spec) []float32) {
+		for _, s := range p.specs {
+			all = append(all, part(s))
+		}
+	}
+	of(func(s net.Spec) []float32 { return p.net.Weight(s.Name).Float32s() })
+	if p.average != p.net {
+		of(func(s net.Spec) []float32 { return p.average.Weight(s.Name).Float32s() })
+	}
+	of(func(s net.Spec) []float32 { return p.moments[s.Name].first })
+	of(func(s net.Spec) []float32 { return p.moments[s.Name].second })
+	return all
+}
+
+func (p *torch) fetch() error {
+	p.in.WriteByte('G')
+	if err := p.write(); err != nil {
+		return err
+	}
+	for _, part := range p.parts() {
+		if err := p.read(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *torch) send() error {
+	p.in.WriteByte('P')
+	for _, part := range p.parts() {
+		if err := p.write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packed is a batch as it is sent.
+func packed(b *Batch) []byte {
+	var data []byte
+	for _, t := range []*tensor.Dense{b.wdl, b.cells, b.gameover} {
+		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // fails for other types alone
+	}
+	planes := b.planes.Float32s()
+	for ; len(planes) > 0; planes = planes[net.PlaneCount:] {
+		bits := byte(0)
+		for i, v := range planes[:net.PlaneCount-1] {
+			bits |= byte(v) << i
+		}
+		data = append(data, bits)
+	}
+	return data
+}
+
+// feed is the batches of the steps to come, made in a goroutine of its own while Python is busy.
+type feed struct {
+	next    int // the step of the batch that take returns
+	batches chan fed
+	cancel  context.CancelFunc
+}
+
+type fed struct {
+	batch []byte
+	err   error
+}
+
+// batchesAhead is how many batches are made before they are needed. Records are decoded many batches at once.
+const batchesAhead = 64
+
+// feed begins with the batch of a step.
+func (p *torch) feed(from int) *feed {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &feed{from, make(chan fed, batchesAhead), cancel}
+	go func() {
+		defer close(f.batches)
+		b := NewBatch(p.board, p.config.Batch)
+		for step := from; step < p.config.Steps; step++ {
+			err := p.fill(step, b)
+			next := fed{nil, err}
+			if err == nil {
+				next.batch = packed(b)
+			}
+			select {
+			case f.batches <- next:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return f
+}
+
+func (f *feed) take() ([]byte, error) {
+	f.next++
+	next := <-f.batches
+	return next.batch, next.err
+}
+
+// stop returns when the source is not used any more.
+func (f *feed) stop() {
+	f.cancel()
+	for range f.batches { // until it is closed
+	}
+}
+
+// lastLine keeps the end of what a process writes to stderr.
+type lastLine struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+func (l *lastLine) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = append(l.end, text...)
+	l.end = l.end[max(0, len(l.end)-4096):]
+	return len(text), nil
+}
+
+// text is the last line that is not empty.
+func (l *lastLine) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(l.end)), "\n")
+	return lines[len(lines)-1]
+}

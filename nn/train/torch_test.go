@@ -1,0 +1,335 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// torchCompute is a Python with PyTorch, on the CPU.
+func torchCompute(t testing.TB) Compute {
+	t.Helper()
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" || exec.Command(python, "-c", "import torch").Run() != nil {
+		t.Skip("EVALD_PYTHON names no Python with torch")
+	}
+	t.Setenv("CUDA_VISIBLE_DEVICES", "")
+	return Compute{Threads: 2, Python: python}
+}
+
+// both returns a Trainer of gorgonia and one of PyTorch.
+func both(t testing.TB, c Config, initial *net.Network, source Source) (ours, theirs *Trainer) {
+	t.Helper()
+	for i, by := range []Compute{{Threads: 2}, torchCompute(t)} {
+		tr, err := New(c, initial, source, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(tr.Close)
+		*[]**Trainer{&ours, &theirs}[i] = tr
+	}
+	return ours, theirs
+}
+
+// parts are all numbers of the state that a checkpoint has, by name.
+func parts(t testing.TB, tr *Trainer) map[string][]float32 {
+	t.Helper()
+	if err := tr.computer.fetch(); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]float32{}
+	for _, s := range tr.net.Config().Specs() {
+		all["weight "+s.Name], all["average "+s.Name] = tr.net.Weight(s.Name).Float32s(), tr.average.Weight(s.Name).Float32s()
+		if m := tr.moments[s.Name]; m != nil {
+			all["first "+s.Name], all["second "+s.Name] = m.first, m.second
+		}
+	}
+	return all
+}
+
+// sameParts compares states. A value may differ by `within` times the largest of its tensor.
+func sameParts(t testing.TB, ours, theirs *Trainer, within float64) {
+	t.Helper()
+	got := parts(t, theirs)
+	worst, where := 0.0, ""
+	for name, want := range parts(t, ours) {
+		if strings.HasSuffix(name, " policy.logit.bias") {
+			continue // a softmax does not depend on it: its gradient is rounding alone
+		}
+		largest := 1e-6
+		for _, v := range want {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		for i, v := range want {
+			if off := math.Abs(float64(v-got[name][i])) / largest; !(off <= worst) {
+				worst, where = off, fmt.Sprintf("%s %d is %v, want %v (largest %v)", name, i, got[name][i], v, largest)
+			}
+		}
+	}
+	t.Logf("off by %.2g at most: %s", worst, where)
+	if !(worst <= within) {
+		t.Errorf("off by %v, want at most %v: %s", worst, within, where)
+	}
+}
+
+func sameLosses(t testing.TB, want, got *Losses) {
+	t.Helper()
+	near(t, "the sum of the losses", got.Total, want.Total, 1e-4)
+	for _, pair := range [][2]*Term{{want.WDL, got.WDL}, {want.Policy, got.Policy}, {want.GameOver, got.GameOver}} {
+		if (pair[0] == nil) != (pair[1] == nil) {
+			t.Fatalf("a loss is %v, want %v", pair[1], pair[0])
+		}
+		if pair[0] != nil {
+			near(t, "a loss", pair[1].Loss, pair[0].Loss, 1e-4)
+			if !slices.Equal(pair[0].Rows, pair[1].Rows) || !slices.Equal(pair[0].Right, pair[1].Right) {
+				t.Errorf("counts are %v and %v, want %v and %v", pair[1].Rows, pair[1].Right, pair[0].Rows, pair[0].Right)
+			}
+		}
+	}
+}
+
+// On one batch PyTorch has the losses, the counts and the gradients of gorgonia. The first moments of SGD are the gradient
+// after one step.
+func TestTorchGradients(t *testing.T) {
+	for _, test := range []struct {
+		network, rules string
+		w              Weights
+		symmetric      bool
+	}{
+		{"2x8/6/10", "7x6x4", Weights{1, 1, 0.1}, false},
+		{"2x6/5/7", "5x4x4", Weights{1.5, 0.5, 0.25}, true},
+		{"1x4/3/5", "3x3x3free", Weights{0.3, 2, 0}, false},
+		{"1x4/3/5", "4x4x3", Weights{0, 0, 1}, true},
+	} {
+		c := testConfig()
+		c.Network, c.Rules, c.Weights, c.Optimizer, c.Clip, c.L2, c.Batch = test.network, test.rules, test.w, SGD, 0, 0, 40
+		initial := scrambled(t, c.Network, 3)
+		if test.symmetric { // a fresh network will not do: it has many equal maxima, and rounding chooses among them
+			for _, s := range initial.Config().Specs() {
+				symmetrise(initial.Weight(s.Name).Float32s(), s.Mirror())
+			}
+		}
+		ours, theirs := both(t, c, initial, testSource(c))
+		want, got := steps(t, ours, 1), steps(t, theirs, 1)
+		sameLosses(t, &want.Losses, &got.Losses)
+		near(t, "the gradient's norm", got.Norm, want.Norm, 1e-4)
+		sameParts(t, ours, theirs, 1e-4)
+		examples := randomExamples(9, ours.board, measureBatch-100) // the last rows have no target
+		examples = append(examples, make([]Example, 100)...)
+		var measured []*Losses
+		for _, tr := range []*Trainer{ours, theirs} {
+			batch, run, err := tr.computer.judge()
+			if err == nil {
+				err = batch.Fill(examples)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			measured = append(measured, l)
+		}
+		sameLosses(t, measured[0], measured[1])
+	}
+}
+
+// After some steps of each optimizer, PyTorch's state is gorgonia's, up to rounding. A symmetric network stays so bit for bit.
+// Then each goes on with the other's checkpoint.
+func TestTorchSwitch(t *testing.T) {
+	for _, optimizer := range []string{Muon, AdamW, SGD} {
+		c := testConfig()
+		c.Network, c.Rules, c.Optimizer, c.Batch = "2x8/6/10", "5x4x4", optimizer, 32
+		ours, theirs := both(t, c, nil, testSource(c))
+		steps(t, ours, 10)
+		steps(t, theirs, 10)
+		sameParts(t, ours, theirs, 2e-3)
+		if !theirs.net.Symmetric() || !theirs.average.Symmetric() {
+			t.Errorf("%s: the network is not symmetric any more", optimizer)
+		}
+		checkpoints := [][]byte{ours.Checkpoint(), theirs.Checkpoint()}
+		for i, tr := range []*Trainer{theirs, ours} {
+			if err := tr.Restore(checkpoints[i]); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.computer.fetch(); err != nil || !bytes.Equal(tr.Checkpoint(), checkpoints[i]) {
+				t.Errorf("%s: the other's checkpoint is another one when it has been taken over, error %v", optimizer, err)
+			}
+		}
+		steps(t, ours, 10)
+		steps(t, theirs, 10)
+		sameParts(t, ours, theirs, 5e-3)
+	}
+}
+
+// The losses of 200 steps are those of gorgonia, as means of 20 steps within 2%. Rounding makes the difference, which grows
+// with the steps.
+func TestTorchCurve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("400 steps")
+	}
+	c := testConfig()
+	c.Network, c.Rules, c.Optimizer, c.Batch, c.Steps, c.EMA, c.LR = "2x16", "5x4x4", Muon, 128, 200, 0.99, 0.002
+	b := game.MustBoard(game.Rules{Columns: 5, Rows: 4, InARow: 4, Gravity: true})
+	ours, theirs := both(t, c, nil, RulePositions(b, 3))
+	const every = 20
+	first, want := 0.0, 0.0
+	for range c.Steps / every {
+		got := 0.0
+		want = 0
+		for range every {
+			want += steps(t, ours, 1).Total / every
+			got += steps(t, theirs, 1).Total / every
+		}
+		t.Logf("step %d: %.4f by gorgonia, %.4f by PyTorch", ours.Done(), want, got)
+		if math.Abs(got/want-1) > 0.02 {
+			t.Errorf("step %d: the loss is %.4f, want %.4f", ours.Done(), got, want)
+		}
+		if first == 0 {
+			first = want
+		}
+	}
+	if want > 0.8*first {
+		t.Errorf("gorgonia has learned nothing: the loss goes from %.4f to %.4f", first, want)
+	}
+}
+
+// A run by PyTorch that is interrupted goes on to the same bytes, and one that changes to gorgonia in the middle ends nearly
+// there.
+func TestTorchInterrupted(t *testing.T) {
+	by, source := torchCompute(t), testSource(testConfig())
+	train := func(dir string, by Compute, stop int) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := openRun(t, dir, source, by)
+		defer r.Close()
+		r.HeldOut = randomExamples(4, r.Trainer.board, 50)
+		if err := r.Train(ctx, time.Hour, func(r Report) {
+			if r.Step == stop {
+				cancel()
+			}
+		}); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	whole, stopped, changed := t.TempDir(), t.TempDir(), t.TempDir()
+	train(whole, by, 0)
+	train(stopped, by, 17)
+	train(stopped, by, 0)
+	sameRun(t, whole, stopped)
+	train(changed, Compute{Threads: 1}, 17)
+	train(changed, by, 0)
+	want, err := ReadMetrics(filepath.Join(whole, MetricsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadMetrics(filepath.Join(changed, MetricsFile))
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%d lines of metrics, want %d, error %v", len(got), len(want), err)
+	}
+	for i, m := range got {
+		near(t, fmt.Sprintf("loss %d", i), m.Loss, want[i].Loss, 1e-3)
+	}
+	end := len(want) - 1
+	near(t, "the loss of what is held out", got[end].HeldOut.WDL.Loss, want[end].HeldOut.WDL.Loss, 1e-3)
+}
+
+// Without PyTorch, and if its process ends or says something else, the error says so and names the ways out.
+func TestTorchFails(t *testing.T) {
+	for name, c := range map[string]struct{ script, want string }{
+		"not there":  {"", "no such file"},
+		"no torch":   {"echo >&2 \"ModuleNotFoundError: No module named 'torch'\"; exit 1", "exit status 1: ModuleNotFoundError: No module named 'torch'; "},
+		"nonsense":   {"echo hello; cat >/dev/null", `it answers "hello\n": invalid character`},
+		"ends later": {`read -r run; echo '{"about": "a fake"}'; echo >&2 out of memory; exit 1`, "exit status 1: out of memory; "},
+	} {
+		python := filepath.Join(t.TempDir(), "python")
+		if c.script != "" {
+			if err := os.WriteFile(python, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tr, err := New(testConfig(), nil, testSource(testConfig()), Compute{Python: python})
+		if err == nil { // the pipe has room for the state
+			_, err = tr.Step()
+			tr.Close()
+		}
+		ways := []string{"pip install torch", "EVALD_PYTHON", "gorgonia, which needs none"}
+		if name == "ends later" {
+			ways = []string{"goes on from the checkpoint"}
+		}
+		for _, want := range append(ways, "PyTorch: "+python, c.want) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %v, want one with %q", name, err, want)
+			}
+		}
+	}
+}
+
+// A step by PyTorch whose gradient is not finite is an error.
+func TestTorchDiverges(t *testing.T) {
+	c := testConfig()
+	initial := scrambled(t, c.Network, 1)
+	for i := range initial.Weight("stem.weight").Float32s() {
+		initial.Weight("stem.weight").Float32s()[i] *= 1e38
+	}
+	tr, err := New(c, initial, testSource(c), torchCompute(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if _, err := tr.Step(); err == nil || !strings.Contains(err.Error(), "the run has diverged") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWeightsTrain(t *testing.T) {
+	for _, w := range []Weights{{1, 1, 1}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {1, 0, 1}} {
+		n := scrambled(t, "1x4/3/5", 1)
+		b := game.MustBoard(game.TicTacToe)
+		g := testGraph(t, n, b, randomExamples(2, b, 4), w)
+		for _, s := range n.Config().Specs() {
+			inGraph := slices.ContainsFunc(g.params, func(p *gorgonia.Node) bool { return p.Name() == s.Name })
+			if w.train(s.Name) != inGraph {
+				t.Errorf("%+v train %s: %t, in the graph: %t", w, s.Name, w.train(s.Name), inGraph)
+			}
+		}
+	}
+}
+
+// BenchmarkFeed measures how fast batches are made for PyTorch, from records on the disk.
+func BenchmarkFeed(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	r, err := OpenRecords(board, RecordOptions{Seed: 1}, writeRecords(b, board, 60_000, eval.Searched))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	c := testConfig()
+	c.Batch, c.Steps = 1024, maxSteps
+	t := &Trainer{config: c, board: board, source: WithRules(r.Source, board, 1), examples: make([]Example, c.Batch)}
+	f := (&torch{Trainer: t}).feed(0)
+	defer f.stop()
+	for b.Loop() {
+		if _, err := f.take(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
+}
