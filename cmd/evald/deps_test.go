@@ -45,7 +45,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
-	{"nn/open", "engine/short engine/game engine/eval engine/heuristic kernels/... models nn/net nn/cpu nn/gpu"},
+	{"nn/open", "engine/short engine/game engine/eval engine/heuristic kernels/... models nn/net nn/cpu nn/gpu nn/pattern"},
 	{"nn/learn", "engine/... kernels/... nn/..."},
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},

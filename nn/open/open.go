@@ -46,7 +46,7 @@ const DefaultModel = "default"
 // Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
 type Options struct {
 	// Model is the network: the name of a shipped one, NAME or NAME@VERSION of the user's store, or the path of a
-	// safetensors file. If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
+	// safetensors file, which may be of pattern tables (nn/pattern). If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
 	// all others. It must be empty if the backend is a heuristic.
 	Model string
 
@@ -107,6 +107,9 @@ func Evaluator(o Options) (*Opened, error) {
 		if _, err := driver.Find(); err != nil {
 			return nil, &NoGPUError{err}
 		}
+	}
+	if e, ok, err := onPattern(o); ok {
+		return e, err
 	}
 	m, n, err := Model(cmp.Or(o.Model, DefaultModel))
 	if err != nil {

@@ -42,9 +42,10 @@ type config struct {
 }
 
 // maxFile is the size of the largest file in bytes.
-var maxFile = int64(safetensors.Overhead) + int64(rowCount())*(4+2*kernel.MaxLanes) + 1<<20
+var maxFile = int64(safetensors.Overhead) + int64(RowCount())*(4+2*kernel.MaxLanes) + 1<<20
 
-func rowCount() int { return int(groups[len(groups)-1]) }
+// RowCount is the number of rows of a table.
+func RowCount() int { return int(groups[len(groups)-1]) }
 
 // New checks weights, which it keeps. The error names the part that is wrong.
 func New(w kernel.Weights) (*Network, error) {
@@ -58,6 +59,12 @@ func New(w kernel.Weights) (*Network, error) {
 func (n *Network) String() string {
 	s := n.Weights.Sizes()
 	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
+}
+
+// Is reports whether a file says that it is a network of pattern tables.
+func Is(file []byte) bool {
+	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
+	return err == nil && metadata[kindKey] == kind
 }
 
 // Parse reads a network from the bytes of a file. If it has a checksum, the checksum must be right. The error names the
@@ -91,9 +98,9 @@ func parse(file []byte) (*Network, error) {
 	for _, s := range sections {
 		byName[s.Name] = s
 	}
-	w := kernel.Weights{Lanes: c.Lanes, Table: make([]int16, rowCount()*c.Lanes), Bias: make([]int16, c.Lanes)}
+	w := kernel.Weights{Lanes: c.Lanes, Table: make([]int16, RowCount()*c.Lanes), Bias: make([]int16, c.Lanes)}
 	rows := make([]int32, 0)
-	if s, ok := byName["rows"]; ok && len(s.Shape) == 1 && s.Shape[0] <= rowCount() {
+	if s, ok := byName["rows"]; ok && len(s.Shape) == 1 && s.Shape[0] <= RowCount() {
 		rows = make([]int32, s.Shape[0])
 	}
 	table := make([]int16, len(rows)*c.Lanes)
@@ -130,8 +137,8 @@ func parse(file []byte) (*Network, error) {
 		return nil, fmt.Errorf("tensor %s is unknown", short.Quote(name))
 	}
 	for i, r := range rows {
-		if r < 0 || int(r) >= rowCount() || i > 0 && r <= rows[i-1] {
-			return nil, fmt.Errorf("tensor \"rows\": number %d is %d, must be below %d and above the one before", i, r, rowCount())
+		if r < 0 || int(r) >= RowCount() || i > 0 && r <= rows[i-1] {
+			return nil, fmt.Errorf("tensor \"rows\": number %d is %d, must be below %d and above the one before", i, r, RowCount())
 		}
 		copy(w.Table[int(r)*c.Lanes:], table[i*c.Lanes:(i+1)*c.Lanes])
 	}

@@ -18,8 +18,8 @@ import (
 // random is a network with small weights, a third of whose rows are all 0.
 func random(t testing.TB) *Network {
 	t.Helper()
-	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), rowCount(), 64, 32, 16)
-	for r := range rowCount() {
+	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), RowCount(), 64, 32, 16)
+	for r := range RowCount() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
 		for i := range row {
 			if row[i] /= 2; r%3 == 0 {
@@ -54,6 +54,9 @@ func TestFile(t *testing.T) {
 	a, _ := n.Marshal()
 	if b, _ := got.Marshal(); !bytes.Equal(a, b) {
 		t.Error("the same network gives other bytes")
+	}
+	if !Is(a) || Is(a[:100]) || Is(safetensors.Join(map[string]string{}, nil)) {
+		t.Error("what Is says of files is wrong")
 	}
 	n.Metadata[configKey] = "mine"
 	if _, err := n.Marshal(); err == nil || !strings.Contains(err.Error(), configKey) {
