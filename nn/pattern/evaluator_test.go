@@ -93,24 +93,28 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
+// Positions a second of one core, by shape and path.
 func BenchmarkEvaluate(b *testing.B) {
 	positions := bench()
 	batch := eval.NewBatch(board, len(positions))
 	copy(batch.Pos, positions)
-	for _, p := range kernel.Paths() {
-		e, err := NewEvaluatorPath(random(b), p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(string(p), func(b *testing.B) {
-			was := runtime.GOMAXPROCS(1)
-			defer runtime.GOMAXPROCS(was)
-			for b.Loop() {
-				if err := e.Evaluate(b.Context(), batch); err != nil {
-					b.Fatal(err)
-				}
+	for _, shape := range [][3]int{{64, 32, 32}, {128, 64, 32}, {256, 64, 32}} {
+		n := randomShape(b, shape[0], shape[1], shape[2])
+		for _, p := range kernel.Paths() {
+			e, err := NewEvaluatorPath(n, p)
+			if err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(len(positions))*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
-		})
+			b.Run(n.String()+"/"+string(p), func(b *testing.B) {
+				was := runtime.GOMAXPROCS(1)
+				defer runtime.GOMAXPROCS(was)
+				for b.Loop() {
+					if err := e.Evaluate(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(positions))*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
+			})
+		}
 	}
 }

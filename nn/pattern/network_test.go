@@ -15,10 +15,15 @@ import (
 	"github.com/evald/evald/nn/safetensors"
 )
 
-// random is a network with small weights, a third of whose rows are all 0.
 func random(t testing.TB) *Network {
 	t.Helper()
-	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), RowCount(), 64, 32, 16)
+	return randomShape(t, 64, 32, 16)
+}
+
+// randomShape is a network with small weights, a third of whose rows are all 0.
+func randomShape(t testing.TB, lanes, h1, h2 int) *Network {
+	t.Helper()
+	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), RowCount(), lanes, h1, h2)
 	for r := range RowCount() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
 		for i := range row {
