@@ -37,5 +37,5 @@
 // # Decisions
 //
 // The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Reference is
-// the network of real numbers that they stand for.
+// the network of real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
 package pattern

@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -150,5 +149,5 @@ func TestReference(t *testing.T) {
 	if most > 0.25 || spread < 2 {
 		t.Errorf("logits of up to %.2f differ by up to %.3f", spread, most)
 	}
-	t.Log(fmt.Sprintf("logits of up to %.2f differ by up to %.3f", spread, most))
+	t.Logf("logits of up to %.2f differ by up to %.3f", spread, most)
 }
