@@ -1,21 +1,22 @@
 package net
 
 import (
-	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 
 	"gorgonia.org/tensor"
 
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/strictjson"
 	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/nn/safetensors"
 )
 
 // Keys of a network in the file's metadata. Everything else there is free text.
@@ -27,7 +28,7 @@ const (
 )
 
 // maxFile is the size of the largest network in bytes.
-const maxFile = lengthSize + maxHeader + 4*maxParameters
+const maxFile = safetensors.Overhead + 4*maxParameters
 
 // Parse reads a network from the bytes of a safetensors file, which it does not keep. The file must hold exactly the tensors
 // of the configuration in its metadata, in F32 or BF16. If it has a checksum, the checksum must be right. The error names
@@ -38,7 +39,7 @@ func Parse(file []byte) (*Network, error) {
 }
 
 func parse(file []byte) (*Network, error) {
-	metadata, sections, data, err := splitFile(file)
+	metadata, sections, err := safetensors.Split(file, "F32", "BF16")
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +63,14 @@ func parse(file []byte) (*Network, error) {
 	}
 	weights := make(map[string]*tensor.Dense, len(sections))
 	for _, s := range sections {
-		spec, ok := specs[s.name]
+		spec, ok := specs[s.Name]
 		if !ok {
-			return nil, fmt.Errorf("network %s: tensor %s is unknown", config, short.Quote(s.name))
+			return nil, fmt.Errorf("network %s: tensor %s is unknown", config, short.Quote(s.Name))
 		}
-		if !slices.Equal(s.shape, spec.Shape) {
-			return nil, fmt.Errorf("network %s: tensor %q has shape %s, want %v", config, s.name, shapeText(s.shape), spec.Shape)
+		if !slices.Equal(s.Shape, spec.Shape) {
+			return nil, fmt.Errorf("network %s: tensor %q has shape %s, want %v", config, s.Name, short.Text(fmt.Sprint(s.Shape)), spec.Shape)
 		}
-		weights[s.name] = newTensor(s.float32s(data), s.shape...)
+		weights[s.Name] = newTensor(s.Float32s(), s.Shape...)
 	}
 	n, err := FromWeights(config, weights)
 	if err != nil {
@@ -95,13 +96,26 @@ func parse(file []byte) (*Network, error) {
 var reserved = []string{formatKey, configKey, sumKey}
 
 // plain is the file without its checksum.
-func (n *Network) plain() []byte { return joinFile(n.fileMetadata(), n.weights) }
+func (n *Network) plain() []byte { return joined(n.fileMetadata(), n.weights) }
 
 // fileMetadata is the file's metadata without the checksum.
 func (n *Network) fileMetadata() map[string]string {
-	metadata := map[string]string{formatKey: format, configKey: string(marshal(n.config))}
+	metadata := map[string]string{formatKey: format, configKey: n.config.json()}
 	maps.Copy(metadata, n.Metadata)
 	return metadata
+}
+
+// joined is the file of metadata and tensors, all F32.
+func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte {
+	tensors := make([]safetensors.Tensor, 0, len(weights))
+	for name, t := range weights {
+		data := make([]byte, 0, 4*t.Shape().TotalSize())
+		for _, v := range t.Float32s() {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: "F32", Shape: t.Shape(), Data: data})
+	}
+	return safetensors.Join(metadata, tensors)
 }
 
 func checksum(file []byte) string {
@@ -113,15 +127,7 @@ func checksum(file []byte) string {
 // architecture.
 func parseConfigJSON(text string) (Config, error) {
 	var c Config
-	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return Config{}, fmt.Errorf("metadata %s: %w", configKey, ended(err))
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return Config{}, fmt.Errorf("metadata %s: more than one value", configKey)
-	}
-	if err := strictjson.Check([]byte(text)); err != nil {
+	if err := safetensors.DecodeObject(text, &c); err != nil {
 		return Config{}, fmt.Errorf("metadata %s: %w", configKey, err)
 	}
 	return c, wrap(c.Validate(), "metadata %s", configKey)
@@ -165,7 +171,7 @@ func (n *Network) Marshal() ([]byte, error) {
 	}
 	metadata := n.fileMetadata()
 	metadata[sumKey] = checksum(n.plain())
-	return joinFile(metadata, n.weights), nil
+	return joined(metadata, n.weights), nil
 }
 
 // WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half a
@@ -176,4 +182,21 @@ func (n *Network) WriteFile(path string) error {
 		return err
 	}
 	return wrap(wholefile.Write(path, file), "write network %s", path)
+}
+
+// json is the configuration as the file has it.
+func (c Config) json() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // cannot happen: whole numbers always marshal
+	}
+	return string(text)
+}
+
+// wrap puts text before an error. It returns nil for nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }

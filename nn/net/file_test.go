@@ -439,7 +439,7 @@ func TestChecksum(t *testing.T) {
 		n.Weight("stem.bias").Float32s()[0]++
 		changed := n.fileMetadata()
 		changed[sumKey] = checksum(file)
-		if _, err := Parse(joinFile(changed, n.weights)); err == nil || !strings.Contains(err.Error(), "the file is damaged") {
+		if _, err := Parse(joined(changed, n.weights)); err == nil || !strings.Contains(err.Error(), "the file is damaged") {
 			t.Errorf("%s with another weight: %v", e.Ref(), err)
 		}
 	}

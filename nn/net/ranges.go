@@ -35,5 +35,11 @@ func (n *Network) Ranges() ([][]float32, error) {
 	return ranges, nil
 }
 
-// SetRanges sets the network's Ranges, which are then part of its file.
-func (n *Network) SetRanges(ranges [][]float32) { n.Metadata[RangesKey] = string(marshal(ranges)) }
+// SetRanges sets the network's Ranges, which are then part of its file. They must be finite.
+func (n *Network) SetRanges(ranges [][]float32) {
+	text, err := json.Marshal(ranges)
+	if err != nil {
+		panic(err) // cannot happen: finite numbers always marshal
+	}
+	n.Metadata[RangesKey] = string(text)
+}

@@ -51,12 +51,20 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	default:
 		err = fmt.Errorf("backend %s: must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one", short.Quote(o.Backend))
 	}
-	if err == nil && o.Mirror {
-		e.Evaluator = eval.NewMirrored(e.Evaluator)
-		e.Model += ", mirrored" // its answers are not the network's own, wherever they are kept
-		e.How += ", the mean of each position and its mirror image"
+	if err == nil {
+		e.mirror(o)
 	}
 	return e, err
+}
+
+// mirror lets the evaluator answer the mean of each position and its mirror image, if the options ask for it.
+func (e *Opened) mirror(o Options) {
+	if !o.Mirror {
+		return
+	}
+	e.Evaluator = eval.NewMirrored(e.Evaluator)
+	e.Model += ", mirrored" // its answers are not the network's own, wherever they are kept
+	e.How += ", the mean of each position and its mirror image"
 }
 
 // fastest asks the GPU, if that fails the CPU, and if that fails too bitsquares. A GPU that is there and does not work is

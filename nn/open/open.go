@@ -46,7 +46,7 @@ const DefaultModel = "default"
 // Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
 type Options struct {
 	// Model is the network: the name of a shipped one, NAME or NAME@VERSION of the user's store, or the path of a
-	// safetensors file. If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
+	// safetensors file, which may be of pattern tables (nn/pattern). If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
 	// all others. It must be empty if the backend is a heuristic.
 	Model string
 
@@ -111,6 +111,9 @@ func Evaluator(o Options) (*Opened, error) {
 	}
 	if err := o.findGPUs(); err != nil { // before the model is read, since its file may be large
 		return nil, err
+	}
+	if e, ok, err := onPattern(o); ok {
+		return e, err
 	}
 	m, n, err := Model(cmp.Or(o.Model, DefaultModel))
 	if err != nil {

@@ -1,4 +1,15 @@
-package net
+// Package safetensors reads and writes files of tensors in the format of that name.
+//
+// A safetensors file is
+//
+//	8 bytes       length of the header, little-endian
+//	the header    JSON: {"__metadata__":{"key":"text",..},"name":{"dtype":"F32","shape":[..],"data_offsets":[from,to]},..}
+//	              padded with spaces
+//	the data      of all tensors, little-endian and row-major; offsets count from here
+//
+// The reader trusts nothing: it works on bytes already in memory, and checks that shapes, offsets and data agree. So the
+// caller may allocate what a Section says.
+package safetensors
 
 import (
 	"bytes"
@@ -8,24 +19,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
-
-	"gorgonia.org/tensor"
+	"strings"
 
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/strictjson"
 )
 
-// A safetensors file is
-//
-//	8 bytes       length of the header, little-endian
-//	the header    JSON: {"__metadata__":{"key":"text",..},"name":{"dtype":"F32","shape":[..],"data_offsets":[from,to]},..}
-//	              padded with spaces
-//	the data      of all tensors, little-endian and row-major; offsets count from here
-//
-// The reader trusts nothing: it works on bytes already in memory, and allocates a tensor only after it has checked that
-// shape, offsets and data agree.
+// Overhead is the most bytes of a file beside its data.
+const Overhead = lengthSize + maxHeader
 
 const (
 	lengthSize  = 8       // bytes of the header's length
@@ -33,39 +36,49 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// section is one tensor as the header describes it.
-type section struct {
-	name     string
-	dtype    string
-	shape    []int
+// Section is one tensor as the header describes it.
+type Section struct {
+	Name  string
+	Dtype string
+	Shape []int
+	Data  []byte // little-endian
+
 	from, to int // range of bytes in the data
 }
 
-// widths are the bytes per value of the types that can be read.
-var widths = map[string]int{"F32": 4, "BF16": 2}
+// widths are the bytes per value of the types.
+var widths = map[string]int{"F32": 4, "BF16": 2, "I8": 1, "I16": 2, "I32": 4}
 
-// splitFile checks the file's structure and returns its metadata, its tensors in the order of their data, and the data.
-func splitFile(file []byte) (metadata map[string]string, sections []section, data []byte, err error) {
+// Split checks the file's structure and returns its metadata and its tensors in the order of their data, which lies in file.
+// The types may be those given, of F32, BF16, I8, I16 and I32. The error names the tensor or field that is wrong.
+func Split(file []byte, dtypes ...string) (metadata map[string]string, sections []Section, err error) {
 	if len(file) < lengthSize {
-		return nil, nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
+		return nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
 	}
 	length, rest := binary.LittleEndian.Uint64(file), file[lengthSize:]
 	switch {
 	case length > maxHeader:
-		return nil, nil, nil, fmt.Errorf("header length is %d, must be at most %d", length, maxHeader)
+		return nil, nil, fmt.Errorf("header length is %d, must be at most %d", length, maxHeader)
 	case length > uint64(len(rest)):
-		return nil, nil, nil, fmt.Errorf("header length is %d, but only %d bytes follow", length, len(rest))
+		return nil, nil, fmt.Errorf("header length is %d, but only %d bytes follow", length, len(rest))
 	}
 	header, data := rest[:length], rest[length:]
-	metadata, sections, err = parseHeader(header)
-	if err != nil {
-		return nil, nil, nil, err
+	metadata, sections, err = parseHeader(header, dtypes)
+	if err == nil {
+		err = checkLayout(sections, len(data))
 	}
-	return metadata, sections, data, checkLayout(sections, len(data))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range sections {
+		s := &sections[i]
+		s.Data = data[s.from:s.to:s.to]
+	}
+	return metadata, sections, nil
 }
 
 // parseHeader reads the JSON. Objects are walked key by key because a decoder into a map would let duplicates pass.
-func parseHeader(header []byte) (metadata map[string]string, sections []section, err error) {
+func parseHeader(header []byte, dtypes []string) (metadata map[string]string, sections []Section, err error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header does not begin with {")
 	}
@@ -79,7 +92,7 @@ func parseHeader(header []byte) (metadata map[string]string, sections []section,
 				return wrap(err, "metadata %s", short.Quote(key))
 			})
 		}
-		s, err := parseSection(dec, name)
+		s, err := parseSection(dec, name, dtypes)
 		sections = append(sections, s)
 		return wrap(err, "tensor %s", short.Quote(name))
 	})
@@ -94,15 +107,15 @@ func parseHeader(header []byte) (metadata map[string]string, sections []section,
 
 // parseSection reads the description of one tensor and checks its type, its shape, and that offsets and shape give the same
 // number of bytes.
-func parseSection(dec *json.Decoder, name string) (section, error) {
-	s := section{name: name}
+func parseSection(dec *json.Decoder, name string, dtypes []string) (Section, error) {
+	s := Section{Name: name}
 	var offsets []int
 	err := walkObject(dec, func(key string) (err error) {
 		switch key {
 		case "dtype":
-			s.dtype, err = decode[string](dec)
+			s.Dtype, err = decode[string](dec)
 		case "shape":
-			s.shape, err = decode[[]int](dec)
+			s.Shape, err = decode[[]int](dec)
 		case "data_offsets":
 			offsets, err = decode[[]int](dec)
 		default:
@@ -113,41 +126,40 @@ func parseSection(dec *json.Decoder, name string) (section, error) {
 	if err != nil {
 		return s, err
 	}
-	width, known := widths[s.dtype]
 	switch {
-	case !known:
-		return s, fmt.Errorf("dtype is %s, want F32 or BF16", short.Quote(s.dtype))
-	case s.shape == nil:
+	case !slices.Contains(dtypes, s.Dtype):
+		return s, fmt.Errorf("dtype is %s, want %s", short.Quote(s.Dtype), strings.Join(dtypes, " or "))
+	case s.Shape == nil:
 		return s, errors.New("shape is missing")
 	case len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0]:
 		return s, fmt.Errorf("data_offsets are %s, want [from to]", shapeText(offsets))
 	}
 	s.from, s.to = offsets[0], offsets[1]
-	length := width
-	for _, d := range s.shape {
+	length := widths[s.Dtype]
+	for _, d := range s.Shape {
 		if d < 1 || d > math.MaxInt/length {
-			return s, fmt.Errorf("shape %s: dimension %d is out of range", shapeText(s.shape), d)
+			return s, fmt.Errorf("shape %s: dimension %d is out of range", shapeText(s.Shape), d)
 		}
 		length *= d
 	}
 	if s.to-s.from != length {
-		return s, fmt.Errorf("shape %s of %s needs %d bytes, but data_offsets give %d", shapeText(s.shape), s.dtype, length, s.to-s.from)
+		return s, fmt.Errorf("shape %s of %s needs %d bytes, but data_offsets give %d", shapeText(s.Shape), s.Dtype, length, s.to-s.from)
 	}
 	return s, nil
 }
 
 // checkLayout sorts the sections by their data and checks that they cover each byte exactly once.
-func checkLayout(sections []section, length int) error {
-	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.from, b.from) })
+func checkLayout(sections []Section, length int) error {
+	slices.SortFunc(sections, func(a, b Section) int { return cmp.Compare(a.from, b.from) })
 	end := 0
 	for i, s := range sections {
 		switch {
 		case s.to > length:
-			return fmt.Errorf("tensor %s: data_offsets are [%d %d], but there are %d bytes of data", short.Quote(s.name), s.from, s.to, length)
+			return fmt.Errorf("tensor %s: data_offsets are [%d %d], but there are %d bytes of data", short.Quote(s.Name), s.from, s.to, length)
 		case s.from < end:
-			return fmt.Errorf("tensor %s: data begins at %d, inside that of tensor %s", short.Quote(s.name), s.from, short.Quote(sections[i-1].name))
+			return fmt.Errorf("tensor %s: data begins at %d, inside that of tensor %s", short.Quote(s.Name), s.from, short.Quote(sections[i-1].Name))
 		case s.from > end:
-			return fmt.Errorf("tensor %s: data begins at %d, leaving a hole of %d bytes", short.Quote(s.name), s.from, s.from-end)
+			return fmt.Errorf("tensor %s: data begins at %d, leaving a hole of %d bytes", short.Quote(s.Name), s.from, s.from-end)
 		}
 		end = s.to
 	}
@@ -157,40 +169,44 @@ func checkLayout(sections []section, length int) error {
 	return nil
 }
 
-// float32s reads the section's values out of the data.
-func (s section) float32s(data []byte) []float32 {
-	from := data[s.from:s.to]
-	values := make([]float32, len(from)/widths[s.dtype])
+// Float32s are the values of a tensor of F32 or BF16.
+func (s Section) Float32s() []float32 {
+	values := make([]float32, len(s.Data)/widths[s.Dtype])
 	for i := range values {
-		if s.dtype == "BF16" { // the upper half of a float32
-			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(from[2*i:])) << 16)
+		if s.Dtype == "BF16" { // the upper half of a float32
+			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(s.Data[2*i:])) << 16)
 		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(from[4*i:]))
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(s.Data[4*i:]))
 		}
 	}
 	return values
 }
 
-// joinFile builds the file of metadata and tensors, all F32. The same input gives the same bytes: keys and data are in the
-// order of names, and spaces pad the header to a multiple of 8 bytes.
-func joinFile(metadata map[string]string, tensors map[string]*tensor.Dense) []byte {
+// Tensor is a tensor to write.
+type Tensor struct {
+	Name  string
+	Dtype string
+	Shape []int
+	Data  []byte // little-endian and row-major
+}
+
+// Join builds the file of metadata and tensors. The same input gives the same bytes: keys and data are in the order of names,
+// and spaces pad the header to a multiple of 8 bytes.
+func Join(metadata map[string]string, tensors []Tensor) []byte {
 	header, data := []byte("{"), []byte(nil)
 	item := func(key string, value any) {
 		header = append(append(append(header, marshal(key)...), ':'), marshal(value)...)
 	}
 	item(metadataKey, metadata)
-	for _, name := range slices.Sorted(maps.Keys(tensors)) {
-		t := tensors[name]
+	for _, t := range slices.SortedFunc(slices.Values(tensors), func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) }) {
 		from := len(data)
-		for _, v := range t.Float32s() {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-		}
+		data = append(data, t.Data...)
 		header = append(header, ',')
-		item(name, struct {
+		item(t.Name, struct {
 			Dtype   string `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{"F32", t.Shape(), [2]int{from, len(data)}})
+		}{t.Dtype, t.Shape, [2]int{from, len(data)}})
 	}
 	header = append(header, '}')
 	for (lengthSize+len(header))%8 != 0 {
@@ -206,6 +222,19 @@ func marshal(value any) []byte {
 		panic(err) // cannot happen: strings and whole numbers always marshal
 	}
 	return text
+}
+
+// DecodeObject reads the one JSON object of a metadata text into a struct. An unknown field is an error.
+func DecodeObject(text string, into any) error {
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return ended(err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("more than one value")
+	}
+	return strictjson.Check([]byte(text))
 }
 
 // walkObject reads a JSON object and calls visit for each key. visit must read the key's value from dec.

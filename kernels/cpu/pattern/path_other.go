@@ -1,0 +1,6 @@
+//go:build !cgo || !amd64
+
+package pattern
+
+// vectorPaths needs cgo and amd64, so there are none here.
+func vectorPaths() []path { return nil }

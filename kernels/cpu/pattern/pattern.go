@@ -1,0 +1,156 @@
+package pattern
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Layer is a dense layer.
+type Layer struct {
+	Weight []int8  // [out, in]
+	Bias   []int32 // [out]
+}
+
+// Weights are a network's numbers.
+type Weights struct {
+	Lanes int      // of a row: a multiple of 32, from 64 to MaxLanes
+	Bias  []int16  // [Lanes]
+	Table []int16  // [rows, Lanes]
+	Dense [3]Layer // (Lanes-Outputs)/2 -> H1 -> H2 -> Outputs
+}
+
+// MaxLanes and MaxHidden bound a row and a hidden layer.
+const (
+	MaxLanes  = 1024
+	MaxHidden = 256
+)
+
+// Rows is the number of rows of the table.
+func (w *Weights) Rows() int { return len(w.Table) / w.Lanes }
+
+// Sizes are the widths of the dense layers' inputs, and last of the output.
+func (w *Weights) Sizes() [4]int {
+	return [4]int{(w.Lanes - Outputs) / 2, len(w.Dense[0].Bias), len(w.Dense[1].Bias), len(w.Dense[2].Bias)}
+}
+
+// Check returns an error that names the part with a wrong size, or a part whose sums might leave their types. groups are the
+// first rows of each group of the table and then the number of rows: a position has at most one row of each group.
+func (w *Weights) Check(groups []int32) error {
+	if w.Lanes%32 != 0 || w.Lanes < 64 || w.Lanes > MaxLanes {
+		return fmt.Errorf("pattern network: lanes is %d, must be a multiple of 32 from 64 to %d", w.Lanes, MaxLanes)
+	}
+	if len(w.Bias) != w.Lanes {
+		return fmt.Errorf("pattern network: bias has %d lanes, want %d", len(w.Bias), w.Lanes)
+	}
+	rows := int(groups[len(groups)-1])
+	if len(w.Table) != rows*w.Lanes {
+		return fmt.Errorf("pattern network: table has %d numbers, want %d rows of %d lanes", len(w.Table), rows, w.Lanes)
+	}
+	sizes := w.Sizes()
+	for i, h := range sizes[1:3] {
+		if h%16 != 0 || h < 16 || h > MaxHidden {
+			return fmt.Errorf("pattern network: hidden layer %d has %d outputs, must be a multiple of 16 up to %d", i+1, h, MaxHidden)
+		}
+	}
+	if sizes[3] != Outputs {
+		return fmt.Errorf("pattern network: %d outputs, want %d", sizes[3], Outputs)
+	}
+	for i, l := range w.Dense {
+		if len(l.Weight) != sizes[i]*sizes[i+1] {
+			return fmt.Errorf("pattern network: layer %d has %d weights, want %d x %d", i+1, len(l.Weight), sizes[i+1], sizes[i])
+		}
+		for _, b := range l.Bias {
+			if b < -maxBias || b > maxBias {
+				return fmt.Errorf("pattern network: layer %d has bias %d, must be within %d", i+1, b, maxBias)
+			}
+		}
+	}
+	return w.checkSums(groups)
+}
+
+// maxBias leaves room for the products of a layer: 512 inputs of 127 * 128, and 32 times an int16.
+const maxBias = 1 << 30
+
+// checkSums makes sure that no accumulator can leave int16, whatever rows a position has of the groups.
+func (w *Weights) checkSums(groups []int32) error {
+	for lane := range w.Lanes {
+		low, high := int(w.Bias[lane]), int(w.Bias[lane])
+		for g := range len(groups) - 1 {
+			least, most := 0, 0
+			for row := int(groups[g]); row < int(groups[g+1]); row++ {
+				x := int(w.Table[row*w.Lanes+lane])
+				least, most = min(least, x), max(most, x)
+			}
+			low, high = low+least, high+most
+		}
+		if low < -1<<15 || high > 1<<15-1 {
+			return fmt.Errorf("pattern network: sums of lane %d reach from %d to %d, beyond int16: train it with smaller weights", lane, low, high)
+		}
+	}
+	return nil
+}
+
+// Net is a network packed for a path. It may be used by many goroutines at once.
+type Net struct {
+	path  path
+	lanes int
+	table []int16
+	bias  []int16
+	dense [3]packed
+}
+
+// packed is a layer whose weights lie as [in/4, out, 4], with zeros for inputs that fill the last four.
+type packed struct {
+	in, out int // in is a multiple of 4
+	weight  []int8
+	bias    []int32
+}
+
+func pack(l Layer, in int) packed {
+	out := len(l.Bias)
+	p := packed{in: (in + 3) &^ 3, out: out, bias: slices.Clone(l.Bias)}
+	p.weight = make([]int8, p.in*out)
+	for o := range out {
+		for i := range in {
+			p.weight[i/4*4*out+4*o+i%4] = l.Weight[o*in+i]
+		}
+	}
+	return p
+}
+
+// New packs weights, which must have passed Check, for a path. It keeps Table and Bias.
+func New(w *Weights, p Path) (*Net, error) {
+	k, err := p.find()
+	if err != nil {
+		return nil, err
+	}
+	sizes := w.Sizes()
+	n := &Net{path: k, lanes: w.Lanes, table: w.Table, bias: w.Bias}
+	for i, in := range sizes[:3] {
+		n.dense[i] = pack(w.Dense[i], in)
+	}
+	return n, nil
+}
+
+// Path is the path that the network was packed for.
+func (n *Net) Path() Path { return n.path.name }
+
+// Lanes is the length of an accumulator.
+func (n *Net) Lanes() int { return n.lanes }
+
+// Forward computes the results of positions, out [N, Outputs], from their rows of the table, rows [N, each]. Rows must be in
+// the table.
+func (n *Net) Forward(rows []int32, each int, out []int32) {
+	if len(rows) > 0 {
+		n.path.forward(n, rows, each, out)
+	}
+}
+
+// Step turns an accumulator [Lanes] into that of another position, from which it differs by the rows taken away and added,
+// and writes that position's results, out [Outputs]. Begin with a copy of the bias (Start).
+func (n *Net) Step(acc []int16, taken, added, out []int32) {
+	n.path.step(n, acc, taken, added, out)
+}
+
+// Start is the accumulator of no rows.
+func (n *Net) Start() []int16 { return slices.Clone(n.bias) }

@@ -1,0 +1,41 @@
+// Package pattern is a second kind of network, for plain processors: a table of patterns and small dense layers. It knows one
+// board, 7x6x4. Package kernels/cpu/pattern computes it in whole numbers.
+//
+// # Rows of the table
+//
+// A position has 33 rows of the table, one of each group. Everything is seen from the side to move. Cells have two
+// bits, counted from the line's left end: 0 empty, 1 own stone, 2 other stone, 3 playable, that is, empty with the next stone
+// of its column landing there. So a line of n cells has 4^n patterns.
+//
+//	6 groups    rows of the board, from the bottom, of 7 cells
+//	12 groups   diagonals of 4 to 6 cells, rising to the right and then falling, each from the highest left to the lowest right
+//	7 groups    columns: own stones plus all stones as binary numbers, lowest cell first, 128 patterns
+//	7 groups    threats of a column, above its stones: each empty cell has bit 0 if an own stone there wins, bit 1 if one of the
+//	            other side does. With h stones there are 4^(6-h) patterns, after those with fewer stones
+//	1 group     the number of stones, 0 to 42
+//
+// The threats are what lines alone cannot show: which cell they need, and how many stones below are still to fall. Playable
+// cells tell a line which of its gaps can be filled now.
+//
+// # Results
+//
+//	out[0:3]    logits of win, draw, loss for the side to move, times Unit
+//	out[3:10]   logits of the moves by column, times Unit; illegal ones mean nothing
+//	out[10:16]  nothing, 0
+//
+// # Files
+//
+// A safetensors file with metadata evald.kind = "pattern", evald.format = "1" and evald.config = {"lanes": L, "hidden": [H1,
+// H2]}. evald.sha256 is the checksum of the file without it, as Marshal writes it.
+//
+//	rows      [K]       I32   the rows of the table that are not all 0, ascending
+//	table     [K,L]     I16   those rows
+//	bias      [L]       I16
+//	dense.0.weight [H1,(L-16)/2], dense.1.weight [H2,H1], dense.2.weight [16,H2]   I8
+//	dense.0.bias [H1], dense.1.bias [H2], dense.2.bias [16]                        I32
+//
+// # Decisions
+//
+// The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Reference is
+// the network of real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
+package pattern

@@ -1,0 +1,119 @@
+package pattern
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/nn/net"
+)
+
+// Evaluator answers batches of 7x6x4 with a network, with Source eval.CPU.
+type Evaluator struct {
+	net  *kernel.Net
+	pool sync.Pool // of *worker
+}
+
+// NewEvaluator packs a network, which must not change while it is in use, for the fastest path of this machine.
+func NewEvaluator(n *Network) *Evaluator {
+	e, err := NewEvaluatorPath(n, kernel.Best())
+	if err != nil {
+		panic(err) // cannot happen: the best path is one of this machine
+	}
+	return e
+}
+
+// NewEvaluatorPath packs a network for a path. The error lists the paths of this machine.
+func NewEvaluatorPath(n *Network, p kernel.Path) (*Evaluator, error) {
+	packed, err := kernel.New(&n.Weights, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{net: packed}, nil
+}
+
+// Path is the path that the evaluator uses.
+func (e *Evaluator) Path() kernel.Path { return e.net.Path() }
+
+// block is how many positions are computed at once: enough for the call of C to cost nothing.
+const block = 128
+
+// Evaluate implements eval.Evaluator. Rows are shared among up to GOMAXPROCS goroutines, a block each at least. A cancelled
+// context is noticed between blocks. Another board than 7x6x4 is an error.
+func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	if b.Board.Rules() != game.Connect4 {
+		return fmt.Errorf("evaluate: a pattern network knows %v alone, not %v: use a convolutional network or a heuristic", game.Connect4, b.Board.Rules())
+	}
+	var next atomic.Int64 // the first unclaimed row
+	work := func() {
+		w, _ := e.pool.Get().(*worker)
+		if w == nil {
+			w = &worker{}
+		}
+		defer e.pool.Put(w)
+		for ctx.Err() == nil {
+			first := int(next.Add(block)) - block
+			if first >= len(b.Pos) {
+				return
+			}
+			w.answer(e.net, b, first, min(first+block, len(b.Pos)))
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (len(b.Pos)+block-1)/block) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	return nil
+}
+
+// worker is the scratch memory of one goroutine.
+type worker struct {
+	rows [block * Each]int32
+	out  [block * kernel.Outputs]int32
+	at   [block]int // row of the batch by position of the block
+}
+
+// answer fills the batch's rows from first up to last, at most block.
+func (w *worker) answer(n *kernel.Net, b *eval.Batch, first, last int) {
+	rows, count := w.rows[:0], 0
+	for i := first; i < last; i++ {
+		if !b.AnswerTerminal(i) {
+			rows = AppendRows(rows, b.Pos[i])
+			w.at[count] = i
+			count++
+		}
+	}
+	n.Forward(rows, Each, w.out[:count*kernel.Outputs])
+	for k, i := range w.at[:count] {
+		answer(b, i, w.out[k*kernel.Outputs:])
+	}
+}
+
+// answer fills row i of a batch from the network's results.
+func answer(b *eval.Batch, i int, out []int32) {
+	var logits [10]float32
+	for k := range logits {
+		logits[k] = float32(out[k]) / kernel.Unit
+	}
+	net.Softmax(b.WDLRow(i), logits[:3])
+	var legal [7]bool
+	playable := b.Board.Legal(b.Pos[i])
+	for ; !playable.IsZero(); playable = playable.WithoutFirst() {
+		legal[b.Board.Action(playable.First())] = true
+	}
+	net.MaskedSoftmax(b.PolicyRow(i), logits[3:], legal[:])
+	b.Source[i] = eval.CPU
+}

@@ -1,0 +1,268 @@
+package pattern
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/wholefile"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/nn/safetensors"
+)
+
+// Network is a network of pattern tables.
+type Network struct {
+	Weights  kernel.Weights
+	Metadata map[string]string // free text
+}
+
+// Keys of the metadata. The format is the version of the rows and of the tensors.
+const (
+	kindKey   = "evald.kind"
+	formatKey = "evald.format"
+	configKey = "evald.config"
+	sumKey    = "evald.sha256"
+	kind      = "pattern"
+	format    = "1"
+)
+
+var reserved = []string{kindKey, formatKey, configKey, sumKey}
+
+// config is the shape of a network.
+type config struct {
+	Lanes  int    `json:"lanes"`
+	Hidden [2]int `json:"hidden"`
+}
+
+// maxFile is the size of the largest file in bytes.
+var maxFile = int64(safetensors.Overhead) + int64(RowCount())*(4+2*kernel.MaxLanes) + 1<<20
+
+// RowCount is the number of rows of a table.
+func RowCount() int { return int(groups[len(groups)-1]) }
+
+// New checks weights, which it keeps. The error names the part that is wrong.
+func New(w kernel.Weights) (*Network, error) {
+	if err := w.Check(groups); err != nil {
+		return nil, err
+	}
+	return &Network{Weights: w, Metadata: map[string]string{}}, nil
+}
+
+// String is "pattern128x64x32" for 128 lanes and hidden layers of 64 and 32.
+func (n *Network) String() string {
+	s := n.Weights.Sizes()
+	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
+}
+
+// Is reports whether a file says that it is a network of pattern tables.
+func Is(file []byte) bool {
+	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
+	return err == nil && metadata[kindKey] == kind
+}
+
+// Parse reads a network from the bytes of a file. If it has a checksum, the checksum must be right. The error names the
+// tensor or field that is wrong.
+func Parse(file []byte) (*Network, error) {
+	n, err := parse(file)
+	if err != nil {
+		return nil, fmt.Errorf("parse pattern network: %w", err)
+	}
+	return n, nil
+}
+
+func parse(file []byte) (*Network, error) {
+	metadata, sections, err := safetensors.Split(file, "I8", "I16", "I32")
+	if err != nil {
+		return nil, err
+	}
+	for key, want := range map[string]string{kindKey: kind, formatKey: format} {
+		if got := metadata[key]; got != want {
+			return nil, fmt.Errorf("metadata %s is %s, want %q", key, short.Quote(got), want)
+		}
+	}
+	var c config
+	if err := safetensors.DecodeObject(metadata[configKey], &c); err != nil {
+		return nil, fmt.Errorf("metadata %s: %w", configKey, err)
+	}
+	if c.Lanes < 1 || c.Lanes > kernel.MaxLanes || min(c.Hidden[0], c.Hidden[1]) < 1 || max(c.Hidden[0], c.Hidden[1]) > kernel.MaxHidden {
+		return nil, fmt.Errorf("metadata %s: %d lanes and hidden layers of %v, want at most %d and %d", configKey, c.Lanes, c.Hidden, kernel.MaxLanes, kernel.MaxHidden)
+	}
+	byName := map[string]safetensors.Section{}
+	for _, s := range sections {
+		byName[s.Name] = s
+	}
+	w := kernel.Weights{Lanes: c.Lanes, Table: make([]int16, RowCount()*c.Lanes), Bias: make([]int16, c.Lanes)}
+	rows := make([]int32, 0)
+	if s, ok := byName["rows"]; ok && len(s.Shape) == 1 && s.Shape[0] <= RowCount() {
+		rows = make([]int32, s.Shape[0])
+	}
+	table := make([]int16, len(rows)*c.Lanes)
+	sizes := [4]int{(c.Lanes - kernel.Outputs) / 2, c.Hidden[0], c.Hidden[1], kernel.Outputs}
+	wanted := []struct {
+		name  string
+		shape []int
+		into  any
+	}{{"rows", []int{len(rows)}, rows}, {"table", []int{len(rows), c.Lanes}, table}, {"bias", []int{c.Lanes}, w.Bias}}
+	for i := range w.Dense {
+		in, out := max(sizes[i], 0), sizes[i+1]
+		w.Dense[i] = kernel.Layer{Weight: make([]int8, in*out), Bias: make([]int32, out)}
+		name := fmt.Sprintf("dense.%d.", i)
+		wanted = append(wanted, []struct {
+			name  string
+			shape []int
+			into  any
+		}{{name + "weight", []int{out, in}, w.Dense[i].Weight}, {name + "bias", []int{out}, w.Dense[i].Bias}}...)
+	}
+	for _, t := range wanted {
+		s, ok := byName[t.name]
+		if !ok {
+			return nil, fmt.Errorf("tensor %q is missing", t.name)
+		}
+		if s.Dtype != dtype(t.into) || !slices.Equal(s.Shape, t.shape) {
+			return nil, fmt.Errorf("tensor %q is %s %s, want %s %v", t.name, s.Dtype, short.Text(fmt.Sprint(s.Shape)), dtype(t.into), t.shape)
+		}
+		if _, err := binary.Decode(s.Data, binary.LittleEndian, t.into); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.name, err)
+		}
+		delete(byName, t.name)
+	}
+	for name := range byName {
+		return nil, fmt.Errorf("tensor %s is unknown", short.Quote(name))
+	}
+	for i, r := range rows {
+		if r < 0 || int(r) >= RowCount() || i > 0 && r <= rows[i-1] {
+			return nil, fmt.Errorf("tensor \"rows\": number %d is %d, must be below %d and above the one before", i, r, RowCount())
+		}
+		copy(w.Table[int(r)*c.Lanes:], table[i*c.Lanes:(i+1)*c.Lanes])
+	}
+	n, err := New(w)
+	if err != nil {
+		return nil, err
+	}
+	sum, summed := metadata[sumKey]
+	for _, key := range reserved {
+		delete(metadata, key)
+	}
+	n.Metadata = metadata
+	if !summed {
+		return n, nil
+	}
+	if got := checksum(n.plain()); got != sum {
+		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
+	}
+	return n, nil
+}
+
+// dtype is the type of a tensor's numbers as files name it.
+func dtype(numbers any) string {
+	switch numbers.(type) {
+	case []int8:
+		return "I8"
+	case []int16:
+		return "I16"
+	}
+	return "I32"
+}
+
+// plain is the file without its checksum.
+func (n *Network) plain() []byte { return safetensors.Join(n.fileMetadata(), n.tensors()) }
+
+func (n *Network) fileMetadata() map[string]string {
+	s := n.Weights.Sizes()
+	text, err := json.Marshal(config{n.Weights.Lanes, [2]int{s[1], s[2]}})
+	if err != nil {
+		panic(err) // cannot happen: whole numbers always marshal
+	}
+	metadata := map[string]string{kindKey: kind, formatKey: format, configKey: string(text)}
+	maps.Copy(metadata, n.Metadata)
+	return metadata
+}
+
+func (n *Network) tensors() []safetensors.Tensor {
+	w := &n.Weights
+	var rows []int32
+	var table []int16
+	for r := range w.Rows() {
+		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
+		if slices.ContainsFunc(row, func(x int16) bool { return x != 0 }) {
+			rows, table = append(rows, int32(r)), append(table, row...)
+		}
+	}
+	var all []safetensors.Tensor
+	add := func(name string, numbers any, shape ...int) {
+		var data bytes.Buffer
+		if err := binary.Write(&data, binary.LittleEndian, numbers); err != nil {
+			panic(err) // cannot happen: memory always takes numbers of fixed size
+		}
+		all = append(all, safetensors.Tensor{Name: name, Dtype: dtype(numbers), Shape: shape, Data: data.Bytes()})
+	}
+	add("rows", rows, len(rows))
+	add("table", table, len(rows), w.Lanes)
+	add("bias", w.Bias, w.Lanes)
+	sizes := w.Sizes()
+	for i, l := range w.Dense {
+		add(fmt.Sprintf("dense.%d.weight", i), l.Weight, sizes[i+1], sizes[i])
+		add(fmt.Sprintf("dense.%d.bias", i), l.Bias, sizes[i+1])
+	}
+	return all
+}
+
+func checksum(file []byte) string {
+	sum := sha256.Sum256(file)
+	return hex.EncodeToString(sum[:])
+}
+
+// ReadFile is Parse of a file.
+func ReadFile(path string) (*Network, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s has %d bytes, more than any pattern network: %d", path, info.Size(), maxFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pattern network: %w", err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read pattern network: %w", err)
+	}
+	n, err := Parse(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// Marshal returns the network as the bytes of a file, with its checksum. The same network always gives the same bytes. The
+// error names the key of Metadata that is reserved, or the weights that are wrong.
+func (n *Network) Marshal() ([]byte, error) {
+	for _, key := range reserved {
+		if _, taken := n.Metadata[key]; taken {
+			return nil, fmt.Errorf("write pattern network: metadata %s is reserved", key)
+		}
+	}
+	if err := n.Weights.Check(groups); err != nil {
+		return nil, fmt.Errorf("write pattern network: %w", err)
+	}
+	metadata := n.fileMetadata()
+	metadata[sumKey] = checksum(n.plain())
+	return safetensors.Join(metadata, n.tensors()), nil
+}
+
+// WriteFile writes the network under a temporary name beside path and then renames it.
+func (n *Network) WriteFile(path string) error {
+	file, err := n.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := wholefile.Write(path, file); err != nil {
+		return fmt.Errorf("write pattern network %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package pattern
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/nn/safetensors"
+)
+
+func random(t testing.TB) *Network {
+	t.Helper()
+	return randomShape(t, 64, 32, 16)
+}
+
+// randomShape is a network with small weights, a third of whose rows are all 0.
+func randomShape(t testing.TB, lanes, h1, h2 int) *Network {
+	t.Helper()
+	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), RowCount(), lanes, h1, h2)
+	for r := range RowCount() {
+		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
+		for i := range row {
+			if row[i] /= 2; r%3 == 0 {
+				row[i] = 0
+			}
+		}
+	}
+	n, err := New(*w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestFile(t *testing.T) {
+	n := random(t)
+	n.Metadata["trained"] = "never"
+	path := filepath.Join(t.TempDir(), "n.safetensors")
+	if err := n.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, n) {
+		t.Error("the network that was read is not the one that was written")
+	}
+	if got.String() != "pattern64x32x16" {
+		t.Errorf("the network calls itself %s", got)
+	}
+	a, _ := n.Marshal()
+	if b, _ := got.Marshal(); !bytes.Equal(a, b) {
+		t.Error("the same network gives other bytes")
+	}
+	if !Is(a) || Is(a[:100]) || Is(safetensors.Join(map[string]string{}, nil)) {
+		t.Error("what Is says of files is wrong")
+	}
+	n.Metadata[configKey] = "mine"
+	if _, err := n.Marshal(); err == nil || !strings.Contains(err.Error(), configKey) {
+		t.Errorf("a reserved key: %v", err)
+	}
+}
+
+func TestDamagedFiles(t *testing.T) {
+	n := random(t)
+	metadata := n.fileMetadata()
+	change := func(key, value string) []byte {
+		m := n.fileMetadata()
+		m[key] = value
+		return safetensors.Join(m, n.tensors())
+	}
+	tensor := func(name string, edit func(s *safetensors.Tensor)) []byte {
+		all := n.tensors()
+		for i := range all {
+			if all[i].Name == name {
+				edit(&all[i])
+			}
+		}
+		return safetensors.Join(metadata, all)
+	}
+	flipped, err := n.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped[len(flipped)-3] ^= 1
+	for _, c := range []struct {
+		file []byte
+		want string
+	}{
+		{nil, "too few"},
+		{flipped, "damaged"},
+		{change(kindKey, "tower"), `metadata evald.kind is "tower", want "pattern"`},
+		{change(formatKey, "2"), `metadata evald.format is "2"`},
+		{change(configKey, "{}"), "0 lanes"},
+		{change(configKey, `{"lanes":64,"hidden":[32,16],"more":1}`), "unknown field"},
+		{change(configKey, `{"lanes":1000000,"hidden":[32,16]}`), "1000000 lanes"},
+		{change(configKey, `{"lanes":64,"hidden":[32,32]}`), `tensor "dense.1.weight"`},
+		{change(configKey, `{"lanes":8,"hidden":[32,16]}`), `tensor "table"`},
+		{safetensors.Join(metadata, n.tensors()[1:]), `tensor "rows"`},
+		{safetensors.Join(metadata, append(n.tensors(), safetensors.Tensor{Name: "x", Dtype: "I8", Shape: []int{1}, Data: []byte{1}})), `tensor "x" is unknown`},
+		{tensor("bias", func(s *safetensors.Tensor) { s.Dtype, s.Shape = "I8", []int{128} }), `tensor "bias" is I8`},
+		{tensor("rows", func(s *safetensors.Tensor) { s.Data[0] = 2 }), "above the one before"},
+		{tensor("rows", func(s *safetensors.Tensor) { s.Data[len(s.Data)-1] = 0x7f }), "must be below"},
+		{tensor("dense.0.bias", func(s *safetensors.Tensor) { s.Data[3] = 0x7f }), "layer 1 has bias"},
+		{tensor("table", func(s *safetensors.Tensor) {
+			for i := 1; i < len(s.Data); i += 2 {
+				s.Data[i] = 0x7f
+			}
+		}), "sums of lane 0"},
+	} {
+		if _, err := Parse(c.file); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+// The whole numbers stay near the network of real numbers that they stand for.
+func TestReference(t *testing.T) {
+	n := random(t)
+	for i := range n.Weights.Dense { // weights that add up to logits of a few units, as a trained network's do
+		for k := range n.Weights.Dense[i].Weight {
+			n.Weights.Dense[i].Weight[k] /= 4
+		}
+	}
+	k, err := kernel.New(&n.Weights, kernel.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]int32, kernel.Outputs)
+	most, spread := 0.0, 0.0
+	for _, p := range gametest.Positions(gametest.Rand(9), board, 300, true) {
+		if board.Result(p) != 0 {
+			continue
+		}
+		want := n.Reference(p)
+		k.Forward(AppendRows(nil, p), Each, out)
+		for i, x := range want {
+			most = max(most, math.Abs(x-float64(out[i])/kernel.Unit))
+			spread = max(spread, math.Abs(x))
+		}
+	}
+	if most > 0.25 || spread < 2 {
+		t.Errorf("logits of up to %.2f differ by up to %.3f", spread, most)
+	}
+	t.Logf("logits of up to %.2f differ by up to %.3f", spread, most)
+}

@@ -1,0 +1,138 @@
+package pattern
+
+import (
+	"math/bits"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Each is the number of rows of the table that a position has.
+const Each = 33
+
+// board is the one that the tables are made for.
+var board = game.MustBoard(game.Connect4)
+
+// line is a row or a diagonal: its cells are the bits start, start+stride and so on, from left to right.
+type line struct {
+	start, stride, length int
+
+	// Those of its bits that are set in x are, one behind the other, x >> start & mask * magic >> gatherBit.
+	mask, magic uint64
+}
+
+// gatherBit is where the product has the cells. It is at least (stride-1) * (length-1), so that magic has no bits below 0.
+const gatherBit = 36
+
+var (
+	lines  = makeLines()
+	groups = makeGroups()        // the first row of each group, and last the number of rows
+	spread = makeSpread()        // bit i of the index is bit 2i of the value
+	above  = makeAbove()         // by the stones in a column, the first of its patterns of threats
+	full   = board.Full().Lo     // all cells
+	bottom = full &^ (full << 1) // the lowest cell of each column
+)
+
+func makeLines() (all []line) {
+	add := func(column, row, stride, length int) {
+		l := line{start: board.Index(column, row), stride: stride, length: length}
+		for i := range length {
+			l.mask |= 1 << (stride * i)
+			l.magic |= 1 << (gatherBit - (stride-1)*i)
+		}
+		all = append(all, l)
+	}
+	columns, rows := board.Columns(), board.Rows()
+	for row := range rows {
+		add(0, row, rows+1, columns)
+	}
+	// The diagonals by their first cells, from the left edge and then along the bottom or the top.
+	for row := rows - board.InARow(); row >= 0; row-- {
+		add(0, row, rows+2, rows-row)
+	}
+	for column := 1; column <= columns-board.InARow(); column++ {
+		add(column, 0, rows+2, min(rows, columns-column))
+	}
+	for row := board.InARow() - 1; row < rows; row++ {
+		add(0, row, rows, row+1)
+	}
+	for column := 1; column <= columns-board.InARow(); column++ {
+		add(column, rows-1, rows, min(rows, columns-column))
+	}
+	return all
+}
+
+func makeGroups() []int32 {
+	var sizes []int32
+	for _, l := range makeLines() {
+		sizes = append(sizes, 1<<(2*l.length))
+	}
+	for range board.Columns() {
+		sizes = append(sizes, 128)
+	}
+	patterns := int32(0)
+	for h := range board.Rows() + 1 {
+		patterns += 1 << (2 * (board.Rows() - h))
+	}
+	for range board.Columns() {
+		sizes = append(sizes, patterns)
+	}
+	sizes = append(sizes, int32(board.Cells()+1))
+	first := []int32{0}
+	for i, n := range sizes {
+		first = append(first, first[i]+n)
+	}
+	return first
+}
+
+func makeSpread() (s [128]int32) {
+	for i := range s {
+		for b := range 7 {
+			s[i] |= int32(i>>b&1) << (2 * b)
+		}
+	}
+	return s
+}
+
+func makeAbove() (first [8]int32) {
+	for h := range 7 {
+		first[h+1] = first[h] + 1<<(2*(6-h))
+	}
+	return first
+}
+
+// threats are the cells that complete four stones of s in a line, and perhaps cells of s and guard bits.
+func threats(s uint64) (cells uint64) {
+	for _, n := range [4]uint{1, 6, 7, 8} {
+		up, down := s<<n, s>>n
+		up2, down2 := s<<(2*n), s>>(2*n)
+		cells |= up&up2&(s<<(3*n)|down) | down&down2&(s>>(3*n)|up)
+	}
+	return cells
+}
+
+// AppendRows appends the rows of the table that a position of 7x6x4 has, one of each group. Its game must not be over.
+func AppendRows(rows []int32, p game.Position) []int32 {
+	own, all := p.Own.Lo, p.All.Lo
+	other, playable := all^own, (all+bottom)&full
+	g := 0
+	for i := range lines {
+		l := &lines[i]
+		gather := func(x uint64) uint64 {
+			return (x >> (l.start & 63) & l.mask) * l.magic >> gatherBit & (1<<l.length - 1)
+		}
+		next := gather(playable)
+		rows = append(rows, groups[g]+spread[(gather(own)|next)&127]+2*spread[(gather(other)|next)&127])
+		g++
+	}
+	for c := range 7 {
+		rows = append(rows, groups[g]+int32(own>>(7*c)&127+all>>(7*c)&127))
+		g++
+	}
+	wins, losses := threats(own)&full&^all, threats(other)&full&^all
+	for c := range 7 {
+		h := bits.OnesCount64(all >> (7 * c) & 127)
+		rows = append(rows, groups[g]+above[h]+spread[wins>>(7*c+h)&(1<<(6-h)-1)]+2*spread[losses>>(7*c+h)&(1<<(6-h)-1)])
+		g++
+	}
+	return append(rows, groups[g]+int32(bits.OnesCount64(all)))
+}
