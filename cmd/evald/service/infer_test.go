@@ -253,6 +253,40 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
+// fewer positions does not wait.
+func TestLargeSearchesTakeTurns(t *testing.T) {
+	e, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, testConfig(e))
+	api := s.dial(t)
+	ask := func(n int) error {
+		ask := bitboardRequest(connect4, make([]game.Position, n)...)
+		ask.ModelName = "search"
+		setParameter(ask, "visits", 1)
+		setParameter(ask, "timeout", 200_000)
+		_, err := api.ModelInfer(t.Context(), ask)
+		return err
+	}
+	for range cap(s.large) {
+		s.large <- struct{}{}
+	}
+	if err := ask(largeSearch - 1); err != nil {
+		t.Errorf("a search of few positions: %v", err)
+	}
+	if err := ask(largeSearch); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a search of many positions while others are under way: %v, want DeadlineExceeded", err)
+	}
+	for range cap(s.large) {
+		<-s.large
+	}
+	if err := ask(largeSearch); err != nil || len(s.large) > 0 {
+		t.Errorf("a search of many positions: %v; %d are under way after it", err, len(s.large))
+	}
+}
+
 // A search has room for all that its visits find, forced lines too: it finds what a tree of any size does.
 func TestSearchRoom(t *testing.T) {
 	e, err := heuristic.New(eval.Bitsquares)

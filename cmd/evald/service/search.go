@@ -15,6 +15,10 @@ const searchModel = "search"
 // them, requests of few visits would cost a garbage collection each.
 const keptForest = 16 << 20
 
+// largeSearch is the number of positions from which on a search waits for its turn: as many of them as there are processors are
+// under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
+const largeSearch = 256
+
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
@@ -28,6 +32,14 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 	bytes := mcts.AtOnce(len(b.Pos), limits.Batch) * mcts.TreeBytes(b.Board, visits)
 	if most := s.memory.most(); int64(bytes) > most {
 		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
+	}
+	if len(b.Pos) >= largeSearch {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("search: %w", ctx.Err())
+		}
 	}
 	if err := c.paid.take(bytes); err != nil {
 		return nil, err

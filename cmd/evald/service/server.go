@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,8 @@ type Server struct {
 	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
 	searcher      *model
-	forests       sync.Pool // of *mcts.Forest, trees for the next search
+	forests       sync.Pool     // of *mcts.Forest, trees for the next search
+	large         chan struct{} // has one for each search of many positions that is under way
 
 	loading sync.Mutex // held while a model is made ready
 	number  uint64     // of generations so far; guarded by loading
@@ -80,6 +82,7 @@ func New(c Config) (*Server, error) {
 	s.quiet.L = &s.mu
 	s.reading = newSlots(max(leastSlots, int(c.Limits.Memory/4)/s.messageCost()))
 	s.readingHealth = newSlots(leastSlots)
+	s.large = make(chan struct{}, runtime.GOMAXPROCS(0))
 	s.metrics = s.newMetrics()
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
