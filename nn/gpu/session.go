@@ -318,10 +318,10 @@ func (s *session) loadKernel(l *layout) error {
 // error for callers.
 func (s *session) over(err error) error {
 	s.ends.Do(func() {
-		s.device.down(s)
 		if s.reason = ErrClosed; err != nil {
-			s.reason = s.device.failed(err, true)
+			s.reason = s.device.failed(err, true) // first, so that who finds no session also finds the fault counted
 		}
+		s.device.down(s)
 		close(s.dead)
 	})
 	return s.reason
