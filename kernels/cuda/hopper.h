@@ -242,8 +242,11 @@ DEVICE void store(const Job &job, const Sums &sum, u32 to, const Place &p) {
 			for (int board = 0; board < 2; board++) {
 				u32 &pair = shared<u32>(to + board * S::BOARD + r * S::ROW + (((8 * p.half + n) ^ slot) << 4) + lane % 4 * 4);
 				float low = sum[r][4 * n + 2 * board], high = sum[r][4 * n + 2 * board + 1];
-				if (ADD) low += fp16_low(pair), high += fp16_high(pair);
-				pair = fp16x2(rectified(low), rectified(high));
+				if (ADD) {
+					Floats2 before = floats(pair);
+					low += before.x, high += before.y;
+				}
+				pair = relu_f16x2(low, high);
 			}
 		}
 	}
@@ -276,21 +279,6 @@ DEVICE void store_outputs(const Job &job, const Sums &sum, const Place &p) {
 	}
 }
 
-// stem_fp16 is stem_input in fp16.
-DEVICE Quad stem_fp16(const Job &job, u64 planes, int part) {
-	u32 x[4], board = fp16x2(job.inarow * 0.25f, 0);
-#pragma unroll
-	for (int i = 0; i < 4; i++) {
-		x[i] = 0;
-#pragma unroll
-		for (int half = 0; half < 2; half++) {
-			int element = 8 * part + 2 * i + half;
-			if (planes >> element & 1) x[i] |= (element % PLANES == 4 ? board : 0x3c00) << (16 * half);
-		}
-	}
-	return {x[0], x[1], x[2], x[3]};
-}
-
 // expand writes the stem's input of the warp's boards to t, and zero to all slots beside the board.
 template <class S>
 DEVICE void expand(const Job &job, int first, const Place &p) {
@@ -301,7 +289,7 @@ DEVICE void expand(const Job &job, int first, const Place &p) {
 			u64 planes = neighbourhood(job, position(job, first + board), row, column);
 #pragma unroll
 			for (int part = 0; part < 2 * S::STEM; part++)
-				shared<Quad>(line + S::T + ((part ^ column) << 4)) = stem_fp16(job, planes, part);
+				shared<Quad>(line + S::T + ((part ^ column) << 4)) = stem_input(job, planes, part);
 		} else {
 #pragma unroll
 			for (int part = 0; part < S::C / 8; part++)

@@ -26,9 +26,6 @@
 // The kernels are tested on the CPU: what C++ cannot say stands behind a dozen small functions with a twin in emu, and there
 // missing barriers and early reads go wrong every time. PTX is committed, with the hash of what it was compiled from, so that
 // building needs no CUDA.
-//
-// The kernels for Hopper have fp16 operands and an fp16 residual stream, which are five times as exact. What overflows
-// becomes NaN in all that follows (rectified in hopper.h), so an answer says that it is not finite.
 package cuda
 
 import _ "embed"

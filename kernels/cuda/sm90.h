@@ -114,26 +114,6 @@ DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0
 template <int N>
 DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
-// fp16x2 rounds two numbers to the nearest fp16, and ties to even; beyond 65504 to infinity. The first number is in the low
-// half of the result.
-DEVICE u32 fp16x2(float low, float high) {
-	u32 x;
-	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
-	return x;
-}
-
-// fp16_low and fp16_high are the numbers of a pair.
-DEVICE float fp16_low(u32 pair) {
-	float x;
-	asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(x) : "r"(pair));
-	return x;
-}
-DEVICE float fp16_high(u32 pair) {
-	float x;
-	asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(x) : "r"(pair));
-	return x;
-}
-
 #endif
 
 // tile returns the descriptor of a matrix of 16 rows (inputs) and 64 columns (outputs) of fp16, at an offset in shared memory that is a

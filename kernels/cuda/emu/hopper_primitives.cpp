@@ -26,13 +26,13 @@ static void plain(float (&c)[M][N], const float (&a)[M][K], const float (&b)[K][
 // product multiplies 64x64 by 64x64 in one warpgroup, with the mistake that it is told.
 static void product(u32 order, const std::string &mistake) {
 	static float a[M][K], b[K][N], want[M][N], got[M][N];
-	for (auto &row : a) for (float &x : row) x = emu::from_fp16(emu::to_fp16(std::normal_distribution<float>()(numbers)));
-	for (auto &row : b) for (float &x : row) x = emu::from_fp16(emu::to_fp16(std::normal_distribution<float>()(numbers)));
+	for (auto &row : a) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
+	for (auto &row : b) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
 	plain(want, a, b);
 	alignas(16) static uint16_t packed[K / 16][16][N];
 	for (int k = 0; k < K; k++)
 		for (int n = 0; n < N; n++)
-			packed[k / 16][k % 16][mistake == "plain-rows" ? n : ((n / 8) ^ (k % 8)) * 8 + n % 8] = emu::to_fp16(b[k][n]);
+			packed[k / 16][k % 16][mistake == "plain-rows" ? n : ((n / 8) ^ (k % 8)) * 8 + n % 8] = emu::to_f16(b[k][n]);
 	auto is = [&](const char *name) { return mistake == name; };
 
 	run(order, 128, BYTES, [&] {
@@ -52,7 +52,7 @@ static void product(u32 order, const std::string &mistake) {
 		if (thread == 127) barrier_arrive(BARRIERS);
 		for (int k = 0; k < K / 2; k += 2) {
 			int column = lane % 2 * K / 2 + k, row = warp * 16 + lane / 2;
-			shared<u32>(A + (row * K + column) * 2) = fp16x2(a[row][column], a[row][column + 1]);
+			shared<u32>(A + (row * K + column) * 2) = emu::to_f16(a[row][column]) | emu::to_f16(a[row][column + 1]) << 16;
 		}
 		sync_warp();
 		if (!is("no-wait")) barrier_wait(BARRIERS, is("wrong-parity") ? 1 : 0);
@@ -105,21 +105,6 @@ static void product(u32 order, const std::string &mistake) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
-// fp16x2 returns the nearer of the two adjacent fp16. If both are equally near, it returns the even one.
-static void rounding(u32) {
-	int wrong = 0;
-	for (int i = 0; i < 1000000; i++) {
-		u32 below = numbers() % 0x7bff;
-		double low = emu::from_fp16(below), high = emu::from_fp16(below + 1);
-		float x = i % 3 == 0 ? (low + high) / 2 : low + (high - low) * (numbers() / 4294967296.0); // a third are ties
-		u32 want = x - low < high - x || (x - low == high - x && below % 2 == 0) ? below : below + 1;
-		u32 pair = fp16x2(x, -x);
-		wrong += pair != (want | (want | 0x8000) << 16) || fp16_low(pair) != emu::from_fp16(want) || fp16_high(pair) != -fp16_low(pair);
-	}
-	wrong += fp16x2(65519, 65520) != 0x7c007bff; // the greatest number, and infinity
-	printf("%d wrong\n", wrong);
-}
-
 // Three warps pass a word around, by a named barrier of two at a time, or without.
 static void pairs(u32 order, bool barrier) {
 	u32 seen[2];
@@ -137,8 +122,7 @@ int main(int count, char **arguments) {
 	if (count != 3) emu::fail("want CASE ORDER");
 	std::string name = arguments[1];
 	u32 order = atoi(arguments[2]);
-	if (name == "rounding") rounding(order);
-	else if (name == "pairs") pairs(order, true);
+	if (name == "pairs") pairs(order, true);
 	else if (name == "no-pairs") pairs(order, false);
 	else if (name == "registers") run(order, 384, 16, [] {
 		if (thread_id() < 128) fewer_registers<24>();

@@ -148,12 +148,12 @@ void compute(const Product &p) {
 		fail("block %u, warp %u: the tile at %llu changed while a product used it", block(), thread() / WARP, ((p.tile & 0x3fff) << 4) - SHARED_BASE);
 	Held &sums = w.sums.at(p.c), &fragments = w.fragments.at(p.a);
 	for (int k = 0; k < INPUTS; k++)
-		for (int n = 0; n < OUTPUTS; n++) b[k][n] = from_fp16(now[k][n]);
+		for (int n = 0; n < OUTPUTS; n++) b[k][n] = from_f16(now[k][n]);
 	for (int l = 0; l < WARP; l++) {
 		int g = l / 4, t = l % 4;
 		for (int i = 0; i < FRAGMENT; i++) {
 			float *at = &a[g + i % 2 * 8][2 * t + i / 2 * 8];
-			at[0] = from_fp16(fragments.value[l][i] & 0xffff), at[1] = from_fp16(fragments.value[l][i] >> 16);
+			at[0] = from_f16(fragments.value[l][i] & 0xffff), at[1] = from_f16(fragments.value[l][i] >> 16);
 		}
 		for (int i = 0; i < SUMS; i++) c[g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = std::bit_cast<float>(sums.value[l][i]);
 	}

@@ -29,9 +29,6 @@ void sync_some(u32 name, u32 threads);
 void sync_warp();
 void set_registers(u32 n, bool more);
 
-inline u32 to_fp16(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
-inline float from_fp16(u32 half) { return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half))); }
-
 } // namespace emu
 
 DEVICE u32 aligned_address(u32 offset) { return emu::SHARED_BASE + offset; }
@@ -57,6 +54,3 @@ DEVICE void fewer_registers() { emu::set_registers(N, false); }
 template <int N>
 DEVICE void more_registers() { emu::set_registers(N, true); }
 
-DEVICE u32 fp16x2(float low, float high) { return emu::to_fp16(low) | emu::to_fp16(high) << 16; }
-DEVICE float fp16_low(u32 pair) { return emu::from_fp16(pair & 0xffff); }
-DEVICE float fp16_high(u32 pair) { return emu::from_fp16(pair >> 16); }
