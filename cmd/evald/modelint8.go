@@ -5,10 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"strings"
 
+	"github.com/evald/evald/cmd/evald/internal/bench"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
@@ -69,17 +68,11 @@ func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
 func (c *modelInt8Cmd) positions(ctx context.Context, board *game.Board, seed uint64) ([]game.Position, error) {
 	var all []game.Position
 	for _, k := range sample.Kinds() {
-		lines, err := sample.Draw(ctx, board, k, c.Count, seed, nil)
+		games, err := sample.Draw(ctx, board, k, c.Count, seed, nil)
 		if err != nil {
 			return nil, err
 		}
-		for _, moves := range lines {
-			var p game.Position
-			for _, a := range moves {
-				p = board.Play(p, a)
-			}
-			all = append(all, p)
-		}
+		all = append(all, sample.Positions(board, games)...)
 	}
 	return all, nil
 }
@@ -96,19 +89,18 @@ func (c *modelInt8Cmd) compare(ctx context.Context, s streams, board *game.Board
 		copy(b.Pos, positions)
 		return b, e.Evaluate(ctx, b)
 	}
-	exact := slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.BFloat16() || p.Int8() })[0]
-	was, err := answer(before, exact)
+	was, err := answer(before, kernel.Float32())
 	if err != nil {
 		return err
 	}
-	is, err := answer(after, exact)
+	is, err := answer(after, kernel.Float32())
 	if err != nil {
 		return err
 	}
 	say := func(what string, got, want *eval.Batch) {
-		off, changed := apart(got, want)
+		d := bench.Compare(got.WDL, got.Policy, want)
 		fmt.Fprintf(s.out, "%s: win, draw and loss differ by %.4f at the 99th percentile, %.1f%% of best moves, in %d other positions\n",
-			what, off, 100*changed, len(positions))
+			what, d.WDL99, 100*d.Changed, len(positions))
 	}
 	fmt.Fprintf(s.out, "%s: written, its first convolutions can be computed with 8 bits\n", c.Out)
 	say("rounded weights", is, was)
@@ -123,21 +115,4 @@ func (c *modelInt8Cmd) compare(ctx context.Context, s streams, board *game.Board
 		say("path "+string(p), got, is)
 	}
 	return nil
-}
-
-// apart returns the largest difference in WDL of a row at the 99th percentile, and the share of rows whose best move is another.
-func apart(got, want *eval.Batch) (p99, changed float64) {
-	var off []float64
-	for i := range want.Pos {
-		d := 0.0
-		for k, x := range want.WDLRow(i) {
-			d = max(d, math.Abs(float64(got.WDLRow(i)[k]-x)))
-		}
-		off = append(off, d)
-		if best := func(b *eval.Batch) int { return slices.Index(b.PolicyRow(i), slices.Max(b.PolicyRow(i))) }; best(got) != best(want) {
-			changed++
-		}
-	}
-	slices.Sort(off)
-	return off[len(off)*99/100], changed / float64(len(off))
 }

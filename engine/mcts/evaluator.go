@@ -15,7 +15,7 @@ type Evaluator struct {
 	next   eval.Evaluator
 	config Config
 	limits Limits
-	forest sync.Pool // []*Tree
+	forest sync.Pool // of *Forest
 }
 
 // NewEvaluator makes an Evaluator whose searches ask next. limits.Visits must be 2 or more. The error names what is out of
@@ -30,8 +30,8 @@ func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, err
 	return &Evaluator{next: next, config: c, limits: limits}, nil
 }
 
-// forestSize is how many trees are searched at once, fewer if they would need more than forestNodes nodes together. No answer
-// depends on it.
+// forestSize is how many trees an Evaluator searches at once, fewer if they would need more than forestNodes nodes together. No
+// answer depends on it.
 const (
 	forestSize  = 256
 	forestNodes = 1 << 24
@@ -47,26 +47,12 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	if len(b.Pos) == 0 {
-		return nil
-	}
-	size := e.treesAtOnce(b.Board)
-	for from := 0; from < len(b.Pos); from += size {
-		part := b.Slice(from, min(from+size, len(b.Pos)))
-		if err := e.part(ctx, &part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *Evaluator) part(ctx context.Context, b *eval.Batch) error {
-	forest, _ := e.forest.Get().(*[]*Tree)
+	forest, _ := e.forest.Get().(*Forest)
 	if forest == nil {
-		forest = new([]*Tree)
+		forest = new(Forest)
 	}
 	defer e.forest.Put(forest)
-	return searchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
+	return searchParts(ctx, e.next, b, e.treesAtOnce(b.Board), e.config, e.limits, forest, nil)
 }
 
 // Forest is trees that searches use one after the other. The zero value has none. One goroutine may use it at a time.
@@ -80,10 +66,17 @@ func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	size := AtOnce(len(b.Pos), limits.Batch)
+	return searchParts(ctx, next, b, AtOnce(len(b.Pos), limits.Batch), c, limits, forest, found)
+}
+
+// AtOnce is how many of n rows SearchBatch searches at a time: enough for two full batches.
+func AtOnce(n, batch int) int { return min(n, max(forestSize, 2*batch)) }
+
+// searchParts searches so many rows at a time.
+func searchParts(ctx context.Context, next eval.Evaluator, b *eval.Batch, size int, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	for from := 0; from < len(b.Pos); from += size {
 		part := b.Slice(from, min(from+size, len(b.Pos)))
-		err := searchBatch(ctx, next, &part, c, limits, &forest.trees, func(row int, t *Tree) {
+		err := searchBatch(ctx, next, &part, c, limits, forest, func(row int, t *Tree) {
 			if found != nil {
 				found(from+row, t)
 			}
@@ -95,11 +88,8 @@ func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 	return nil
 }
 
-// AtOnce is how many of n rows SearchBatch searches at a time: enough for two full batches.
-func AtOnce(n, batch int) int { return min(n, max(forestSize, 2*batch)) }
-
 // searchBatch searches each row in a tree of the forest, which grows as needed.
-func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *[]*Tree, found func(int, *Tree)) error {
+func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(int, *Tree)) error {
 	var trees []*Tree
 	var rows []int
 	for i, p := range b.Pos {
@@ -107,7 +97,7 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 		if b.AnswerTerminal(i) {
 			continue
 		}
-		t, err := treeOf(forest, len(trees), b.Board, c)
+		t, err := forest.tree(len(trees), b.Board, c)
 		if err != nil {
 			return err
 		}
@@ -122,26 +112,24 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 		trees[k].WDL(b.WDLRow(i))
 		trees[k].Policy(b.PolicyRow(i), 1)
 		b.Source[i] = eval.Searched
-		if found != nil {
-			found(i, trees[k])
-		}
+		found(i, trees[k])
 	}
 	return nil
 }
 
-// treeOf is tree k of a forest, for a board.
-func treeOf(forest *[]*Tree, k int, board *game.Board, c Config) (*Tree, error) {
-	if k < len(*forest) && (*forest)[k].board.Rules() == board.Rules() && (*forest)[k].config == c {
-		return (*forest)[k], nil
+// tree is tree k of the forest, for a board and a configuration. The forest has k trees or more.
+func (f *Forest) tree(k int, board *game.Board, c Config) (*Tree, error) {
+	if k < len(f.trees) && f.trees[k].board.Rules() == board.Rules() && f.trees[k].config == c {
+		return f.trees[k], nil
 	}
 	t, err := New(board, c)
 	if err != nil {
 		return nil, err
 	}
-	if k < len(*forest) {
-		(*forest)[k] = t
+	if k < len(f.trees) {
+		f.trees[k] = t
 	} else {
-		*forest = append(*forest, t)
+		f.trees = append(f.trees, t)
 	}
 	return t, nil
 }

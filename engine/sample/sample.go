@@ -84,6 +84,17 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 	return moves, at, nil
 }
 
+// Positions are those after the moves of each game that Draw returns.
+func Positions(b *game.Board, games [][]int) []game.Position {
+	positions := make([]game.Position, len(games))
+	for i, moves := range games {
+		for _, a := range moves {
+			positions[i] = b.Play(positions[i], a)
+		}
+	}
+	return positions
+}
+
 // enough is the number of games in a row without a new position after which there is probably no more to find.
 const enough = 1000
 

@@ -67,6 +67,11 @@ func (p Path) kernel() (kernel, error) {
 	return all[i], nil
 }
 
+// Float32 is the fastest of Paths that is float32 throughout.
+func Float32() Path {
+	return slices.DeleteFunc(Paths(), func(p Path) bool { return p.BFloat16() || p.Int8() })[0] // there is always Go
+}
+
 func names(paths []Path) []string {
 	var s []string
 	for _, p := range paths {

@@ -115,7 +115,7 @@ func TestEndToEnd(t *testing.T) {
 			eachPath(t, func(t *testing.T, p kernel.Path) {
 				if n := forPath(t, n, p); n != c.n { // its weights are others
 					reference := answers(t, net.NewEvaluator(n), board, pos[:few])
-					exact := answers(t, evaluator(t, n, float32Path()), board, pos)
+					exact := answers(t, evaluator(t, n, kernel.Float32()), board, pos)
 					compareAnswers(t, p, answers(t, evaluator(t, n, p), board, pos[:few]), reference)
 					if !emulated(p) {
 						compareAnswers(t, p, answers(t, evaluator(t, n, p), board, pos), exact)
@@ -128,17 +128,12 @@ func TestEndToEnd(t *testing.T) {
 					return
 				}
 				if exact == nil {
-					exact = answers(t, evaluator(t, n, float32Path()), board, pos)
+					exact = answers(t, evaluator(t, n, kernel.Float32()), board, pos)
 				}
 				compareAnswers(t, p, answers(t, e, board, pos), exact)
 			})
 		})
 	}
-}
-
-// float32Path is the fastest path of this machine that rounds nothing.
-func float32Path() kernel.Path {
-	return slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.BFloat16() || p.Int8() })[0]
 }
 
 func freshNetwork(t testing.TB, config string) *net.Network {

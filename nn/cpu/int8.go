@@ -57,8 +57,7 @@ func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.P
 
 // measureRanges returns what one value in beyondRange of each channel exceeds before each block.
 func measureRanges(ctx context.Context, n *net.Network, b *game.Board, positions []game.Position) ([][]float32, error) {
-	paths := slices.DeleteFunc(Paths(n), func(p kernel.Path) bool { return p.Int8() || p.BFloat16() })
-	e, err := NewPath(n, paths[0])
+	e, err := NewPath(n, kernel.Float32())
 	if err != nil {
 		return nil, err
 	}

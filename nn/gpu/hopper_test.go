@@ -15,7 +15,6 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/emutest"
-	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -260,15 +259,7 @@ func TestHopperShipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	file, _, err := models.Open("default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := net.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	board := game.MustBoard(game.Connect4)
+	n, board := shipped(t), game.MustBoard(game.Connect4)
 	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
 	pos := gametest.Positions(gametest.Rand(11), board, 64, true)
 	rows := emulate(t, hopperEmulator(t), p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})

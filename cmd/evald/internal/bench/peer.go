@@ -105,7 +105,7 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 		if err := e.Evaluate(ctx, got); err != nil {
 			return nil, err
 		}
-		r.Contenders = append(r.Contenders, Contender{Name: "evald " + string(p), Difference: difference(board, got.WDL, got.Policy, want)})
+		r.Contenders = append(r.Contenders, Contender{Name: "evald " + string(p), Difference: Compare(got.WDL, got.Policy, want)})
 		runners = append(runners, func(batch int) func() (float64, error) {
 			return timed(ctx, e, newBatch(board, positions, batch), d)
 		})
@@ -170,14 +170,7 @@ func plausiblePositions(ctx context.Context, board *game.Board) (calibration, co
 	if err != nil {
 		return nil, nil, err
 	}
-	var positions []game.Position
-	for _, moves := range games {
-		var p game.Position
-		for _, a := range moves {
-			p = board.Play(p, a)
-		}
-		positions = append(positions, p)
-	}
+	positions := sample.Positions(board, games)
 	return positions[:peerPositions], positions[peerPositions:], nil
 }
 
@@ -190,17 +183,17 @@ func newBatch(board *game.Board, positions []game.Position, n int) *eval.Batch {
 	return b
 }
 
-// difference compares answers with the reference's, which have as many rows.
-func difference(board *game.Board, wdl, policy []float32, want *eval.Batch) Difference {
+// Compare compares answers, [n,3] and [n,actions], with the reference's, which have as many rows.
+func Compare(wdl, policy []float32, want *eval.Batch) Difference {
 	var off []float64
-	changed := 0
+	changed, actions := 0, want.Board.Actions()
 	for i := range want.Pos {
 		most := 0.0
 		for k, v := range want.WDLRow(i) {
 			most = max(most, math.Abs(float64(wdl[3*i+k]-v)))
 		}
 		off = append(off, most)
-		if best(policy[i*board.Actions():(i+1)*board.Actions()]) != best(want.PolicyRow(i)) {
+		if best(policy[i*actions:(i+1)*actions]) != best(want.PolicyRow(i)) {
 			changed++
 		}
 	}
@@ -260,7 +253,7 @@ func (p *peer) contender(precision string, want *eval.Batch) (Contender, error) 
 	if err := compare(tolerance, output{"WDL", got.WDL, want.WDL}, output{"policy", got.Policy, want.Policy}); err != nil {
 		return Contender{}, err
 	}
-	return Contender{Name: p.library + " " + precision, Difference: difference(want.Board, got.WDL, got.Policy, want)}, nil
+	return Contender{Name: p.library + " " + precision, Difference: Compare(got.WDL, got.Policy, want)}, nil
 }
 
 // round is the peer's positions a second over about d.

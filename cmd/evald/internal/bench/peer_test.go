@@ -214,10 +214,10 @@ func TestDifference(t *testing.T) {
 	copy(want.Policy, []float32{1, 0, 0, 0, 0, 0, 0, 0, 0, 0.5, 0.5, 0, 0, 0})
 	wdl := []float32{0.5, 0.25, 0.25, 0.25, 0.5, 0.25}
 	policy := []float32{0, 1, 0, 0, 0, 0, 0, 0, 0, 0.5, 0.5, 0, 0, 0}
-	if got := difference(board, wdl, policy, want); got != (Difference{WDL99: 0.5, WDLMost: 0.5, Changed: 0.5}) {
+	if got := Compare(wdl, policy, want); got != (Difference{WDL99: 0.5, WDLMost: 0.5, Changed: 0.5}) {
 		t.Errorf("%+v", got)
 	}
-	if got := difference(board, want.WDL, want.Policy, want); got != (Difference{}) {
+	if got := Compare(want.WDL, want.Policy, want); got != (Difference{}) {
 		t.Errorf("%+v for the same answers", got)
 	}
 }
