@@ -55,8 +55,17 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 	return searchParts(ctx, e.next, b, e.treesAtOnce(b.Board), e.config, e.limits, forest, nil)
 }
 
-// Forest is trees that searches use one after the other. The zero value has none. One goroutine may use it at a time.
-type Forest struct{ trees []*Tree }
+// Forest is trees, and other memory, that searches use one after the other. The zero value has none. One goroutine may use it
+// at a time.
+type Forest struct {
+	trees []*Tree
+	waves []*wave
+	todo  []*Tree
+
+	// of the batch that is being searched: the trees and rows of the positions whose games are not over
+	searched []*Tree
+	rows     []int
+}
 
 // SearchBatch is one Evaluate of an Evaluator, for callers who want more of a search than its answer: found, unless it is
 // nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values.
@@ -90,8 +99,7 @@ func searchParts(ctx context.Context, next eval.Evaluator, b *eval.Batch, size i
 
 // searchBatch searches each row in a tree of the forest, which grows as needed.
 func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(int, *Tree)) error {
-	var trees []*Tree
-	var rows []int
+	trees, rows := forest.searched[:0], forest.rows[:0]
 	for i, p := range b.Pos {
 		breathe(i)
 		if b.AnswerTerminal(i) {
@@ -104,7 +112,11 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 		t.Reset(p)
 		trees, rows = append(trees, t), append(rows, i)
 	}
-	if err := Search(ctx, next, trees, limits); err != nil {
+	forest.searched, forest.rows = trees, rows
+	if err := limits.validate(); err != nil {
+		return err
+	}
+	if err := newSearch(next, limits, forest).start(ctx, trees); err != nil {
 		return err
 	}
 	for k, i := range rows {

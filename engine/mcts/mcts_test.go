@@ -473,6 +473,28 @@ func TestSearchBatch(t *testing.T) {
 	}
 }
 
+// A search of many rows in a forest that was used before allocates nothing for a row. Otherwise a service that answers such
+// searches would collect garbage most of the time.
+func TestSearchBatchAllocates(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	batch := eval.NewBatch(b, 700)
+	copy(batch.Pos, gametest.Open(gametest.Rand(9), b, len(batch.Pos)))
+	c := config(mcts.PUCT)
+	c.Visits = 3
+	var forest mcts.Forest
+	e := evaluator(t, eval.Uniform)
+	parts := 2.
+	got := testing.AllocsPerRun(5, func() {
+		if err := mcts.SearchBatch(t.Context(), e, batch, c, mcts.Limits{Visits: 3, Batch: 512}, &forest, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 40*parts {
+		t.Errorf("%v allocations for %d rows, want at most 40 for each part", got, len(batch.Pos))
+	}
+	t.Logf("%v allocations", got)
+}
+
 func BenchmarkVisit(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {

@@ -54,7 +54,7 @@ func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits)
 	if err := limits.validate(); err != nil {
 		return err
 	}
-	return newSearch(e, limits).start(ctx, trees)
+	return newSearch(e, limits, new(Forest)).start(ctx, trees)
 }
 
 // Goal is how far a tree is searched before its driver is asked again.
@@ -72,15 +72,15 @@ func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch, leaves i
 	if err := limits.validate(); err != nil {
 		return err
 	}
-	s := newSearch(e, limits)
+	s := newSearch(e, limits, new(Forest))
 	s.next = next
 	return s.start(ctx, trees)
 }
 
-func newSearch(e eval.Evaluator, limits Limits) *search {
+func newSearch(e eval.Evaluator, limits Limits, forest *Forest) *search {
 	limits.Leaves = max(1, limits.Leaves)
 	limits.Batch = max(limits.Batch, limits.Leaves)
-	return &search{evaluator: e, limits: limits}
+	return &search{evaluator: e, limits: limits, forest: forest, todo: forest.todo[:0]}
 }
 
 func (s *search) start(ctx context.Context, trees []*Tree) error {
@@ -117,6 +117,7 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 	if s.limits.Decide && len(trees) == 1 {
 		s.clock = newClock(s.deadline, trees[0])
 	}
+	s.forest.todo = s.todo
 	failed := make([]error, workers)
 	var wait sync.WaitGroup
 	for k := range workers {
@@ -158,6 +159,8 @@ type search struct {
 
 	mu   sync.Mutex
 	todo []*Tree // trees that need visits and have no leaf under way; first come, first served
+
+	forest *Forest // its waves are those that nobody uses, of this search or of those before it
 }
 
 // take moves up to n trees from todo to the end of trees.
@@ -199,32 +202,53 @@ type wave struct {
 	batch  eval.Batch // the rows of memory in use
 	trees  []*Tree    // of each row
 	leaves []*Leaf    // of each row
+	room   []Leaf     // all its leaves
 	free   []*Leaf    // leaves that are in no row
 	taken  []*Tree    // trees that are being visited, or whose last row was answered
 	start  chan struct{}
 	done   chan error
 }
 
-// newWave is an empty wave.
-func (s *search) newWave() *wave {
-	w := &wave{start: make(chan struct{}), done: make(chan error, 1)}
-	room := make([]Leaf, s.limits.Batch+lanes)
-	for i := range room {
-		w.free = append(w.free, &room[i])
+// takeWave is an empty wave, if possible one that was used before.
+func (s *search) takeWave() *wave {
+	w, leaves := new(wave), s.limits.Batch+lanes
+	s.mu.Lock()
+	if last := len(s.forest.waves) - 1; last >= 0 {
+		w, s.forest.waves = s.forest.waves[last], s.forest.waves[:last]
+	}
+	s.mu.Unlock()
+	if len(w.room) < leaves {
+		w.room = make([]Leaf, leaves)
+	}
+	w.start, w.done = make(chan struct{}), make(chan error, 1)
+	w.trees, w.leaves, w.free = w.trees[:0], w.leaves[:0], w.free[:0]
+	for i := range w.room {
+		w.free = append(w.free, &w.room[i])
 	}
 	return w
 }
 
-// fly evaluates a wave each time that it gets a signal on start, until start is closed.
-func (s *search) fly(ctx context.Context, w *wave) {
-	for range w.start {
-		w.done <- s.evaluator.Evaluate(ctx, &w.batch)
+// keepWave keeps a wave of which nothing is being evaluated for the next search.
+func (s *search) keepWave(w *wave) {
+	close(w.start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forest.waves = append(s.forest.waves, w)
+}
+
+// fly evaluates a wave each time that it gets a signal on start, until start is closed. The wave may belong to another search
+// by then, with channels of its own.
+func (s *search) fly(ctx context.Context, w *wave, start <-chan struct{}, done chan<- error) {
+	for range start {
+		done <- s.evaluator.Evaluate(ctx, &w.batch)
 	}
 }
 
 // runAlone is the worker of a single tree. It has nothing to do while a wave is evaluated.
 func (s *search) runAlone(ctx context.Context, board *game.Board) error {
-	for w := s.newWave(); !s.over(ctx); {
+	w := s.takeWave()
+	defer s.keepWave(w)
+	for !s.over(ctx) {
 		s.fill(ctx, w, board)
 		if len(w.trees) == 0 {
 			break
@@ -238,10 +262,10 @@ func (s *search) runAlone(ctx context.Context, board *game.Board) error {
 
 // run is one worker.
 func (s *search) run(ctx context.Context, board *game.Board) error {
-	waves := [2]*wave{s.newWave(), s.newWave()}
+	waves := [2]*wave{s.takeWave(), s.takeWave()}
 	for _, w := range waves {
-		go s.fly(ctx, w)
-		defer close(w.start)
+		go s.fly(ctx, w, w.start, w.done)
+		defer s.keepWave(w)
 	}
 	var failed error
 	// The two waves take turns; flying is how many are being evaluated.

@@ -232,6 +232,9 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 	start := time.Now()
 	a := answer{model: m.name, version: g.Version, rows: n}
 	a.encode(outputs, b, f)
+	if f != nil {
+		founds.Put(f)
+	}
 	t.output = time.Since(start)
 	return a, nil
 }

@@ -22,6 +22,7 @@ func (f *frame) free() {
 type outgoing struct {
 	message any
 	to      *account
+	encoded func() // is called when the message is not needed any more, unless nil
 }
 
 // account says for whom answers on their way are counted.
@@ -73,6 +74,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil {
 		mem.DefaultBufferPool().Put(b)
 		return nil, err
+	}
+	if out.encoded != nil {
+		out.encoded()
 	}
 	*b = text
 	w := &written{out.to, cap(text) + answerCost}

@@ -155,6 +155,7 @@ func (s grpcService) ModelInfer(ctx context.Context, r *kserve.ModelInferRequest
 	if err != nil {
 		return nil, err
 	}
+	entryOf(ctx).answer = a
 	return a.message(c.id), nil
 }
 
@@ -213,8 +214,7 @@ func parameter(p *kserve.InferParameter) any {
 	return nil
 }
 
-// message is the answer as gRPC has it. The message is written after the call has ended, so its memory never goes back to the
-// pool.
+// message is the answer as gRPC has it. It has the answer's memory, and is written after the call has ended.
 func (a *answer) message(id string) *kserve.ModelInferResponse {
 	r := &kserve.ModelInferResponse{ModelName: a.model, ModelVersion: a.version, Id: id}
 	tensors := make([]kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))
@@ -225,6 +225,5 @@ func (a *answer) message(id string) *kserve.ModelInferResponse {
 		tensors[i].Name, tensors[i].Datatype, tensors[i].Shape = o.name, o.datatype, o.shape
 		r.Outputs[i], r.RawOutputContents[i] = &tensors[i], o.raw
 	}
-	a.memory = nil
 	return r
 }

@@ -97,7 +97,7 @@ func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 			return nil, err
 		}
 		s.knows(e)
-		return outgoing{answer, &e.account}, nil
+		return outgoing{answer, &e.account, e.answer.release}, nil
 	}
 }
 
@@ -177,7 +177,7 @@ func (c *countedStream) RecvMsg(message any) error {
 // SendMsg implements grpc.ServerStream.
 func (c *countedStream) SendMsg(message any) error {
 	c.server.knows(c.entry)
-	return c.ServerStream.SendMsg(outgoing{message, &c.entry.account})
+	return c.ServerStream.SendMsg(outgoing{message, &c.entry.account, nil})
 }
 
 // writeTime is how long a client may read nothing of an answer.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -45,6 +46,15 @@ func width(name string, board *game.Board) int {
 type found struct {
 	visits []int32
 	q      []float32
+}
+
+var founds = sync.Pool{New: func() any { return new(found) }}
+
+// reset makes room for n moves, without visits.
+func (f *found) reset(n int) {
+	f.visits, f.q = slices.Grow(f.visits[:0], n)[:n], slices.Grow(f.q[:0], n)[:n]
+	clear(f.visits)
+	clear(f.q)
 }
 
 // room is about how many bytes an output of n rows takes.

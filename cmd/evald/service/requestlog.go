@@ -38,6 +38,7 @@ type logEntry struct {
 	account account // for whom its memory is counted
 	paid    *hold   // that memory
 	cancel  func()  // ends the call, if it is one of gRPC
+	answer  answer  // of gRPC, until it is written
 }
 
 type entryKey struct{}

@@ -48,7 +48,8 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, nodes
-	f := &found{make([]int32, actions*len(b.Pos)), make([]float32, actions*len(b.Pos))}
+	f := founds.Get().(*found)
+	f.reset(actions * len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)
 	if forest == nil {
 		forest = new(mcts.Forest)
@@ -56,12 +57,15 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 	if bytes <= keptForest {
 		defer s.forests.Put(forest)
 	}
+	var moves []mcts.Move
 	err := mcts.SearchBatch(ctx, g.leaves, b, config, limits, forest, func(row int, t *mcts.Tree) {
-		for _, move := range t.Moves(nil) {
+		moves = t.Moves(moves[:0])
+		for _, move := range moves {
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
 		}
 	})
 	if err != nil {
+		founds.Put(f)
 		return nil, fmt.Errorf("search: %w", err)
 	}
 	m.stats.answered(b.Source)

@@ -74,6 +74,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 		if sendErr == nil {
 			sendErr = stream.Send(r.response)
 		}
+		r.entry.answer.release()
 		r.entry.paid.end()
 	}
 	return errors.Join(sendErr, <-ended)
