@@ -64,5 +64,14 @@ func (q *quantizeCall) c() C.quantize {
 	}
 }
 
+// c converts the call for C. C keeps none of its memory after the call.
+func (p *poolCall) c() C.pool {
+	return C.pool{
+		cells: ints(p.cells), cell_count: C.int64_t(len(p.cells) / p.positions), positions: C.int64_t(p.positions),
+		channels: C.int64_t(p.channels), stride: C.int64_t(p.stride), width: C.int64_t(p.width),
+		src: floats(p.src), dst: floats(p.dst),
+	}
+}
+
 func ints(s []int32) *C.int32_t   { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 func floats(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

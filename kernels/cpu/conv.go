@@ -34,13 +34,14 @@ type kernel struct {
 	inWords  int  // words of a tap are rounded up to a multiple of this
 	matrices bool // two words of a tap are multiplied at once, and stand together in the weights
 	run      func(conv)
-	runs     bool          // wants cells in ascending order, those of a row together, and ignores conv.near
-	heads    func() kernel // float32 kernel for the heads; nil: this one
-	winograd *winograd     // for 3x3 convolutions; nil if there is no such code
-	sparse   *sparse       // for inputs that are mostly zero
-	int8     *int8Form     // for the first convolutions of blocks; nil: the path has no bytes
-	peak     func(n int)   // runs n rounds of multiply-adds in registers; nil if there is no such code
-	peakMACs int           // multiply-adds of a round
+	runs     bool           // wants cells in ascending order, those of a row together, and ignores conv.near
+	heads    func() kernel  // float32 kernel for the heads; nil: this one
+	pool     func(poolCall) // of heads
+	winograd *winograd      // for 3x3 convolutions; nil if there is no such code
+	sparse   *sparse        // for inputs that are mostly zero
+	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no bytes
+	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil if there is no such code
+	peakMACs int            // multiply-adds of a round
 }
 
 // panelWidth is the number of outputs in the next panel. left, a multiple of the lanes, is how many are not packed yet.

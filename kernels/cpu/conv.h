@@ -70,6 +70,18 @@ void sparse_avx512bf16(sparse s);
 void sparse_neon(sparse s);
 void sparse_neonbf16(sparse s);
 
+// The struct of heads.go.
+typedef struct {
+	const int32_t *cells; // [positions][cell_count]
+	int64_t cell_count, positions, channels, stride, width;
+	const float *src; // [cell][stride]
+	float *dst;       // [positions][width]
+} pool;
+
+void pool_avx2(pool p);
+void pool_avx512(pool p);
+void pool_neon(pool p);
+
 // The structs of winograd.go.
 typedef struct {
 	int32_t rows, columns, in[36], out[16], at[36];

@@ -12,4 +12,5 @@
 
 #include "direct.h"
 #include "sparse.h"
+#include "heads.h"
 #include "winograd.h"

@@ -28,16 +28,37 @@ func (t *Tower) answer(s *Scratch, n int) {
 	s.showRows("policy.logit", n, s.Cells, s.cells, s.cells)
 }
 
-// poolMeanMax reduces the value half of head over the cells of each position to pool [n][2V], means first. The values come
-// from a relu: they are zero, positive or NaN. NaN stays NaN.
+// poolCall is the argument of kernel.pool, which reduces the channels of each position over its cells to dst [positions][width]:
+// first the means, then the greatest values. The values come from a relu: they are zero, positive or NaN. NaN stays NaN.
+type poolCall struct {
+	cells     []int32 // padded cells of all positions
+	positions int
+	channels  int       // a multiple of the kernel's lanes, unless the kernel is Go's
+	stride    int       // of src [padded cell][stride]
+	width     int       // 2*channels or more
+	src, dst  []float32 // dst must not overlap src
+}
+
+// poolMeanMax reduces the value half of head over the cells of each position to pool [n][2V], means first.
 func (t *Tower) poolMeanMax(s *Scratch, n int) {
-	V := t.headChannels
-	for i := range n {
-		means, most := s.pool[i*t.fc.words:][:V], s.pool[i*t.fc.words+V:][:V]
+	call := poolCall{
+		cells: s.index[:n*s.cells], positions: n, channels: t.headChannels, stride: t.conv.width, width: t.fc.words, src: s.head, dst: s.pool,
+	}
+	if t.heads.pool == nil || call.channels%t.heads.lanes != 0 {
+		poolGo(call)
+		return
+	}
+	t.heads.pool(call)
+}
+
+func poolGo(p poolCall) {
+	cells := len(p.cells) / p.positions
+	for i := range p.positions {
+		means, most := p.dst[i*p.width:][:p.channels], p.dst[i*p.width+p.channels:][:p.channels]
 		clear(means)
 		clear(most)
-		for _, padded := range s.index[i*s.cells : (i+1)*s.cells] {
-			x := s.head[int(padded)*t.conv.width:][:V]
+		for _, padded := range p.cells[i*cells:][:cells] {
+			x := p.src[int(padded)*p.stride:][:p.channels]
 			for v, value := range x {
 				means[v] += value
 				if value > most[v] || value != value {
@@ -46,7 +67,7 @@ func (t *Tower) poolMeanMax(s *Scratch, n int) {
 			}
 		}
 		for v := range means {
-			means[v] /= float32(s.cells)
+			means[v] /= float32(cells)
 		}
 	}
 }

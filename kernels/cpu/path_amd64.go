@@ -69,7 +69,8 @@ func vectorKernels() []kernel {
 func avx512() kernel {
 	return kernel{
 		name: AVX512, lanes: 16, panel: 64, inWords: 1,
-		run: func(c conv) { C.conv_avx512(c.c()) },
+		run:  func(c conv) { C.conv_avx512(c.c()) },
+		pool: func(p poolCall) { C.pool_avx512(p.c()) },
 		winograd: &winograd{
 			in:  func(w winogradCall) { C.winograd_in_avx512(w.c()) },
 			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
@@ -85,7 +86,8 @@ func avx512() kernel {
 func avx2() kernel {
 	return kernel{
 		name: AVX2, lanes: 8, panel: 16, inWords: 1,
-		run: func(c conv) { C.conv_avx2(c.c()) },
+		run:  func(c conv) { C.conv_avx2(c.c()) },
+		pool: func(p poolCall) { C.pool_avx2(p.c()) },
 		winograd: &winograd{
 			in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
 			out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },

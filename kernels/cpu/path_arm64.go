@@ -35,7 +35,8 @@ func neonBF16() kernel {
 func neon() kernel {
 	return kernel{
 		name: NEON, lanes: 4, panel: 16, inWords: 1,
-		run: func(c conv) { C.conv_neon(c.c()) },
+		run:  func(c conv) { C.conv_neon(c.c()) },
+		pool: func(p poolCall) { C.pool_neon(p.c()) },
 		winograd: &winograd{
 			in:  func(w winogradCall) { C.winograd_in_neon(w.c()) },
 			out: func(w winogradCall) { C.winograd_out_neon(w.c()) },

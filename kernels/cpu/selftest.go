@@ -24,7 +24,7 @@ func SelfTest(p Path) error {
 
 func selfTest(k kernel) error {
 	r := rand.New(rand.NewPCG(1, 2))
-	const planes, C, V, F, rows, columns = 5, 40, 6, 20, 6, 7
+	const planes, C, V, F, rows, columns = 5, 64, 16, 20, 6, 7 // as many channels as the forms for whole vectors want
 	affine := func(out, in int) Affine {
 		a := Affine{Weight: make([]float32, out*in), Bias: make([]float32, out)}
 		for i := range a.Weight {

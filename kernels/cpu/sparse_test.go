@@ -44,6 +44,11 @@ func TestSparse(t *testing.T) {
 			{8, 2, 96, 0.1, true, true},
 			{4, 4, 150, 0.04, true, false},
 			{2, 31, 128, 0.2, false, true},
+			{1, 7, 64, 0.3, true, true},
+			{3, 8, 64, 0.2, true, true},
+			{2, 14, 64, 0.2, false, true},
+			{7, 16, 64, 0.1, true, false},
+			{9, 4, 128, 0.1, true, true},
 		} {
 			t.Run(fmt.Sprintf("%s/%+v", k.name, c), func(t *testing.T) {
 				r := random(uint64(i))
