@@ -4,16 +4,48 @@
 
 #define ACROSS 7
 
+// byRows reports whether the form of this file can be used: outputs fill strips, and words of the list hold all numbers.
+TARGET static int NAME(byRows)(const sparse *s) {
+	int64_t down = s->cells[s->cell_count - 1] - s->cells[s->columns - 1], rows = s->cell_count / s->columns;
+	return s->width % STRIP == 0 && (down + 1) * s->width <= 1 << 16 && 9 * s->width + 3 * rows <= 1 << 16;
+}
+
+// columns lists the inputs that are not zero, cell after cell of column after column, and returns how many they are, or few or more if
+// there are so many. A word of the list has in its lower half where the input is, counted from the column's first one. Its upper half is
+// 9*i + 3*r for input i of a cell in row r. The number of the input's weights for tap t is 9*i + t, and t grows by 3 from one row to the
+// next. So one distance leads to the weights for all inputs of three cells of a column.
+TARGET static __attribute__((noinline)) int64_t NAME(columns)(const sparse *s) {
+	int64_t n = 0, start = 0;
+	const NAME(integers) each = (NAME(integers))COUNTING * (9 << 16 | 1), next = (NAME(integers)){0} + LANES * (9 << 16 | 1);
+	for (int64_t column = 0; column < s->columns; column++) {
+		const float *first = s->src + s->cells[column] * s->width;
+		for (int64_t m = column, r = 0; m < s->cell_count; m += s->columns, r++) {
+			int64_t down = (s->cells[m] - s->cells[column]) * s->width;
+			NAME(integers) words = each + (int32_t)(3 * r << 16 | down);
+			s->starts[start++] = n;
+			for (int64_t at = 0; at < s->width; at += LANES, words += next) {
+				unsigned mask = NONZERO(LOAD(first + down + at));
+				STORE((float *)s->places + n, COMPRESS(mask, (VEC)words));
+				n += __builtin_popcount(mask);
+			}
+			if (n >= s->few) return n;
+		}
+	}
+	s->starts[start] = n;
+	return n;
+}
+
 // column adds the products of the inputs of up to three cells of a column, numbers from to end in the list, to the sums of the three
-// columns around it. It is column c of those whose sums are in registers; -1 and ACROSS are the columns beside them. w + place is
-// an input's weights for the first of the three taps of its row.
-INLINE NAME(column)(const int c, const int halves, const sparse *s, int64_t from, int64_t end, const float *w, VEC (*sum)[STRIP / LANES]) {
+// columns around it. It is column c of those whose sums are in registers; -1 and ACROSS are the columns beside them. x is the column's
+// first input, and w the weights that a word with an upper half of 0 has for the first of the three taps of a row.
+INLINE NAME(column)(const int c, const int halves, const sparse *s, int64_t from, int64_t end, const float *x, const float *w, VEC (*sum)[STRIP / LANES]) {
 	for (int64_t k = from; k < end; k++) {
-		const float *at = w + s->places[k];
+		const uint32_t word = s->places[k];
+		const float *at = w + (word >> 16) * s->row;
 		// Tap t of an output is the input that is t - 1 cells to its right, so the input is tap t of the cell 1 - t to the right.
 		UNROLLED for (int t = 0; t < 3; t++) {
 			int to = c + 1 - t;
-			if (to >= 0 && to < ACROSS) NAME(product)(STRIP / LANES, halves, sum[to], s->values + k, at + t * s->row);
+			if (to >= 0 && to < ACROSS) NAME(product)(STRIP / LANES, halves, sum[to], x + (word & 0xffff), at + t * s->row);
 		}
 	}
 }
@@ -35,11 +67,13 @@ INLINE NAME(row)(const int halves, const sparse *s, int64_t row, int64_t first, 
 		}
 	}
 	w += 3 * (1 - row) * s->row;
-	if (first > 0) NAME(column)(-1, halves, s, from[-rows], end[-rows], w, sum);
+#define INPUTS(c) from[(c) * rows], end[(c) * rows], s->src + s->cells[first + (c)] * s->width, w, sum
+	if (first > 0) NAME(column)(-1, halves, s, INPUTS(-1));
 	UNROLLED for (int c = 0; c < ACROSS; c++) {
-		if (c < cells) NAME(column)(c, halves, s, from[c * rows], end[c * rows], w, sum);
+		if (c < cells) NAME(column)(c, halves, s, INPUTS(c));
 	}
-	if (first + ACROSS < s->columns) NAME(column)(ACROSS, halves, s, from[ACROSS * rows], end[ACROSS * rows], w, sum);
+	if (first + ACROSS < s->columns) NAME(column)(ACROSS, halves, s, INPUTS(ACROSS));
+#undef INPUTS
 	UNROLLED for (int c = 0; c < ACROSS; c++) {
 		if (c >= cells) break;
 		UNROLLED for (int v = 0; v < STRIP / LANES; v++) {

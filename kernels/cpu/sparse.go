@@ -87,7 +87,7 @@ func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
 }
 
 // sparsePiece is the number of positions in a call: a call of C that takes long costs Go a change of threads.
-const sparsePiece = 4
+const sparsePiece = 6
 
 // convolveSparse computes convolution `which` of a block, 0 or 1, of x, for those of n positions that have many zeros in x,
 // and returns the others. c says what is done with the sums; its add is nil or dst.

@@ -18,40 +18,23 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const fl
 	return mask;
 }
 
-// list writes the inputs that are not zero and their places, line after line of cells, and returns how many they are, or few or more if
-// there are so many. A line is a row of the board and its cells are `along` = 1 apart, or a column. The place of input i of cell number
-// p of a line is 9*i*row + p*step. The index of its weights for tap t is (9*i + t)*row, and from one cell of a row of three to the next
-// t grows by 1, of a column by 3. So one distance leads from places to weights for all inputs of three cells of a line, if step is row
-// for rows and 3*row for columns.
-TARGET static __attribute__((noinline)) int64_t NAME(list)(const sparse *s, int64_t along, int64_t across, int64_t length, int64_t step) {
-	int64_t n = 0, start = 0;
+// list writes the inputs that are not zero and their places, cell after cell, and returns how many they are, or few or more if there
+// are so many. The place of input i in a column is (9*i + column) * row. The index of its weights for a tap is (9*i + tap) * row, and
+// from one column to the next both grow by row. So one distance leads from places to weights for all inputs of a row of three cells.
+TARGET static __attribute__((noinline)) int64_t NAME(list)(const sparse *s) {
+	int64_t n = 0;
 	const int64_t row = s->row, width = s->width;
-	float *const values = s->values;
-	int32_t *const all = s->places;
-	for (int64_t line = 0; start < s->cell_count; line += across) {
-		for (int64_t p = 0; p < length; p++) {
-			const float *x = s->src + s->cells[line + p * along] * width;
-			s->starts[start++] = n;
-#ifdef COMPRESS
-			NAME(integers) places = (NAME(integers))COUNTING * (int32_t)(9 * row) + (int32_t)(p * step);
-			for (int64_t at = 0; at < width; at += LANES, places += (int32_t)(9 * LANES * row)) {
-				VEC v = LOAD(x + at);
-				unsigned mask = NONZERO(v);
-				STORE(values + n, COMPRESS(mask, v));
-				STORE((float *)all + n, COMPRESS(mask, (VEC)places));
-				n += __builtin_popcount(mask);
+	for (int64_t m = 0, column = 0; m < s->cell_count; m++, column = column + 1 < s->columns ? column + 1 : 0) {
+		const float *x = s->src + s->cells[m] * width;
+		s->starts[m] = n;
+		for (int64_t at = 0; at < width; at += GROUP) {
+			for (uint64_t mask = NAME(mask)(x + at, width - at); mask; mask &= mask - 1, n++) {
+				int64_t input = at + __builtin_ctzll(mask);
+				s->values[n] = x[input];
+				s->places[n] = (9 * input + column) * row;
 			}
-#else
-			for (int64_t at = 0; at < width; at += GROUP) {
-				for (uint64_t mask = NAME(mask)(x + at, width - at); mask; mask &= mask - 1, n++) {
-					int64_t input = at + __builtin_ctzll(mask);
-					values[n] = x[input];
-					all[n] = 9 * input * row + p * step;
-				}
-			}
-#endif
-			if (n >= s->few) return n;
 		}
+		if (n >= s->few) return n;
 	}
 	s->starts[s->cell_count] = n;
 	return n;
@@ -123,13 +106,12 @@ INLINE NAME(strip)(const int vectors, const int halves, const sparse *s, int64_t
 TARGET void NAME(sparse)(sparse s) {
 	for (int64_t i = 0; i < s.positions; i++, s.src += s.padded * s.width, s.dst += s.padded * s.width) {
 #if LANES == 16
-		if (s.width % STRIP == 0) {
-			int64_t rows = s.cell_count / s.columns;
-			if ((s.nonzeros[i] = NAME(list)(&s, s.columns, 1, rows, 3 * s.row)) < s.few) NAME(rows)(&s, s.pairs ? (uint16_t *)s.pairs + i * s.padded * s.width : 0);
+		if (NAME(byRows)(&s)) {
+			if ((s.nonzeros[i] = NAME(columns)(&s)) < s.few) NAME(rows)(&s, s.pairs ? (uint16_t *)s.pairs + i * s.padded * s.width : 0);
 			continue;
 		}
 #endif
-		if ((s.nonzeros[i] = NAME(list)(&s, 1, s.columns, s.columns, s.row)) >= s.few) continue;
+		if ((s.nonzeros[i] = NAME(list)(&s)) >= s.few) continue;
 		for (int64_t m = 0, column = 0; m < s.cell_count; m++, column = column + 1 < s.columns ? column + 1 : 0) {
 			int64_t count = NAME(around)(&s, m, column), o = 0, first = s.cells[m] * s.width;
 			float *y = s.dst + first;
