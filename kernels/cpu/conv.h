@@ -58,8 +58,10 @@ typedef struct {
 } quantize;
 
 void conv_avxvnni(conv c);
+void conv_neoni8mm(conv c);
 void conv_avx512vnni(conv c);
 void quantize_avxvnni(quantize q);
+void quantize_neoni8mm(quantize q);
 void quantize_avx512vnni(quantize q);
 
 void sparse_avx2(sparse s);
@@ -110,6 +112,7 @@ void peak_avxvnni(int64_t n);
 void peak_avx512vnni(int64_t n);
 void peak_neon(int64_t n);
 void peak_neonbf16(int64_t n);
+void peak_neoni8mm(int64_t n);
 // n * 4 tile multiplications
 void peak_amx(int64_t n);
 void peak_amx_emulated(int64_t n);

@@ -52,6 +52,9 @@ func TestPathsAreThere(t *testing.T) {
 		if slices.Contains(strings.Fields(string(text)), "bf16") || os.Getenv("QEMU_CPU") == "max" {
 			want = []Path{NEONBF16, NEON, Go}
 		}
+		if slices.Contains(strings.Fields(string(text)), "i8mm") || os.Getenv("QEMU_CPU") == "max" {
+			want = append([]Path{NEONI8MM}, want...)
+		}
 		if runtime.GOOS == "linux" && !slices.Equal(paths, want) {
 			t.Errorf("paths are %v; by /proc/cpuinfo or QEMU_CPU there are %v", paths, want)
 		}

@@ -47,6 +47,7 @@
 //	avx512      float32, 6 cells by 64 channels (AVX512F)
 //	avxvnni     avx2, with 8 bits, 6 cells by 16 channels (AVX-VNNI)
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
+//	neoni8mm    neonbf16, with 8 bits, 6 cells by 16 channels, tiles of 2x8 by 8x2 (FEAT_I8MM)
 //	neonbf16    bfloat16, 6 cells by 16 channels, tiles of 2x4 by 4x2 (FEAT_BF16)
 //	neon        float32, 6 cells by 16 channels (every arm64)
 //	go          float32, 3 cells by 2 channels, no assembly: every machine, every build
@@ -55,8 +56,8 @@
 //
 // All but the last are C with intrinsics and need cgo. Each is one file, conv_PATH_ARCH.c, which includes the
 // vectors of its instructions (folder vector) and the templates that all share: the operation (direct.h; tiles_amd64.h for
-// amx), its sparse form (sparse.h), bytes (int8.h) and Winograd's (winograd.h). Four have been tested by emulation only, on no
-// processor that has them: amx, amxint8 (EmulatedAMX, EmulatedAMXInt8), neon and neonbf16 (make test-arm64). SelfTest compares each path with plain Go before it is used, so that
+// amx), its sparse form (sparse.h, and rows.h for AVX-512), bytes (int8.h) and Winograd's (winograd.h). Five have been tested by emulation only, on no
+// processor that has them: amx, amxint8 (EmulatedAMX, EmulatedAMXInt8), neon, neonbf16 and neoni8mm (make test-arm64). SelfTest compares each path with plain Go before it is used, so that
 // a path that is wrong on some machine is not used there.
 //
 // # Decisions

@@ -19,6 +19,7 @@ const (
 	AVX512     Path = "avx512"
 	AVXVNNI    Path = "avxvnni"
 	AVX2       Path = "avx2"
+	NEONI8MM   Path = "neoni8mm"
 	NEONBF16   Path = "neonbf16"
 	NEON       Path = "neon"
 	Go         Path = "go"

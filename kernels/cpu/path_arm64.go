@@ -9,15 +9,36 @@ import "runtime"
 
 // vectorKernels are the C kernels whose instructions this processor has, the fastest first.
 func vectorKernels() []kernel {
-	switch {
-	case !hasBF16():
+	var kernels []kernel
+	if !has(bf16) {
 		return []kernel{neon()}
-	case runtime.GOOS == "darwin": // Apple does not say how many BFMMLA a cycle there are; neon is faster if there are two
-		return []kernel{neon(), neonBF16()}
-	default:
-		return []kernel{neonBF16(), neon()}
 	}
+	if has(i8mm) {
+		k := neonBF16()
+		k.name = NEONI8MM
+		k.int8 = &int8Form{
+			quantize: func(q quantizeCall) { C.quantize_neoni8mm(q.c()) },
+			run:      func(c conv) { C.conv_neoni8mm(c.c()) },
+			peak:     func(n int) { C.peak_neoni8mm(C.int64_t(n)) }, peakMACs: 6 * 4 * 32,
+		}
+		kernels = append(kernels, k)
+	}
+	if runtime.GOOS == "darwin" { // Apple does not say how many BFMMLA a cycle there are; neon is faster if there are two
+		return append(kernels, neon(), neonBF16())
+	}
+	return append(kernels, neonBF16(), neon())
 }
+
+// feature is a feature of processors that golang.org/x/sys/cpu does not know.
+type feature struct {
+	name string
+	flag uintptr // of Linux, in HWCAP2
+}
+
+var (
+	bf16 = feature{"FEAT_BF16", 1 << 14}
+	i8mm = feature{"FEAT_I8MM", 1 << 13}
+)
 
 func neonBF16() kernel {
 	return kernel{

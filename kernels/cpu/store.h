@@ -11,4 +11,4 @@ INLINE NAME(store)(const conv *c, int64_t at, VEC y) {
 }
 
 // LAST_INT8 is the vector of outputs from o on of their sums of bytes (int8.go).
-#define LAST_INT8(c, o, sum) FMA(LOAD((c)->bias + (o)), FROM_INT32(sum), LOAD((c)->scale + (o)))
+#define LAST_INT8(c, o, sum) FMA_EACH(LOAD((c)->bias + (o)), FROM_INT32(sum), LOAD((c)->scale + (o)))

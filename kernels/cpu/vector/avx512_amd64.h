@@ -8,6 +8,7 @@
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define SPREAD(p) _mm512_set1_ps(*(p))
 #define FMA(sum, a, b) _mm512_fmadd_ps(a, b, sum)
+#define FMA_EACH(sum, a, b) FMA(sum, a, b)
 #define ADD(a, b) _mm512_add_ps(a, b)
 #define RELU(v) _mm512_max_ps(_mm512_setzero_ps(), v) // with zero and NaN the second operand is taken: NaN stays
 #define NONZERO(v) _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ)

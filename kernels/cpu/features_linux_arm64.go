@@ -2,16 +2,16 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// hasBF16 reports whether the kernel says that the processor has FEAT_BF16.
-func hasBF16() bool {
-	const key, flag = 26, 1 << 14 // AT_HWCAP2, HWCAP2_BF16
+// has reports whether the kernel says that the processor has a feature.
+func has(f feature) bool {
+	const key = 26 // AT_HWCAP2
 	auxiliary, err := unix.Auxv()
 	if err != nil {
 		return false
 	}
 	for _, a := range auxiliary {
 		if a[0] == key {
-			return a[1]&flag != 0
+			return a[1]&f.flag != 0
 		}
 	}
 	return false
