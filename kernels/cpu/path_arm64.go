@@ -29,17 +29,6 @@ func vectorKernels() []kernel {
 	return append(kernels, neonBF16(), neon())
 }
 
-// feature is a feature of processors that golang.org/x/sys/cpu does not know.
-type feature struct {
-	name string
-	flag uintptr // of Linux, in HWCAP2
-}
-
-var (
-	bf16 = feature{"FEAT_BF16", 1 << 14}
-	i8mm = feature{"FEAT_I8MM", 1 << 13}
-)
-
 func neonBF16() kernel {
 	return kernel{
 		name: NEONBF16, bf16: true, lanes: 4, panel: 16, inWords: 2, matrices: true, heads: neon,

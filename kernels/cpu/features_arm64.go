@@ -1,0 +1,12 @@
+package cpu
+
+// feature is a feature of processors that golang.org/x/sys/cpu does not know.
+type feature struct {
+	name string
+	flag uintptr // of Linux, in HWCAP2
+}
+
+var (
+	bf16 = feature{"FEAT_BF16", 1 << 14}
+	i8mm = feature{"FEAT_I8MM", 1 << 13}
+)
