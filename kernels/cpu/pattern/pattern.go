@@ -73,18 +73,26 @@ const maxBias = 1 << 30
 
 // checkSums makes sure that no accumulator can leave int16, whatever rows a position has of the groups.
 func (w *Weights) checkSums(groups []int32) error {
-	for lane := range w.Lanes {
-		low, high := int(w.Bias[lane]), int(w.Bias[lane])
-		for g := range len(groups) - 1 {
-			least, most := 0, 0
-			for row := int(groups[g]); row < int(groups[g+1]); row++ {
-				x := int(w.Table[row*w.Lanes+lane])
-				least, most = min(least, x), max(most, x)
+	low, high := make([]int, w.Lanes), make([]int, w.Lanes)
+	for lane, x := range w.Bias {
+		low[lane], high[lane] = int(x), int(x)
+	}
+	least, most := make([]int16, w.Lanes), make([]int16, w.Lanes) // of a group
+	for g := range len(groups) - 1 {
+		clear(least)
+		clear(most)
+		for row := range slices.Chunk(w.Table[int(groups[g])*w.Lanes:int(groups[g+1])*w.Lanes], w.Lanes) {
+			for lane, x := range row {
+				least[lane], most[lane] = min(least[lane], x), max(most[lane], x)
 			}
-			low, high = low+least, high+most
 		}
-		if low < -1<<15 || high > 1<<15-1 {
-			return fmt.Errorf("pattern network: sums of lane %d reach from %d to %d, beyond int16: train it with smaller weights", lane, low, high)
+		for lane := range w.Lanes {
+			low[lane], high[lane] = low[lane]+int(least[lane]), high[lane]+int(most[lane])
+		}
+	}
+	for lane := range w.Lanes {
+		if low[lane] < -1<<15 || high[lane] > 1<<15-1 {
+			return fmt.Errorf("pattern network: sums of lane %d reach from %d to %d, beyond int16: train it with smaller weights", lane, low[lane], high[lane])
 		}
 	}
 	return nil
