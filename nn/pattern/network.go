@@ -62,6 +62,15 @@ func (n *Network) String() string {
 	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
 }
 
+// Parameters is the number of weights, of rows that are all 0 too.
+func (n *Network) Parameters() int {
+	count := len(n.Weights.Table) + len(n.Weights.Bias)
+	for _, l := range n.Weights.Dense {
+		count += len(l.Weight) + len(l.Bias)
+	}
+	return count
+}
+
 // Is reports whether a file says that it is a network of pattern tables.
 func Is(file []byte) bool {
 	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
@@ -130,6 +139,7 @@ func parse(file []byte) (*Network, error) {
 		name := fmt.Sprintf("dense.%d.", i)
 		wanted = append(wanted, part{name + "weight", []int{out, in}, w.Dense[i].Weight}, part{name + "bias", []int{out}, w.Dense[i].Bias})
 	}
+	var read []safetensors.Tensor // in the order of tensors
 	for _, t := range wanted {
 		s, ok := byName[t.name]
 		if !ok {
@@ -141,6 +151,7 @@ func parse(file []byte) (*Network, error) {
 		if _, err := binary.Decode(s.Data, binary.LittleEndian, t.into); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.name, err)
 		}
+		read = append(read, safetensors.Tensor{Name: t.name, Dtype: s.Dtype, Shape: s.Shape, Data: s.Data})
 		delete(byName, t.name)
 	}
 	for name := range byName {
@@ -167,16 +178,14 @@ func parse(file []byte) (*Network, error) {
 		return nil, err
 	}
 	sum, summed := metadata[sumKey]
+	delete(metadata, sumKey)
+	if got := checksum(safetensors.Join(metadata, read)); summed && got != sum {
+		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
+	}
 	for _, key := range reserved {
 		delete(metadata, key)
 	}
 	n.Metadata = metadata
-	if !summed {
-		return n, nil
-	}
-	if got := checksum(n.plain(format)); got != sum {
-		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
-	}
 	return n, nil
 }
 
@@ -226,6 +235,9 @@ func factorOf(row []int16) (factor, most int) {
 	for _, x := range row {
 		size := max(int(x), -int(x))
 		most = max(most, size)
+		if size == 0 || factor > 0 && size%factor == 0 {
+			continue
+		}
 		for a, b := factor, size; ; a, b = b, a%b {
 			if factor = a; b == 0 {
 				break
