@@ -41,7 +41,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/safetensors", "engine/short engine/strictjson"},
 	{"nn/net", "engine/short engine/game engine/eval engine/wholefile kernels/... nn/safetensors"},
 	{"nn/pattern", "engine/short engine/game engine/eval engine/wholefile kernels/... nn/safetensors nn/net"},
-	{"nn/train/...", "engine/game engine/eval engine/record engine/rundir engine/wholefile kernels/... nn/net nn/train/..."},
+	{"nn/train/...", "engine/game engine/eval engine/record engine/rundir engine/wholefile kernels/... nn/net nn/pattern nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu/bench", "engine/game kernels/cuda/driver nn/gpu nn/net"},

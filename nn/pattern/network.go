@@ -10,6 +10,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/wholefile"
@@ -61,6 +63,28 @@ func (n *Network) String() string {
 	s := n.Weights.Sizes()
 	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
 }
+
+// ParseShape reads what String writes. The error says what is wrong with it.
+func ParseShape(s string) (lanes, h1, h2 int, err error) {
+	rest, ok := strings.CutPrefix(s, kind)
+	parts := strings.Split(rest, "x")
+	if !ok || len(parts) != 3 {
+		return 0, 0, 0, fmt.Errorf("shape %s: want lanes and two hidden layers, such as %s128x64x32", short.Quote(s), kind)
+	}
+	var sizes [3]int
+	for i, part := range parts {
+		if sizes[i], err = strconv.Atoi(part); err != nil || strconv.Itoa(sizes[i]) != part {
+			return 0, 0, 0, fmt.Errorf("shape %s: %s is no number", short.Quote(s), short.Quote(part))
+		}
+	}
+	if err := kernel.CheckShape(sizes[0], sizes[1], sizes[2]); err != nil {
+		return 0, 0, 0, fmt.Errorf("shape %s: %w", short.Quote(s), err)
+	}
+	return sizes[0], sizes[1], sizes[2], nil
+}
+
+// IsShape reports whether a shape is meant to be one of pattern tables, right or wrong.
+func IsShape(s string) bool { return strings.HasPrefix(s, kind) }
 
 // Parameters is the number of weights, of rows that are all 0 too.
 func (n *Network) Parameters() int {

@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"math"
-	"slices"
 
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
@@ -35,9 +34,9 @@ const (
 func MaxWeight(layer int) float32 { return float32(127 / weightUnits[layer]) }
 
 // Round is the network in whole numbers. The numbers of a row of the table are multiples of a whole number: the smallest
-// from step on with which they are factors of bytes. A larger step makes a smaller file once it is packed. Rows of which
-// keep is false are left out: they add nothing to a position. The error names what does not fit whole numbers.
-func (r *Real) Round(step int, keep func(row int) bool) (*Network, error) {
+// from step on with which they are factors of bytes. A larger step makes a smaller file once it is packed. The error
+// names what does not fit whole numbers.
+func (r *Real) Round(step int) (*Network, error) {
 	unit := func(lane int) float64 {
 		if lane < r.Lanes-kernel.Outputs {
 			return laneUnit
@@ -49,9 +48,6 @@ func (r *Real) Round(step int, keep func(row int) bool) (*Network, error) {
 		w.Bias[i] = int16(whole(float64(x)*unit(i), math.MaxInt16))
 	}
 	for row := range len(r.Table) / r.Lanes {
-		if !keep(row) {
-			continue
-		}
 		from := r.Table[row*r.Lanes : (row+1)*r.Lanes]
 		most := 0.0
 		for i, x := range from {
@@ -116,13 +112,4 @@ func (n *Network) Real() *Real {
 		r.Dense[k] = l
 	}
 	return r
-}
-
-// Clone is a copy.
-func (r *Real) Clone() *Real {
-	c := &Real{Lanes: r.Lanes, Bias: slices.Clone(r.Bias), Table: slices.Clone(r.Table)}
-	for k, l := range r.Dense {
-		c.Dense[k] = RealLayer{slices.Clone(l.Weight), slices.Clone(l.Bias)}
-	}
-	return c
 }
