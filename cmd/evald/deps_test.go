@@ -35,6 +35,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/record", "engine/short engine/game engine/eval engine/heuristic engine/score engine/parquetsum engine/wholefile"},
 	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock engine/parquetsum engine/sumjson engine/wholefile"},
+	{"engine/labels", "engine/game engine/eval engine/solver engine/sample engine/record"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/rundir"},
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/solver engine/solver/book engine/filelock"},
