@@ -1,7 +1,8 @@
 // Package labels makes records of positions with exact results, by the million, for training.
 //
-// Positions are those of games of package sample, from the fewest stones of the kind to the last position drawn. The solver
-// finds for each move whether it wins, draws or loses, which is much cheaper than exact scores. A record's visits are 1 for
+// Positions are those of games of package sample: of an opening the one that was drawn, of other kinds also those on the way
+// there, from 12 stones on (on 7x6). Of the positions of 15 stones every second is taken by chance, of 14 every fourth and so
+// on, because with each stone less the solver takes about twice as long. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores. A record's visits are 1 for
 // each move that keeps the best result. Each position is followed by the record of the position after a random move, whose
 // result is known by then; it has no visits. So results are also learned for positions after bad moves.
 //
@@ -11,6 +12,7 @@ package labels
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 
@@ -45,14 +47,13 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, seed uint64, n 
 	defer w.Abort()
 	s.Reset()
 	r := rand.New(rand.NewPCG(seed, 1))
-	from, _ := k.Plies(board)
 	for number, moves := range games {
 		at := game.Position{}
 		for ply := 0; ply <= len(moves); ply++ {
 			if ply > 0 {
 				at = board.Play(at, moves[ply-1])
 			}
-			if ply < from {
+			if k == sample.Openings && ply < len(moves) || k != sample.Openings && r.Float64() >= share(board, ply) {
 				continue
 			}
 			some, err := solved(ctx, s, at, r)
@@ -69,6 +70,15 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, seed uint64, n 
 		}
 	}
 	return records, w.Close()
+}
+
+// share is the share of the positions of so many stones on the way that are taken.
+func share(b *game.Board, stones int) float64 {
+	least, all := b.Cells()*2/7, b.Cells()*2/5
+	if stones < least {
+		return 0
+	}
+	return math.Exp2(float64(min(0, stones-all)))
 }
 
 // solved are the records of an unfinished position and of that after a random move, if the game goes on there.

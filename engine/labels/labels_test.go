@@ -72,6 +72,9 @@ func TestWrite(t *testing.T) {
 			if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
 				t.Fatalf("%+v: want result %d", rec, want)
 			}
+			if least := b.Cells() * 2 / 7; k != sample.Openings && rec.Ply < least {
+				t.Fatalf("%+v has fewer than %d stones", rec, least)
+			}
 			if rec.Game < 3*PerFile || rec.Game >= 4*PerFile {
 				t.Fatalf("%+v is of another file's game", rec)
 			}
@@ -110,6 +113,15 @@ func TestSameFile(t *testing.T) {
 	a := file("a", 1, 0)
 	if bytes.Equal(a, file("b", 1, 1)) || bytes.Equal(a, file("c", 2, 0)) || !bytes.Equal(a, file("d", 1, 0)) {
 		t.Error("other files are the same, or the same file is another")
+	}
+}
+
+func TestShare(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for stones, want := range map[int]float64{0: 0, 11: 0, 12: 1. / 16, 14: 1. / 4, 16: 1, 35: 1} {
+		if got := share(b, stones); got != want {
+			t.Errorf("%d stones: %v, want %v", stones, got, want)
+		}
 	}
 }
 
