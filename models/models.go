@@ -2,6 +2,9 @@
 // them. A user's own networks are in a Store, which is a folder. The package knows nothing of a file's content but its
 // checksum.
 //
+// A network of pattern tables ships packed, because it has a third of the size then. Its checksum is that of the safetensors
+// file, which is what all others see.
+//
 // The untrained networks are made from seeds alone. A test of package nn/net has the seeds and compares the files. To
 // rewrite the files and their checksums, run
 //
@@ -15,11 +18,14 @@
 package models
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -28,16 +34,16 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-//go:embed manifest.json *.safetensors
+//go:embed manifest.json *.safetensors *.safetensors.gz
 var files embed.FS
 
 // Entry describes one network in the manifest.
 type Entry struct {
 	Name    string    `json:"name"`    // what users call it
 	Version int       `json:"version"` // from 1
-	File    string    `json:"file"`    // in this folder
-	SHA256  string    `json:"sha256"`  // of the file, in lower-case hexadecimal
-	Config  string    `json:"config"`  // the network's shape as package net writes it, "6x64"
+	File    string    `json:"file"`    // in this folder; packed by gzip if it ends in .gz
+	SHA256  string    `json:"sha256"`  // of the file, unpacked, in lower-case hexadecimal
+	Config  string    `json:"config"`  // the network's shape as package net writes it, "6x64", or package pattern, "pattern128x64x32"
 	Trained bool      `json:"trained"` // false: its answers mean nothing; it is for tests only
 	Rules   []string  `json:"rules"`   // the games it was trained on, such as "7x6x4"; empty if untrained
 	Note    string    `json:"note"`    // one or two sentences for people
@@ -92,14 +98,14 @@ func Find(ref string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Open returns the bytes of a shipped network's file, which the caller may change, and its entry. The error for an unknown
+// Open returns the bytes of a shipped network's file, unpacked, which the caller may change, and its entry. The error for an unknown
 // name lists the known ones. A file with a wrong checksum is an error too.
 func Open(ref string) ([]byte, Entry, error) {
 	e, ok := Find(ref)
 	if !ok {
 		return nil, Entry{}, fmt.Errorf("model %s is unknown; there are: %s", short.Quote(ref), strings.Join(Names(), ", "))
 	}
-	file, err := files.ReadFile(e.File)
+	file, err := e.read()
 	if err != nil {
 		return nil, Entry{}, fmt.Errorf("model %q: %w", ref, err)
 	}
@@ -108,6 +114,22 @@ func Open(ref string) ([]byte, Entry, error) {
 	}
 	return file, e, nil
 }
+
+// read returns the bytes of a shipped file, unpacked.
+func (e Entry) read() ([]byte, error) {
+	file, err := files.ReadFile(e.File)
+	if err != nil || !strings.HasSuffix(e.File, packed) {
+		return file, err
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(unpacked)
+}
+
+// packed ends the names of files that are packed.
+const packed = ".gz"
 
 // verify compares a file with the checksum in the manifest.
 func (e Entry) verify(file []byte) error {

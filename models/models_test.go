@@ -31,7 +31,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("Open(%q) gave %d bytes of %q", e.Name, len(file), got.Name)
 		}
 	}
-	onDisk, err := filepath.Glob("*.safetensors")
+	onDisk, err := filepath.Glob("*.safetensors*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestManifest(t *testing.T) {
 
 func TestOpenUnknown(t *testing.T) {
 	_, _, err := Open("nonesuch")
-	if want := `model "nonesuch" is unknown; there are: default, seeded-2x16`; err == nil || err.Error() != want {
+	if want := `model "nonesuch" is unknown; there are: default, default-fast, seeded-2x16`; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

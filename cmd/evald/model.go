@@ -107,11 +107,29 @@ type modelShowCmd struct {
 
 // Run prints the model's entry and the metadata of its file.
 func (c *modelShowCmd) Run(s streams) error {
+	if m, n, ok, err := open.Pattern(c.Model); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		config := fmt.Sprintf("%s: tables of patterns of %d lanes, %d rows at most", n, n.Weights.Lanes, n.Weights.Rows())
+		return c.print(s, modelInfo{m.Entry, m.Path, n.Parameters(), len(m.Content), n.Metadata}, config, "")
+	}
 	m, n, err := open.Model(c.Model)
 	if err != nil {
 		return err
 	}
-	info := modelInfo{m.Entry, m.Path, n.Config().Parameters(), len(m.Content), n.Metadata}
+	config := n.Config()
+	shape := fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden)
+	eightBits := ""
+	if ranges, _ := n.Ranges(); ranges != nil {
+		eightBits = "processors with VNNI compute a part of it with 8 bits (evald model int8)"
+	}
+	return c.print(s, modelInfo{m.Entry, m.Path, config.Parameters(), len(m.Content), n.Metadata}, shape, eightBits)
+}
+
+// print prints what is known of a model, and its shape in words.
+func (c *modelShowCmd) print(s streams, info modelInfo, shape, eightBits string) error {
+	m := info
 	if c.JSON {
 		return writeJSON(s.out, info)
 	}
@@ -126,8 +144,7 @@ func (c *modelShowCmd) Run(s streams) error {
 		line("version", strconv.Itoa(m.Version))
 		line("trained on", trainedOn(m.Entry))
 	}
-	config := n.Config()
-	line("config", fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden))
+	line("config", shape)
 	line("parameters", strconv.Itoa(info.Parameters))
 	line("bytes", strconv.Itoa(info.Bytes))
 	line("sha256", m.SHA256)
@@ -135,15 +152,13 @@ func (c *modelShowCmd) Run(s streams) error {
 		line("created", m.Created.Format(time.RFC3339))
 	}
 	line("note", m.Note)
-	line("file", m.Path)
-	if ranges, _ := n.Ranges(); ranges != nil {
-		line("8 bits", "processors with VNNI compute a part of it with 8 bits (evald model int8)")
-	}
-	for _, key := range slices.Sorted(maps.Keys(n.Metadata)) {
+	line("file", info.Path)
+	line("8 bits", eightBits)
+	for _, key := range slices.Sorted(maps.Keys(info.Metadata)) {
 		if key == net.RangesKey {
 			continue // some thousand numbers
 		}
-		line(key, strconv.Quote(n.Metadata[key]))
+		line(key, strconv.Quote(info.Metadata[key]))
 	}
 	return t.Flush()
 }
@@ -295,10 +310,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
 	}
 	for _, ref := range refs {
-		m, n, err := open.Model(ref)
-		if err == nil {
-			err = checkAnswers(ctx, n, m.Rules)
-		}
+		m, err := verify(ctx, ref)
 		if err != nil {
 			failed = true
 			fmt.Fprintf(s.out, "FAILED  %s: %s\n", short.Text(ref), short.To(err.Error(), mostSaid))
@@ -310,6 +322,18 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 		return errors.New("some models are damaged")
 	}
 	return nil
+}
+
+// verify reads a model and lets it answer. A network of pattern tables has exact sums, so its checksum is enough.
+func verify(ctx context.Context, ref string) (open.Stored, error) {
+	if m, _, ok, err := open.Pattern(ref); ok || err != nil {
+		return m, err
+	}
+	m, n, err := open.Model(ref)
+	if err == nil {
+		err = checkAnswers(ctx, n, m.Rules)
+	}
+	return m, err
 }
 
 // checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.

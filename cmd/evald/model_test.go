@@ -52,8 +52,8 @@ func TestModelCommands(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.args, got, c.want)
 		}
 	}
-	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 5 {
-		t.Errorf("the list has %d lines, want a header and four models", lines)
+	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 6 {
+		t.Errorf("the list has %d lines, want a header and five models", lines)
 	}
 	var list []modelInfo
 	if err := json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list); err != nil {
@@ -65,6 +65,7 @@ func TestModelCommands(t *testing.T) {
 	}
 	want := []string{
 		"default@9 7x64 true [7x6x4] Learn  true\n",
+		"default-fast@1 pattern256x64x32 true [7x6x4] A net  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -134,7 +135,7 @@ func TestModelRemove(t *testing.T) {
 			t.Errorf("model remove %s: status %d, output %q, errors %q, want %q and %q", c.args, status, out, stderr, c.out, c.err)
 		}
 	}
-	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 3 {
+	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 4 {
 		t.Errorf("the list has %s", out)
 	}
 	if status, _, stderr := evald(t, "4\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, `model "mine" is neither`) {
@@ -185,7 +186,7 @@ func TestModelErrors(t *testing.T) {
 		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},
 		{"import " + shippedModel + " --name a@2", "leave @2 out"},
 		{"import " + shippedModel + " --name a --rules 7x6", `--rules: rules "7x6": want columns x rows x in-a-row`},
-		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, seeded-2x16)`},
+		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 		{"show seeded-2x16@2", `model "seeded-2x16@2" is neither a file nor a shipped model`},
@@ -204,7 +205,7 @@ func TestModelErrors(t *testing.T) {
 func TestModelVerifyFindsDamage(t *testing.T) {
 	store := ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine")
-	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 3 {
+	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 4 {
 		t.Errorf("verify says %s", out)
 	}
 	path := filepath.Join(store, "mine", "1", "model.safetensors")

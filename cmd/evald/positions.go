@@ -30,6 +30,7 @@ type positionsCmd struct {
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
 	Count int      `range:"1 to 1000000" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each. Count is rounded up to whole files."`
 	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
 }
 
@@ -50,6 +51,9 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.Train {
+		return errors.Join(c.makeRecords(ctx, s, board, known, dir), dir.Close())
 	}
 	return errors.Join(c.makeAll(ctx, s, board, known), dir.Close())
 }

@@ -388,3 +388,37 @@ func TestPositionsInUse(t *testing.T) {
 		t.Errorf("status %d, errors %q, files %v", status, stderr, readSets(t, dir))
 	}
 }
+
+// Records of exact results are made a file at a time, the same ones again, and evald train learns from them.
+func TestPositionsTrain(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"positions", "-o", dir, "--train", "--rules", "5x4x4", "--kinds", "random", "--seed", "5", "--count"}
+	status, out, stderr := evald(t, "", append(args, "900")...)
+	if status != exitOK || !strings.Contains(out, ": 1 files of records, 0 of them from before; ") {
+		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	first := filepath.Join(dir, "random-00000.parquet")
+	before, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, stderr := evald(t, "", append(args, "2000")...); status != exitOK || !strings.Contains(out, ": 2 files of records, 0 of them") {
+		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	if after, err := os.ReadFile(first); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file that was removed is another: %v", err)
+	}
+	if status, out, _ := evald(t, "", append(args, "1500")...); status != exitOK || !strings.Contains(out, ": 2 files of records, 2 of them from before; 0 records") {
+		t.Errorf("again: status %d, output %q", status, out)
+	}
+	if status, _, stderr := evald(t, "", "positions", "-o", dir, "--train", "--rules", "5x4x4", "--seed", "6"); status != exitBadInput || !strings.Contains(stderr, "the run has seed 5, and now it is 6") {
+		t.Errorf("another seed: status %d, errors %q", status, stderr)
+	}
+	run := filepath.Join(t.TempDir(), "run")
+	if status, out, stderr := evald(t, "", "train", first, "-o", run, "--rules", "5x4x4", "--network", "1x4/4/6", "--batch", "32", "--steps", "3", "--threads", "1"); status != exitOK {
+		t.Errorf("train: status %d, output %q, errors %q", status, out, stderr)
+	}
+}

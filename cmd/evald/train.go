@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -28,7 +29,7 @@ type trainCmd struct {
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped."`
 	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
-	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64."`
+	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or tables of patterns for plain processors, lanes x hidden x hidden, such as pattern128x64x32."`
 	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
 	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions a step."`
@@ -57,7 +58,11 @@ func (c *trainCmd) Validate() error {
 	if c.Out == "" {
 		return nil // the parser reports this
 	}
-	if _, err := net.ParseConfig(c.Network); err != nil {
+	if pattern.IsShape(c.Network) {
+		if err := c.checkTables(); err != nil {
+			return err
+		}
+	} else if _, err := net.ParseConfig(c.Network); err != nil {
 		return fmt.Errorf("--network: %w", err)
 	}
 	switch {
@@ -77,12 +82,15 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
+		defer os.Remove(c.Out) // this removes only an empty folder
+	}
+	if pattern.IsShape(c.Network) {
+		return c.runTables(ctx, s, board)
+	}
 	initial, err := c.initial()
 	if err != nil {
 		return fmt.Errorf("--init: %w", err)
-	}
-	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
-		defer os.Remove(c.Out) // this removes only an empty folder
 	}
 	if err := c.checkFolder(); err != nil {
 		return err
@@ -104,24 +112,34 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if c.Trainer != "gorgonia" {
 		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
 	}
-	if err := c.train(ctx, s.err, run, config, records); err != nil {
+	if err := c.train(ctx, s.err, run.Folder, run.Done, config, records); err != nil {
 		return err
 	}
+	if err := c.finish(s, config); err != nil {
+		return err
+	}
+	if c.Task == "gameover" && c.Test > 0 {
+		return c.measure(ctx, s, run.Network(), board)
+	}
+	return c.results(s, source, records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {
+		return train.Measure(ctx, run.Network(), board, source, int(examples), config.Weights, progress)
+	})
+}
+
+// finish draws the run's curves if that was asked for, and says where the network is.
+func (c *trainCmd) finish(s streams, config train.Config) error {
 	if c.Plot != "" {
 		metrics, err := train.ReadMetrics(filepath.Join(c.Out, train.MetricsFile))
 		if err != nil {
 			return err
 		}
-		title := fmt.Sprintf("%s, %v, batches of %d", config.Network, board.Rules(), config.Batch)
+		title := fmt.Sprintf("%s, %s, batches of %d", config.Network, config.Rules, config.Batch)
 		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Training(w, title, metrics) }); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "network  %s\n", filepath.Join(c.Out, train.NetworkFile))
-	if c.Task == "gameover" && c.Test > 0 {
-		return c.measure(ctx, s, run.Network(), board)
-	}
-	return c.results(ctx, s, run.Network(), board, config.Weights, source, records)
+	_, err := fmt.Fprintf(s.out, "network  %s\n", filepath.Join(c.Out, train.NetworkFile))
+	return err
 }
 
 // checkFolder checks, before anything is read, that the run can write its folder and that neither another command nor
@@ -142,27 +160,35 @@ func (c *trainCmd) checkFolder() error {
 
 // source returns the examples that the run learns from; records is nil for --task gameover.
 func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
+	if c.Task == "gameover" {
+		return train.RulePositions(b, c.Seed), nil, nil
+	}
+	if records, err = c.records(b); err != nil {
+		return nil, nil, err
+	}
+	return train.WithRules(records.Source, b, c.Seed), records, nil
+}
+
+// records opens the files.
+func (c *trainCmd) records(b *game.Board) (records *train.Records, err error) {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	options := train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare, HeldOut: c.HeldOut}
-	switch c.Task {
-	case "gameover":
-		return train.RulePositions(b, c.Seed), nil, nil
-	case "exact":
+	if c.Task == "exact" {
 		records, err = train.OpenSolved(b, options, c.Files...)
-	default:
+	} else {
 		records, err = train.OpenRecords(b, options, c.Files...)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := c.enough(records); err != nil {
-		return nil, nil, errors.Join(err, records.Close())
+		return nil, errors.Join(err, records.Close())
 	}
-	return train.WithRules(records.Source, b, c.Seed), records, nil
+	return records, nil
 }
 
 // checkKind refuses records if exact scores are wanted, and the reverse.
@@ -292,14 +318,14 @@ func compute(trainer string) train.Compute {
 }
 
 // train makes the steps and shows their progress.
-func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, config train.Config, records *train.Records) error {
+func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folder, done func() int, config train.Config, records *train.Records) error {
 	if records != nil && records.HeldOut() != nil {
 		run.HeldOut = make([]train.Example, min(heldOutSample, records.HeldOut().Rows()))
 		if err := records.HeldOut().Once(0, run.HeldOut); err != nil {
 			return err
 		}
 	}
-	progress, start, first := newProgress(stderr, 0), time.Now(), run.Done()
+	progress, start, first := newProgress(stderr, 0), time.Now(), done()
 	err := run.Train(ctx, c.Save, func(r train.Report) {
 		if !progress.due() {
 			return
@@ -311,7 +337,7 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Run, 
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command goes on\n", run.Done(), config.Steps)
+		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command goes on\n", done(), config.Steps)
 		return errInterrupted
 	}
 	return err
@@ -332,12 +358,12 @@ func losses(r train.Report) string {
 const learnedSample = 1 << 14
 
 // results prints the losses and the accuracy of the saved network, on some of the examples that it has learned from and on
-// all that were held out.
-func (c *trainCmd) results(ctx context.Context, s streams, n *net.Network, b *game.Board, w train.Weights, source train.Source, records *train.Records) error {
+// all that were held out. by measures it.
+func (c *trainCmd) results(s streams, source train.Source, records *train.Records, by func(source train.Source, examples int64, progress func(int)) (train.Losses, error)) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	measure := func(source train.Source, examples int64) (train.Losses, error) {
-		return train.Measure(ctx, n, b, source, int(examples), w, progress.counting("measuring", 0, int(examples)))
+		return by(source, examples, progress.counting("measuring", 0, int(examples)))
 	}
 	examples := int64(learnedSample)
 	if records != nil {

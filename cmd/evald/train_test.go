@@ -302,3 +302,47 @@ func TestTrainWrongUse(t *testing.T) {
 		t.Errorf("another run's configuration has become %q, error %v", text, err)
 	}
 }
+
+// A network of pattern tables is trained by the same command, goes on after an interruption, and evaluates.
+func TestTrainTables(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	records := recordsFile(t, 600, func(_ int, r *record.Record) { r.Source = eval.Solved })
+	picture := filepath.Join(t.TempDir(), "f.svg")
+	args := []string{"train", records, "-o", dir, "--network", "pattern64x16x16", "--batch", "32", "--steps", "20", "--validate", "0.2", "--plot", picture}
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.HasPrefix(stderr, "evald train: pattern64x16x16, 7x6x4, from ") || !strings.Contains(stderr, "; adam, rate 0.001, cosine after 1 steps") {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	if !regexp.MustCompile(`^network  \S+/run/network.safetensors\n +learned +loss +accuracy +held out +loss +accuracy\n +wdl +\d+ .*\n +policy +\d+ .*\n$`).MatchString(out) {
+		t.Errorf("output is %q", out)
+	}
+	if metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile)); err != nil || len(metrics) != 20 || metrics[19].HeldOut == nil || metrics[19].GameOver != nil {
+		t.Errorf("metrics %+v, error %v", metrics, err)
+	}
+	if svg, err := os.ReadFile(picture); err != nil || !strings.Contains(string(svg), "policy") {
+		t.Errorf("the picture has %d bytes, error %v", len(svg), err)
+	}
+	if status, again, stderr := evald(t, "", args...); status != exitOK || again != out || !strings.Contains(stderr, "which has 20 steps") {
+		t.Errorf("a second time: status %d, output %q, errors %q", status, again, stderr)
+	}
+	network := filepath.Join(dir, train.NetworkFile)
+	if status, out, stderr := evald(t, "445\n", "eval", "--model", network); status != exitOK || !strings.Contains(out, `"source":"cpu","model":"network"`) {
+		t.Errorf("eval: status %d, output %q, errors %q", status, out, stderr)
+	}
+	further := []string{"train", records, "-o", filepath.Join(t.TempDir(), "next"), "--network", "pattern64x16x16", "--batch", "32", "--steps", "2", "--init", network}
+	if status, _, stderr := evald(t, "", further...); status != exitOK {
+		t.Errorf("--init: status %d, errors %q", status, stderr)
+	}
+	for _, c := range []struct{ more, want string }{
+		{"--optimizer adamw", "--optimizer does nothing for networks of pattern tables"},
+		{"--ema 0.9", "--ema does nothing"},
+		{"--network pattern64x16", `--network: shape "pattern64x16": want lanes and two hidden layers`},
+		{"--network pattern96x16x16 --init " + network, "the initial network is pattern64x16x16, and the run trains pattern96x16x16"},
+		{"--init " + shippedModel, "seeded-2x16.safetensors: parse pattern network: header: tensor"},
+	} {
+		args := append([]string{"train", records, "-o", filepath.Join(t.TempDir(), "wrong"), "--network", "pattern64x16x16", "--batch", "32"}, strings.Fields(c.more)...)
+		if status, _, stderr := evald(t, "", args...); status == exitOK || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, errors %q, want %q", c.more, status, stderr, c.want)
+		}
+	}
+}

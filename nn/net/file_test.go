@@ -422,6 +422,9 @@ func TestDamagedFile(t *testing.T) {
 // A checksum is always written and covers the content, however another program lays it out. It is not required.
 func TestChecksum(t *testing.T) {
 	for _, e := range models.List() {
+		if strings.HasPrefix(e.Config, "pattern") {
+			continue // package nn/pattern reads it
+		}
 		file, _, err := models.Open(e.Ref())
 		if err != nil {
 			t.Fatal(err)

@@ -174,7 +174,7 @@ func TestErrors(t *testing.T) {
 		{open.Options{Backend: "bitsquares", Model: seeded}, "", `backend bitsquares uses no model, but the model is "seeded-2x16"`},
 		{open.Options{Backend: "uniform", Mirror: true}, "", "backend uniform uses no network whose answers Mirror could improve"},
 		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one`},
-		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, seeded-2x16)"},
+		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, seeded-2x16)"},
 		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},
 		{open.Options{Model: "importer_test.go"}, "", "importer_test.go: "},
 		{open.Options{Model: seeded, Backend: open.CPU}, "mmx", `environment variable EVALD_CPU_PATH: pack network: CPU path "mmx": this machine and build have `},

@@ -25,11 +25,12 @@
 //
 // # Files
 //
-// A safetensors file with metadata evald.kind = "pattern", evald.format = "1" and evald.config = {"lanes": L, "hidden": [H1,
-// H2]}. evald.sha256 is the checksum of the file without it, as Marshal writes it.
+// A safetensors file with metadata evald.kind = "pattern", evald.format = "1" or "2" and evald.config = {"lanes": L, "hidden":
+// [H1, H2]}. evald.sha256 is the checksum of the file without it, as Marshal writes it.
 //
 //	rows      [K]       I32   the rows of the table that are not all 0, ascending
-//	table     [K,L]     I16   those rows
+//	table     [K,L]     I16   those rows; in format 2 I8, and a row is factor times what is here
+//	factor    [K]       I16   in format 2 alone: 1 to 255
 //	bias      [L]       I16
 //	dense.0.weight [H1,(L-16)/2], dense.1.weight [H2,H1], dense.2.weight [16,H2]   I8
 //	dense.0.bias [H1], dense.1.bias [H2], dense.2.bias [16]                        I32
@@ -38,4 +39,7 @@
 //
 // The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Reference is
 // the network of real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
+//
+// Rows of bytes are a form of the file alone. In memory the table is int16, which needs no product for each number. Training
+// rounds rows to what bytes can say (Real.Round), so a network that was read is the one that was trained, in both forms.
 package pattern

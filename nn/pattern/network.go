@@ -10,6 +10,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/wholefile"
@@ -30,7 +32,8 @@ const (
 	configKey = "evald.config"
 	sumKey    = "evald.sha256"
 	kind      = "pattern"
-	format    = "1"
+	inWords   = "1" // the table is int16
+	inBytes   = "2" // the table is int8, with a factor for each row
 )
 
 var reserved = []string{kindKey, formatKey, configKey, sumKey}
@@ -61,6 +64,37 @@ func (n *Network) String() string {
 	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
 }
 
+// ParseShape reads what String writes. The error says what is wrong with it.
+func ParseShape(s string) (lanes, h1, h2 int, err error) {
+	rest, ok := strings.CutPrefix(s, kind)
+	parts := strings.Split(rest, "x")
+	if !ok || len(parts) != 3 {
+		return 0, 0, 0, fmt.Errorf("shape %s: want lanes and two hidden layers, such as %s128x64x32", short.Quote(s), kind)
+	}
+	var sizes [3]int
+	for i, part := range parts {
+		if sizes[i], err = strconv.Atoi(part); err != nil || strconv.Itoa(sizes[i]) != part {
+			return 0, 0, 0, fmt.Errorf("shape %s: %s is no number", short.Quote(s), short.Quote(part))
+		}
+	}
+	if err := kernel.CheckShape(sizes[0], sizes[1], sizes[2]); err != nil {
+		return 0, 0, 0, fmt.Errorf("shape %s: %w", short.Quote(s), err)
+	}
+	return sizes[0], sizes[1], sizes[2], nil
+}
+
+// IsShape reports whether a shape is meant to be one of pattern tables, right or wrong.
+func IsShape(s string) bool { return strings.HasPrefix(s, kind) }
+
+// Parameters is the number of weights, of rows that are all 0 too.
+func (n *Network) Parameters() int {
+	count := len(n.Weights.Table) + len(n.Weights.Bias)
+	for _, l := range n.Weights.Dense {
+		count += len(l.Weight) + len(l.Bias)
+	}
+	return count
+}
+
 // Is reports whether a file says that it is a network of pattern tables.
 func Is(file []byte) bool {
 	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
@@ -82,10 +116,12 @@ func parse(file []byte) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	for key, want := range map[string]string{kindKey: kind, formatKey: format} {
-		if got := metadata[key]; got != want {
-			return nil, fmt.Errorf("metadata %s is %s, want %q", key, short.Quote(got), want)
-		}
+	if got := metadata[kindKey]; got != kind {
+		return nil, fmt.Errorf("metadata %s is %s, want %q", kindKey, short.Quote(got), kind)
+	}
+	format := metadata[formatKey]
+	if format != inWords && format != inBytes {
+		return nil, fmt.Errorf("metadata %s is %s, want %q or %q: a newer evald may read it", formatKey, short.Quote(format), inWords, inBytes)
 	}
 	var c config
 	if err := safetensors.DecodeObject(metadata[configKey], &c); err != nil {
@@ -103,23 +139,31 @@ func parse(file []byte) (*Network, error) {
 	if s, ok := byName["rows"]; ok && len(s.Shape) == 1 && s.Shape[0] <= RowCount() {
 		rows = make([]int32, s.Shape[0])
 	}
-	table := make([]int16, len(rows)*c.Lanes)
-	sizes := [4]int{(c.Lanes - kernel.Outputs) / 2, c.Hidden[0], c.Hidden[1], kernel.Outputs}
-	wanted := []struct {
+	type part struct {
 		name  string
 		shape []int
 		into  any
-	}{{"rows", []int{len(rows)}, rows}, {"table", []int{len(rows), c.Lanes}, table}, {"bias", []int{c.Lanes}, w.Bias}}
+	}
+	wanted := []part{{"rows", []int{len(rows)}, rows}}
+	var words []int16 // the table, in one of two forms
+	var small []int8
+	var factors []int16
+	if format == inWords {
+		words = make([]int16, len(rows)*c.Lanes)
+		wanted = append(wanted, part{"table", []int{len(rows), c.Lanes}, words})
+	} else {
+		small, factors = make([]int8, len(rows)*c.Lanes), make([]int16, len(rows))
+		wanted = append(wanted, part{"table", []int{len(rows), c.Lanes}, small}, part{"factor", []int{len(rows)}, factors})
+	}
+	wanted = append(wanted, part{"bias", []int{c.Lanes}, w.Bias})
+	sizes := [4]int{(c.Lanes - kernel.Outputs) / 2, c.Hidden[0], c.Hidden[1], kernel.Outputs}
 	for i := range w.Dense {
 		in, out := max(sizes[i], 0), sizes[i+1]
 		w.Dense[i] = kernel.Layer{Weight: make([]int8, in*out), Bias: make([]int32, out)}
 		name := fmt.Sprintf("dense.%d.", i)
-		wanted = append(wanted, []struct {
-			name  string
-			shape []int
-			into  any
-		}{{name + "weight", []int{out, in}, w.Dense[i].Weight}, {name + "bias", []int{out}, w.Dense[i].Bias}}...)
+		wanted = append(wanted, part{name + "weight", []int{out, in}, w.Dense[i].Weight}, part{name + "bias", []int{out}, w.Dense[i].Bias})
 	}
+	var read []safetensors.Tensor // in the order of tensors
 	for _, t := range wanted {
 		s, ok := byName[t.name]
 		if !ok {
@@ -131,6 +175,7 @@ func parse(file []byte) (*Network, error) {
 		if _, err := binary.Decode(s.Data, binary.LittleEndian, t.into); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.name, err)
 		}
+		read = append(read, safetensors.Tensor{Name: t.name, Dtype: s.Dtype, Shape: s.Shape, Data: s.Data})
 		delete(byName, t.name)
 	}
 	for name := range byName {
@@ -140,23 +185,31 @@ func parse(file []byte) (*Network, error) {
 		if r < 0 || int(r) >= RowCount() || i > 0 && r <= rows[i-1] {
 			return nil, fmt.Errorf("tensor \"rows\": number %d is %d, must be below %d and above the one before", i, r, RowCount())
 		}
-		copy(w.Table[int(r)*c.Lanes:], table[i*c.Lanes:(i+1)*c.Lanes])
+		row := w.Table[int(r)*c.Lanes:][:c.Lanes]
+		if format == inWords {
+			copy(row, words[i*c.Lanes:])
+			continue
+		}
+		if factors[i] < 1 || factors[i] > maxFactor {
+			return nil, fmt.Errorf("tensor \"factor\": that of row %d is %d, must be 1 to %d", r, factors[i], maxFactor)
+		}
+		for k := range row {
+			row[k] = factors[i] * int16(small[i*c.Lanes+k])
+		}
 	}
 	n, err := New(w)
 	if err != nil {
 		return nil, err
 	}
 	sum, summed := metadata[sumKey]
+	delete(metadata, sumKey)
+	if got := checksum(safetensors.Join(metadata, read)); summed && got != sum {
+		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
+	}
 	for _, key := range reserved {
 		delete(metadata, key)
 	}
 	n.Metadata = metadata
-	if !summed {
-		return n, nil
-	}
-	if got := checksum(n.plain()); got != sum {
-		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
-	}
 	return n, nil
 }
 
@@ -171,10 +224,12 @@ func dtype(numbers any) string {
 	return "I32"
 }
 
-// plain is the file without its checksum.
-func (n *Network) plain() []byte { return safetensors.Join(n.fileMetadata(), n.tensors()) }
+// plain is the file of a format without its checksum.
+func (n *Network) plain(format string) []byte {
+	return safetensors.Join(n.fileMetadata(format), n.tensors(format))
+}
 
-func (n *Network) fileMetadata() map[string]string {
+func (n *Network) fileMetadata(format string) map[string]string {
 	s := n.Weights.Sizes()
 	text, err := json.Marshal(config{n.Weights.Lanes, [2]int{s[1], s[2]}})
 	if err != nil {
@@ -185,14 +240,55 @@ func (n *Network) fileMetadata() map[string]string {
 	return metadata
 }
 
-func (n *Network) tensors() []safetensors.Tensor {
+// format is inBytes if every row is a factor times numbers that fit bytes.
+func (n *Network) format() string {
+	lanes := n.Weights.Lanes
+	for row := range slices.Chunk(n.Weights.Table, lanes) {
+		if factor, most := factorOf(row); most > 127*factor || factor > maxFactor {
+			return inWords
+		}
+	}
+	return inBytes
+}
+
+// maxFactor times a byte fits an int16.
+const maxFactor = 1<<15/128 - 1
+
+// factorOf is the greatest common divisor of a row's numbers, 1 if all are 0, and the largest of their sizes.
+func factorOf(row []int16) (factor, most int) {
+	for _, x := range row {
+		size := max(int(x), -int(x))
+		most = max(most, size)
+		if size == 0 || factor > 0 && size%factor == 0 {
+			continue
+		}
+		for a, b := factor, size; ; a, b = b, a%b {
+			if factor = a; b == 0 {
+				break
+			}
+		}
+	}
+	return max(factor, 1), most
+}
+
+func (n *Network) tensors(format string) []safetensors.Tensor {
 	w := &n.Weights
 	var rows []int32
-	var table []int16
+	var words, factors []int16
+	var small []int8
 	for r := range w.Rows() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
-		if slices.ContainsFunc(row, func(x int16) bool { return x != 0 }) {
-			rows, table = append(rows, int32(r)), append(table, row...)
+		if !slices.ContainsFunc(row, func(x int16) bool { return x != 0 }) {
+			continue
+		}
+		if rows = append(rows, int32(r)); format == inWords {
+			words = append(words, row...)
+			continue
+		}
+		factor, _ := factorOf(row)
+		factors = append(factors, int16(factor))
+		for _, x := range row {
+			small = append(small, int8(int(x)/factor))
 		}
 	}
 	var all []safetensors.Tensor
@@ -204,7 +300,12 @@ func (n *Network) tensors() []safetensors.Tensor {
 		all = append(all, safetensors.Tensor{Name: name, Dtype: dtype(numbers), Shape: shape, Data: data.Bytes()})
 	}
 	add("rows", rows, len(rows))
-	add("table", table, len(rows), w.Lanes)
+	if format == inWords {
+		add("table", words, len(rows), w.Lanes)
+	} else {
+		add("table", small, len(rows), w.Lanes)
+		add("factor", factors, len(rows))
+	}
 	add("bias", w.Bias, w.Lanes)
 	sizes := w.Sizes()
 	for i, l := range w.Dense {
@@ -250,9 +351,10 @@ func (n *Network) Marshal() ([]byte, error) {
 	if err := n.Weights.Check(groups); err != nil {
 		return nil, fmt.Errorf("write pattern network: %w", err)
 	}
-	metadata := n.fileMetadata()
-	metadata[sumKey] = checksum(n.plain())
-	return safetensors.Join(metadata, n.tensors()), nil
+	format := n.format()
+	metadata := n.fileMetadata(format)
+	metadata[sumKey] = checksum(n.plain(format))
+	return safetensors.Join(metadata, n.tensors(format)), nil
 }
 
 // WriteFile writes the network under a temporary name beside path and then renames it.

@@ -68,16 +68,90 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// Rows that do not fit bytes are written as words, and read as they were written.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct {
+		row  []int16
+		want string
+	}{
+		{[]int16{127, -127, 1}, inBytes},
+		{[]int16{128, 1, 0}, inWords},
+		{[]int16{-128, 1, 0}, inWords},
+		{[]int16{254, -12, 4}, inBytes},
+		{[]int16{254, -12, 3}, inWords},
+		{[]int16{127 * 255, 0, 255}, inBytes},
+		{[]int16{127 * 256, 0, 256}, inWords},
+		{[]int16{300, 0, 0}, inWords}, // its factor is 300
+		{[]int16{0, 0, 0}, inBytes},
+	} {
+		n := Network{Weights: kernel.Weights{Lanes: 3, Table: append([]int16{3, 1, 2}, c.row...)}}
+		if got := n.format(); got != c.want {
+			t.Errorf("%v is written in format %s, want %s", c.row, got, c.want)
+		}
+	}
+	n := random(t)
+	copy(n.Weights.Table[1000*64:], []int16{254, -12, 3})
+	file, err := n.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Parse(file); err != nil || n.format() != inWords || !reflect.DeepEqual(got, n) {
+		t.Errorf("the network that was read is not the one that was written: %v", err)
+	}
+	// Words that would fit bytes, as an older evald wrote them, with their checksum.
+	n = random(t)
+	metadata := n.fileMetadata(inWords)
+	metadata[sumKey] = checksum(n.plain(inWords))
+	if got, err := Parse(safetensors.Join(metadata, n.tensors(inWords))); err != nil || !reflect.DeepEqual(got, n) {
+		t.Errorf("an older file: %v", err)
+	}
+}
+
+// Real numbers are rounded to the network that they came from, and with a step to multiples of it that fit bytes.
+func TestRound(t *testing.T) {
+	n := random(t)
+	for _, d := range n.Weights.Dense {
+		for i := range d.Weight {
+			d.Weight[i] = max(d.Weight[i], -127) // which rounding never goes below
+		}
+	}
+	got, err := n.Real().Round(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, n) {
+		t.Error("the real numbers of a network are rounded to another one")
+	}
+	r := n.Real()
+	r.Table[1000*64+5] = 3 // 765 of 255: more than 127 sixths
+	const largest = 3      // half of a step of 6
+	coarse, err := r.Round(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range coarse.Weights.Table {
+		switch row, was := i/64, int(n.Weights.Table[i]); {
+		case row == 1000 && (x%7 != 0 || i%64 == 5 && x != 763):
+			t.Fatalf("lane %d of a row with a large number is %d, want a multiple of 7", i%64, x)
+		case row != 1000 && (x%6 != 0 || int(x)-was > largest || was-int(x) > largest):
+			t.Fatalf("%d was rounded to %d, want the nearest multiple of 6", was, x)
+		}
+	}
+	if coarse.format() != inBytes {
+		t.Error("the rounded network does not fit bytes")
+	}
+}
+
 func TestDamagedFiles(t *testing.T) {
 	n := random(t)
-	metadata := n.fileMetadata()
+	metadata := n.fileMetadata(inBytes)
 	change := func(key, value string) []byte {
-		m := n.fileMetadata()
+		m := n.fileMetadata(inBytes)
 		m[key] = value
-		return safetensors.Join(m, n.tensors())
+		return safetensors.Join(m, n.tensors(inBytes))
 	}
 	tensor := func(name string, edit func(s *safetensors.Tensor)) []byte {
-		all := n.tensors()
+		all := n.tensors(inBytes)
 		for i := range all {
 			if all[i].Name == name {
 				edit(&all[i])
@@ -97,21 +171,24 @@ func TestDamagedFiles(t *testing.T) {
 		{nil, "too few"},
 		{flipped, "damaged"},
 		{change(kindKey, "tower"), `metadata evald.kind is "tower", want "pattern"`},
-		{change(formatKey, "2"), `metadata evald.format is "2"`},
+		{change(formatKey, "3"), `metadata evald.format is "3"`},
+		{change(formatKey, "1"), `tensor "table" is I8`},
 		{change(configKey, "{}"), "0 lanes"},
 		{change(configKey, `{"lanes":64,"hidden":[32,16],"more":1}`), "unknown field"},
 		{change(configKey, `{"lanes":1000000,"hidden":[32,16]}`), "1000000 lanes"},
 		{change(configKey, `{"lanes":64,"hidden":[32,32]}`), `tensor "dense.1.weight"`},
 		{change(configKey, `{"lanes":8,"hidden":[32,16]}`), `tensor "table"`},
-		{safetensors.Join(metadata, n.tensors()[1:]), `tensor "rows"`},
-		{safetensors.Join(metadata, append(n.tensors(), safetensors.Tensor{Name: "x", Dtype: "I8", Shape: []int{1}, Data: []byte{1}})), `tensor "x" is unknown`},
+		{safetensors.Join(metadata, n.tensors(inBytes)[1:]), `tensor "rows"`},
+		{safetensors.Join(metadata, append(n.tensors(inBytes), safetensors.Tensor{Name: "x", Dtype: "I8", Shape: []int{1}, Data: []byte{1}})), `tensor "x" is unknown`},
 		{tensor("bias", func(s *safetensors.Tensor) { s.Dtype, s.Shape = "I8", []int{128} }), `tensor "bias" is I8`},
 		{tensor("rows", func(s *safetensors.Tensor) { s.Data[0] = 2 }), "above the one before"},
 		{tensor("rows", func(s *safetensors.Tensor) { s.Data[len(s.Data)-1] = 0x7f }), "must be below"},
 		{tensor("dense.0.bias", func(s *safetensors.Tensor) { s.Data[3] = 0x7f }), "layer 1 has bias"},
-		{tensor("table", func(s *safetensors.Tensor) {
-			for i := 1; i < len(s.Data); i += 2 {
-				s.Data[i] = 0x7f
+		{tensor("factor", func(s *safetensors.Tensor) { s.Data[0] = 0 }), `tensor "factor": that of row 1 is 0`},
+		{tensor("factor", func(s *safetensors.Tensor) { s.Data[1] = 1 }), "must be 1 to 255"},
+		{tensor("factor", func(s *safetensors.Tensor) {
+			for i := 0; i < len(s.Data); i += 2 {
+				s.Data[i] = 0xff
 			}
 		}), "sums of lane 0"},
 	} {

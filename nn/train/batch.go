@@ -18,6 +18,7 @@ type Example struct {
 	WDL      [3]float32 // target, sums to 1; all 0 if there is none
 	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
+	Solved   bool       // the policy's moves are those that a solver found equally good
 }
 
 // Mirror returns the example of the mirror image.

@@ -34,11 +34,18 @@ type checkpointHeader struct {
 }
 
 // Checkpoint returns the whole state of the run as bytes, as it was when the Trainer's computer was last asked (fetch).
-func (t *Trainer) Checkpoint() []byte {
-	header := t.header()
-	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
+func (t *Trainer) Checkpoint() []byte { return PackCheckpoint(t.header(), t.state()) }
+
+// PackCheckpoint makes a checkpoint of a header (Header) and of the numbers that the steps change.
+func PackCheckpoint(header []byte, state [][]float32) []byte {
+	size := len(magic) + 4 + len(header) + sha256.Size
+	for _, part := range state {
+		size += 4 * len(part)
+	}
+	file := append(make([]byte, 0, size), magic...)
+	file = binary.LittleEndian.AppendUint32(file, uint32(len(header)))
 	file = append(file, header...)
-	for _, part := range t.state() {
+	for _, part := range state {
 		for _, v := range part {
 			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(v))
 		}
@@ -48,8 +55,11 @@ func (t *Trainer) Checkpoint() []byte {
 }
 
 // header returns the configuration and the step as JSON.
-func (t *Trainer) header() []byte {
-	header, err := json.Marshal(checkpointHeader{t.config, t.step})
+func (t *Trainer) header() []byte { return t.config.Header(t.step) }
+
+// Header is the header of a checkpoint: the configuration and the steps done as JSON.
+func (c Config) Header(steps int) []byte {
+	header, err := json.Marshal(checkpointHeader{c, steps})
 	if err != nil {
 		panic(err) // cannot happen: the numbers have been validated
 	}
@@ -72,27 +82,37 @@ func (t *Trainer) state() (parts [][]float32) {
 
 // Restore resumes the run from a checkpoint of the same configuration. If it returns an error, nothing has changed.
 func (t *Trainer) Restore(file []byte) error {
+	step, err := t.config.UnpackCheckpoint(file, t.state())
+	if err != nil {
+		return err
+	}
+	t.step = step
+	return t.computer.send()
+}
+
+// UnpackCheckpoint reads a checkpoint of the same configuration into state, and returns the steps done. If it returns an
+// error, nothing has changed.
+func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err error) {
 	header, data, err := splitCheckpoint(file)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
+		return 0, fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
 	}
-	if err := rundir.Same(header.Config, t.config); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+	if err := rundir.Same(header.Config, c); err != nil {
+		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
-	parts, size := t.state(), 0
-	for _, part := range parts {
+	size := 0
+	for _, part := range state {
 		size += 4 * len(part)
 	}
-	if size != len(data) || header.Step < 0 || header.Step > t.config.Steps {
-		return fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, t.config.Steps)
+	if size != len(data) || header.Step < 0 || header.Step > c.Steps {
+		return 0, fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, c.Steps)
 	}
-	for _, part := range parts {
+	for _, part := range state {
 		for i := range part {
 			part[i], data = math.Float32frombits(binary.LittleEndian.Uint32(data)), data[4:]
 		}
 	}
-	t.step = header.Step
-	return t.computer.send()
+	return header.Step, nil
 }
 
 // splitCheckpoint checks a file's structure and its checksum.

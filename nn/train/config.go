@@ -11,7 +11,7 @@ import (
 // Config is everything except the data that decides a run's weights: the same Config and data give the same weights.
 type Config struct {
 	Task      string  `json:"task"`               // free text for readers of the file; it has no effect
-	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64
+	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64; or pattern128x64x32
 	Init      string  `json:"init"`               // the file of the initial weights, "" for fresh ones
 	Rules     string  `json:"rules"`              // game.ParseRules, such as 7x6x4
 	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
@@ -22,7 +22,7 @@ type Config struct {
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up
 	Schedule  string  `json:"schedule"`           // Cosine or Step
 	Warmup    int     `json:"warmup"`             // steps over which the rate rises from 0
-	Optimizer string  `json:"optimizer"`          // Muon, AdamW or SGD
+	Optimizer string  `json:"optimizer"`          // Muon, AdamW or SGD; Adam for networks of pattern tables
 	L2        float64 `json:"l2"`                 // decoupled weight decay
 	Clip      float64 `json:"clip"`               // largest norm of the gradient of all parameters together; 0 means no limit
 	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no average
@@ -30,13 +30,14 @@ type Config struct {
 	Weights   Weights `json:"weights"` // of the losses
 }
 
-// The values of Config.Schedule and Config.Optimizer.
+// The values of Config.Schedule and Config.Optimizer. Config.Validate takes all but Adam.
 const (
 	Cosine = "cosine"
 	Step   = "step"
 	Muon   = "muon"
 	AdamW  = "adamw"
 	SGD    = "sgd"
+	Adam   = "adam" // of rows of tables that a batch touches, see package tables
 )
 
 // Bounds that keep a mistyped number from taking all memory or all time.
@@ -51,9 +52,18 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 	if err != nil {
 		return network, nil, err
 	}
+	b, err := c.Check()
+	if err == nil && c.Optimizer != Muon && c.Optimizer != AdamW && c.Optimizer != SGD {
+		err = fmt.Errorf("optimizer is %q, want %s, %s or %s", c.Optimizer, Muon, AdamW, SGD)
+	}
+	return network, b, err
+}
+
+// Check is Validate of all but Network and Optimizer, which other kinds of networks have of their own.
+func (c Config) Check() (*game.Board, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
-		return network, nil, err
+		return nil, err
 	}
 	for _, f := range [...]struct {
 		name             string
@@ -70,17 +80,13 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 		{"share that is held out", c.HeldOut, 0, 1},
 	} {
 		if !(f.value >= f.low && f.value <= f.high) {
-			return network, nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)
+			return nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)
 		}
 	}
 	if c.Schedule != Cosine && c.Schedule != Step {
-		return network, nil, fmt.Errorf("schedule is %q, want %s or %s", c.Schedule, Cosine, Step)
+		return nil, fmt.Errorf("schedule is %q, want %s or %s", c.Schedule, Cosine, Step)
 	}
-	if c.Optimizer != Muon && c.Optimizer != AdamW && c.Optimizer != SGD {
-		return network, nil, fmt.Errorf("optimizer is %q, want %s, %s or %s", c.Optimizer, Muon, AdamW, SGD)
-	}
-	b, err := game.NewBoard(rules)
-	return network, b, err
+	return game.NewBoard(rules)
 }
 
 // Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it either falls to 0

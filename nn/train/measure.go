@@ -38,7 +38,7 @@ func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source 
 		if err != nil {
 			return all, err
 		}
-		all.add(seen)
+		all.Add(seen)
 		if progress != nil {
 			progress((step + 1) * measureBatch)
 		}
@@ -46,8 +46,8 @@ func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source 
 	return all, nil
 }
 
-// add adds another batch's losses.
-func (l *Losses) add(other *Losses) {
+// Add adds another batch's losses.
+func (l *Losses) Add(other *Losses) {
 	for _, t := range [...]struct {
 		sum  **Term
 		term *Term

@@ -223,7 +223,7 @@ func (r *Records) read(c int, visit func(rec *record.Record)) error {
 
 // convert makes an example from a record.
 func (r *Records) convert(rec *record.Record) Example {
-	e := Example{Position: rec.Position, GameOver: int(rec.GameOver), Weight: rec.Weight}
+	e := Example{Position: rec.Position, GameOver: int(rec.GameOver), Weight: rec.Weight, Solved: rec.Source == eval.Solved}
 	if !r.options.Heuristics && !learnable(rec.Source) {
 		e.Weight = 0
 	}

@@ -155,9 +155,9 @@ func TestSolvedTargets(t *testing.T) {
 	defer r.Close()
 	const third = float32(1) / 3
 	want := map[int]Example{
-		5: {WDL: [3]float32{1, 0, 0}, Policy: []float32{0, 0, 0, 0, 0, 0.5, 0.5}, Weight: 1},
-		6: {WDL: [3]float32{0, 0, 1}, Policy: []float32{0, third, third, 0, 0, third, 0}, Weight: 1},
-		7: {WDL: [3]float32{0, 1, 0}, Policy: []float32{0, 0.2, 0.2, 0, 0.2, 0.2, 0.2}, Weight: 1},
+		5: {WDL: [3]float32{1, 0, 0}, Policy: []float32{0, 0, 0, 0, 0, 0.5, 0.5}, Weight: 1, Solved: true},
+		6: {WDL: [3]float32{0, 0, 1}, Policy: []float32{0, third, third, 0, 0, third, 0}, Weight: 1, Solved: true},
+		7: {WDL: [3]float32{0, 1, 0}, Policy: []float32{0, 0.2, 0.2, 0, 0.2, 0.2, 0.2}, Weight: 1, Solved: true},
 	}
 	dst := make([]Example, 3)
 	for step := range 3 {

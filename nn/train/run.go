@@ -23,176 +23,186 @@ const (
 	MetricsFile    = "metrics.jsonl"
 )
 
-// Run is a training run in a folder. The folder holds the checkpoint to resume from and the network learned so far. The
+// Steps makes the steps of a run: a Trainer, or that of another kind of network.
+type Steps interface {
+	Done() int                                      // steps made so far
+	Step() (Report, error)                          // makes the next one; after an error the state is useless
+	Judge(examples []Example) (Losses, error)       // of the network as it would be saved
+	Files() (network, checkpoint []byte, err error) // what a folder keeps
+	Restore(checkpoint []byte) error                // goes on from there; after an error nothing has changed
+}
+
+// Folder is the folder of a run. It holds the checkpoint to resume from, the network learned so far, and the metrics. The
 // caller must Close it.
-type Run struct {
-	*Trainer
+type Folder struct {
 	HeldOut []Example // measured now and then for the metrics, if not empty; set it before Train
 
+	config  Config
+	steps   Steps
 	dir     *rundir.Dir
 	metrics *rundir.Journal
 	events  *os.File
-	board   *tensorboard.Writer
+	curves  *tensorboard.Writer
 	means   means
+}
+
+// Run is a training run of a Trainer in a folder. The caller must Close it.
+type Run struct {
+	*Trainer
+	*Folder
 }
 
 // OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
 // as in New.
-func OpenRun(dir string, c Config, initial *net.Network, source Source, by Compute) (run *Run, err error) {
-	r := &Run{}
+func OpenRun(dir string, c Config, initial *net.Network, source Source, by Compute) (*Run, error) {
+	t, err := New(c, initial, source, by)
+	if err != nil {
+		return nil, err
+	}
+	f, err := OpenFolder(dir, c, t)
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return &Run{t, f}, nil
+}
+
+// Close releases memory, files, goroutines and the folder's lock. It saves nothing.
+func (r *Run) Close() error {
+	r.Trainer.Close()
+	return r.Folder.Close()
+}
+
+// OpenFolder starts a run in a folder, which it creates if necessary, or resumes the run that is there.
+func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
+	f := &Folder{config: c, steps: steps}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.Close())
+			err = errors.Join(err, f.Close())
 		}
 	}()
-	if r.Trainer, err = New(c, initial, source, by); err != nil {
+	if f.dir, err = rundir.Open(dir); err != nil {
 		return nil, err
 	}
-	if r.dir, err = rundir.Open(dir); err != nil {
-		return nil, err
-	}
-	if err := r.restore(); err != nil {
+	if err := f.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := rundir.Keep(r.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
+	if err := rundir.Keep(f.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
 		return nil, err
 	}
-	return r, r.openMetrics()
+	return f, f.openMetrics()
 }
 
 // restore resumes from the folder's checkpoint, if there is one.
-func (r *Run) restore() error {
-	file, err := os.ReadFile(r.dir.Path(CheckpointFile))
+func (f *Folder) restore() error {
+	file, err := os.ReadFile(f.dir.Path(CheckpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return r.Restore(file)
+	return f.steps.Restore(file)
 }
 
 // openMetrics drops metrics of steps after the checkpoint's from the file, and starts a new file for TensorBoard.
-func (r *Run) openMetrics() error {
-	path := r.dir.Path(MetricsFile)
+func (f *Folder) openMetrics() error {
+	path := f.dir.Path(MetricsFile)
 	old, err := ReadMetrics(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	kept := slices.DeleteFunc(old, func(m Metrics) bool { return m.Step > r.Done() })
-	if r.metrics, err = rundir.BeginJournal(path, kept); err != nil {
+	kept := slices.DeleteFunc(old, func(m Metrics) bool { return m.Step > f.steps.Done() })
+	if f.metrics, err = rundir.BeginJournal(path, kept); err != nil {
 		return err
 	}
 	now := time.Now()
 	name := fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)
-	if r.events, err = os.Create(r.dir.Path(name)); err != nil {
+	if f.events, err = os.Create(f.dir.Path(name)); err != nil {
 		return err
 	}
-	r.board, err = tensorboard.NewWriter(r.events, now, r.Done()+1)
+	f.curves, err = tensorboard.NewWriter(f.events, now, f.steps.Done()+1)
 	return err
 }
 
 // Train makes the remaining steps. It saves the run every saveEvery and when it returns, except if a step fails. It returns
 // early with the error of a cancelled context or any other error. progress, if not nil, is called after every step.
-func (r *Run) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
+func (f *Folder) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
 	saved := time.Now()
-	for r.Done() < r.config.Steps && err == nil {
+	for f.steps.Done() < f.config.Steps && err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var report Report
-		if report, err = r.Step(); err != nil {
+		if report, err = f.steps.Step(); err != nil {
 			return err // these weights are not worth keeping
 		}
-		err = r.note(report)
+		err = f.note(report)
 		if progress != nil {
 			progress(report)
 		}
 		if time.Since(saved) > saveEvery {
-			err = errors.Join(err, r.Save())
+			err = errors.Join(err, f.Save())
 			saved = time.Now()
 		}
 	}
-	return errors.Join(err, r.Save())
+	return errors.Join(err, f.Save())
 }
 
-// trainingKey is the key of the network's metadata that holds the checkpoint's header.
-const trainingKey = "evald.training"
-
 // Save writes the network and the checkpoint.
-func (r *Run) Save() error {
-	if err := r.computer.fetch(); err != nil {
+func (f *Folder) Save() error {
+	network, checkpoint, err := f.steps.Files()
+	if err != nil {
 		return err
 	}
-	r.Network().Metadata[trainingKey] = string(r.header())
-	if err := r.Network().WriteFile(r.dir.Path(NetworkFile)); err != nil {
-		return err
+	if err := wholefile.Write(f.dir.Path(NetworkFile), network); err != nil {
+		return fmt.Errorf("write network %s: %w", f.dir.Path(NetworkFile), err)
 	}
-	return wholefile.Write(r.dir.Path(CheckpointFile), r.Checkpoint())
+	return wholefile.Write(f.dir.Path(CheckpointFile), checkpoint)
 }
 
 // note adds a step to the means, and writes a line of metrics when one is due.
-func (r *Run) note(report Report) (err error) {
-	r.means.add(report)
-	every := min(max(1, r.config.Steps/400), 100)
-	last := report.Step == r.config.Steps
+func (f *Folder) note(report Report) (err error) {
+	f.means.add(report)
+	every := min(max(1, f.config.Steps/400), 100)
+	last := report.Step == f.config.Steps
 	if report.Step%every != 0 && !last {
 		return nil
 	}
-	m := r.means.metrics(report, r.config.Batch)
-	r.means = means{}
-	if between := every * r.linesBetween(every); len(r.HeldOut) > 0 && (report.Step%between == 0 || last) {
-		if m.HeldOut, err = r.measureHeldOut(); err != nil {
+	m := f.means.metrics(report, f.config.Batch)
+	f.means = means{}
+	if between := every * f.linesBetween(every); len(f.HeldOut) > 0 && (report.Step%between == 0 || last) {
+		losses, err := f.steps.Judge(f.HeldOut)
+		if err != nil {
 			return err
 		}
+		heads := losses.Heads()
+		m.HeldOut = &heads
 	}
-	if err := r.metrics.Add(m); err != nil {
+	if err := f.metrics.Add(m); err != nil {
 		return err
 	}
-	return r.board.Scalars(time.Now(), report.Step, m.scalars()...)
+	return f.curves.Scalars(time.Now(), report.Step, m.scalars()...)
 }
 
 // linesBetween is the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next. Measuring
 // an example takes one forward pass; a training step costs about three per example. So one measured example for 30 trained
 // ones takes about 1% of the time.
-func (r *Run) linesBetween(every int) int {
-	measured := (len(r.HeldOut) + measureBatch - 1) / measureBatch * measureBatch
-	return (30*measured + every*r.config.Batch - 1) / (every * r.config.Batch)
+func (f *Folder) linesBetween(every int) int {
+	measured := (len(f.HeldOut) + measureBatch - 1) / measureBatch * measureBatch
+	return (30*measured + every*f.config.Batch - 1) / (every * f.config.Batch)
 }
 
-// measureHeldOut measures the network as it would be saved now.
-func (r *Run) measureHeldOut() (*Heads, error) {
-	batch, run, err := r.computer.judge()
-	if err != nil {
-		return nil, err
+// Close releases files and the folder's lock. It saves nothing.
+func (f *Folder) Close() (err error) {
+	if f.metrics != nil {
+		err = errors.Join(err, f.metrics.Close())
 	}
-	seen, err := measure(context.Background(), batch, run, func(step int, dst []Example) error {
-		for i := range dst {
-			dst[i] = Example{GameOver: -1}
-		}
-		copy(dst, r.HeldOut[step*len(dst):])
-		return nil
-	}, len(r.HeldOut), nil)
-	if err != nil {
-		return nil, err
+	if f.events != nil {
+		err = errors.Join(err, f.events.Close())
 	}
-	heads := seen.Heads()
-	return &heads, nil
-}
-
-// Close releases memory, files, goroutines and the folder's lock. It saves nothing.
-func (r *Run) Close() (err error) {
-	if r.Trainer != nil {
-		r.Trainer.Close()
-	}
-	if r.metrics != nil {
-		err = errors.Join(err, r.metrics.Close())
-	}
-	if r.events != nil {
-		err = errors.Join(err, r.events.Close())
-	}
-	if r.dir != nil {
-		err = errors.Join(err, r.dir.Close())
+	if f.dir != nil {
+		err = errors.Join(err, f.dir.Close())
 	}
 	return err
 }

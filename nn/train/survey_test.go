@@ -335,7 +335,7 @@ func TestLinesBetween(t *testing.T) {
 	for _, c := range []struct{ held, batch, every, want int }{
 		{2048, 1024, 11, 6}, {2048, 1024, 1, 60}, {1, 1024, 1, 30}, {1024, 1 << 16, 1, 1}, {1025, 512, 100, 2}, {2048, 32, 1, 1920},
 	} {
-		r := &Run{Trainer: &Trainer{config: Config{Batch: c.batch}}, HeldOut: make([]Example, c.held)}
+		r := &Folder{config: Config{Batch: c.batch}, HeldOut: make([]Example, c.held)}
 		if got := r.linesBetween(c.every); got != c.want {
 			t.Errorf("%+v: every %d lines", c, got)
 		}

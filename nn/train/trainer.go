@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -120,6 +121,37 @@ func (t *Trainer) Step() (Report, error) {
 	}
 	t.step++
 	return report, nil
+}
+
+// Judge measures the moving average, or the weights themselves if there is none.
+func (t *Trainer) Judge(examples []Example) (Losses, error) {
+	batch, run, err := t.computer.judge()
+	if err != nil {
+		return Losses{}, err
+	}
+	return measure(context.Background(), batch, run, func(step int, dst []Example) error {
+		for i := range dst {
+			dst[i] = Example{GameOver: -1}
+		}
+		copy(dst, examples[step*len(dst):])
+		return nil
+	}, len(examples), nil)
+}
+
+// trainingKey is the key of the network's metadata that holds the checkpoint's header.
+const trainingKey = "evald.training"
+
+// Files brings the state up to date, and returns the network, with the checkpoint's header in its metadata, and the
+// checkpoint.
+func (t *Trainer) Files() (network, checkpoint []byte, err error) {
+	if err := t.computer.fetch(); err != nil {
+		return nil, nil, err
+	}
+	t.Network().Metadata[trainingKey] = string(t.header())
+	if network, err = t.Network().Marshal(); err != nil {
+		return nil, nil, err
+	}
+	return network, t.Checkpoint(), nil
 }
 
 func (t *Trainer) doStep() (r Report, err error) {

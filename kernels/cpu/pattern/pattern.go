@@ -33,11 +33,25 @@ func (w *Weights) Sizes() [4]int {
 	return [4]int{(w.Lanes - Outputs) / 2, len(w.Dense[0].Bias), len(w.Dense[1].Bias), len(w.Dense[2].Bias)}
 }
 
+// CheckShape returns an error that names the width that is out of range.
+func CheckShape(lanes, h1, h2 int) error {
+	if lanes%32 != 0 || lanes < 64 || lanes > MaxLanes {
+		return fmt.Errorf("lanes is %d, must be a multiple of 32 from 64 to %d", lanes, MaxLanes)
+	}
+	for i, h := range [2]int{h1, h2} {
+		if h%16 != 0 || h < 16 || h > MaxHidden {
+			return fmt.Errorf("hidden layer %d has %d outputs, must be a multiple of 16 up to %d", i+1, h, MaxHidden)
+		}
+	}
+	return nil
+}
+
 // Check returns an error that names the part with a wrong size, or a part whose sums might leave their types. groups are the
 // first rows of each group of the table and then the number of rows: a position has at most one row of each group.
 func (w *Weights) Check(groups []int32) error {
-	if w.Lanes%32 != 0 || w.Lanes < 64 || w.Lanes > MaxLanes {
-		return fmt.Errorf("pattern network: lanes is %d, must be a multiple of 32 from 64 to %d", w.Lanes, MaxLanes)
+	sizes := w.Sizes()
+	if err := CheckShape(w.Lanes, sizes[1], sizes[2]); err != nil {
+		return fmt.Errorf("pattern network: %w", err)
 	}
 	if len(w.Bias) != w.Lanes {
 		return fmt.Errorf("pattern network: bias has %d lanes, want %d", len(w.Bias), w.Lanes)
@@ -45,12 +59,6 @@ func (w *Weights) Check(groups []int32) error {
 	rows := int(groups[len(groups)-1])
 	if len(w.Table) != rows*w.Lanes {
 		return fmt.Errorf("pattern network: table has %d numbers, want %d rows of %d lanes", len(w.Table), rows, w.Lanes)
-	}
-	sizes := w.Sizes()
-	for i, h := range sizes[1:3] {
-		if h%16 != 0 || h < 16 || h > MaxHidden {
-			return fmt.Errorf("pattern network: hidden layer %d has %d outputs, must be a multiple of 16 up to %d", i+1, h, MaxHidden)
-		}
 	}
 	if sizes[3] != Outputs {
 		return fmt.Errorf("pattern network: %d outputs, want %d", sizes[3], Outputs)
@@ -73,18 +81,26 @@ const maxBias = 1 << 30
 
 // checkSums makes sure that no accumulator can leave int16, whatever rows a position has of the groups.
 func (w *Weights) checkSums(groups []int32) error {
-	for lane := range w.Lanes {
-		low, high := int(w.Bias[lane]), int(w.Bias[lane])
-		for g := range len(groups) - 1 {
-			least, most := 0, 0
-			for row := int(groups[g]); row < int(groups[g+1]); row++ {
-				x := int(w.Table[row*w.Lanes+lane])
-				least, most = min(least, x), max(most, x)
+	low, high := make([]int, w.Lanes), make([]int, w.Lanes)
+	for lane, x := range w.Bias {
+		low[lane], high[lane] = int(x), int(x)
+	}
+	least, most := make([]int16, w.Lanes), make([]int16, w.Lanes) // of a group
+	for g := range len(groups) - 1 {
+		clear(least)
+		clear(most)
+		for row := range slices.Chunk(w.Table[int(groups[g])*w.Lanes:int(groups[g+1])*w.Lanes], w.Lanes) {
+			for lane, x := range row {
+				least[lane], most[lane] = min(least[lane], x), max(most[lane], x)
 			}
-			low, high = low+least, high+most
 		}
-		if low < -1<<15 || high > 1<<15-1 {
-			return fmt.Errorf("pattern network: sums of lane %d reach from %d to %d, beyond int16: train it with smaller weights", lane, low, high)
+		for lane := range w.Lanes {
+			low[lane], high[lane] = low[lane]+int(least[lane]), high[lane]+int(most[lane])
+		}
+	}
+	for lane := range w.Lanes {
+		if low[lane] < -1<<15 || high[lane] > 1<<15-1 {
+			return fmt.Errorf("pattern network: sums of lane %d reach from %d to %d, beyond int16: train it with smaller weights", lane, low[lane], high[lane])
 		}
 	}
 	return nil

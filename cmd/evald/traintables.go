@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/pattern"
+	"github.com/evald/evald/nn/train"
+	"github.com/evald/evald/nn/train/tables"
+)
+
+// checkTables checks the flags of a run that trains a network of pattern tables. Those that do nothing there must have their
+// defaults.
+func (c *trainCmd) checkTables() error {
+	if _, _, _, err := pattern.ParseShape(c.Network); err != nil {
+		return fmt.Errorf("--network: %w", err)
+	}
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"task gameover", c.Task == "gameover"},
+		{"trainer", c.Trainer != "gorgonia"},
+		{"optimizer", c.Optimizer != train.Muon},
+		{"ema", c.EMA != 0.99},
+		{"clip", c.Clip != 1},
+		{"l2", c.L2 != 0.01},
+	} {
+		if f.given {
+			return fmt.Errorf("--%s does nothing for networks of pattern tables, which learn by Adam: leave it out", f.flag)
+		}
+	}
+	return nil
+}
+
+// tablesRate is the greatest learning rate of networks of pattern tables.
+const tablesRate = 0.001
+
+// runTables begins or continues a run that trains a network of pattern tables, and prints the results.
+func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) error {
+	var initial *pattern.Network
+	if c.Init != "" {
+		var err error
+		if initial, err = pattern.ReadFile(c.Init); err != nil {
+			return fmt.Errorf("--init: %w", err)
+		}
+	}
+	if err := c.checkFolder(); err != nil {
+		return err
+	}
+	records, err := c.records(board)
+	if err != nil {
+		return err
+	}
+	defer records.Close()
+	config := c.config(records)
+	config.Optimizer, config.EMA, config.Clip, config.L2, config.Weights.GameOver = train.Adam, 0, 0, 0, 0
+	if c.LR == 0 {
+		config.LR = tablesRate
+	}
+	trainer, err := tables.New(config, initial, records.Source, 0)
+	if err != nil {
+		return err
+	}
+	folder, err := train.OpenFolder(c.Out, config, trainer)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	c.describe(s.err, config, records, trainer.Done())
+	if err := c.train(ctx, s.err, folder, trainer.Done, config, records); err != nil {
+		return err
+	}
+	if err := c.finish(s, config); err != nil {
+		return err
+	}
+	return c.results(s, records.Source, records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {
+		return trainer.Measure(ctx, source, examples, progress)
+	})
+}

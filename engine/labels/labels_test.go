@@ -1,0 +1,136 @@
+package labels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/solver"
+)
+
+func newSolver(t *testing.T, rules game.Rules) *solver.Solver {
+	t.Helper()
+	s, err := solver.New(game.MustBoard(rules), solver.Options{TableMiB: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// minimax is the result for the side to move: 1 win, 0 draw, -1 loss.
+func minimax(b *game.Board, p game.Position, known map[game.Position]int8) int8 {
+	if r := b.Result(p); r != game.Ongoing {
+		return int8(r.Value())
+	}
+	if z, ok := known[p]; ok {
+		return z
+	}
+	best := int8(-1)
+	for a := range b.Actions() {
+		if b.CanPlay(p, a) {
+			best = max(best, -minimax(b, b.Play(p, a), known))
+		}
+	}
+	known[p] = best
+	return best
+}
+
+// Every record has the result with best play and the moves that keep it, as a search of the whole game finds them.
+func TestWrite(t *testing.T) {
+	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	b, known := game.MustBoard(rules), map[game.Position]int8{}
+	for _, k := range sample.Kinds() {
+		path := Path(t.TempDir(), k, 3)
+		n, err := Write(t.Context(), newSolver(t, rules), k, 7, 3, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := record.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		var rec record.Record
+		count, outcomes, children := 0, map[int8]int{}, 0
+		for ; ; count++ {
+			err := reader.Next(&rec)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes[rec.Z]++
+			if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
+				t.Fatalf("%+v: want result %d", rec, want)
+			}
+			if least := b.Cells() * 2 / 7; k != sample.Openings && rec.Ply < least {
+				t.Fatalf("%+v has fewer than %d stones", rec, least)
+			}
+			if rec.Game < 3*PerFile || rec.Game >= 4*PerFile {
+				t.Fatalf("%+v is of another file's game", rec)
+			}
+			if len(rec.Visits) == 0 {
+				children++
+				continue
+			}
+			for a, v := range rec.Visits {
+				keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a), known) == rec.Z
+				if (v == 1) != keeps || v > 1 {
+					t.Fatalf("%+v: move %d has %d visits, and keeping the result is %v", rec, a+1, v, keeps)
+				}
+			}
+		}
+		if count != n || n < 100 || children < n/10 || len(outcomes) < 2 {
+			t.Errorf("%s: %d records of %d, %d without visits, results %v", k, count, n, children, outcomes)
+		}
+	}
+}
+
+// A file follows from its kind, seed and number.
+func TestSameFile(t *testing.T) {
+	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	dir, s := t.TempDir(), newSolver(t, rules)
+	file := func(name string, seed uint64, n int) []byte {
+		path := filepath.Join(dir, name)
+		if _, err := Write(t.Context(), s, sample.Random, seed, n, path); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	a := file("a", 1, 0)
+	if bytes.Equal(a, file("b", 1, 1)) || bytes.Equal(a, file("c", 2, 0)) || !bytes.Equal(a, file("d", 1, 0)) {
+		t.Error("other files are the same, or the same file is another")
+	}
+}
+
+func TestShare(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	for stones, want := range map[int]float64{0: 0, 11: 0, 12: 1. / 16, 14: 1. / 4, 16: 1, 35: 1} {
+		if got := share(b, stones); got != want {
+			t.Errorf("%d stones: %v, want %v", stones, got, want)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := Path(t.TempDir(), sample.Random, 0)
+	_, err := Write(ctx, newSolver(t, game.Connect4), sample.Random, 1, 0, path)
+	if _, stat := os.Stat(path); !errors.Is(err, context.Canceled) || !os.IsNotExist(stat) {
+		t.Errorf("error %v, and the file: %v", err, stat)
+	}
+}

@@ -1,0 +1,113 @@
+package tables
+
+import (
+	"math"
+	"slices"
+
+	"github.com/evald/evald/nn/pattern"
+)
+
+// Constants of Adam.
+const (
+	beta1   = 0.9
+	beta2   = 0.999
+	epsilon = 1e-8
+)
+
+// update changes the weights by the gradient in the batch, and returns the sum of its squares.
+func (t *Trainer) update(rate float32) (square float64) {
+	a := newAdam(rate, t.step+1)
+	b := &t.batch
+	sum := b.blocks[0]
+	for _, block := range b.blocks[1 : (len(b.rows)/pattern.Each+blockSize-1)/blockSize] {
+		addTo(sum, block)
+	}
+	for _, v := range t.layers {
+		square += a.change(v, 0, sum[:len(v.now)])
+		sum = sum[len(v.now):]
+	}
+	squares := make([]float64, t.sort())
+	lanes := t.net.Lanes
+	const rowsAtOnce = 64
+	t.parallel((len(squares)+rowsAtOnce-1)/rowsAtOnce, func(part int) {
+		grad := make([]float32, lanes)
+		for k := part * rowsAtOnce; k < min((part+1)*rowsAtOnce, len(squares)); k++ {
+			row := int(b.touched[k])
+			clear(grad)
+			for _, i := range b.order[b.starts[row]:b.starts[row+1]] {
+				addTo(grad, b.lanes[int(i)*lanes:][:lanes])
+			}
+			squares[k] = a.change(t.table, row*lanes, grad)
+		}
+	})
+	for _, s := range squares {
+		square += s
+	}
+	return square
+}
+
+// sort lists the rows of the table that the batch has, and of each row its examples in order. It returns the number of rows.
+func (t *Trainer) sort() int {
+	b := &t.batch
+	if b.starts == nil {
+		b.starts, b.next = make([]int32, pattern.RowCount()+1), make([]int32, pattern.RowCount())
+	}
+	clear(b.starts)
+	b.touched = b.touched[:0]
+	used := 0
+	each := func(visit func(example, row int32)) {
+		for i := range len(b.rows) / pattern.Each {
+			rows := b.rows[i*pattern.Each : (i+1)*pattern.Each]
+			if rows[0] < 0 {
+				continue
+			}
+			for _, row := range rows {
+				visit(int32(i), row)
+			}
+		}
+	}
+	each(func(_, row int32) {
+		b.starts[row+1]++
+		used++
+	})
+	for row := range pattern.RowCount() {
+		if b.starts[row+1] > 0 {
+			b.touched = append(b.touched, int32(row))
+		}
+		b.starts[row+1] += b.starts[row]
+	}
+	copy(b.next, b.starts)
+	b.order = slices.Grow(b.order[:0], used)[:used]
+	each(func(example, row int32) {
+		b.order[b.next[row]] = example
+		b.next[row]++
+	})
+	return len(b.touched)
+}
+
+// adam is one step of Adam. Bias correction is the same for all values, so it is put into the rate and epsilon.
+type adam struct{ size, epsilon float32 }
+
+// newAdam is a step, counted from 1.
+func newAdam(rate float32, step int) adam {
+	second := math.Sqrt(1 - math.Pow(beta2, float64(step)))
+	return adam{float32(float64(rate) * second / (1 - math.Pow(beta1, float64(step)))), float32(epsilon * second)}
+}
+
+// change is the step of the values from first on, with their gradient. It returns the sum of the gradient's squares.
+func (a adam) change(v *values, first int, grad []float32) (square float64) {
+	now, m, s := v.now[first:][:len(grad)], v.first[first:][:len(grad)], v.second[first:][:len(grad)]
+	sum := float32(0)
+	for i, g := range grad {
+		sum += g * g
+		m[i] += (1 - beta1) * (g - m[i])
+		s[i] += (1 - beta2) * (g*g - s[i])
+		now[i] -= a.size * m[i] / (float32(math.Sqrt(float64(s[i]))) + a.epsilon)
+	}
+	if v.most > 0 {
+		for i, x := range now {
+			now[i] = min(max(x, -v.most), v.most)
+		}
+	}
+	return float64(sum)
+}

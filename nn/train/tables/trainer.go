@@ -1,0 +1,222 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/nn/pattern"
+	"github.com/evald/evald/nn/train"
+)
+
+// Trainer makes the steps of one run. It implements train.Steps, and is not safe for concurrent use.
+type Trainer struct {
+	config   train.Config
+	board    *game.Board
+	net      *pattern.Real
+	layers   []*values // bias, and weights and biases of the layers
+	table    *values
+	source   train.Source
+	threads  int
+	examples []train.Example
+	step     int // steps done
+	batch    batch
+}
+
+// values are trained numbers with Adam's running means of the gradient and of its square.
+type values struct {
+	now, first, second []float32
+	most               float32 // largest size, or 0 for any
+}
+
+// Rounding is the step by which rows of the saved network are rounded. It loses nothing that could be measured, and the
+// packed file has two thirds of the size.
+const Rounding = 4
+
+// New prepares a run of up to that many threads, 0 for all processors. It begins with the initial network, or with a fresh
+// one if that is nil. The error names the field of the configuration that is wrong.
+func New(c train.Config, initial *pattern.Network, source train.Source, threads int) (*Trainer, error) {
+	lanes, h1, h2, err := pattern.ParseShape(c.Network)
+	if err != nil {
+		return nil, err
+	}
+	board, err := c.Check()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Optimizer != train.Adam:
+		return nil, fmt.Errorf("optimizer is %q, want %s for networks of pattern tables", c.Optimizer, train.Adam)
+	case board.Rules() != game.Connect4:
+		return nil, fmt.Errorf("rules are %v: networks of pattern tables know %v alone", board.Rules(), game.Connect4)
+	case initial != nil && initial.String() != c.Network:
+		return nil, fmt.Errorf("the initial network is %s, and the run trains %s: give its shape", initial, c.Network)
+	}
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	t := &Trainer{config: c, board: board, source: source, threads: threads, examples: make([]train.Example, c.Batch)}
+	if initial != nil {
+		t.net = initial.Real()
+	} else {
+		t.net = fresh(lanes, h1, h2, rand.New(rand.NewPCG(c.Seed, forWeights)))
+	}
+	add := func(now []float32, most float32) *values {
+		return &values{now, make([]float32, len(now)), make([]float32, len(now)), most}
+	}
+	t.table = add(t.net.Table, 0)
+	t.layers = append(t.layers, add(t.net.Bias, 0))
+	for k, l := range t.net.Dense {
+		t.layers = append(t.layers, add(l.Weight, pattern.MaxWeight(k)), add(l.Bias, 0))
+	}
+	return t, nil
+}
+
+// The uses of random numbers. Each has its own sequence for every step.
+const (
+	forWeights = iota + 1
+	forMirrors
+)
+
+// fresh is a network whose table is all 0. Activations begin in the middle of their range.
+func fresh(lanes, h1, h2 int, r *rand.Rand) *pattern.Real {
+	n := &pattern.Real{Lanes: lanes, Bias: make([]float32, lanes), Table: make([]float32, pattern.RowCount()*lanes)}
+	inputs := (lanes - kernel.Outputs) / 2
+	for i := range 2 * inputs {
+		n.Bias[i] = 0.5
+	}
+	sizes := [4]int{inputs, h1, h2, kernel.Outputs}
+	for k, gain := range [3]float64{1.2, 1.5, 0.3} {
+		l := pattern.RealLayer{Weight: make([]float32, sizes[k]*sizes[k+1]), Bias: make([]float32, sizes[k+1])}
+		for i := range l.Weight {
+			l.Weight[i] = float32(r.NormFloat64() * gain / math.Sqrt(float64(sizes[k])))
+		}
+		if k < 2 {
+			for i := range l.Bias {
+				l.Bias[i] = 0.2
+			}
+		}
+		n.Dense[k] = l
+	}
+	return n
+}
+
+// Done is the number of steps made so far.
+func (t *Trainer) Done() int { return t.step }
+
+// Network is the network in whole numbers. The error says what does not fit them.
+func (t *Trainer) Network() (*pattern.Network, error) {
+	n, err := t.net.Round(Rounding)
+	if err != nil {
+		return nil, err
+	}
+	n.Metadata["evald.training"] = string(t.config.Header(t.step))
+	return n, nil
+}
+
+// Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
+// losses and their gradient, and updates the weights.
+func (t *Trainer) Step() (train.Report, error) {
+	report, err := t.doStep()
+	if err != nil {
+		return report, fmt.Errorf("step %d: %w", t.step+1, err)
+	}
+	t.step++
+	return report, nil
+}
+
+func (t *Trainer) doStep() (r train.Report, err error) {
+	r.Step, r.Began, r.Rate = t.step+1, time.Now(), t.config.Rate(t.step)
+	if err := t.source(t.step, t.examples); err != nil {
+		return r, err
+	}
+	random := rand.New(rand.NewPCG(t.config.Seed, forMirrors<<40+uint64(t.step)))
+	for i := range t.examples {
+		if random.IntN(2) == 1 {
+			t.examples[i] = t.examples[i].Mirror(t.board)
+		}
+	}
+	r.Losses = t.gradient(t.examples)
+	square := t.update(float32(r.Rate))
+	r.Norm = math.Sqrt(square)
+	if math.IsNaN(square) || math.IsInf(square, 0) {
+		return r, fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate may help", r.Norm)
+	}
+	return r, nil
+}
+
+// Judge measures the network in real numbers.
+func (t *Trainer) Judge(examples []train.Example) (all train.Losses, err error) {
+	return t.gradient(examples), nil
+}
+
+// Measure measures the network in real numbers on that many examples of the source, rounded up to whole batches. progress, if
+// not nil, is called with the number done so far.
+func (t *Trainer) Measure(ctx context.Context, source train.Source, examples int64, progress func(done int)) (all train.Losses, err error) {
+	const together = 1024
+	batch := make([]train.Example, together)
+	for step := 0; int64(step)*together < examples; step++ {
+		if err := ctx.Err(); err != nil {
+			return all, err
+		}
+		if err := source(step, batch); err != nil {
+			return all, err
+		}
+		seen := t.gradient(batch)
+		all.Add(&seen)
+		if progress != nil {
+			progress((step + 1) * together)
+		}
+	}
+	return all, nil
+}
+
+// Files returns the network, rounded, and the checkpoint.
+func (t *Trainer) Files() (network, checkpoint []byte, err error) {
+	n, err := t.Network()
+	if err != nil {
+		return nil, nil, err
+	}
+	if network, err = n.Marshal(); err != nil {
+		return nil, nil, err
+	}
+	return network, train.PackCheckpoint(t.config.Header(t.step), t.state()), nil
+}
+
+// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, nothing has changed.
+func (t *Trainer) Restore(checkpoint []byte) error {
+	step, err := t.config.UnpackCheckpoint(checkpoint, t.state())
+	if err == nil {
+		t.step = step
+	}
+	return err
+}
+
+// state is everything that the steps change, in the order of the checkpoint.
+func (t *Trainer) state() (parts [][]float32) {
+	for _, v := range append(t.layers, t.table) {
+		parts = append(parts, v.now, v.first, v.second)
+	}
+	return parts
+}
+
+// parallel calls f with all numbers below n, on up to t.threads goroutines.
+func (t *Trainer) parallel(n int, f func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(t.threads, n) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+}
