@@ -1,7 +1,7 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
 TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-RACE   = ./nn/learn ./engine/selfplay ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
+RACE   = ./nn/learn ./engine/selfplay ./engine/cluster ./engine/eval/... ./engine/mcts ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./cmd/... ./models ./kernels/cpu/conv ./kernels/cpu ./nn/cpu ./nn/train/...
 # make lint vets everything. A program of the race detector would sleep for a second at its end, in the tests that start many.
 RACETEST = GORACE=atexit_sleep_ms=100 $(GO) test -race -short -vet=off
 ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'

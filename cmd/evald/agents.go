@@ -22,7 +22,7 @@ func shareAgents(notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
 			where := backend{Backend: "cpu", Model: name}
-			if _, err := driver.Find(); err == nil {
+			if _, err := driver.Find(); err == nil || isRemote(name) {
 				where.Backend = "auto"
 			}
 			e, err := where.choose(notes)

@@ -17,9 +17,9 @@ import (
 // backend says who evaluates; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
 type backend struct {
 	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
-	Model   string `without:"agent" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, or a safetensors file. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
 	gpus
-	Mirror bool `without:"agent" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
+	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
 
 // gpus chooses among the GPUs of the machine; every command that evaluates networks embeds it.
@@ -68,6 +68,9 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	}
 	if f.GPUs != "" && f.Backend != open.GPU && f.Backend != open.Auto {
 		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
+	}
+	if isRemote(f.Model) {
+		return f.openRemote()
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs = f.Model, f.Backend, f.Mirror, f.GPUs.list()
 	e, err := open.Evaluator(o)

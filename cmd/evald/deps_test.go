@@ -37,6 +37,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock engine/parquetsum engine/sumjson engine/wholefile"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/sample engine/record"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/agent engine/record engine/rundir"},
+	{"engine/cluster", "engine/short engine/eval engine/selfplay engine/rundir engine/wholefile"},
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/solver engine/solver/book engine/filelock"},
 	{"nn/safetensors", "engine/short engine/strictjson"},

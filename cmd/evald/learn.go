@@ -55,7 +55,8 @@ type learnCmd struct {
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
 	gpus
 	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps of training. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
-	JSON    bool   `help:"Write a line of JSON a generation instead of a line of text."`
+	clusterFlags
+	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
 // Run computes the missing generations.
@@ -74,6 +75,14 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer run.Close()
+	if c.Cluster {
+		play, done, err := c.clusterFlags.open(ctx, c.Out, s.err)
+		if err != nil {
+			return err
+		}
+		defer done()
+		run.PlayBy(play)
+	}
 	text, err := json.Marshal(config)
 	if err != nil {
 		return err

@@ -35,6 +35,7 @@ type cli struct {
 	Kaggle    kaggleCmd    `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
 	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
 	Learn     learnCmd     `cmd:"" help:"Learn a game from random weights: self-play, training, exact scores, matches, promotion, again and again."`
+	Cluster   clusterCmd   `cmd:"" help:"Look at self-play on many machines."`
 	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 	Model     modelCmd     `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`

@@ -14,26 +14,27 @@ import (
 type selfplayCmd struct {
 	backend
 	selfplayFlags
-	Out   string `short:"o" type:"path" placeholder:"DIR" required:"" help:"Directory of the records; one that has some already is gone on with."`
-	Games int    `range:"1 to 1000000000" default:"1000" help:"Games in all."`
+	joinFlags
+	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; one that has some already is gone on with."`
+	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Games in all."`
 }
 
 // selfplayFlags describe how games are played.
 type selfplayFlags struct {
-	Rules            string  `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Visits           int     `range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
-	FastVisits       int     `range:"2 to 1000000" without:"full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
-	FullShare        float64 `range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
-	Selection        string  `enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
-	Noise            float64 `range:"0 to 1" without:"selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
-	Alpha            float64 `range:"1e-06 to 1e+06" without:"selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
-	Discount         float64 `range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
-	Openings         string  `enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
-	OpeningPlies     int     `range:"0 to 100" default:"${openingPlies}" help:"Games begin with 0 to so many moves of that play."`
-	Temperature      float64 `range:"0 to 100" without:"temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
-	TemperaturePlies int     `range:"0 to 1000" default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
-	Resign           float64 `range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
-	Seed             uint64  `help:"Of all that is random: the same seed, evaluator and flags give the same records."`
+	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
+	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
+	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
+	Selection        string  `without:"join" enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
+	Noise            float64 `range:"0 to 1" without:"join,selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
+	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
+	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
+	Openings         string  `without:"join" enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
+	OpeningPlies     int     `without:"join" range:"0 to 100" default:"${openingPlies}" help:"Games begin with 0 to so many moves of that play."`
+	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
+	TemperaturePlies int     `without:"join" range:"0 to 1000" default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
+	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
+	Seed             uint64  `without:"join" help:"Of all that is random: the same seed, evaluator and flags give the same records."`
 	AtOnce           int     `range:"1 to 1048576" aliases:"parallel" default:"${parallel}" help:"Games at once."`
 	Batch            int     `range:"1 to 1048576" default:"${batch}" help:"Leaves that are evaluated together."`
 }
@@ -70,8 +71,14 @@ func visits(c selfplay.Config) string {
 	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
 }
 
-// Run plays the missing games.
+// Run plays the missing games, or those of a learner.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
+	if c.Join != "" {
+		return c.work(ctx, s)
+	}
+	if c.Out == "" {
+		return usage("missing flags: --out=DIR, or --join=URL")
+	}
 	const node = 32 // bytes; a visit makes one or more
 	if err := fitsMemory("at-once", min(c.AtOnce, c.Games), node*c.Visits); err != nil {
 		return err

@@ -237,3 +237,9 @@ func (b *boards) get(r game.Rules) (*game.Board, error) {
 	b.known[r], b.last = board, board
 	return board, nil
 }
+
+// Checker looks at records before they are written. It is not safe for concurrent use.
+type Checker struct{ boards boards }
+
+// Check returns a *ColumnError if Writer and Reader would refuse the record, or nil.
+func (c *Checker) Check(r *Record) error { return r.check(&c.boards) }

@@ -60,5 +60,8 @@ func (j *Journal) Add(line any) error {
 	return err
 }
 
+// Sync makes the lines durable.
+func (j *Journal) Sync() error { return j.file.Sync() }
+
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }

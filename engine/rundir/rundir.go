@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/evald/evald/engine/filelock"
 	"github.com/evald/evald/engine/wholefile"
@@ -49,6 +50,18 @@ func Open(path string) (*Dir, error) {
 // Path is the path of something in the folder.
 func (d *Dir) Path(names ...string) string {
 	return filepath.Join(append([]string{d.path}, names...)...)
+}
+
+// Sync makes durable which files the folder has, and under which names.
+func (d *Dir) Sync() error {
+	if runtime.GOOS == "windows" { // which cannot sync a folder
+		return nil
+	}
+	f, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Close lets other processes have the folder.

@@ -52,6 +52,22 @@ func Remember(e eval.Evaluator, model string) eval.Evaluator {
 // position that was answered neither by a network nor by a heuristic of the catalog. If ctx ends, the games under way are
 // dropped, since they can be played again, and the error wraps ctx.Err().
 func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
+	number := first
+	next := func() (int, bool) {
+		for have[number] {
+			number++
+		}
+		number++
+		return number - 1, number <= first+n
+	}
+	c.Parallel = min(c.Parallel, max(1, n))
+	return PlayNext(ctx, e, c, next, done)
+}
+
+// PlayNext is Play with the games whose numbers next returns, until it returns false. Its calls do not overlap with each
+// other or with those of done. It is asked by a seat that is free, and all games under way wait for its answer. A seat that
+// got false stays empty.
+func PlayNext(ctx context.Context, e eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -65,8 +81,8 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), seats: map[*mcts.Tree]*seat{}, next: first, end: first + n, have: have, done: done, cancel: cancel}
-	trees := make([]*mcts.Tree, max(0, min(c.Parallel, n)))
+	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), seats: map[*mcts.Tree]*seat{}, next: next, done: done, cancel: cancel}
+	trees := make([]*mcts.Tree, c.Parallel)
 	for i := range trees {
 		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
 			return err
@@ -91,9 +107,7 @@ type run struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	next   int // number of the next game to begin
-	end    int
-	have   map[int]bool // games that are not to be played
+	next   func() (number int, ok bool) // of the next game to begin
 	done   func(*Game) error
 	failed error
 }
@@ -145,16 +159,14 @@ func (r *run) begin(s *seat) bool {
 		return false
 	}
 	r.mu.Lock()
-	for r.have[r.next] {
-		r.next++
+	n, ok := 0, false
+	if r.failed == nil {
+		n, ok = r.next()
 	}
-	n := r.next
-	if n >= r.end || r.failed != nil {
-		r.mu.Unlock()
+	r.mu.Unlock()
+	if !ok {
 		return false
 	}
-	r.next++
-	r.mu.Unlock()
 	s.Game = &Game{Number: n}
 	s.random = rand.New(rand.NewPCG(r.Seed, uint64(n)))
 	s.seed = s.random.Uint64()

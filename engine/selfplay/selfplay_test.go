@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -515,4 +516,76 @@ func TestInterruptedWithoutEvaluations(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || games < 100 {
 		t.Errorf("%d games, error %v", games, err)
 	}
+}
+
+// A store takes games in any order and more than once, continues after a kill, and ends with the files of Run. From a folder
+// that it has begun, Run goes on.
+func TestStore(t *testing.T) {
+	c := config()
+	want, dir, both := t.TempDir(), t.TempDir(), t.TempDir()
+	const n = 560
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, want, n, nil); err != nil {
+		t.Fatal(err)
+	}
+	games := make([]*selfplay.Game, n)
+	if err := selfplay.Play(t.Context(), bitsquares(t), c, 0, n, nil, func(g *selfplay.Game) error { games[g.Number] = g; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	s, err := selfplay.OpenStore(dir, c, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, number := range append(random.Perm(n), random.Perm(n)...) {
+		g := games[number]
+		had := s.Has(number)
+		if err := errors.Join(s.Check(g), s.Add(g, g)); err != nil {
+			t.Fatal(err)
+		}
+		if had != (i >= n) || !s.Has(number) || s.Games() != min(i+1, n) {
+			t.Fatalf("game %d: had %t, has %t, %d games after %d", number, had, s.Has(number), s.Games(), i+1)
+		}
+		if i%97 == 0 { // as after a kill, for the journal is not ended
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = selfplay.OpenStore(dir, c, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 300 {
+			if err := os.CopyFS(both, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := selfplay.Run(t.Context(), bitsquares(t), c, both, n, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, both} {
+		if diff := cmp.Diff(contents(t, want), contents(t, dir)); diff != "" {
+			t.Errorf("(-Run +store):\n%.500s", diff)
+		}
+	}
+}
+
+// contents are the files of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(text)
+	}
+	return all
 }

@@ -88,7 +88,8 @@ type shards struct {
 	next    int     // first + len(games)
 	end     int     // of the run
 	waiting map[int]*Game
-	journal *rundir.Journal // the games that are in no file
+	journal *rundir.Journal // has the games that are in no file
+	lines   int             // of the journal, also of games that have come into a file since
 	rows    int64
 }
 
@@ -156,13 +157,20 @@ func (s *shards) openJournal() (err error) {
 		if err := s.journal.Close(); err != nil {
 			return err
 		}
+		s.journal = nil
 	}
 	games := slices.Clone(s.games)
 	for _, number := range slices.Sorted(maps.Keys(s.waiting)) {
 		games = append(games, s.waiting[number])
 	}
-	s.journal, err = rundir.BeginJournal(s.dir.Path(WaitingFile), games)
-	return err
+	s.lines = len(games)
+	if err := s.dir.Sync(); err != nil { // a game leaves the journal when the name of its file is on the disk
+		return err
+	}
+	if s.journal, err = rundir.BeginJournal(s.dir.Path(WaitingFile), games); err != nil {
+		return err
+	}
+	return s.dir.Sync()
 }
 
 // add keeps a finished game: at once in the journal, and later in the file that it belongs to.
@@ -170,13 +178,19 @@ func (s *shards) add(g *Game) error {
 	if err := s.journal.Add(g); err != nil {
 		return err
 	}
+	s.lines++
 	s.waiting[g.Number] = g
 	return s.drain()
 }
 
-// drain takes the games whose turn it is.
+// drain takes the games whose turn it is. After an error it can be called again.
 func (s *shards) drain() error {
 	for {
+		if len(s.games) == ShardGames || len(s.games) > 0 && s.next == s.end {
+			if err := s.write(); err != nil {
+				return err
+			}
+		}
 		g, ok := s.waiting[s.next]
 		if !ok {
 			return nil
@@ -184,32 +198,32 @@ func (s *shards) drain() error {
 		delete(s.waiting, s.next)
 		s.games = append(s.games, g)
 		s.next++
-		if len(s.games) == ShardGames || s.next == s.end {
-			if err := s.write(); err != nil {
-				return err
-			}
-		}
 	}
 }
 
-// write writes the file that was to come.
+// write writes the file that was to come. The journal begins anew when most of its games are in files.
 func (s *shards) write() error {
 	w, err := record.Create(s.dir.Path(rundir.ShardName(s.first, s.next-1)))
 	if err != nil {
 		return err
 	}
+	rows := int64(0)
 	for _, g := range s.games {
 		for _, r := range s.records(g) {
 			if err := w.Write(&r); err != nil {
 				w.Abort()
 				return err
 			}
-			s.rows++
+			rows++
 		}
 	}
-	s.first, s.games = s.next, nil
-	if err := w.Close(); err != nil || s.journal == nil {
+	if err := w.Close(); err != nil {
 		return err
+	}
+	s.first, s.games = s.next, nil
+	s.rows += rows
+	if s.journal == nil || s.lines < ShardGames+2*len(s.waiting) {
+		return nil
 	}
 	return s.openJournal()
 }

@@ -113,20 +113,29 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 	if r.best() < 0 {
 		c.Visits, c.FastVisits = c.Visits*r.Config.FirstFactor, c.FastVisits*r.Config.FirstFactor
 	}
-	e, done, err := r.player(g)
+	report := func(p selfplay.Progress) {
+		rate := float64(p.Played) / p.Elapsed.Seconds()
+		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
+		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, rate, left.Round(time.Second)))
+	}
+	games := r.folder(g.Number, "games")
+	if r.player != nil {
+		network := ""
+		if best := r.best(); best >= 0 {
+			network = r.promoted(best)
+		}
+		return r.player(ctx, Games{g.Number, c, games, g.Games, network, report})
+	}
+	e, done, err := r.evaluator(g)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return selfplay.Run(ctx, selfplay.Remember(e, g.Player), c, r.folder(g.Number, "games"), g.Games, func(p selfplay.Progress) {
-		rate := float64(p.Played) / p.Elapsed.Seconds()
-		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, rate, left.Round(time.Second)))
-	})
+	return selfplay.Run(ctx, selfplay.Remember(e, g.Player), c, games, g.Games, report)
 }
 
-// player is the evaluator that plays a generation's games.
-func (r *Run) player(g Generation) (e eval.Evaluator, done func(), err error) {
+// evaluator is the one that plays a generation's games here.
+func (r *Run) evaluator(g Generation) (e eval.Evaluator, done func(), err error) {
 	if best := r.best(); best >= 0 {
 		network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
@@ -26,6 +27,7 @@ type Run struct {
 	Config     Config
 	evaluators Evaluators
 	progress   func(string)  // what is being done, many times a second
+	player     Player        // nil: this process plays
 	by         train.Compute // of the training
 
 	board       *game.Board
@@ -62,6 +64,22 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	}
 	return r, nil
 }
+
+// Games are those of a generation.
+type Games struct {
+	Generation int
+	Config     selfplay.Config
+	Dir        string // of the records
+	Games      int
+	Network    string                  // file of the network that plays; empty: the heuristic of Config.Network
+	Report     func(selfplay.Progress) // hears of games that are kept
+}
+
+// Player plays the games that are missing, as selfplay.Run does.
+type Player func(context.Context, Games) error
+
+// PlayBy lets others play the games.
+func (r *Run) PlayBy(p Player) { r.player = p }
 
 // sweep makes the folders of networks and positions, and removes the half-written files that a kill has left there.
 // Self-play and training do that for their folders.

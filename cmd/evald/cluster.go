@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/nn/learn"
+	nnet "github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
+)
+
+// clusterCmd is `evald cluster`.
+type clusterCmd struct {
+	Status clusterStatusCmd `cmd:"" help:"Say how a learner (evald learn --cluster) and its workers are."`
+}
+
+// natsFlags say who asks a NATS server, for learners, workers and the status.
+type natsFlags struct {
+	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, where the server wants such."`
+	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign the NATS server's; without it the system's."`
+}
+
+func (f natsFlags) to(url string) cluster.Connection {
+	return cluster.Connection{URL: url, Credentials: f.NATSCreds, CA: f.TLSCA}
+}
+
+// clusterFlags are those of evald learn for many machines.
+type clusterFlags struct {
+	Cluster bool   `help:"Let workers play the games: evald selfplay --join, on any machine. Their URL comes into cluster/join in the run's folder."`
+	Listen  string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where workers find the NATS server inside; :4222 is every address of this machine. (${default})"`
+	NATS    string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use a NATS server elsewhere, with JetStream, in place of the one inside."`
+	natsFlags
+	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers, best by EVALD_WORKER_PASSWORD, which others on this machine cannot see. Without it one is made, and kept in the run's folder."`
+	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the NATS server inside; with --tls-key."`
+	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics."`
+}
+
+// open starts what workers join, for the run in a folder, and returns who plays. Call done in the end.
+func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
+	o := cluster.Options{
+		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
+		Server: cluster.Server{Listen: c.Listen, Certificate: c.TLSCert, Key: c.TLSKey, Password: c.WorkerPassword},
+	}
+	if c.NATS != "" {
+		outside := c.to(c.NATS)
+		o.Outside = &outside
+	} else if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, nil, usage("--tls-cert and --tls-key need each other")
+	}
+	l, err := cluster.Open(ctx, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--cluster: %w", err)
+	}
+	stop, err := c.serveMetrics(l)
+	if err == nil && c.NATS == "" {
+		err = writeJoin(filepath.Join(o.Dir, "join"), l.Join(), notes)
+	}
+	if err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); c.NATS == "" && c.TLSCert == "" && err == nil && !loopback(host) {
+		fmt.Fprintf(notes, "evald: what workers send and their password are not encrypted: --tls-cert and --tls-key do that\n")
+	}
+	play = func(ctx context.Context, g learn.Games) error {
+		return l.Play(ctx, cluster.Batch{Generation: g.Generation, Config: g.Config, Dir: g.Dir, Games: g.Games, Network: g.Network, Report: g.Report})
+	}
+	return play, func() { stop(); l.Close() }, nil
+}
+
+// loopback reports whether a host is this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// writeJoin writes the workers' URL, which has their password, into a file that its owner alone can read.
+func writeJoin(path, url string, notes io.Writer) error {
+	err := os.WriteFile(path, []byte(url+"\n"), 0o600)
+	if err == nil {
+		fmt.Fprintf(notes, "evald learn: workers join by the URL in %s: evald selfplay --join URL\n", path)
+	}
+	return err
+}
+
+// serveMetrics serves /metrics, if that is wanted, until stop is called.
+func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) {
+	if c.Metrics == "" {
+		return func() {}, nil
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	listener, err := net.Listen("tcp", c.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics %s: %w", c.Metrics, err)
+	}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(listener) }() // until stop
+	return func() { _ = s.Close() }, nil
+}
+
+// logTo is a log of lines of text.
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// joinFlags are those of evald selfplay for a worker.
+type joinFlags struct {
+	Join string `placeholder:"URL" help:"Play for the learner at this NATS server. Its URL is in cluster/join in the folder of the learner (evald learn --cluster). It has a password, which EVALD_JOIN keeps from others on this machine. The learner says what is played, and keeps the games."`
+	natsFlags
+	Spool string `needs:"join" type:"path" placeholder:"DIR" help:"Folder of a worker, for networks and for games that the learner has not confirmed; all workers of a machine can have the same. (evald/cluster in the user's cache)"`
+}
+
+// work plays for a learner until the command is interrupted.
+func (c *selfplayCmd) work(ctx context.Context, s streams) error {
+	if _, ok := heuristic.Named(c.Backend); ok {
+		return usage("--backend %s does nothing with --join: the learner says who plays; auto, gpu or cpu say by what", c.Backend)
+	}
+	if c.Spool == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil { // there is no home
+			cache = os.TempDir()
+		}
+		c.Spool = filepath.Join(cache, "evald", "cluster")
+	}
+	say := linesTo(s.err)
+	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
+	err := cluster.Work(ctx, cluster.WorkerOptions{
+		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: c.AtOnce, Batch: c.Batch, Log: logTo(s.err),
+		Evaluator: func(file, name string) (eval.Evaluator, func(), error) {
+			if h, ok := heuristic.Named(name); ok && file == "" {
+				e, err := heuristic.New(h)
+				return e, func() {}, err
+			}
+			n, err := nnet.ReadFile(file)
+			if err != nil {
+				return nil, nil, err
+			}
+			e, err := open.Network(n, name, options)
+			if err != nil {
+				return nil, nil, flagged(err)
+			}
+			return e, func() { e.Close() }, nil
+		},
+	})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// clusterStatusCmd is `evald cluster status`.
+type clusterStatusCmd struct {
+	URL string `arg:"" help:"The NATS server, as for evald selfplay --join."`
+	natsFlags
+	JSON bool `help:"Write JSON for machines."`
+}
+
+// Run asks the learner.
+func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
+	status, err := cluster.Ask(ctx, c.to(c.URL))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encode := json.NewEncoder(s.out)
+		encode.SetIndent("", "  ")
+		return encode.Encode(status)
+	}
+	doing := fmt.Sprintf("%d of %d games by %s, %.1f/s, %d jobs wait", status.Games, status.All, status.Network, status.PerSecond, status.Jobs)
+	if !status.Playing {
+		doing = "trains and measures; workers wait"
+	}
+	fmt.Fprintf(s.out, "generation %d: %s\nkept %d games, %d came again, %d messages were refused, %d writes failed, %d messages wait\n",
+		status.Generation, doing, status.Kept, status.Duplicates, status.Refused, status.Failures, status.Lag)
+	for _, w := range status.Workers {
+		fmt.Fprintf(s.out, "%-24s generation %d by %s, %.1f games/s, %d played, %d kept, %d in its spool, heard %.0f s ago\n",
+			w.Name, w.Generation, cmp.Or(w.Network, "nobody"), w.PerSecond, w.Games, w.Kept, w.Spool, w.Silent)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/cluster"
+)
+
+// clustered starts a learner with workers' URL, in a process of its own.
+func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
+	t.Helper()
+	learner = program(t, append(args, "--cluster", "--listen", "127.0.0.1:0")...)
+	said, err := learner.StderrPipe()
+	if err == nil {
+		err = learner.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(said)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the learner says no URL: %v", err)
+		}
+		if _, rest, ok := strings.Cut(line, "workers join by the URL in "); ok {
+			path, _, _ := strings.Cut(rest, ": ")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, lines) }()
+			return learner, strings.TrimSpace(string(text))
+		}
+	}
+}
+
+// program is evald in a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	p := exec.CommandContext(t.Context(), os.Args[0], args...)
+	p.Env = append(os.Environ(), asProgram+"=1")
+	return p
+}
+
+// A run on three workers, of which one is killed, ends with the files of one machine: records, networks, results.
+func TestLearnCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds of runs")
+	}
+	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
+	if status, _, stderr := evald(t, "", learnArgs(one, "--generations", "2")...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	learner, url := clustered(t, learnArgs(many, "--generations", "2")...)
+	var workers []*exec.Cmd
+	for range 3 {
+		w := program(t, "selfplay", "--spool", spool)
+		w.Env = append(w.Env, "EVALD_JOIN="+url)
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, w)
+	}
+	kill := time.AfterFunc(300*time.Millisecond, func() { _ = workers[0].Process.Kill() })
+	defer kill.Stop()
+	status, out, stderr := evald(t, "", "cluster", "status", url, "--json")
+	var s cluster.Status
+	if err := json.Unmarshal([]byte(out), &s); status != exitOK || err != nil || s.Run == "" {
+		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	if status, out, stderr := evald(t, "", "cluster", "status", url); status != exitOK || !strings.HasPrefix(out, "generation ") {
+		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	wrong := strings.Replace(url, "worker:", "worker:x", 1)
+	if status, _, stderr := evald(t, "", "selfplay", "--join", wrong, "--spool", spool); status != exitBadInput || !strings.Contains(stderr, "Authorization Violation") {
+		t.Errorf("a wrong password: status %d, errors %q", status, stderr)
+	}
+	if err := learner.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range workers {
+		_ = w.Process.Signal(os.Interrupt) // the first has ended
+		if err := w.Wait(); i > 0 && w.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("worker %d: %v", i, err)
+		}
+	}
+	for _, name := range []string{"000/games/games-000000-000059.parquet", "001/games/games-000000-000039.parquet", "000/train/network.safetensors", "001/train/network.safetensors", "best.safetensors"} {
+		want, err := os.ReadFile(filepath.Join(one, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(many, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is another one, error %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(many, "cluster", "join")); err != nil || !strings.HasPrefix(string(text), "nats://worker:") {
+		t.Errorf("join: %q, %v", text, err)
+	}
+	if info, err := os.Stat(filepath.Join(many, "cluster", "join")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("join: %v, %v", info.Mode(), err)
+	}
+}
+
+// Flags that do nothing together are refused.
+func TestClusterFlags(t *testing.T) {
+	dir := t.TempDir()
+	for want, args := range map[string]string{
+		"missing flags: --out=DIR, or --join=URL":       "selfplay --games 3",
+		"--model does nothing with --join":              "selfplay --join x --model y",
+		"--visits does nothing with --join":             "selfplay --join x --visits 9",
+		"--out does nothing with --join":                "selfplay --join x -o y",
+		"--backend bitsquares does nothing with --join": "selfplay --join x --backend bitsquares",
+		"--spool does nothing without --join":           "selfplay -o x --spool y",
+		"--listen does nothing without --cluster":       "learn --listen :0 -o " + dir,
+		"--tls-key does nothing without --tls-cert":     "learn --cluster --tls-key x -o " + dir,
+	} {
+		if status, _, stderr := evald(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, errors %q, want %q", args, status, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/open"
+)
+
+// A model on other machines is grpc://HOST:PORT/MODEL, or grpcs:// by TLS. Servers that share the work stand with + between
+// them, because in an agent's options a comma would end the model.
+const (
+	remotePlain  = "grpc://"
+	remoteSecure = "grpcs://"
+)
+
+// remoteToken names the environment variable of the bearer token. A name of a model comes into files, where a token must not be.
+const remoteToken = "EVALD_MODEL_TOKEN"
+
+// isRemote reports whether a model is on other machines.
+func isRemote(model string) bool {
+	return strings.HasPrefix(model, remotePlain) || strings.HasPrefix(model, remoteSecure)
+}
+
+// openRemote opens a model on other machines. It connects when it is first asked; the connections last until the program ends.
+func (f backend) openRemote() (*open.Opened, error) {
+	if f.Backend != open.Auto || f.GPUs != "" || f.Mirror {
+		return nil, usage("--backend, --gpus and --mirror do nothing with a model of another machine")
+	}
+	where, secure := strings.CutPrefix(f.Model, remoteSecure)
+	hosts, model, ok := strings.Cut(strings.TrimPrefix(where, remotePlain), "/")
+	if !ok || hosts == "" || model == "" {
+		return nil, usage("the model must be grpc://HOST:PORT/MODEL, or grpc://HOST:PORT+HOST:PORT/MODEL for several servers")
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if secure {
+		options = []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(nil))}
+	}
+	if token := os.Getenv(remoteToken); token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
+	}
+	pool, err := client.DialPool(strings.Split(hosts, "+"), model, options...)
+	if err != nil {
+		return nil, usage("the model of another machine: %w", err)
+	}
+	return &open.Opened{Evaluator: pool, Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
+}
+
+// bearer is a token that goes with each call.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials. As with the service, TLS is the user's choice.
+func (bearer) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,144 @@
+// Package cluster lets many machines play the games of a self-play run. One process, the learner, has the run's folder and
+// keeps the games; workers on any machine play them. Between them is a NATS server, which the learner has in itself, or
+// which runs elsewhere.
+//
+//	server.go   the server inside the learner: who may do what, TLS
+//	learner.go  the learner: jobs and networks for workers
+//	keep.go     the learner: games that come in, and what is answered
+//	worker.go   a worker: jobs, games
+//	session.go  a worker: what it has of the learner's run
+//	spool.go    a worker: games on its disk that the learner has not confirmed
+//	network.go  networks from the server, each once a machine
+//	status.go   what the learner knows of its workers; metrics
+//
+// # Decisions
+//
+// Nothing that matters is in the broker. A worker keeps a game until the learner has confirmed it, and the learner confirms a
+// game when it is on the learner's disk: in the journal or in a file of records of the run's folder (selfplay.Store). These
+// two are the ledger that decides what is new. Games are numbered, and a game follows from its run's configuration and its
+// number. So a game that comes twice is the same game, and is dropped; a game that nobody confirms is played again. Jobs and
+// networks are in JetStream, in memory. The learner puts there again what is missing, so a server that loses or
+// repeats what it has delays a run, and does no more.
+//
+// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures.
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// Names at the server.
+const (
+	jobsStream   = "JOBS"
+	jobsConsumer = "workers"
+	jobsSubject  = "evald.jobs"
+	networksName = "networks" // the object store; an object's name is its SHA-256
+
+	helloSubject   = "evald.hello"
+	missingSubject = "evald.missing"
+	gamesSubject   = "evald.games"
+	statusSubject  = "evald.status"
+	workerSubject  = "evald.worker" // workers say here how they are
+)
+
+// Tests shorten these.
+var (
+	lease    = 20 * time.Second // how long a worker may be silent before others get its jobs
+	patience = 5 * time.Second  // for an answer of the learner
+)
+
+const pause = 500 * time.Millisecond // before the next try
+
+// job is a range of games to play.
+type job struct {
+	Run        string          `json:"run"`
+	Version    string          `json:"version"`
+	Generation int             `json:"generation"`
+	Network    string          `json:"sha256,omitempty"` // empty: the heuristic of Config.Network plays
+	Config     selfplay.Config `json:"config"`
+	First      int             `json:"first"`
+	Games      int             `json:"games"`
+	All        int             `json:"all"` // games of the generation
+}
+
+// settings identify all that decides a generation's games.
+func (j job) settings() string {
+	text, err := json.Marshal([]any{j.Config, j.Network, j.All})
+	if err != nil {
+		panic(err) // Validate has refused what JSON cannot have
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// request is what a worker asks the learner.
+type request struct {
+	Version    string            `json:"version"`
+	Worker     string            `json:"worker"`
+	Run        string            `json:"run,omitempty"`
+	Generation int               `json:"generation"`
+	Settings   string            `json:"settings,omitempty"`
+	First      int               `json:"first"`           // of missingSubject
+	Number     int               `json:"number"`          // of missingSubject: how many games
+	Games      []json.RawMessage `json:"games,omitempty"` // of gamesSubject
+}
+
+// reply is the learner's answer.
+type reply struct {
+	Run     string `json:"run"`
+	Refused string `json:"refused,omitempty"` // why, for good
+	Later   string `json:"later,omitempty"`   // why not now
+	Missing []int  `json:"missing,omitempty"`
+}
+
+// ok reports whether the learner has done what it was asked.
+func (r reply) ok() bool { return r.Refused == "" && r.Later == "" }
+
+// ErrRefused is the error of a worker that the learner does not want.
+var ErrRefused = errors.New("the learner refuses this worker")
+
+// Connection says where the server is, and who asks. Its file names may be empty.
+type Connection struct {
+	URL         string // nats://, tls://, ws:// or wss://, with USER:PASSWORD@ or TOKEN@ before the host
+	Credentials string // file of a NATS account
+	CA          string // file of certificates (PEM) of those who sign the server's
+}
+
+// connect connects, and goes on when the connection was lost. inbox is what answers are sent to. What the server objects to
+// later goes to the log.
+func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	options := append(more, nats.Name(name), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(pause),
+		nats.ReconnectJitter(pause, pause), nats.PingInterval(10*time.Second), nats.Timeout(patience),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the server objects", "error", err) }))
+	if c.Credentials != "" {
+		options = append(options, nats.UserCredentials(c.Credentials))
+	}
+	if c.CA != "" {
+		options = append(options, nats.RootCAs(c.CA))
+	}
+	conn, err := nats.Connect(c.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.plain(), err)
+	}
+	return conn, nil
+}
+
+// plain is the URL without secrets.
+func (c Connection) plain() string {
+	scheme, rest, ok := strings.Cut(c.URL, "://")
+	if !ok {
+		scheme, rest = "nats", c.URL
+	}
+	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+}

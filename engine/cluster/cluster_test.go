@@ -1,0 +1,265 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+func TestMain(m *testing.M) {
+	cluster.Hurry()
+	if role := os.Getenv(roleVariable); role != "" {
+		inRole(role)
+	}
+	// The library forgets one goroutine if a connection ends in the middle of writing an object.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// small is a game of some milliseconds.
+func small(generation int) selfplay.Config {
+	c := selfplay.DefaultConfig()
+	c.Rules, c.Network, c.Seed, c.Visits, c.FastVisits, c.OpeningPlies = "5x4x4", "bitsquares", uint64(7+generation), 24, 8, 4
+	return c
+}
+
+func bitsquares(_, _ string) (eval.Evaluator, func(), error) {
+	e, err := heuristic.New(eval.Bitsquares)
+	return e, func() {}, err
+}
+
+// alone are the files of the same games on one machine.
+func alone(t testing.TB, c selfplay.Config, games int) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	e, _, err := bitsquares("", "")
+	if err == nil {
+		err = selfplay.Run(t.Context(), selfplay.Remember(e, c.Network), c, dir, games, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files(t, dir)
+}
+
+// files are those of a folder of records.
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(text)
+	}
+	return all
+}
+
+// same compares the files of a cluster with those of one machine.
+func same(t testing.TB, want, got map[string]string) {
+	t.Helper()
+	sizes := func(m map[string]string) map[string]int {
+		all := map[string]int{}
+		for name, text := range m {
+			all[name] = len(text)
+		}
+		return all
+	}
+	if diff := cmp.Diff(sizes(want), sizes(got)); diff != "" {
+		t.Fatalf("sizes of files (-one machine +cluster):\n%s", diff)
+	}
+	for name := range want {
+		if want[name] != got[name] {
+			t.Errorf("%s is another one than on one machine", name)
+		}
+	}
+}
+
+// ledger is what workers were told.
+type ledger struct {
+	mu   sync.Mutex
+	told map[int]map[int]int // how often, by generation and number
+}
+
+func (l *ledger) kept(generation int, numbers []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told == nil {
+		l.told = map[int]map[int]int{}
+	}
+	if l.told[generation] == nil {
+		l.told[generation] = map[int]int{}
+	}
+	for _, n := range numbers {
+		l.told[generation][n]++
+	}
+}
+
+// check compares what workers were told with the files of a generation: each game is there once, which is from its first
+// position to its end without a position twice.
+func (l *ledger) check(t testing.TB, generation int, dir string, games int) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.Open(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ended, last := map[int]int{}, record.Record{Game: -1}
+	for range r.Rows() {
+		var rec record.Record
+		if err := r.Next(&rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Game == last.Game && rec.Ply != last.Ply+1 {
+			t.Errorf("game %d goes from ply %d to %d", rec.Game, last.Ply, rec.Ply)
+		}
+		if rec.Game != last.Game {
+			ended[int(rec.Game)]++
+		}
+		last = rec
+	}
+	if len(ended) != games {
+		t.Errorf("generation %d: %d games, want %d", generation, len(ended), games)
+	}
+	for n, times := range ended {
+		if times != 1 {
+			t.Errorf("generation %d: game %d is there %d times", generation, n, times)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := range l.told[generation] {
+		if ended[n] != 1 {
+			t.Errorf("generation %d: a worker was told that game %d is kept, which is there %d times", generation, n, ended[n])
+		}
+	}
+}
+
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// logs are where logs go: CLUSTER_TEST_LOG=1 shows them.
+var logs = func() io.Writer {
+	if os.Getenv("CLUSTER_TEST_LOG") != "" {
+		return os.Stderr
+	}
+	return io.Discard
+}()
+
+func open(t testing.TB, o cluster.Options) *cluster.Learner {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.Server.Listen == "" {
+		o.Server.Listen = "127.0.0.1:0"
+	}
+	if o.Log == nil {
+		o.Log = quiet()
+	}
+	if o.Version == "" {
+		o.Version = "v"
+	}
+	l, err := cluster.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// work starts a worker, and returns what ends it and gives its error.
+func work(t testing.TB, o cluster.WorkerOptions) (stop func() error) {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.Log == nil {
+		o.Log = quiet()
+	}
+	if o.Version == "" {
+		o.Version = "v"
+	}
+	if o.Evaluator == nil {
+		o.Evaluator = bitsquares
+	}
+	if o.Parallel == 0 {
+		o.Parallel, o.Batch = 64, 32
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- cluster.Work(ctx, o) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func connection(l *cluster.Learner) cluster.Connection { return cluster.Connection{URL: l.Join()} }
+
+// Three workers play what one machine would: the files are the same, bit for bit, in both generations. The learner stops
+// between and goes on, also in the middle of a generation.
+func TestSameFiles(t *testing.T) {
+	var told ledger
+	dir, run := t.TempDir(), t.TempDir()
+	l := open(t, cluster.Options{Dir: run})
+	for range 3 {
+		work(t, cluster.WorkerOptions{Connection: connection(l), Kept: told.kept})
+	}
+	for generation, games := range []int{1234, 40} {
+		c := small(generation)
+		b := cluster.Batch{Generation: generation, Config: c, Dir: filepath.Join(dir, fmt.Sprint(generation)), Games: games}
+		if generation == 0 {
+			ctx, cancel := context.WithCancel(t.Context())
+			b.Report = func(p selfplay.Progress) {
+				if p.Games > 600 {
+					cancel()
+				}
+			}
+			if err := l.Play(ctx, b); err == nil {
+				t.Error("not interrupted")
+			}
+			b.Report = nil
+		}
+		if err := l.Play(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		same(t, alone(t, c, games), files(t, b.Dir))
+		told.check(t, generation, b.Dir, games)
+	}
+	if n := len(told.told[0]); n < 1000 {
+		t.Errorf("workers were told of %d games only", n)
+	}
+}
+
+// within fails a test that hangs, with the stacks of all goroutines.
+func within(t testing.TB, d time.Duration) {
+	timer := time.AfterFunc(d, func() { panic(t.Name() + " hangs") })
+	t.Cleanup(func() { timer.Stop() })
+}

@@ -1,0 +1,193 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// wire is a worker's connection, for messages that no worker would send.
+func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
+	t.Helper()
+	c, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// played are the games of a configuration.
+func played(t *testing.T, c selfplay.Config, n int) []*selfplay.Game {
+	t.Helper()
+	e, _, err := bitsquares("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	games := make([]*selfplay.Game, n)
+	err = selfplay.Play(t.Context(), e, c, 0, n, nil, func(g *selfplay.Game) error {
+		games[g.Number] = g
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return games
+}
+
+func encode(t *testing.T, games ...*selfplay.Game) (all []json.RawMessage) {
+	t.Helper()
+	for _, g := range games {
+		text, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// deliver sends a parcel and returns the answer.
+func deliver(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, later string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Request(cluster.GamesSubject, parcel, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, later, err = cluster.Answer(m.Data); err != nil {
+		t.Fatal(err)
+	}
+	return refused, later
+}
+
+// Games come twice, in any order, in one message, and when their generation is over. Others come that nobody has played. The
+// files are those of one machine.
+func TestDeliveries(t *testing.T) {
+	const n = 620
+	c := small(0)
+	games := played(t, c, n)
+	l := open(t, cluster.Options{})
+	conn := wire(t, l)
+	run, id := l.Status().Run, cluster.Settings(c, n)
+	dir := filepath.Join(t.TempDir(), "0")
+	parcel, err := cluster.Parcel("v", run, id, 0, encode(t, games[0])...)
+	if _, later := deliver(t, conn, parcel, err); later == "" {
+		t.Error("a game is taken before its generation")
+	}
+	over := make(chan error, 1)
+	go func() {
+		over <- l.Play(t.Context(), cluster.Batch{Generation: 0, Config: c, Dir: dir, Games: n})
+	}()
+	for !l.Status().Playing {
+		select {
+		case err := <-over:
+			t.Fatal(err)
+		case <-t.Context().Done():
+			t.Fatal("it does not begin")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	spoil(t, conn, run, id, games)
+
+	random := rand.New(rand.NewPCG(3, 4))
+	order := append(random.Perm(n), random.Perm(n/2)...)
+	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	last := order[len(order)-1]
+	var told ledger
+	for len(order) > 0 {
+		k := min(1+random.IntN(30), len(order))
+		var some []*selfplay.Game
+		var numbers []int
+		for _, number := range order[:k] {
+			some, numbers = append(some, games[number]), append(numbers, number)
+		}
+		some = append(some, some[0]) // twice in one message
+		order = order[k:]
+		parcel, err := cluster.Parcel("v", run, id, 0, encode(t, some...)...)
+		if refused, later := deliver(t, conn, parcel, err); refused != "" || later != "" {
+			t.Fatalf("refused %q, later %q", refused, later)
+		}
+		told.kept(0, numbers)
+	}
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	parcel, err = cluster.Parcel("v", run, id, 0, encode(t, games[last])...)
+	if refused, later := deliver(t, conn, parcel, err); refused != "" || later != "" {
+		t.Errorf("a late game: refused %q, later %q", refused, later)
+	}
+	same(t, alone(t, c, n), files(t, dir))
+	told.check(t, 0, dir, n)
+	if s := l.Status(); s.Kept != n || s.Duplicates < n/2 {
+		t.Errorf("kept %d, %d came again", s.Kept, s.Duplicates)
+	}
+}
+
+// spoil sends what must be refused.
+func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game) {
+	t.Helper()
+	changed := func(change func(*selfplay.Game)) *selfplay.Game {
+		var g selfplay.Game
+		if err := json.Unmarshal(encode(t, games[5])[0], &g); err != nil {
+			t.Fatal(err)
+		}
+		change(&g)
+		return &g
+	}
+	for why, g := range map[string]*selfplay.Game{
+		"games 0 to 619":     changed(func(g *selfplay.Game) { g.Number = 620 }),
+		"the run has":        changed(func(g *selfplay.Game) { g.Number = -1 }),
+		"0 positions":        changed(func(g *selfplay.Game) { g.Plies = nil }),
+		"the last position":  changed(func(g *selfplay.Game) { g.Result = (g.Result+2)%3 - 1 }),
+		"column q":           changed(func(g *selfplay.Game) { g.Plies[0].Q = 7 }),
+		"column visits":      changed(func(g *selfplay.Game) { g.Plies[0].Visits = []uint32{1} }),
+		"column source":      changed(func(g *selfplay.Game) { g.Plies[0].Source = "me" }),
+		"does not follow":    changed(func(g *selfplay.Game) { g.Plies = append(g.Plies[:1], g.Plies[2:]...) }),
+		"position 1":         changed(func(g *selfplay.Game) { g.Plies[0].Position.Own = game.Bits{Hi: 1} }),
+		"off the board":      changed(func(g *selfplay.Game) { g.Last.All.Hi |= 1 << 36 }),
+		"not follow from":    changed(func(g *selfplay.Game) { g.Last = g.Plies[len(g.Plies)-1].Position; g.Result = 1 }),
+		"games[0].Plies":     nil,
+		"its version is":     nil,
+		"other rules":        nil,
+		"unexpected end of":  nil,
+		"of another run":     nil,
+		"does not play this": nil,
+	} {
+		version, to, settings, generation := "v", run, id, 0
+		some := encode(t, games[5])
+		switch {
+		case g != nil:
+			some = encode(t, g)
+		case why == "games[0].Plies":
+			some, why = []json.RawMessage{json.RawMessage(`{"Plies":3}`)}, "Plies"
+		case why == "its version is":
+			version = "w"
+		case why == "other rules":
+			settings = "x"
+		case why == "of another run":
+			to = "x"
+		case why == "does not play this":
+			generation = 1
+		}
+		parcel, err := cluster.Parcel(version, to, settings, generation, some...)
+		if why == "unexpected end of" {
+			parcel = parcel[:len(parcel)/2]
+		}
+		refused, later := deliver(t, conn, parcel, err)
+		if !strings.Contains(refused+later, why) {
+			t.Errorf("want a refusal with %q: refused %q, later %q", why, refused, later)
+		}
+	}
+}

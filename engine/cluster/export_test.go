@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// Settings identify the games of a batch by a heuristic.
+func Settings(c selfplay.Config, games int) string { return job{Config: c, All: games}.settings() }
+
+// Hurry shortens what tests would wait for.
+func Hurry() { lease, patience = 2*time.Second, time.Second }
+
+// Spool is a worker's games that are not confirmed.
+type Spool struct{ s *spool }
+
+// OpenSpool opens the one in a file.
+func OpenSpool(path string) (*Spool, error) {
+	s, err := openSpool(path, slog.New(slog.DiscardHandler))
+	return &Spool{s}, err
+}
+
+// Add, Next, Confirmed, Len and Close are those of a spool.
+func (s *Spool) Add(ctx context.Context, g *selfplay.Game) error { return s.s.add(ctx, 1, "x", g) }
+func (s *Spool) Confirmed(n int)                                 { s.s.confirmed(n) }
+func (s *Spool) Len() int                                        { return s.s.len() }
+func (s *Spool) Close()                                          { s.s.close() }
+func (s *Spool) Next(ctx context.Context) (numbers []int, err error) {
+	some, err := s.s.next(ctx)
+	for _, g := range some {
+		numbers = append(numbers, g.Number)
+	}
+	return numbers, err
+}
+
+// SpoolGames is how many games a worker has that are not confirmed at most.
+const SpoolGames = spoolGames
+
+// Parcel is a message with games.
+func Parcel(version, run, settings string, generation int, games ...json.RawMessage) ([]byte, error) {
+	return json.Marshal(request{Version: version, Worker: "test", Run: run, Settings: settings, Generation: generation, Games: games})
+}
+
+// GamesSubject is where parcels go.
+const GamesSubject = gamesSubject
+
+// Answer is what the learner says to a parcel.
+func Answer(text []byte) (refused, later string, err error) {
+	var r reply
+	err = json.Unmarshal(text, &r)
+	return r.Refused, r.Later, err
+}

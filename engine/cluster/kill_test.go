@@ -1,0 +1,371 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/sumjson"
+)
+
+// roleVariable makes the test binary one process of a cluster, for tests that kill it. Its arguments are in roleArguments.
+const (
+	roleVariable  = "CLUSTER_TEST_ROLE"
+	roleArguments = "CLUSTER_TEST_ARGUMENTS"
+)
+
+// arguments of a process.
+type arguments struct {
+	URL    string // of a server elsewhere; a learner without one has a server at Listen
+	Listen string
+	Dir    string
+	Told   string // file of a worker
+	Games  []int  // of a learner, by generation
+}
+
+// inRole is one process of a cluster; it ends the process.
+func inRole(role string) {
+	var a arguments
+	err := json.Unmarshal([]byte(os.Getenv(roleArguments)), &a)
+	switch {
+	case err != nil:
+	case role == "learner":
+		err = roleLearner(a)
+	case role == "worker":
+		err = roleWorker(a)
+	case role == "server":
+		err = roleServer(a)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, role+":", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func roleLearner(a arguments) error {
+	o := cluster.Options{Version: "v", Dir: filepath.Join(a.Dir, "cluster"), Log: quiet(), Server: cluster.Server{Listen: a.Listen}}
+	if a.URL != "" {
+		o.Outside = &cluster.Connection{URL: a.URL}
+	}
+	l, err := cluster.Open(context.Background(), o)
+	if err != nil {
+		return err
+	}
+	for generation, games := range a.Games {
+		c := small(generation)
+		err := l.Play(context.Background(), cluster.Batch{Generation: generation, Config: c, Dir: filepath.Join(a.Dir, fmt.Sprint(generation)), Games: games})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// told is a line of what a worker was told.
+type told struct {
+	Generation int   `json:"generation"`
+	Numbers    []int `json:"numbers"`
+}
+
+func roleWorker(a arguments) error {
+	file, err := os.OpenFile(a.Told, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return cluster.Work(context.Background(), cluster.WorkerOptions{
+		Connection: cluster.Connection{URL: a.URL}, Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(), Evaluator: bitsquares,
+		Kept: func(generation int, numbers []int) {
+			text, err := sumjson.Marshal(told{generation, numbers})
+			if err == nil {
+				_, err = file.Write(append(text, '\n'))
+			}
+			if err != nil {
+				panic(err)
+			}
+		},
+	})
+}
+
+// roleServer is a NATS server elsewhere, that keeps nothing when it is killed.
+func roleServer(a arguments) error {
+	host, port, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	s, err := server.NewServer(&server.Options{Host: host, Port: number, JetStream: true, StoreDir: a.Dir, NoSigs: true, NoLog: true})
+	if err != nil {
+		return err
+	}
+	s.Start()
+	select {}
+}
+
+// freePort is an address of this machine that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// process is one of a cluster that is killed and begun again.
+type process struct {
+	role string
+	arguments
+	*exec.Cmd
+	ended chan error
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	text, err := json.Marshal(p.arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Cmd = exec.Command(os.Args[0])
+	p.Env = append(os.Environ(), roleVariable+"="+p.role, roleArguments+"="+string(text))
+	p.Stderr = os.Stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.ended = make(chan error, 1)
+	go func(c *exec.Cmd, ended chan error) { ended <- c.Wait() }(p.Cmd, p.ended)
+}
+
+func (p *process) kill() {
+	_ = p.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// soak is how long the long forms of tests take; 0 is their short form.
+func soak(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("EVALD_SOAK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("EVALD_SOAK: %v", err)
+	}
+	return d
+}
+
+// readTold adds what a worker's processes wrote to a ledger, without a last line that a kill has torn.
+func (l *ledger) readTold(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var told told
+		if err := sumjson.Unmarshal([]byte(line), &told); err == nil {
+			l.kept(told.Generation, told.Numbers)
+		}
+	}
+}
+
+// Workers, the learner and the server are killed at random moments. In the end the files are those of one machine, and have
+// each game that a worker was told of once.
+func TestKilled(t *testing.T) {
+	within(t, 5*time.Minute+2*soak(t))
+	for _, outside := range []bool{false, true} {
+		t.Run(fmt.Sprintf("server outside %t", outside), func(t *testing.T) {
+			games, rounds := []int{1700, 600}, 1
+			if soak(t) > 0 {
+				rounds = 1000
+			}
+			start, kills := time.Now(), map[string]int{}
+			random := rand.New(rand.NewPCG(1, 2))
+			want := []map[string]string{alone(t, small(0), games[0]), alone(t, small(1), games[1])}
+			for round := range rounds {
+				if round > 0 && time.Since(start) > soak(t)/2 {
+					break
+				}
+				killRound(t, outside, games, want, random, kills)
+			}
+			t.Logf("killed %v", kills)
+			if len(kills) < 2 {
+				t.Error("too few")
+			}
+		})
+	}
+}
+
+// killRound is one run whose processes are killed.
+func killRound(t *testing.T, outside bool, games []int, want []map[string]string, random *rand.Rand, kills map[string]int) {
+	dir, listen := t.TempDir(), freePort(t)
+	learner := &process{role: "learner", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "run"), Games: games}}
+	url, victims := "nats://"+listen, []*process{}
+	if outside {
+		learner.URL = url
+		s := &process{role: "server", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "nats")}}
+		s.start(t)
+		defer func() { s.kill() }()
+		victims = append(victims, s)
+		waitFor(t, listen)
+	} else { // whose password is in the run's folder before its first start
+		if err := os.MkdirAll(filepath.Join(learner.arguments.Dir, "cluster"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(learner.arguments.Dir, "cluster", "password"), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		url = "nats://worker:secret@" + listen
+	}
+	for n := range 2 {
+		w := &process{role: "worker", arguments: arguments{URL: url, Dir: filepath.Join(dir, "worker"), Told: filepath.Join(dir, fmt.Sprint("told", n))}}
+		w.start(t)
+		defer func() { w.kill() }()
+		victims = append(victims, w)
+	}
+	learner.start(t)
+	victims = append(victims, learner)
+	// So many kills, and then the run may end.
+	for left := 8; ; left-- {
+		moment := time.NewTimer(time.Duration(random.IntN(400)) * time.Millisecond)
+		if left <= 0 {
+			moment.Stop()
+		}
+		select {
+		case err := <-learner.ended:
+			moment.Stop()
+			learner.ended <- err
+			if err == nil {
+				goto over
+			}
+			if !outside { // the server outside may be away at its start
+				t.Fatal(err)
+			}
+			waitFor(t, listen)
+			learner.start(t)
+			continue
+		case <-moment.C:
+		}
+		v := victims[random.IntN(len(victims))]
+		v.kill()
+		kills[v.role]++
+		v.start(t)
+	}
+over:
+	var l ledger
+	for n := range 2 {
+		l.readTold(t, filepath.Join(dir, fmt.Sprint("told", n)))
+	}
+	for generation, n := range games {
+		folder := filepath.Join(learner.arguments.Dir, fmt.Sprint(generation))
+		same(t, want[generation], files(t, folder))
+		l.check(t, generation, folder, n)
+	}
+}
+
+// waitFor waits until somebody listens.
+func waitFor(t *testing.T, address string) {
+	t.Helper()
+	for {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("nobody listens")
+		}
+	}
+}
+
+// relay passes connections on to a server, and can be cut.
+type relay struct {
+	l  net.Listener
+	to string
+
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+	seen  bytes.Buffer // what went either way
+}
+
+// Write sees what goes either way.
+func (r *relay) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen.Write(p)
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{l: l, to: to}
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.pass(from)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); r.set(true) })
+	return r
+}
+
+// set cuts the line and all connections, or mends the line.
+func (r *relay) set(cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cut = cut; cut {
+		for _, c := range r.conns {
+			c.Close()
+		}
+		r.conns = nil
+	}
+}
+
+func (r *relay) pass(from net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to, err := net.Dial("tcp", r.to)
+	if r.cut || err != nil {
+		from.Close()
+		if err == nil {
+			to.Close()
+		}
+		return
+	}
+	r.conns = append(r.conns, from, to)
+	for _, c := range [][2]net.Conn{{from, to}, {to, from}} {
+		go func() {
+			_, _ = io.Copy(io.MultiWriter(c[0], r), c[1])
+			c[0].Close()
+			c[1].Close()
+		}()
+	}
+}

@@ -1,0 +1,372 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// Options of a Learner.
+type Options struct {
+	Version string // of the program; workers must have the same
+	Dir     string // for the run's number, the workers' password, and what the server needs
+	Log     *slog.Logger
+
+	// One of the two: the server inside, or one elsewhere.
+	Server  Server
+	Outside *Connection
+}
+
+// Learner hands out jobs and keeps the games that come in. Close it.
+type Learner struct {
+	o        Options
+	run      string // its number, random
+	password string // of workers
+	server   *server.Server
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	incoming chan *nats.Msg // games
+	progress chan struct{}  // games were kept
+	done     sync.WaitGroup
+
+	mu      sync.Mutex
+	playing *generation // nil between generations
+	last    int         // the last generation that is complete, -1 if it is not known
+	workers map[string]*Worker
+	counts  counts
+	queued  int // jobs that no worker has taken, when look last looked
+}
+
+// generation is one whose games are being played.
+type generation struct {
+	job   job // without First and Games
+	id    string
+	store *selfplay.Store
+	grew  time.Time // when the last new game came
+	start time.Time // of Play
+	had   int       // games that were there at the start
+}
+
+// Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
+func Open(ctx context.Context, o Options) (*Learner, error) {
+	l := &Learner{o: o, last: -1, workers: map[string]*Worker{}, incoming: make(chan *nats.Msg, 1024), progress: make(chan struct{}, 1)}
+	if err := l.begin(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Learner) begin(ctx context.Context) (err error) {
+	if err := os.MkdirAll(l.o.Dir, 0o755); err != nil {
+		return err
+	}
+	if l.run, err = secret(filepath.Join(l.o.Dir, "run")); err != nil {
+		return err
+	}
+	if l.o.Outside != nil {
+		l.conn, err = l.o.Outside.connect(learnerUser, learnerInbox, l.o.Log)
+	} else {
+		err = l.serve()
+	}
+	if err != nil {
+		return err
+	}
+	if l.js, err = jetstream.New(l.conn); err != nil {
+		return err
+	}
+	if answer, err := l.conn.Request(helloSubject, []byte("{}"), patience); err == nil {
+		var r reply
+		_ = json.Unmarshal(answer.Data, &r) // the run is for people
+		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
+	}
+	if err := l.prepare(ctx); err != nil {
+		return err
+	}
+	return l.listen()
+}
+
+// serve starts the server inside and connects to it.
+func (l *Learner) serve() (err error) {
+	if l.password = l.o.Server.Password; l.password == "" {
+		if l.password, err = secret(filepath.Join(l.o.Dir, "password")); err != nil {
+			return err
+		}
+	}
+	own := rand.Text()
+	if l.server, err = l.o.Server.start(filepath.Join(l.o.Dir, "nats"), own, l.password); err != nil {
+		return err
+	}
+	l.conn, err = inside(l.server, own)
+	return err
+}
+
+// Join is the URL for workers on this machine, with their password; others put in the name of this machine. It is empty if
+// the server is elsewhere.
+func (l *Learner) Join() string {
+	if l.server == nil {
+		return ""
+	}
+	scheme := "nats"
+	if l.o.Server.Certificate != "" {
+		scheme = "tls"
+	}
+	u := url.URL{Scheme: scheme, User: url.UserPassword(workerUser, l.password), Host: l.server.Addr().String()}
+	return u.String()
+}
+
+// Close ends the server inside, or leaves the one elsewhere. Play must have returned.
+func (l *Learner) Close() {
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	close(l.incoming)
+	l.done.Wait()
+	if l.server != nil {
+		l.server.Shutdown()
+		l.server.WaitForShutdown()
+	}
+}
+
+// prepare makes what is missing at the server. It is not in files: what a server loses is put there again.
+func (l *Learner) prepare(ctx context.Context) error {
+	_, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: jobsStream, Subjects: []string{jobsSubject}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
+	})
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", jobsStream, err)
+	}
+	_, err = l.js.CreateOrUpdateConsumer(ctx, jobsStream, jetstream.ConsumerConfig{
+		Durable: jobsConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxAckPending: -1,
+	})
+	if err != nil {
+		return fmt.Errorf("consumer %s: %w", jobsConsumer, err)
+	}
+	_, err = l.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: networksName, Storage: jetstream.MemoryStorage})
+	if err != nil {
+		return fmt.Errorf("object store %s: %w", networksName, err)
+	}
+	return nil
+}
+
+// Batch is the games of a generation.
+type Batch struct {
+	Generation int
+	Config     selfplay.Config
+	Dir        string // of the records
+	Games      int
+	Network    string                  // file; empty: the heuristic of Config.Network plays
+	Report     func(selfplay.Progress) // nil, or hears of games that were kept
+}
+
+// window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
+const window = 1 << 14
+
+// jobGames is how many games a job has. Small jobs let workers end a generation together.
+func jobGames(all int) int { return min(max(all/64, 4), 128) }
+
+// Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
+// played in order, also those that are complete.
+func (l *Learner) Play(ctx context.Context, b Batch) error {
+	store, err := selfplay.OpenStore(b.Dir, b.Config, b.Games)
+	if err != nil {
+		return err
+	}
+	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
+	var network []byte
+	if b.Network != "" {
+		if network, err = os.ReadFile(b.Network); err != nil {
+			return errors.Join(err, store.Close())
+		}
+		g.job.Network = sum(network)
+	}
+	g.id = g.job.settings()
+	l.mu.Lock()
+	l.playing, l.last = g, b.Generation-1
+	l.mu.Unlock()
+	err = l.play(ctx, g, network, b.Report)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.playing = nil
+	if err == nil {
+		l.last = b.Generation
+	}
+	return errors.Join(err, store.Close())
+}
+
+// play looks after the server until all games are there.
+func (l *Learner) play(ctx context.Context, g *generation, network []byte, report func(selfplay.Progress)) error {
+	given := 0 // jobs of games below this were given out
+	first := true
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		l.mu.Lock()
+		p := selfplay.Progress{Games: g.store.Games(), All: g.job.All, Rows: g.store.Rows(), Played: g.store.Games() - g.had, Elapsed: time.Since(g.start)}
+		l.mu.Unlock()
+		if report != nil && p.Played > 0 {
+			report(p)
+		}
+		if l.complete(g) {
+			return nil
+		}
+		err := l.look(ctx, g, network, &given, first)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			first = false
+		} else {
+			l.o.Log.Warn("the server does not take jobs; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		case <-l.progress:
+			select { // not for each game
+			case <-ctx.Done():
+			case <-time.After(pause / 10):
+			}
+		}
+	}
+}
+
+// complete reports whether all games are in files.
+func (l *Learner) complete(g *generation) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return g.store.First() == g.job.All && g.store.Add() == nil // which writes the last file, if that has failed before
+}
+
+// look puts at the server what is missing there: the network, and jobs of games that nobody has.
+func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	stream, err := l.js.Stream(ctx, jobsStream)
+	var consumer jetstream.Consumer
+	if err == nil {
+		consumer, err = stream.Consumer(ctx, jobsConsumer)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		first = true
+		if err = l.prepare(ctx); err == nil {
+			if stream, err = l.js.Stream(ctx, jobsStream); err == nil {
+				consumer, err = stream.Consumer(ctx, jobsConsumer)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if first {
+		if err := stream.Purge(ctx); err != nil {
+			return err
+		}
+		*given = 0
+	}
+	if err := l.putNetwork(ctx, g.job.Network, network); err != nil {
+		return err
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, err := consumer.Info(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.queued = int(waiting.NumPending)
+	stale := info.State.Msgs == 0 || waiting.NumPending == 0 && time.Since(g.grew) > 2*lease
+	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
+		*given, g.grew = g.store.First(), time.Now()
+	}
+	jobs := g.missing(given)
+	l.mu.Unlock()
+	for _, j := range jobs {
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		if _, err := l.js.Publish(ctx, jobsSubject, text); err != nil {
+			*given = j.First
+			return err
+		}
+	}
+	return nil
+}
+
+// missing are jobs of missing games from given on, as far as the window reaches.
+func (g *generation) missing(given *int) (jobs []job) {
+	size := jobGames(g.job.All)
+	for to := min(g.store.First()+window, g.job.All); *given < to; {
+		j := g.job
+		j.First, j.Games = *given, min(size, g.job.All-*given)
+		*given += j.Games
+		for n := range j.Games {
+			if !g.store.Has(j.First + n) {
+				jobs = append(jobs, j)
+				break
+			}
+		}
+	}
+	return jobs
+}
+
+// putNetwork puts a network into the object store, in place of all others, if it is not there.
+func (l *Learner) putNetwork(ctx context.Context, name string, network []byte) error {
+	if name == "" {
+		return nil
+	}
+	objects, err := l.js.ObjectStore(ctx, networksName)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		if err = l.prepare(ctx); err == nil {
+			objects, err = l.js.ObjectStore(ctx, networksName)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	info, err := objects.GetInfo(ctx, name)
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return err
+	}
+	if err == nil && info.Digest == digest(network) {
+		return nil
+	}
+	all, err := objects.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return err
+	}
+	for _, old := range all {
+		if err := objects.Delete(ctx, old.Name); err != nil {
+			return err
+		}
+	}
+	_, err = objects.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(network))
+	return err
+}
+
+// digest is what the object store says of an object with this content.
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
+}

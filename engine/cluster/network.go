@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/wholefile"
+)
+
+var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// fetch returns the file of a network in a folder that all workers of a machine share. The first one gets it from the server,
+// and the others wait for it. The content is compared with the name, which is its SHA-256.
+func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path string, err error) {
+	if !sha256Name.MatchString(name) {
+		return "", fmt.Errorf("network %.80q: want a SHA-256", name)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, name+".safetensors")
+	for {
+		if text, err := os.ReadFile(path); err == nil && sum(text) == name {
+			return path, nil
+		}
+		file, err := wholefile.Create(path)
+		if errors.Is(err, wholefile.ErrInUse) { // another worker gets it
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(pause / 5):
+				continue
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		text, err := os.ReadFile(path) // it may have come just now
+		if err == nil && sum(text) == name {
+			file.Abort()
+			return path, nil
+		}
+		if text, err = download(ctx, js, name); err == nil {
+			_, err = file.Write(text)
+		}
+		if err != nil {
+			file.Abort()
+			return "", err
+		}
+		return path, errors.Join(file.Commit(), prune(dir))
+	}
+}
+
+// mostNetworks is how many networks a machine keeps.
+const mostNetworks = 10
+
+// prune removes all networks but the newest. A worker reads the file of its network once.
+func prune(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") { // or another worker has removed it
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, f := range files[min(mostNetworks, len(files)):] {
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func download(ctx context.Context, js jetstream.JetStream, name string) ([]byte, error) {
+	objects, err := js.ObjectStore(ctx, networksName)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", name, err)
+	}
+	text, err := objects.GetBytes(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", name, err)
+	}
+	if got := sum(text); got != name {
+		return nil, fmt.Errorf("network %s: what came has SHA-256 %s", name, got)
+	}
+	return text, nil
+}
+
+func sum(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+// player is the evaluator of the network that a worker played with last.
+type player struct {
+	evaluator eval.Evaluator
+	name      string // Config.Network
+	sha256    string
+	done      func()
+}
+
+// open opens the evaluator of a job's network, unless it is open.
+func (p *player) open(ctx context.Context, w *worker, j job) error {
+	if p.evaluator != nil && p.name == j.Config.Network && p.sha256 == j.Network {
+		return nil
+	}
+	file := ""
+	if j.Network != "" {
+		inner, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		var err error
+		if file, err = fetch(inner, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
+			return err
+		}
+	}
+	e, done, err := w.o.Evaluator(file, j.Config.Network)
+	if err != nil {
+		return err
+	}
+	p.close()
+	*p = player{selfplay.Remember(e, j.Config.Network), j.Config.Network, j.Network, done}
+	return nil
+}
+
+func (p *player) close() {
+	if p.done != nil {
+		p.done()
+		p.done = nil
+	}
+}

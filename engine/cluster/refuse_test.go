@@ -1,0 +1,242 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/evald/evald/engine/cluster"
+)
+
+// certificate writes a certificate of this machine that signs itself.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", private)
+}
+
+// lockedBuffer is a log that a test reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// A worker that cannot play here is told why, and so is the learner's user.
+func TestRefused(t *testing.T) {
+	within(t, time.Minute)
+	cert, key := certificate(t)
+	other, _ := certificate(t)
+	var log lockedBuffer
+	plain := open(t, cluster.Options{Version: "v1", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	secure := open(t, cluster.Options{Version: "v1", Server: cluster.Server{Listen: "127.0.0.1:0", Certificate: cert, Key: key}})
+	wrong := func(url string) string {
+		return url[:strings.Index(url, "worker:")] + "worker:guess@" + after(url, "@")
+	}
+	for _, test := range []struct {
+		name    string
+		c       cluster.Connection
+		version string
+		want    string
+	}{
+		{"another version", connection(plain), "v2", `its version is "v2", and the learner's "v1"`},
+		{"a wrong password", cluster.Connection{URL: wrong(plain.Join())}, "v1", "Authorization Violation"},
+		{"no password", cluster.Connection{URL: "nats://" + after(plain.Join(), "@")}, "v1", "Authorization Violation"},
+		{"a certificate of nobody's", connection(secure), "v1", "certificate signed by unknown authority"},
+		{"another's certificate", cluster.Connection{URL: secure.Join(), CA: other}, "v1", "certificate signed by unknown authority"},
+		{"a wrong password by TLS", cluster.Connection{URL: wrong(secure.Join()), CA: cert}, "v1", "Authorization Violation"},
+	} {
+		err := cluster.Work(t.Context(), cluster.WorkerOptions{Connection: test.c, Version: test.version, Dir: t.TempDir(), Parallel: 8, Batch: 8, Log: quiet(), Evaluator: bitsquares})
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "guess") {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+		if test.version == "v2" && (!errors.Is(err, cluster.ErrRefused) || !strings.Contains(log.String(), "refused a worker of another version") || !strings.Contains(log.String(), "version=v2")) {
+			t.Errorf("%s: %v; the learner says %q", test.name, err, log.String())
+		}
+		if _, err := cluster.Ask(t.Context(), test.c); test.version == "v1" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: status: %v", test.name, err)
+		}
+	}
+	url, _ := outside(t)
+	open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
+	o := cluster.Options{Version: "v", Dir: t.TempDir(), Log: quiet(), Outside: &cluster.Connection{URL: url}}
+	if _, err := cluster.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another learner is at this server") {
+		t.Errorf("a second learner at one server: %v", err)
+	}
+}
+
+func after(s, sep string) string {
+	_, rest, _ := strings.Cut(s, sep)
+	return rest
+}
+
+// Another learner comes to the address: of another run, for which the worker plays then, or of another version, which refuses
+// it.
+func TestOtherLearner(t *testing.T) {
+	within(t, time.Minute)
+	listen := freePort(t)
+	begin := func(version string) *cluster.Learner {
+		l, err := cluster.Open(t.Context(), cluster.Options{Version: version, Dir: t.TempDir(), Log: quiet(), Server: cluster.Server{Listen: listen, Password: "secret"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cluster.Work(t.Context(), cluster.WorkerOptions{
+			Connection: cluster.Connection{URL: "nats://worker:secret@" + listen}, Version: "v", Dir: t.TempDir(), Parallel: 16, Batch: 8, Log: quiet(), Evaluator: bitsquares,
+		})
+	}()
+	const games = 60
+	want := alone(t, small(0), games)
+	for range 2 {
+		l, dir := begin("v"), t.TempDir()
+		if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: dir, Games: games}); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		same(t, want, files(t, dir))
+	}
+	l := begin("w")
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- l.Play(ctx, cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: games}) }()
+	if err := <-ended; !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(), `its version is "v", and the learner's "w"`) {
+		t.Errorf("another version: %v", err)
+	}
+	cancel()
+	<-over
+	if n := l.Status().Games; n != 0 {
+		t.Errorf("%d games of another version were kept", n)
+	}
+}
+
+// By TLS the games are played as without. What crosses the wire has no password in it.
+func TestTLS(t *testing.T) {
+	within(t, time.Minute)
+	cert, key := certificate(t)
+	l := open(t, cluster.Options{Server: cluster.Server{Listen: "127.0.0.1:0", Certificate: cert, Key: key}})
+	r := newRelay(t, after(l.Join(), "@"))
+	password := strings.TrimPrefix(l.Join()[:strings.Index(l.Join(), "@")], "tls://worker:")
+	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "tls://worker:" + password + "@" + r.l.Addr().String(), CA: cert}})
+	c, dir := small(0), t.TempDir()
+	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: 60}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, alone(t, c, 60), files(t, dir))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.seen.String(); len(s) < 5000 || strings.Contains(s, password) || strings.Contains(s, "Plies") {
+		t.Errorf("%d bytes crossed the wire, of which some can be read", len(s))
+	}
+}
+
+// A worker's password opens what a worker does, and nothing else; without it nothing is opened.
+func TestPermissions(t *testing.T) {
+	within(t, time.Minute)
+	l := open(t, cluster.Options{})
+	denied := make(chan error, 100)
+	conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(what string) {
+		t.Helper()
+		select {
+		case err := <-denied:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s is allowed", what)
+		}
+	}
+	for _, subject := range []string{
+		"$O.networks.M.x", "$O.networks.C.x", "evald.jobs", "$JS.API.STREAM.DELETE.JOBS", "$JS.API.STREAM.PURGE.JOBS", "$JS.API.STREAM.DELETE.OBJ_networks",
+		"$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.UPDATE.JOBS", "$JS.API.CONSUMER.CREATE.JOBS.mine", "$JS.API.CONSUMER.DELETE.JOBS.workers",
+		"$JS.API.STREAM.MSG.DELETE.JOBS", "$JS.API.STREAM.MSG.GET.JOBS", "_INBOX.worker.other", "_INBOX.learner.x", "$SYS.REQ.SERVER.PING",
+	} {
+		if err := conn.Publish(subject, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		expect("publish " + subject)
+	}
+	for _, subject := range []string{">", "evald.>", "evald.games", "evald.hello", "$O.>", "_INBOX.>", "_INBOX.learner.>", "$JS.>", "$SYS.>"} {
+		if _, err := conn.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		expect("subscribe " + subject)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if objects, err := js.ObjectStore(t.Context(), "networks"); err != nil {
+		t.Error("a worker cannot read networks:", err)
+	} else if _, err := objects.PutString(ctx, "x", "a network"); err == nil {
+		t.Error("a worker can publish a network")
+	}
+	if _, err := nats.Connect("nats://" + after(l.Join(), "@")); err == nil {
+		t.Error("somebody without a password is connected")
+	}
+}

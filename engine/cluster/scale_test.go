@@ -1,0 +1,169 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// paced answers a batch of bitsquares after as long as a device with a fixed rate would take.
+type paced struct {
+	eval.Evaluator
+	rate float64 // rows a second
+	mu   sync.Mutex
+}
+
+func (p *paced) Evaluate(ctx context.Context, b *eval.Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := time.Now().Add(time.Duration(float64(len(b.Pos)) / p.rate * float64(time.Second)))
+	err := p.Evaluator.Evaluate(ctx, b)
+	time.Sleep(time.Until(took))
+	return err
+}
+
+// With EVALD_SCALE=1: games a second of one worker and of two, whose evaluators have a fixed rate.
+func TestTwoWorkers(t *testing.T) {
+	if os.Getenv("EVALD_SCALE") == "" {
+		t.Skip("a measurement: EVALD_SCALE=1")
+	}
+	rate := map[int]float64{}
+	for _, workers := range []int{1, 2, 1, 2} {
+		l := open(t, cluster.Options{})
+		for range workers {
+			work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 64, Batch: 32, Evaluator: func(_, _ string) (eval.Evaluator, func(), error) {
+				e, done, err := bitsquares("", "")
+				return &paced{Evaluator: e, rate: 4000}, done, err
+			}})
+		}
+		c := small(0)
+		const games = 500
+		var last selfplay.Progress
+		if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: t.TempDir(), Games: games, Report: func(p selfplay.Progress) { last = p }}); err != nil {
+			t.Fatal(err)
+		}
+		rate[workers] = float64(games) / last.Elapsed.Seconds()
+		t.Logf("%d workers: %.1f games/s", workers, rate[workers])
+	}
+	t.Logf("two workers play %.2f times as fast as one", rate[2]/rate[1])
+}
+
+// With EVALD_SCALE=TIME: 200 workers send 50,000 positions a second that were played before, each worker with a connection of
+// its own, for so long. It says what the learner keeps, and its memory.
+func TestManyWorkers(t *testing.T) {
+	span, err := time.ParseDuration(os.Getenv("EVALD_SCALE"))
+	if err != nil {
+		t.Skip("a measurement: EVALD_SCALE=1m")
+	}
+	const workers, wanted = 200, 50_000.
+	c := small(0)
+	c.Rules, c.Visits, c.FastVisits = "7x6x4", 8, 4
+	games := played(t, c, 500)
+	positions, bytes := 0, 0
+	for _, g := range games {
+		positions += len(g.Plies)
+		bytes += len(encode(t, g)[0])
+	}
+	each := float64(positions) / float64(len(games))
+	all := int(wanted / each * span.Seconds())
+	t.Logf("%.1f positions and %d bytes a game; %d games", each, bytes/len(games), all)
+	l := open(t, cluster.Options{})
+	run, id, dir := l.Status().Run, cluster.Settings(c, all), t.TempDir()
+	const parcel = 20
+	var next, kept atomic.Int64
+	var senders sync.WaitGroup
+	start := time.Now()
+	for range workers {
+		conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		senders.Go(func() {
+			for {
+				first := int(next.Add(parcel)) - parcel
+				if first >= all {
+					return
+				}
+				// Not before its time.
+				time.Sleep(time.Until(start.Add(time.Duration(float64(first) / float64(all) * float64(span)))))
+				var some []json.RawMessage
+				for n := first; n < min(first+parcel, all); n++ {
+					text, err := json.Marshal(games[n%len(games)])
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					some = append(some, append([]byte(`{"Number":`+strconv.Itoa(n)+`,`), text[1+len(`"Number":`)+len(strconv.Itoa(n%len(games)))+1:]...))
+				}
+				text, err := cluster.Parcel("v", run, id, 0, some...)
+				for sent := false; !sent; {
+					m, failed := conn.Request(cluster.GamesSubject, text, 10*time.Second)
+					if failed != nil {
+						continue
+					}
+					refused, later, failed := cluster.Answer(m.Data)
+					if refused != "" || failed != nil || err != nil {
+						t.Error(refused, failed, err)
+						return
+					}
+					sent = later == ""
+				}
+				kept.Add(int64(len(some)))
+			}
+		})
+	}
+	tick := time.NewTicker(max(span/10, time.Second))
+	defer tick.Stop()
+	watch := make(chan struct{})
+	go func() {
+		defer close(watch)
+		for {
+			select {
+			case <-tick.C:
+			case <-t.Context().Done():
+				return
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			now := kept.Load()
+			t.Logf("after %v: %d games, memory of the heap %d MB, resident %s", time.Since(start).Round(time.Second), now, m.HeapAlloc>>20, resident())
+			if now >= int64(all) {
+				return
+			}
+		}
+	}()
+	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: all}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	senders.Wait()
+	<-watch
+	t.Logf("%d games in %v: %.0f positions/s", all, took, float64(all)*each/took.Seconds())
+}
+
+// resident is the memory of this process.
+func resident() string {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return "not known"
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return "not known"
+	}
+	return fmt.Sprint(pages*os.Getpagesize()>>20, " MB")
+}

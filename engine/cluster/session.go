@@ -1,0 +1,327 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/evald/evald/engine/selfplay"
+)
+
+var errOtherRun = errors.New("the learner has begun another run")
+
+// session is what a worker has of one run.
+type session struct {
+	*worker
+	run   string
+	spool *spool
+	jobs  jetstream.Consumer // nil until the server has answered
+
+	mu     sync.Mutex
+	leases map[key]*taken // by each game under way or not confirmed
+	now    Worker         // for the status
+}
+
+// key is a game of a run.
+type key struct {
+	settings string
+	number   int
+}
+
+// taken is a job that this worker has.
+type taken struct {
+	job
+	id      string
+	message jetstream.Msg
+	left    []int // games to begin
+	open    int   // games that are not confirmed
+}
+
+// play plays the jobs of a run until ctx ends or the learner has another run or refuses.
+func (w *worker) play(ctx context.Context, run string) error {
+	spool, err := openSpool(w.home.Path("spool-"+run+".jsonl"), w.o.Log)
+	if err != nil {
+		return err
+	}
+	s := &session{worker: w, run: run, spool: spool, leases: map[key]*taken{}, now: Worker{Name: w.name}}
+	defer spool.close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, part := range []func(context.Context) error{s.send, s.renew, s.playJobs} {
+		all.Go(func() {
+			if err := part(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	<-ctx.Done()
+	all.Wait()
+	s.leave()
+	return context.Cause(ctx)
+}
+
+// leave lets others have this worker's jobs at once.
+func (s *session) leave() {
+	left := map[*taken]bool{}
+	for _, t := range s.leases {
+		if !left[t] {
+			left[t] = true
+			_ = t.message.Nak() // if it is lost, they wait until the lease ends
+		}
+	}
+	_ = s.conn.FlushTimeout(pause)
+}
+
+// send sends games to the learner until it confirms them.
+func (s *session) send(ctx context.Context) error {
+	for wait, said := pause, false; ; {
+		some, err := s.spool.next(ctx)
+		if err != nil {
+			return err
+		}
+		q := request{Run: s.run, Generation: some[0].Generation, Settings: some[0].Settings}
+		for _, g := range some {
+			q.Games = append(q.Games, g.Game)
+		}
+		r, err := s.ask(ctx, gamesSubject, q)
+		switch {
+		case err == nil && r.Run != s.run:
+			return errOtherRun
+		case err == nil && r.Refused != "":
+			return fmt.Errorf("%w: generation %d, games %d to %d: %s", ErrRefused, q.Generation, some[0].Number, some[len(some)-1].Number, r.Refused)
+		case err == nil && r.ok():
+			s.confirmed(some)
+			wait, said = pause, false
+			continue
+		case err == nil:
+			err = errors.New(r.Later)
+		}
+		if !said && ctx.Err() == nil {
+			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", s.spool.len(), "error", err)
+		}
+		said = true
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, patience)
+	}
+}
+
+// confirmed forgets games that the learner has, and ends the jobs of which it has all.
+func (s *session) confirmed(games []spooled) {
+	numbers := make([]int, len(games))
+	for i, g := range games {
+		numbers[i] = g.Number
+	}
+	if s.o.Kept != nil {
+		s.o.Kept(games[0].Generation, numbers)
+	}
+	s.spool.confirmed(len(games))
+	s.o.Log.Debug("kept", "generation", games[0].Generation, "games", numbers)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Kept += int64(len(games))
+	for _, g := range games {
+		s.settle(key{g.Settings, g.Number})
+	}
+}
+
+// settle takes a game from its job. The job ends with its last game.
+func (s *session) settle(k key) {
+	t := s.leases[k]
+	if t == nil { // an earlier process played it
+		return
+	}
+	delete(s.leases, k)
+	if t.open--; t.open == 0 {
+		_ = t.message.Ack() // if it is lost, the next worker is told that no game is missing
+	}
+}
+
+// renew keeps this worker's jobs from others, and says how the worker is.
+func (s *session) renew(ctx context.Context) error {
+	every := lease / 8
+	before := int64(0)
+	for {
+		s.mu.Lock()
+		renewed := map[*taken]bool{}
+		for _, t := range s.leases {
+			if !renewed[t] {
+				renewed[t] = true
+				_ = t.message.InProgress() // if it is lost, another worker may play the same games
+			}
+		}
+		now := s.now
+		s.mu.Unlock()
+		now.Spool = s.spool.len()
+		now.PerSecond, before = float64(now.Games-before)/every.Seconds(), now.Games
+		text, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		_ = s.conn.Publish(workerSubject, text) // the next one will come
+		if err := sleep(ctx, every); err != nil {
+			return err
+		}
+	}
+}
+
+// playJobs plays one generation after the other.
+func (s *session) playJobs(ctx context.Context) error {
+	var network player
+	defer func() { network.close() }()
+	for {
+		t, err := s.take(ctx)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if t == nil {
+			if err := sleep(ctx, pause); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := network.open(ctx, s.worker, t.job); err != nil {
+			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
+			s.giveBack(t)
+			if err := sleep(ctx, 2*pause); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.playFrom(ctx, t, network); err != nil {
+			return err
+		}
+	}
+}
+
+// playFrom plays a job and those that follow with the same network.
+func (s *session) playFrom(ctx context.Context, t *taken, network player) error {
+	c, id, generation := t.Config, t.id, t.Generation
+	s.mu.Lock()
+	s.now.Generation, s.now.Network = generation, c.Network
+	s.mu.Unlock()
+	s.o.Log.Info("playing", "generation", generation, "network", c.Network, "rules", c.Rules, "first", t.First)
+	var other *taken // a job of another generation
+	var failed error
+	next := func() (int, bool) {
+		for t != nil && len(t.left) == 0 {
+			if t, failed = s.take(ctx); t != nil && t.id != id {
+				other, t = t, nil
+			}
+		}
+		if t == nil { // after which no seat gets a game, so that all soon play again
+			return 0, false
+		}
+		n := t.left[0]
+		t.left = t.left[1:]
+		return n, true
+	}
+	err := selfplay.PlayNext(ctx, network.evaluator, c, next, func(g *selfplay.Game) error {
+		s.mu.Lock()
+		s.now.Games++
+		s.mu.Unlock()
+		return s.spool.add(ctx, generation, id, g)
+	})
+	if other != nil {
+		s.giveBack(other)
+	}
+	return cmp.Or(err, failed)
+}
+
+// take takes a job of which games are missing; nil if there is none now. The error says that the learner is another one.
+func (s *session) take(ctx context.Context) (*taken, error) {
+	for ctx.Err() == nil {
+		m := s.fetch(ctx)
+		if m == nil {
+			return nil, nil
+		}
+		t := &taken{message: m}
+		err := json.Unmarshal(m.Data(), &t.job)
+		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.All/8, 16)), s.o.Batch // or others wait for those who take the last games
+		if err != nil || t.Version != s.o.Version || t.Run != s.run || t.Config.Validate() != nil {
+			if err := s.stillHere(ctx); err != nil {
+				_ = m.Nak()
+				return nil, err
+			}
+			_ = m.Ack() // it is an older learner's
+			continue
+		}
+		t.id = t.settings()
+		r, err := s.ask(ctx, missingSubject, request{Run: s.run, Settings: t.id, First: t.First, Number: t.Games})
+		if err != nil {
+			_ = m.Nak()
+			return nil, nil
+		}
+		s.mu.Lock()
+		for _, n := range r.Missing {
+			if k := (key{t.id, n}); s.leases[k] == nil { // or it is being played here, since the job came twice
+				s.leases[k] = t
+				t.left = append(t.left, n)
+			}
+		}
+		t.open = len(t.left)
+		s.mu.Unlock()
+		if t.open > 0 {
+			return t, nil
+		}
+		_ = m.Ack()
+	}
+	return nil, nil
+}
+
+// stillHere asks whether the learner is the one that this worker has joined. The error says why not.
+func (s *session) stillHere(ctx context.Context) error {
+	r, err := s.ask(ctx, helloSubject, request{})
+	switch {
+	case err != nil:
+		return errOtherRun // so that the worker joins again
+	case r.Refused != "":
+		return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
+	case r.Run != s.run:
+		return errOtherRun
+	}
+	return nil
+}
+
+// fetch gets a message of the work queue; nil if there is none now.
+func (s *session) fetch(ctx context.Context) jetstream.Msg {
+	inner, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if s.jobs == nil {
+		jobs, err := s.js.Consumer(inner, jobsStream, jobsConsumer)
+		if err != nil {
+			s.o.Log.Debug("no jobs", "error", err)
+			return nil
+		}
+		s.jobs = jobs
+	}
+	batch, err := s.jobs.FetchNoWait(1)
+	if err != nil {
+		s.o.Log.Debug("no jobs", "error", err)
+		return nil
+	}
+	select {
+	case m := <-batch.Messages(): // nil if it is closed
+		return m
+	case <-inner.Done():
+		return nil
+	}
+}
+
+// giveBack lets another worker have a job of which no game was begun.
+func (s *session) giveBack(t *taken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range t.left {
+		delete(s.leases, key{t.id, n})
+	}
+	_ = t.message.NakWithDelay(time.Second)
+}

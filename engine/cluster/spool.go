@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+
+	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// spooled is a game that the learner has not confirmed.
+type spooled struct {
+	Generation int             `json:"generation"`
+	Settings   string          `json:"settings"`
+	Number     int             `json:"number"`
+	Game       json.RawMessage `json:"game"`
+}
+
+const (
+	spoolGames  = 20_000    // a worker with so many plays no more until the learner has confirmed some
+	parcelGames = 256       // of a message at most
+	parcelBytes = 256 << 10 // about; servers take messages of 1 MB
+)
+
+// spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
+// memory alone: a kill then costs games that are played again.
+type spool struct {
+	path string
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	games   []spooled
+	changed chan struct{} // closed when games come or go
+	journal *rundir.Journal
+	lines   int  // of the journal
+	torn    bool // its last line may be
+}
+
+// openSpool finds the games that an earlier process has left.
+func openSpool(path string, log *slog.Logger) (*spool, error) {
+	games, err := rundir.ReadJournal[spooled](path, "and its game is played again")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s := &spool{path: path, log: log, games: games, changed: make(chan struct{})}
+	s.begin()
+	return s, nil
+}
+
+// begin begins the file anew.
+func (s *spool) begin() {
+	if s.journal != nil {
+		_ = s.journal.Close() // what it lacks is in memory
+	}
+	var err error
+	if s.journal, err = rundir.BeginJournal(s.path, s.games); err != nil {
+		s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
+	}
+	s.lines, s.torn = len(s.games), err != nil
+}
+
+// add keeps a game. It waits while the spool is full.
+func (s *spool) add(ctx context.Context, generation int, settings string, g *selfplay.Game) error {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	line := spooled{generation, settings, g.Number, text}
+	for {
+		s.mu.Lock()
+		if len(s.games) < spoolGames {
+			break
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+	defer s.mu.Unlock()
+	s.games = append(s.games, line)
+	if !s.torn {
+		if err := s.journal.Add(line); err != nil {
+			s.torn = true
+			s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
+		}
+		s.lines++
+	}
+	s.change()
+	return nil
+}
+
+func (s *spool) change() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// next waits for games, and returns some of one generation.
+func (s *spool) next(ctx context.Context) ([]spooled, error) {
+	for {
+		s.mu.Lock()
+		n, bytes := 0, 0
+		for n < len(s.games) && n < parcelGames && bytes < parcelBytes && s.games[n].Settings == s.games[0].Settings {
+			bytes += len(s.games[n].Game)
+			n++
+		}
+		some, changed := s.games[:n:n], s.changed
+		s.mu.Unlock()
+		if n > 0 {
+			return some, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// confirmed forgets the first n games.
+func (s *spool) confirmed(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.games = append([]spooled(nil), s.games[n:]...)
+	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
+		s.begin()
+	}
+	s.change()
+}
+
+// len is how many games the learner has not confirmed.
+func (s *spool) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.games)
+}
+
+// close ends the file. It is empty if all games are confirmed.
+func (s *spool) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	if s.journal != nil {
+		_ = s.journal.Close()
+	}
+}

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/short"
+)
+
+// WorkerOptions are those of Work.
+type WorkerOptions struct {
+	Connection
+	Version  string // of the program; the learner must have the same
+	Dir      string // for networks and for games that are not confirmed; workers of one machine share it
+	Parallel int    // games at once at most
+	Batch    int    // leaves that are evaluated together
+	Log      *slog.Logger
+
+	// Evaluator opens the evaluator of a network, a file; its answers call it by name. The file is "" if name is a heuristic.
+	Evaluator func(file, name string) (e eval.Evaluator, done func(), err error)
+	// Kept, unless nil, hears of games that the learner has confirmed.
+	Kept func(generation int, numbers []int)
+}
+
+// Work plays games for the learner at a server until ctx ends, or the learner refuses this worker (ErrRefused), or the server
+// does. It waits for a server and a learner that are not there, also at its start.
+func Work(ctx context.Context, o WorkerOptions) error {
+	home, err := ownDir(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	host, _ := os.Hostname() // "" will do
+	w := &worker{o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6]), gone: make(chan error, 1)}
+	w.o.Log = o.Log.With("worker", w.name)
+	if err := w.dial(ctx); err != nil {
+		return err
+	}
+	defer w.conn.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-w.gone:
+			cancel(fmt.Errorf("%s: %w", o.plain(), err))
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		err := w.join(ctx)
+		if cause := context.Cause(ctx); ctx.Err() != nil && cause != ctx.Err() {
+			return cause // the server has ended the connection
+		}
+		if !errors.Is(err, errOtherRun) {
+			return err
+		}
+		w.o.Log.Info("the learner has begun anew")
+	}
+}
+
+// ownDir is a folder that no other worker of this machine has.
+func ownDir(dir string) (*rundir.Dir, error) {
+	for n := 1; ; n++ {
+		d, err := rundir.Open(filepath.Join(dir, "workers", fmt.Sprint(n)))
+		if !errors.Is(err, rundir.ErrInUse) {
+			return d, err
+		}
+	}
+}
+
+// worker is one process that plays games.
+type worker struct {
+	o    WorkerOptions
+	name string
+	home *rundir.Dir
+	conn *nats.Conn
+	js   jetstream.JetStream
+	gone chan error // the server has ended the connection for good
+}
+
+// dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong
+// certificate, is an error.
+func (w *worker) dial(ctx context.Context) (err error) {
+	closed := nats.ClosedHandler(func(c *nats.Conn) {
+		if err := c.LastError(); err != nil {
+			w.gone <- err
+		}
+	})
+	lost := nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+		if err != nil {
+			w.o.Log.Warn("the server is lost; playing on", "error", err)
+		}
+	})
+	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
+	for said := false; ; said = true {
+		if w.conn, err = w.o.connect(w.name, workerInbox, w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
+			break
+		}
+		if !absent(err) {
+			return err
+		}
+		if !said {
+			w.o.Log.Warn("waiting for the server", "error", err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+	w.js, err = jetstream.New(w.conn)
+	return err
+}
+
+// runName is what a run's number looks like. It becomes part of the name of a file.
+var runName = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
+
+// join asks the learner to take this worker, and plays for it.
+func (w *worker) join(ctx context.Context) error {
+	for said := false; ; said = true {
+		r, err := w.ask(ctx, helloSubject, request{})
+		if err == nil && r.Refused != "" {
+			return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
+		}
+		if err == nil && !runName.MatchString(r.Run) {
+			return fmt.Errorf("the learner says that its run is %s, want letters and digits", short.Quote(r.Run))
+		}
+		if err == nil {
+			w.o.Log.Info("joined", "run", r.Run)
+			return w.play(ctx, r.Run)
+		}
+		if !said {
+			w.o.Log.Warn("waiting for the learner", "error", err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// ask asks the learner, which may take patience.
+func (w *worker) ask(ctx context.Context, subject string, q request) (r reply, err error) {
+	q.Version, q.Worker = w.o.Version, w.name
+	text, err := json.Marshal(q)
+	if err != nil {
+		return r, err
+	}
+	inner, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	m, err := w.conn.RequestWithContext(inner, subject, text)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(m.Data, &r)
+}
+
+// sleep waits; its error is that of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// absent reports whether an error of a connection is that of a server that is not there. One that is there may have a wrong
+// certificate, or want other credentials.
+func absent(err error) bool {
+	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op != "remote error"
+}
