@@ -121,7 +121,10 @@ func (g *graph) int64s(name string, shape []int64, values ...int64) {
 func (g *graph) input(name string, kind int64, shape ...any) {
 	g.inputs.nest(11, value(name, kind, shape))
 }
-func (g *graph) output(name string, shape ...any) { g.outputs.nest(12, value(name, float32Type, shape)) }
+
+func (g *graph) output(name string, shape ...any) {
+	g.outputs.nest(12, value(name, float32Type, shape))
+}
 
 // value is the ValueInfoProto of a tensor. A dimension is a number, or a name if it is free.
 func value(name string, kind int64, shape []any) func(*message) {
