@@ -257,17 +257,13 @@ type benchServeCmd struct {
 
 // Run measures and prints the figures.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	network, name, err := c.network(s.err)
-	if err != nil {
-		return err
-	}
-	e, err := onCPU(network, name, s.err)
+	e, err := c.evaluator(s.err)
 	if err != nil {
 		return err
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	figures, err := bench.Serve(ctx, c.Round, e, name, progress)
+	figures, err := bench.Serve(ctx, c.Round, e, e.Model, progress)
 	if err != nil {
 		return err
 	}
@@ -278,13 +274,16 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
-func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
+func (c *benchServeCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 	if c.Model != "" {
-		return loadModel(c.Model, notes)
+		return backend{Backend: open.CPU, Model: c.Model}.choose(notes)
 	}
 	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
 	n, err := net.NewScrambled(config, 1)
-	return n, config.String(), err
+	if err != nil {
+		return nil, err
+	}
+	return onCPU(n, config.String(), notes)
 }
 
 // benchSolveCmd is `evald bench solve`.
