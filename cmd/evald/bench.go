@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
 )
 
 // benchCmd is `evald bench`.
@@ -53,13 +54,13 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if c.Backend == "gpu" {
 		return c.gpu(ctx, s)
 	}
-	network, name, err := c.network(s.err)
-	if err != nil {
-		return err
-	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
 	if c.Peer != "" {
+		network, name, err := c.network(s.err)
+		if err != nil {
+			return err
+		}
 		libraries := []string{"onnxruntime"}
 		if c.Peer == "openvino" {
 			libraries = append(libraries, "openvino")
@@ -74,7 +75,14 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 		}
 		return writeJSON(s.out, report)
 	}
-	figures, err := bench.Eval(ctx, c.Round, network, name, progress)
+	m, network, err := open.Any(c.Model)
+	if err != nil {
+		return err
+	}
+	if text := m.Warning(); text != "" {
+		linesTo(s.err)(text)
+	}
+	figures, err := bench.Eval(ctx, c.Round, network, m.Label(), progress)
 	if err != nil {
 		return err
 	}
@@ -149,9 +157,9 @@ func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// network returns the network of --model. Without --model, a peer is measured with a random network of the usual size.
+// network returns the network of --model, to be measured beside a peer; without --model a random one of the usual size.
 func (c *benchEvalCmd) network(notes io.Writer) (*net.Network, string, error) {
-	if c.Peer == "" || c.Model != defaultBenchModel {
+	if c.Model != defaultBenchModel {
 		return loadModel(c.Model, notes)
 	}
 	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
@@ -249,17 +257,13 @@ type benchServeCmd struct {
 
 // Run measures and prints the figures.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	network, name, err := c.network(s.err)
-	if err != nil {
-		return err
-	}
-	e, err := onCPU(network, name, s.err)
+	e, err := c.evaluator(s.err)
 	if err != nil {
 		return err
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	figures, err := bench.Serve(ctx, c.Round, e, name, progress)
+	figures, err := bench.Serve(ctx, c.Round, e, e.Model, progress)
 	if err != nil {
 		return err
 	}
@@ -270,13 +274,16 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
-func (c *benchServeCmd) network(notes io.Writer) (*net.Network, string, error) {
+func (c *benchServeCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 	if c.Model != "" {
-		return loadModel(c.Model, notes)
+		return backend{Backend: open.CPU, Model: c.Model}.choose(notes)
 	}
 	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
 	n, err := net.NewScrambled(config, 1)
-	return n, config.String(), err
+	if err != nil {
+		return nil, err
+	}
+	return onCPU(n, config.String(), notes)
 }
 
 // benchSolveCmd is `evald bench solve`.

@@ -47,7 +47,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/cpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu/bench", "engine/game kernels/cuda/driver nn/gpu nn/net"},
-	{"nn/onnx", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/onnx", "engine/game engine/eval kernels/... nn/net nn/pattern"},
 	{"nn/open", "engine/short engine/game engine/eval engine/heuristic kernels/... models nn/net nn/cpu nn/gpu nn/pattern"},
 	{"nn/learn", "engine/... kernels/... nn/..."},
 	{"cmd/evald/kserve", ""},

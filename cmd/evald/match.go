@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/nn/open"
 )
 
 // matchCmd is `evald match`.
@@ -322,6 +323,9 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 		e, err := load(name)
 		if err != nil {
 			return nil, err
+		}
+		if o, ok := e.(*open.Opened); runtime.GOMAXPROCS(0) == 1 || ok && o.Fast {
+			return e, nil // one game at once shares no batch, and what is fast does not wait for one
 		}
 		return eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), nil
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/open"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // modelCmd is `evald model`.
@@ -107,29 +108,12 @@ type modelShowCmd struct {
 
 // Run prints the model's entry and the metadata of its file.
 func (c *modelShowCmd) Run(s streams) error {
-	if m, n, ok, err := open.Pattern(c.Model); ok || err != nil {
-		if err != nil {
-			return err
-		}
-		config := fmt.Sprintf("%s: tables of patterns of %d lanes, %d rows at most", n, n.Weights.Lanes, n.Weights.Rows())
-		return c.print(s, modelInfo{m.Entry, m.Path, n.Parameters(), len(m.Content), n.Metadata}, config, "")
-	}
-	m, n, err := open.Model(c.Model)
+	m, n, err := open.Any(c.Model)
 	if err != nil {
 		return err
 	}
-	config := n.Config()
-	shape := fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden)
-	eightBits := ""
-	if ranges, _ := n.Ranges(); ranges != nil {
-		eightBits = "processors with VNNI compute a part of it with 8 bits (evald model int8)"
-	}
-	return c.print(s, modelInfo{m.Entry, m.Path, config.Parameters(), len(m.Content), n.Metadata}, shape, eightBits)
-}
-
-// print prints what is known of a model, and its shape in words.
-func (c *modelShowCmd) print(s streams, info modelInfo, shape, eightBits string) error {
-	m := info
+	metadata := n.Metadata()
+	info := modelInfo{m.Entry, m.Path, n.Parameters(), len(m.Content), metadata}
 	if c.JSON {
 		return writeJSON(s.out, info)
 	}
@@ -144,7 +128,13 @@ func (c *modelShowCmd) print(s streams, info modelInfo, shape, eightBits string)
 		line("version", strconv.Itoa(m.Version))
 		line("trained on", trainedOn(m.Entry))
 	}
-	line("config", shape)
+	if n.Conv != nil {
+		config := n.Conv.Config()
+		line("config", fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden))
+	} else {
+		sizes := n.Pattern.Weights.Sizes()
+		line("config", fmt.Sprintf("%s: pattern tables of %d lanes, hidden layers of %d and %d", n.Config(), n.Pattern.Weights.Lanes, sizes[1], sizes[2]))
+	}
 	line("parameters", strconv.Itoa(info.Parameters))
 	line("bytes", strconv.Itoa(info.Bytes))
 	line("sha256", m.SHA256)
@@ -152,13 +142,17 @@ func (c *modelShowCmd) print(s streams, info modelInfo, shape, eightBits string)
 		line("created", m.Created.Format(time.RFC3339))
 	}
 	line("note", m.Note)
-	line("file", info.Path)
-	line("8 bits", eightBits)
-	for _, key := range slices.Sorted(maps.Keys(info.Metadata)) {
+	line("file", m.Path)
+	if n.Conv != nil {
+		if ranges, _ := n.Conv.Ranges(); ranges != nil {
+			line("8 bits", "processors with VNNI compute a part of it with 8 bits (evald model int8)")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if key == net.RangesKey {
 			continue // some thousand numbers
 		}
-		line(key, strconv.Quote(info.Metadata[key]))
+		line(key, strconv.Quote(metadata[key]))
 	}
 	return t.Flush()
 }
@@ -201,19 +195,23 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 }
 
 // entry returns the entry that the flags and the file's metadata describe.
-func (c *modelImportCmd) entry(n *net.Network) (models.Entry, error) {
+func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	base := filepath.Base(c.File)
-	e := models.Entry{Name: c.Name, Config: n.Config().String(), Note: c.Note, Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second)}
-	for _, name := range []string{n.Metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))} {
+	e := models.Entry{Name: c.Name, Config: n.Config(), Note: c.Note, Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second)}
+	metadata := n.Metadata()
+	for _, name := range []string{metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))} {
 		if e.Name == "" {
 			e.Name = name
 		}
 	}
 	if e.Note == "" {
-		e.Note = n.Metadata["evald.note"]
+		e.Note = metadata["evald.note"]
 	}
-	if text := n.Metadata["evald.rules"]; len(e.Rules) == 0 && text != "" {
+	if text := metadata["evald.rules"]; len(e.Rules) == 0 && text != "" {
 		e.Rules = strings.Split(text, ",")
+	}
+	if n.Pattern != nil && (len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != game.Connect4.String()) {
+		return e, usage("--rules %s: a network of pattern tables knows %v alone", strings.Join(e.Rules, ","), game.Connect4)
 	}
 	for _, rules := range e.Rules {
 		if _, err := game.ParseRules(rules); err != nil {
@@ -245,19 +243,25 @@ func (c *modelExportCmd) Run() error {
 	if extension != ".onnx" && extension != ".safetensors" {
 		return usage("-o %s: want a name that ends in .onnx or .safetensors", c.Out)
 	}
-	m, n, err := open.Model(c.Model)
+	m, n, err := open.Any(c.Model)
 	if err != nil {
 		return err
 	}
 	content := m.Content // the same bytes, so the same checksum
 	if extension == ".onnx" {
-		if n.Metadata["evald.name"] == "" || m.Version > 0 {
-			n.Metadata["evald.name"] = m.Name
+		metadata := n.Metadata()
+		if metadata["evald.name"] == "" || m.Version > 0 {
+			metadata["evald.name"] = m.Name
 		}
 		if m.Version > 0 {
-			n.Metadata["evald.version"], n.Metadata["evald.rules"] = strconv.Itoa(m.Version), strings.Join(m.Rules, ",")
+			metadata["evald.version"], metadata["evald.rules"] = strconv.Itoa(m.Version), strings.Join(m.Rules, ",")
 		}
-		if content, err = onnx.Marshal(n, m.Name); err != nil {
+		if n.Pattern != nil {
+			content = onnx.MarshalPattern(n.Pattern, m.Name)
+		} else {
+			content, err = onnx.Marshal(n.Conv, m.Name)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -310,7 +314,10 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
 	}
 	for _, ref := range refs {
-		m, err := verify(ctx, ref)
+		m, n, err := open.Any(ref)
+		if err == nil {
+			err = checkAnswers(ctx, n, m.Rules)
+		}
 		if err != nil {
 			failed = true
 			fmt.Fprintf(s.out, "FAILED  %s: %s\n", short.Text(ref), short.To(err.Error(), mostSaid))
@@ -324,22 +331,15 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// verify reads a model and lets it answer. A network of pattern tables has exact sums, so its checksum is enough.
-func verify(ctx context.Context, ref string) (open.Stored, error) {
-	if m, _, ok, err := open.Pattern(ref); ok || err != nil {
-		return m, err
-	}
-	m, n, err := open.Model(ref)
-	if err == nil {
-		err = checkAnswers(ctx, n, m.Rules)
-	}
-	return m, err
-}
-
 // checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.
-func checkAnswers(ctx context.Context, n *net.Network, rules []string) error {
-	e := net.NewEvaluator(n)
-	for _, text := range append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...) {
+func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
+	var e eval.Evaluator
+	if n.Pattern != nil {
+		e, rules = pattern.NewEvaluator(n.Pattern), []string{game.Connect4.String()}
+	} else {
+		e, rules = net.NewEvaluator(n.Conv), append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...)
+	}
+	for _, text := range rules {
 		r, err := game.ParseRules(text)
 		if err != nil {
 			return err

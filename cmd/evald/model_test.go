@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	kernel "github.com/evald/evald/kernels/cpu"
+	tables "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 const shippedModel = "../../models/seeded-2x16.safetensors"
@@ -257,6 +260,47 @@ func TestModelExport(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	golden(t, "onnx_example.txt", string(out))
+}
+
+// A network of pattern tables is imported, shown, verified, exported and evaluated as others are. What only networks of
+// convolutions can do says so.
+func TestModelOfTables(t *testing.T) {
+	ownStore(t)
+	n, err := pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "quick.safetensors")
+	if err := n.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, "", "model", "import", path, "--rules", "7x6x4"); !strings.Contains(out, "quick@1: pattern64x16x16, trained on 7x6x4, in ") {
+		t.Errorf("import says %s", out)
+	}
+	if out := must(t, "", "model", "show", "quick"); !strings.Contains(out, "pattern64x16x16: pattern tables of 64 lanes, hidden layers of 16 and 16") {
+		t.Errorf("show says %s", out)
+	}
+	if out := must(t, "", "model", "verify", "quick"); !strings.HasPrefix(out, "ok ") {
+		t.Errorf("verify says %s", out)
+	}
+	copied := filepath.Join(dir, "copy.safetensors")
+	must(t, "", "model", "export", "quick", "-o", copied)
+	want, _ := os.ReadFile(path)
+	if got, err := os.ReadFile(copied); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the exported file is another one: %v", err)
+	}
+	if out := must(t, "44554", "eval", "--model", "quick"); !strings.Contains(out, `"source":"fast","model":"quick@1"`) {
+		t.Errorf("eval says %s", out)
+	}
+	for args, want := range map[string]string{
+		"model import " + path + " --rules 9x5x4": "a network of pattern tables knows 7x6x4 alone",
+		"model int8 quick -o " + copied:           "and this needs one of convolutions",
+	} {
+		if status, _, stderr := evald(t, "", strings.Fields(args)...); status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, errors %s, want %q", args, status, stderr, want)
+		}
+	}
 }
 
 // PyTorch can read what evald exports, and evald imports what PyTorch then saves. The answers are the same.

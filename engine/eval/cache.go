@@ -15,8 +15,8 @@ import (
 // A position and its mirror image share one entry. The evaluator behind the cache is always asked for the canonical one
 // of the two, so that an answer does not depend on which came first; the other one gets the mirrored policy. A position
 // that is its own mirror image gets the mean of its policy and the mirrored one. Answers through a cache are therefore
-// mirror-consistent. Heuristics' answers are passed on but not kept: they are cheaper to compute, and a heuristic that
-// stands in for a network must not answer after the network is back.
+// mirror-consistent. Answers of heuristics and of networks of pattern tables are passed on but not kept: they are cheaper to
+// compute, and what stands in for a network must not answer after the network is back.
 type Cache struct {
 	// Transparent makes kept answers carry the source that gave them at first, instead of Cached. Set it before use.
 	Transparent bool

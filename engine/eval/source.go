@@ -14,6 +14,7 @@ const (
 	None     Source = ""
 	GPU      Source = "gpu"      // a network, on the GPU
 	CPU      Source = "cpu"      // a network, on the CPU
+	Fast     Source = "fast"     // a network of pattern tables, on the CPU
 	Cached   Source = "cache"    // a network, earlier
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
@@ -33,7 +34,7 @@ const (
 )
 
 // ranks are the sources in the order in which people read them; the heuristics stand at anyHeuristic.
-var ranks = []Source{None, GPU, CPU, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
+var ranks = []Source{None, GPU, CPU, Fast, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
 
 const anyHeuristic Source = "heuristic"
 
@@ -56,7 +57,7 @@ func ParseSource(name string) (s Source, ok bool) {
 }
 
 // Network reports whether the answer is a network's, now or from a cache.
-func (s Source) Network() bool { return s == GPU || s == CPU || s == Cached }
+func (s Source) Network() bool { return s == GPU || s == CPU || s == Fast || s == Cached }
 
 // Heuristic reports whether the answer is a heuristic's: whoever is none of the sources of this package.
 func (s Source) Heuristic() bool { return rank(s) == rank(anyHeuristic) }

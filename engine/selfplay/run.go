@@ -270,7 +270,7 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 }
 
 // source is who answered the tree's leaves. If there were several, it is a heuristic, the last of them in the catalog, so
-// that a network's name stands only for what networks alone have found. It is Terminal if the rules alone have answered. Any
+// that a network's name stands only for what networks alone have found; and of networks it is the fast one. It is Terminal if the rules alone have answered. Any
 // other source is an error, because networks would learn from a record under a wrong name.
 func source(t *mcts.Tree) (eval.Source, error) {
 	answered := t.Sources()
@@ -287,7 +287,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 			return h.Source, nil
 		}
 	}
-	for _, s := range []eval.Source{eval.CPU, eval.GPU} {
+	for _, s := range []eval.Source{eval.Fast, eval.CPU, eval.GPU} {
 		if slices.Contains(answered, s) {
 			return s, nil
 		}

@@ -1,5 +1,6 @@
-// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and other programs that read the format. The file
-// has no board size in it either: batch, rows and columns are free.
+// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and other programs that read the format.
+// MarshalPattern is for networks of pattern tables. What follows is about those of convolutions (Marshal), whose file has no
+// board size in it either: batch, rows and columns are free.
 //
 // # Input
 //
@@ -64,10 +65,15 @@ func Marshal(n *net.Network, name string) ([]byte, error) {
 	}
 	metadata["evald.format"], metadata["evald.config"] = "1", string(config)
 
+	return g.file(name, "ConnectX network "+n.Config().String()+". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy.", metadata), nil
+}
+
+// file is a ModelProto with the graph. about is for people.
+func (g *graph) file(name, about string, metadata map[string]string) []byte {
 	var m message
 	m.number(1, irVersion)
 	m.text(2, "evald")
-	m.text(6, "ConnectX network "+n.Config().String()+". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy.")
+	m.text(6, about)
 	m.bytes(7, g.marshal(name))
 	m.nest(8, func(m *message) { m.number(2, opset) })
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
@@ -76,7 +82,7 @@ func Marshal(n *net.Network, name string) ([]byte, error) {
 			m.text(2, metadata[key])
 		})
 	}
-	return m, nil
+	return m
 }
 
 // weights adds every tensor of the network under its own name.
@@ -95,7 +101,7 @@ func (g *graph) weights(n *net.Network) error {
 
 // network adds the forward pass of package net as nodes. A node's output has its layer's name.
 func (g *graph) network(c net.Config) {
-	g.input("planes", "N", net.PlaneCount, "H", "W")
+	g.input("planes", float32Type, "N", net.PlaneCount, "H", "W")
 	g.int64s("axis.rows", []int64{1}, 1)
 	g.int64s("plane.playable", nil, playablePlane)
 	g.int64s("shape.flat", []int64{2}, 0, -1) // keeps N and flattens the rest

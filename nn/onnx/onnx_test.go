@@ -93,16 +93,6 @@ type answer struct {
 
 // onnx.checker accepts the files, and onnxruntime agrees with the reference, on boards and in batches of all sizes.
 func TestRuntime(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with onnx and onnxruntime (see .ci/requirements.txt)")
-	}
-	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime").CombinedOutput(); err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatalf("EVALD_PYTHON=%s has no onnx and onnxruntime: %s", python, out)
-		}
-		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)
-	}
 	models := []model{}
 	for _, config := range []string{"2x16", "1x2/1/1", "3x24/8/16"} {
 		n := scrambled(t, config)
@@ -116,22 +106,7 @@ func TestRuntime(t *testing.T) {
 		}
 		models = append(models, m)
 	}
-	input, err := json.Marshal(models)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := exec.Command(python, "testdata/run.py")
-	run.Stdin = bytes.NewReader(input)
-	var stderr strings.Builder
-	run.Stderr = &stderr
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	var answers []answer
-	if err := json.Unmarshal(out, &answers); err != nil {
-		t.Fatal(err)
-	}
+	answers := run(t, models)
 	for i, m := range models {
 		config := m.network.Config()
 		text, _ := json.Marshal(config)
@@ -145,6 +120,37 @@ func TestRuntime(t *testing.T) {
 			})
 		}
 	}
+}
+
+// run lets run.py answer models, which JSON describes. It skips the test if there is no Python for that.
+func run(t *testing.T, models any) (answers []answer) {
+	t.Helper()
+	python := os.Getenv("EVALD_PYTHON")
+	if python == "" {
+		t.Skip("EVALD_PYTHON names no Python with onnx and onnxruntime (see .ci/requirements.txt)")
+	}
+	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime").CombinedOutput(); err != nil {
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatalf("EVALD_PYTHON=%s has no onnx and onnxruntime: %s", python, out)
+		}
+		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)
+	}
+	input, err := json.Marshal(models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(python, "testdata/run.py")
+	c.Stdin = bytes.NewReader(input)
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if err := json.Unmarshal(out, &answers); err != nil {
+		t.Fatal(err)
+	}
+	return answers
 }
 
 // batches are random positions of all boards, including finished games, full boards and the smallest board.

@@ -32,6 +32,7 @@ func (m *message) nest(field protowire.Number, fill func(*message)) {
 // TensorProto.DataType
 const (
 	float32Type = 1
+	int16Type   = 5
 	int64Type   = 7
 )
 
@@ -117,16 +118,21 @@ func (g *graph) int64s(name string, shape []int64, values ...int64) {
 	g.tensor(name, int64Type, shape, raw)
 }
 
-func (g *graph) input(name string, shape ...any)  { g.inputs.nest(11, value(name, shape)) }
-func (g *graph) output(name string, shape ...any) { g.outputs.nest(12, value(name, shape)) }
+func (g *graph) input(name string, kind int64, shape ...any) {
+	g.inputs.nest(11, value(name, kind, shape))
+}
 
-// value is the ValueInfoProto of a float32 tensor. A dimension is a number, or a name if it is free.
-func value(name string, shape []any) func(*message) {
+func (g *graph) output(name string, shape ...any) {
+	g.outputs.nest(12, value(name, float32Type, shape))
+}
+
+// value is the ValueInfoProto of a tensor. A dimension is a number, or a name if it is free.
+func value(name string, kind int64, shape []any) func(*message) {
 	return func(m *message) {
 		m.text(1, name)
 		m.nest(2, func(m *message) { // TypeProto
 			m.nest(1, func(m *message) { // Tensor
-				m.number(1, float32Type)
+				m.number(1, kind)
 				m.nest(2, func(m *message) { // TensorShapeProto
 					for _, d := range shape {
 						m.nest(1, func(m *message) {

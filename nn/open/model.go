@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // Stored is the file of a model, and what is known of it.
@@ -59,46 +60,98 @@ func Find(ref string) (s Stored, ok bool, err error) {
 	return Stored{entry, store.Path(entry), content}, err == nil, err
 }
 
-// Model finds a model by its name, or else reads the safetensors file at that path, and parses its network. The error of a
-// name that nobody knows lists the models that there are.
+// Parsed is the network of a model, which is of one of two kinds.
+type Parsed struct {
+	Conv    *net.Network     // nil if it is of pattern tables
+	Pattern *pattern.Network // nil if it is of convolutions
+}
+
+// parse reads a network of either kind.
+func parse(content []byte) (p Parsed, err error) {
+	if pattern.Is(content) {
+		p.Pattern, err = pattern.Parse(content)
+	} else {
+		p.Conv, err = net.Parse(content)
+	}
+	return p, err
+}
+
+// Config is the shape of the network: "9x64", "pattern256x64x32".
+func (p Parsed) Config() string {
+	if p.Pattern != nil {
+		return p.Pattern.String()
+	}
+	return p.Conv.Config().String()
+}
+
+// Parameters is how many numbers it has.
+func (p Parsed) Parameters() int {
+	if p.Pattern != nil {
+		return p.Pattern.Parameters()
+	}
+	return p.Conv.Config().Parameters()
+}
+
+// Metadata is the free text of its file.
+func (p Parsed) Metadata() map[string]string {
+	if p.Pattern != nil {
+		return p.Pattern.Metadata
+	}
+	return p.Conv.Metadata
+}
+
+// Model is Any for those who need a network of convolutions. The error of another one says so.
 func Model(nameOrPath string) (Stored, *net.Network, error) {
+	s, p, err := Any(nameOrPath)
+	if err == nil && p.Conv == nil {
+		err = fmt.Errorf("model %s is a network of pattern tables, and this needs one of convolutions", nameOrPath)
+	}
+	if err != nil {
+		return Stored{}, nil, err
+	}
+	return s, p.Conv, nil
+}
+
+// Any finds a model by its name, or else reads the safetensors file at that path, and parses its network. The error of a
+// name that nobody knows lists the models that there are.
+func Any(nameOrPath string) (Stored, Parsed, error) {
 	s, ok, err := Find(nameOrPath)
 	if !ok {
 		content, fileErr := readFile(nameOrPath)
 		switch {
 		case err != nil && fileErr != nil: // a store that cannot be read does not keep anybody from reading a file
-			return Stored{}, nil, err
+			return Stored{}, Parsed{}, err
 		case errors.Is(fileErr, fs.ErrNotExist):
-			return Stored{}, nil, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
+			return Stored{}, Parsed{}, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
 		case fileErr != nil:
-			return Stored{}, nil, fmt.Errorf("read network: %w", fileErr)
+			return Stored{}, Parsed{}, fmt.Errorf("read network: %w", fileErr)
 		}
 		base, sum := filepath.Base(nameOrPath), sha256.Sum256(content)
 		s = Stored{models.Entry{Name: strings.TrimSuffix(base, filepath.Ext(base)), File: base, SHA256: hex.EncodeToString(sum[:]), Rules: []string{}}, nameOrPath, content}
 	}
-	n, err := net.Parse(s.Content)
+	p, err := parse(s.Content)
 	if err != nil {
-		return Stored{}, nil, fmt.Errorf("%s: %w", nameOrPath, err)
+		return Stored{}, Parsed{}, fmt.Errorf("%s: %w", nameOrPath, err)
 	}
-	if config := n.Config().String(); s.Config == "" {
+	if config := p.Config(); s.Config == "" {
 		s.Config = config
 	} else if s.Config != config {
-		return Stored{}, nil, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), config)
+		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), config)
 	}
-	return s, n, nil
+	return s, p, nil
 }
 
 // File reads a safetensors file and parses the network in it.
-func File(path string) ([]byte, *net.Network, error) {
+func File(path string) ([]byte, Parsed, error) {
 	content, err := readFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read network: %w", err)
+		return nil, Parsed{}, fmt.Errorf("read network: %w", err)
 	}
-	n, err := net.Parse(content)
+	p, err := parse(content)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, Parsed{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return content, n, nil
+	return content, p, nil
 }
 
 // maxFile is more bytes than any network needs.

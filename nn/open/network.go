@@ -49,13 +49,21 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	case Auto, "":
 		e, err = fastest(n, name, o)
 	default:
-		err = fmt.Errorf("backend %s: must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one", short.Quote(o.Backend))
+		err = notOfNetworks(o.Backend)
 	}
 	if err == nil {
 		e.mirror(o)
 	}
 	return e, err
 }
+
+// notOfNetworks is the error of a backend that computes no networks.
+func notOfNetworks(backend string) error {
+	return fmt.Errorf("backend %s: must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one", short.Quote(backend))
+}
+
+// bitsquares answers what no network does.
+func bitsquares() (eval.Evaluator, error) { return heuristic.New(eval.Bitsquares) }
 
 // mirror lets the evaluator answer the mean of each position and its mirror image, if the options ask for it.
 func (e *Opened) mirror(o Options) {
@@ -67,18 +75,18 @@ func (e *Opened) mirror(o Options) {
 	e.How += ", the mean of each position and its mirror image"
 }
 
-// fastest asks the GPU, if that fails the CPU, and if that fails too bitsquares. A GPU that is there and does not work is
+// fastest asks the GPU, if that fails the CPU, then the fast network (FastModel), and last bitsquares. A GPU that is there and does not work is
 // worth a note: it is the difference between hours and seconds.
 func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	c, err := onCPU(n, name, o)
 	if err != nil {
 		return nil, err
 	}
-	last, err := heuristic.New(eval.Bitsquares)
+	last, err := bitsquares()
 	if err != nil {
 		return nil, err
 	}
-	stages := []eval.Stage{{Name: "cpu", Evaluator: c.Evaluator}, {Name: "bitsquares", Evaluator: last}}
+	stages := []eval.Stage{{Name: "cpu", Evaluator: c.Evaluator}, {Name: "fast", Evaluator: newFast()}, {Name: "bitsquares", Evaluator: last}}
 	e := &Opened{Model: name, Network: true, How: c.How}
 	g, err := onGPU(n, name, o)
 	switch {

@@ -35,7 +35,7 @@ import (
 
 // The backends that compute networks. Every other backend is a heuristic's name, such as "bitsquares".
 const (
-	Auto = "auto" // the GPU, if it fails the CPU, and if that fails too bitsquares
+	Auto = "auto" // the GPU, if it fails the CPU, then the network FastModel, and last bitsquares
 	GPU  = "gpu"  // the GPUs alone; batches are errors while none works
 	CPU  = "cpu"  // the CPU alone
 )
@@ -45,9 +45,9 @@ const DefaultModel = "default"
 
 // Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
 type Options struct {
-	// Model is the network: the name of a shipped one, NAME or NAME@VERSION of the user's store, or the path of a
-	// safetensors file, which may be of pattern tables (nn/pattern). If it is empty, the network that ships evaluates the games that it was trained on, and bitsquares
-	// all others. It must be empty if the backend is a heuristic.
+	// Model is the network, of convolutions or of pattern tables (nn/pattern): the name of a shipped one, NAME or
+	// NAME@VERSION of the user's store, or the path of a safetensors file. If it is empty, the network that ships evaluates
+	// the games that it was trained on, and bitsquares all others. It must be empty if the backend is a heuristic.
 	Model string
 
 	// Backend says who evaluates: Auto, GPU, CPU or a heuristic's name. Empty is Auto.
@@ -84,6 +84,7 @@ type Opened struct {
 	Model   string // what answers call the model: "default", "mine@3", "bitsquares"
 	Network bool   // a network answers, and not a heuristic
 	OnGPU   bool   // GPUs answer first
+	Fast    bool   // a network of pattern tables answers: a batch costs less than to wait for company
 	How     string // how answers are computed, for people
 
 	// Games are the games that the model answers, in the order of its manifest; bitsquares answers all others. Nil: the
@@ -112,17 +113,17 @@ func Evaluator(o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil { // before the model is read, since its file may be large
 		return nil, err
 	}
-	if e, ok, err := onPattern(o); ok {
-		return e, err
-	}
-	m, n, err := Model(cmp.Or(o.Model, DefaultModel))
+	m, n, err := Any(cmp.Or(o.Model, DefaultModel))
 	if err != nil {
 		return nil, err
 	}
 	if text := m.Warning(); text != "" {
 		o.note("%s", text)
 	}
-	e, err := Network(n, m.Label(), o)
+	if n.Pattern != nil {
+		return ofTables(n.Pattern, m.Label(), o)
+	}
+	e, err := Network(n.Conv, m.Label(), o)
 	if err != nil || o.Model != "" {
 		return e, err
 	}
@@ -162,7 +163,7 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 // whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network
 // knows less.
 func (o *Opened) whereTrained(m models.Entry) error {
-	other, err := heuristic.New(eval.Bitsquares)
+	other, err := bitsquares()
 	if err != nil {
 		return err
 	}

@@ -221,8 +221,9 @@ func TestNotesPlainGo(t *testing.T) {
 	}
 }
 
-// A network that fails leaves the positions to bitsquares.
-func TestFallsBack(t *testing.T) {
+// overflowing is a network whose answers are not finite.
+func overflowing(t *testing.T) *net.Network {
+	t.Helper()
 	_, n, err := open.Model(seeded)
 	if err != nil {
 		t.Fatal(err)
@@ -233,12 +234,20 @@ func TestFallsBack(t *testing.T) {
 	for i, w := 0, n.Weight("value.wdl.weight").Float32s(); i < len(w); i++ {
 		w[i] = 3e38
 	}
+	return n
+}
+
+// A network that fails leaves the positions to others; those of a board that only bitsquares knows to bitsquares.
+func TestFallsBack(t *testing.T) {
+	t.Setenv("EVALD_MODELS", t.TempDir())
+	n := overflowing(t)
 	e, err := open.Network(n, "overflows", open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if b := evaluate(t, e, connect4, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
+	other := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
+	if b := evaluate(t, e, other, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
 		t.Errorf("source %v", b.Source[0])
 	}
 	onCPU, err := open.Network(n, "overflows", open.Options{Backend: open.CPU})

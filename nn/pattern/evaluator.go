@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches of 7x6x4 with a network, with Source eval.CPU.
+// Evaluator answers batches of 7x6x4 with a network, with Source eval.Fast.
 type Evaluator struct {
 	net  *kernel.Net
 	pool sync.Pool // of *worker
@@ -115,5 +115,5 @@ func answer(b *eval.Batch, i int, out []int32) {
 		legal[b.Board.Action(playable.First())] = true
 	}
 	net.MaskedSoftmax(b.PolicyRow(i), logits[3:], legal[:])
-	b.Source[i] = eval.CPU
+	b.Source[i] = eval.Fast
 }

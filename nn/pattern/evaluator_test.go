@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 					}
 					return e
 				},
-				Boards: []*game.Board{board}, Rows: 2*block + 41, Sources: []eval.Source{eval.CPU},
+				Boards: []*game.Board{board}, Rows: 2*block + 41, Sources: []eval.Source{eval.Fast},
 			})
 		})
 	}

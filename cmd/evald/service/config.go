@@ -27,7 +27,7 @@
 //	value     FP32 [N,1]    win less loss
 //	policy    FP32 [N,A]    probabilities of the moves
 //	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
-//	source    BYTES [N,1]   who answered: gpu, cpu, cache, terminal, rules, forced, or a heuristic
+//	source    BYTES [N,1]   who answered: gpu, cpu, fast, cache, terminal, rules, forced, or a heuristic
 //
 // The model "search" searches each position with the first model, with as many visits as the parameter "visits" says. It has
 // two outputs more:

@@ -170,7 +170,7 @@ func (m *model) message() *kserve.ModelStatistics {
 		InferenceStats: &kserve.InferStatistics{
 			Success: s.success.message(), Fail: fail.message(), Queue: s.queue.message(), ComputeInput: s.input.message(),
 			ComputeInfer: s.infer.message(), ComputeOutput: s.output.message(),
-			CacheHit: cached, CacheMiss: &kserve.StatisticDuration{Count: s.sources[eval.CPU] + s.sources[eval.GPU]},
+			CacheHit: cached, CacheMiss: &kserve.StatisticDuration{Count: s.sources[eval.CPU] + s.sources[eval.GPU] + s.sources[eval.Fast]},
 		},
 	}
 	if !s.last.IsZero() {

@@ -18,6 +18,7 @@
 //
 //	avx512vnni   C, AVX-512 with products of bytes
 //	avx2         C
+//	neon         C, arm64
 //	go           plain Go, on every processor
 //
 // All give the same numbers. A path is used after it has proved that on the processor at hand (Best).

@@ -31,4 +31,4 @@ __attribute__((target("avx2"))) static inline void bytes32(uint8_t *p, __m256i v
 	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
 }
 
-#include "kernel_amd64.h"
+#include "kernel.h"

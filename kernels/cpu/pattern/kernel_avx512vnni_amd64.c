@@ -22,4 +22,4 @@
 #define SPREAD(p) _mm512_set1_epi32(*(const int32_t *)(p))
 #define HIDDEN(p, v) _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8(_mm512_min_epi32(_mm512_max_epi32(_mm512_srai_epi32(v, 6), _mm512_setzero_si512()), _mm512_set1_epi32(127))))
 
-#include "kernel_amd64.h"
+#include "kernel.h"

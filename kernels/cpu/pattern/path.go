@@ -15,6 +15,7 @@ type Path string
 const (
 	AVX512VNNI Path = "avx512vnni"
 	AVX2       Path = "avx2"
+	NEON       Path = "neon"
 	Go         Path = "go"
 )
 

@@ -19,3 +19,4 @@ typedef struct {
 
 PATTERN(avx512vnni)
 PATTERN(avx2)
+PATTERN(neon)

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
 )
 
 // Operations of 64-bit arithmetic and logic in one call, counted in the source. The ceilings of the bit-parallel figures
@@ -27,7 +27,7 @@ const (
 
 // Eval measures evaluation, from the win test to whole files. Progress, unless nil, hears the name of each figure
 // before it is measured. Each round of a figure takes about d.
-func Eval(ctx context.Context, d time.Duration, network *net.Network, name string, progress func(string)) ([]Figure, error) {
+func Eval(ctx context.Context, d time.Duration, network open.Parsed, name string, progress func(string)) ([]Figure, error) {
 	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	e.positions = playedPositions(e.board, 1024)
 	e.kernels()
@@ -176,7 +176,7 @@ func lineMasks(b *game.Board, ps []game.Position) func() {
 }
 
 // evaluators measures whole answers, and files of them.
-func (e *evalBench) evaluators(network *net.Network, name string) error {
+func (e *evalBench) evaluators(network open.Parsed, name string) error {
 	var all float64                        // bitsquares on one core
 	sources := []eval.Source{eval.Uniform} // it computes nothing, so the others are to be compared with it
 	for _, h := range heuristic.All() {
@@ -199,7 +199,13 @@ func (e *evalBench) evaluators(network *net.Network, name string) error {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
 	}
-	figures, err := Network(e.ctx, e.d, network, name, e.progress)
+	var figures []Figure
+	var err error
+	if network.Pattern != nil {
+		figures, err = Patterns(e.ctx, e.d, network.Pattern, name, e.progress)
+	} else {
+		figures, err = Network(e.ctx, e.d, network.Conv, name, e.progress)
+	}
 	if err != nil {
 		return err
 	}

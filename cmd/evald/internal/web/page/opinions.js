@@ -113,7 +113,7 @@ export class Opinions {
 
   // opinion shows the evaluator's own opinion, or that of the rules in its place.
   opinion(m) {
-    const network = ["gpu", "cpu", "cache"].includes(m.source);
+    const network = ["gpu", "cpu", "fast", "cache"].includes(m.source);
     const by = { rules: "The rules", forced: "The one move" }[m.source] ?? (network ? `Network ${m.model}` : `Heuristic ${m.source}`);
     setText(this.policy.word, by);
     const most = Math.max(...m.policy, 1e-9);

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/nn/pattern"
+)
+
+// patternBatch is as many rows as the evaluator of pattern tables computes at once on one core.
+const patternBatch = 128
+
+// Patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers
+// alone, and by steps from one position of a search to the next. Each round takes about d.
+func Patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress func(string)) ([]Figure, error) {
+	board := game.MustBoard(game.Connect4)
+	positions := playedPositions(board, 64*patternBatch)
+	b := eval.NewBatch(board, len(positions))
+	copy(b.Pos, positions)
+	var rows []int32
+	for _, p := range positions {
+		rows = pattern.AppendRows(rows, p)
+	}
+	out := make([]int32, patternBatch*kernel.Outputs)
+
+	var contenders []*contender
+	var fastest *pattern.Evaluator
+	for _, p := range kernel.Paths() {
+		e, err := pattern.NewEvaluatorPath(n, p)
+		if err != nil {
+			return nil, err
+		}
+		if fastest == nil {
+			fastest = e
+		}
+		alone, err := kernel.New(&n.Weights, p)
+		if err != nil {
+			return nil, err
+		}
+		c := &contender{name: fmt.Sprintf("network %s, %s, 1 core", name, p), why: "its tables and layers alone"}
+		c.round = func() (float64, error) {
+			return batches(len(positions), d, func(from, to int) error {
+				part := b.Slice(from, to)
+				return e.Evaluate(ctx, &part)
+			})
+		}
+		c.ceiling = func(d time.Duration) float64 {
+			rate, _ := batches(len(positions), d, func(from, to int) error {
+				alone.Forward(rows[from*pattern.Each:to*pattern.Each], pattern.Each, out[:(to-from)*kernel.Outputs])
+				return nil
+			})
+			return rate
+		}
+		contenders = append(contenders, c)
+	}
+	plain := contenders[len(contenders)-1]
+	steps := &contender{name: fmt.Sprintf("network %s, by steps, 1 core", name)}
+	path, one := fastest.NewPath(), eval.NewBatch(board, 1)
+	steps.round = func() (float64, error) {
+		count, start := 0, time.Now()
+		for i := 0; count == 0 || time.Since(start) < d; i++ {
+			p := positions[i%len(positions)]
+			path.Start(p)
+			count += walk(path, board, p, one, 3)
+		}
+		return float64(count) / time.Since(start).Seconds(), nil
+	}
+	if err := race(ctx, append(contenders, steps), d, progress); err != nil {
+		return nil, err
+	}
+	var figures []Figure
+	for _, c := range append(contenders, steps) {
+		figures = append(figures, c.figure(plain))
+	}
+	return figures, nil
+}
+
+// batches is how many of n positions work answers in a second, patternBatch at a time, over a time of about d.
+func batches(n int, d time.Duration, work func(from, to int) error) (float64, error) {
+	count, start := 0, time.Now()
+	for count == 0 || time.Since(start) < d {
+		from := count % n
+		if err := work(from, from+patternBatch); err != nil {
+			return 0, err
+		}
+		count += patternBatch
+	}
+	return float64(count) / time.Since(start).Seconds(), nil
+}
+
+// walk evaluates a position and the open ones up to depth moves later, each after the one it comes from, and counts them.
+func walk(path *pattern.Path, board *game.Board, p game.Position, one *eval.Batch, depth int) int {
+	path.Evaluate(one, 0)
+	count := 1
+	for l := board.Legal(p); depth > 0 && !l.IsZero(); l = l.WithoutFirst() {
+		action := board.Action(l.First())
+		if next := board.Play(p, action); board.Result(next) == game.Ongoing {
+			path.Play(action)
+			count += walk(path, board, next, one, depth-1)
+			path.Undo()
+		}
+	}
+	return count
+}
