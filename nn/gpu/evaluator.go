@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 
 // Evaluator answers batches with a network on all GPUs of the machine, with Source eval.GPU.
 //
-// A batch is cut into launches of whole waves, several of which run at once, on one device or several. A position's answer
-// does not depend on that.
+// A batch is cut into launches of whole waves, several of which run at once, on one device or several. Less than a wave is
+// shared by devices that have nothing else to do, if that is sooner. Each launch is by the kernel that takes the least time for
+// its number of positions (Choice). A position's answer does not depend on any of that.
 //
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
 // batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
@@ -56,7 +58,16 @@ func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return newEvaluator(n, devices, o, usualRetry)
+	return newEvaluator(n, devices, o, limitsOf(devices))
+}
+
+// limitsOf is usualRetry, but times of emulated devices mean nothing: they are measured only for a rehearsal.
+func limitsOf(devices []driver.Device) retry {
+	r := usualRetry
+	if devices[0].Emulated() && os.Getenv("EVALD_FAKE_TRIAL") == "" {
+		r.trial = 0
+	}
+	return r
 }
 
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
@@ -65,6 +76,9 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
+	if r.trial > 0 && o.Kernel == "" {
+		found, notes = e.tune(found, r)
+	}
 	started := make([]chan error, len(found))
 	for i, info := range found {
 		started[i] = make(chan error, 1)
@@ -75,8 +89,7 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	}
 	working := e.devices[:0]
 	for i, d := range e.devices {
-		if err := <-started[i]; err != nil {
-			<-d.ended
+		if err := d.wait(started[i]); err != nil {
 			notes = append(notes, err)
 			continue
 		}
@@ -87,6 +100,23 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 		return nil, nil, errors.Join(notes...)
 	}
 	return e, notes, nil
+}
+
+// wait returns when the first session serves, or says why it does not. If its self-test does not end, the device is left behind.
+func (d *device) wait(started <-chan error) error {
+	for {
+		select {
+		case err := <-started:
+			if err != nil {
+				<-d.ended
+			}
+			return err
+		case <-d.stuck:
+			if d.stage.CompareAndSwap(starting, abandonedDevice) {
+				return d.failed(fmt.Errorf("self-test: %w: the device is LOST to this process, and only a new one can use it", errHung), false)
+			}
+		}
+	}
 }
 
 func (e *Evaluator) say(text string) {
@@ -148,6 +178,16 @@ func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
 			return nil, fmt.Errorf("evaluate: %w", ctx.Err())
 		}
 	}
+}
+
+// idle is how many devices besides that of a session have nothing to do.
+func (e *Evaluator) idle(but *session) (n int) {
+	for _, s := range *e.live.Load() {
+		if s != but && len(s.free) == slotsADevice {
+			n++
+		}
+	}
+	return n
 }
 
 // noDevice returns an error that says why no device works.
