@@ -134,6 +134,20 @@ func testGPUDevices(t *testing.T, env []string) {
 	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     works: network default by wide_64 up to 4, wide_64_two up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
 		t.Errorf("status %d, %s%s", status, out, said)
 	}
+	for _, args := range [][]string{
+		{"match", "mcts:model=seeded-2x16,visits=1", "random", "--games", "2"},
+		{"play", "--agent", "mcts:model=seeded-2x16,visits=1", "--evaluate", "uniform"},
+		{"bench", "eval", "--backend", "gpu", "--networks", "1x16"},
+	} {
+		status, _, said := program(t, "1\n", env, append(args, "--gpus", "2")...)
+		if status != exitBadInput || !strings.Contains(said, "GPU 2: must be from 0 to 1: driver ") {
+			t.Errorf("%v --gpus 2: status %d, %s", args, status, said)
+		}
+	}
+	status, out, said = program(t, "", env, "bench", "eval", "--backend", "gpu", "--networks", "1x16/8/16", "--batches", "1", "--round", "1ms", "--gpus", "1")
+	if status != exitOK || said != "" || !strings.Contains(out, "device 1: Fake GPU 1") {
+		t.Errorf("bench eval --gpus 1: status %d, %s%s", status, out, said)
+	}
 	for gpus, test := range map[string]struct {
 		status int
 		says   string

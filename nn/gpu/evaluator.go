@@ -73,6 +73,7 @@ func limitsOf(devices []driver.Device) retry {
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
+	serves.barred = strings.FieldsFunc(os.Getenv(WithoutVariable), func(r rune) bool { return r == ',' })
 	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))

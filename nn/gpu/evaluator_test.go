@@ -226,48 +226,6 @@ func TestEvaluatorCutsBatches(t *testing.T) {
 	}
 }
 
-// Launches are whole waves, or less than one wave, and fit a slot.
-func TestEvaluatorShare(t *testing.T) {
-	for _, test := range []struct{ n, processors, devices, want int }{
-		{1, 132, 1, 1},
-		{1583, 132, 1, 1583},
-		{1584, 132, 1, 1584},
-		{1585, 132, 1, 1584},
-		{65536, 132, 1, 4 * 1584},
-		{65536, 4000, 1, slotAnswers / 36},
-		{1, 132, 8, 1},
-		{132, 132, 8, 132},   // a half of a wide kernel's boards takes the same time
-		{264, 132, 2, 132},   // a board a multiprocessor in place of two
-		{1583, 132, 2, 792},  // half the rows of the tower
-		{1583, 132, 8, 264},  // two boards a multiprocessor, on six devices
-		{3168, 132, 2, 1584}, // a wave each
-		{65536, 132, 2, 4 * 1584},
-		{65536, 132, 16, 3 * 1584},
-	} {
-		on := hopper
-		on.Processors = test.processors
-		c, err := NewChoice(config(t, "6x64"), game.Connect4, on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.share(test.n, test.devices); got != test.want {
-			t.Errorf("of %d rows on %d devices of %d multiprocessors a launch takes %d, want %d", test.n, test.devices, test.processors, got, test.want)
-		}
-	}
-	for _, b := range gametest.Boards() {
-		p, err := NewChoice(config(t, "6x64"), b.Rules(), hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := 1; n < 1<<17; n = 2*n + 1 {
-			got := p.share(n, 1+n%3)
-			if got < 1 || got > n || got > slotRows || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {
-				t.Errorf("%s: of %d rows a launch takes %d", b.Rules(), n, got)
-			}
-		}
-	}
-}
-
 // A module is loaded as machine code for the device. If the driver cannot use that, its PTX is compiled.
 func TestEvaluatorLoadsMachineCode(t *testing.T) {
 	noGoroutineLeft(t)

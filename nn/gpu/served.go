@@ -119,9 +119,15 @@ func (n *served) choice(r game.Rules, on Target) (Choice, error) {
 	return choose(n.allowed(family(first, on)), on, measured), nil
 }
 
-// allowed is plans without those of barred kernels.
+// allowed is a family without barred kernels, except the first, which is for all sizes.
 func (n *served) allowed(plans []Plan) []Plan {
-	return slices.DeleteFunc(plans, func(p Plan) bool { return slices.Contains(n.barred, p.Kernel.Name) })
+	left := plans[:1]
+	for _, p := range plans[1:] {
+		if !slices.Contains(n.barred, p.Kernel.Name) {
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
 // variants makes what sessions need for plans on a board.

@@ -13,6 +13,10 @@ type Options struct {
 	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
 }
 
+// WithoutVariable names the environment variable with kernels that are not used, such as hopper_64,hopper_128. The kernel that a
+// network needs on a board stays.
+const WithoutVariable = "EVALD_GPU_WITHOUT"
+
 // ErrClosed is returned for batches after Close.
 var ErrClosed = errors.New("gpu: the evaluator is closed")
 

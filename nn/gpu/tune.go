@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ const faster = 0.9
 func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, notes []error) {
 	n := e.serves
 	hung.Lock()
-	n.barred = slices.Clone(hung.kernels)
+	n.barred = append(n.barred, hung.kernels...)
 	hung.Unlock()
 	gains := true
 	for _, d := range found {
@@ -51,9 +52,10 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 		h, onHopper := planHopper(n.network.Config(), testBoard.Rules(), on)
 		var t *trial
 		for {
+			onHopper = onHopper && !slices.Contains(n.barred, h.Kernel.Name)
 			groups := [][]Plan{n.allowed(family(first, on))}
 			if onHopper {
-				groups = append(groups, n.allowed([]Plan{h}))
+				groups = append(groups, []Plan{h})
 			}
 			if t, err = e.newTrial(d, r, groups); err == nil {
 				err = t.run()
@@ -74,10 +76,10 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 				hung.kernels = append(hung.kernels, at)
 				hung.Unlock()
 			}
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w", d.Index, at, err))
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, WithoutVariable, at))
 		}
 		if errors.Is(err, errHung) {
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it", d.Index, first.Kernel.Name, err))
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut()))
 			continue
 		}
 		left = append(left, d)
@@ -90,6 +92,14 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 	}
 	n.hopper = gains
 	return left, notes
+}
+
+// wayOut says how a new process gets by without the kernels that hung before a device was lost.
+func (n *served) wayOut() string {
+	if len(n.barred) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with %s=%s", WithoutVariable, strings.Join(n.barred, ","))
 }
 
 // trial measures kernels on a device, in a context of its own, so that a fault costs nothing else.
@@ -111,9 +121,6 @@ func (e *Evaluator) newTrial(d driver.Device, r retry, groups [][]Plan) (*trial,
 	t := &trial{e: e, d: d, r: r, times: Samples{}, steps: make(chan string)}
 	most := 0
 	for _, plans := range groups {
-		if len(plans) == 0 {
-			continue
-		}
 		c := choose(plans, targetOf(d), nil)
 		vs, err := e.serves.variants(testBoard, plans)
 		if err != nil {

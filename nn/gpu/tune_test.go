@@ -152,6 +152,9 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		if want := "GPU 0: kernel " + test.kernel + " is not used: "; len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), want) || !strings.Contains(notes[0].Error(), test.says) {
 			t.Errorf("%s fails with %d: notes %v, want %s... %s", test.kernel, test.code, notes, want, test.says)
 		}
+		if out := WithoutVariable + "=" + test.kernel + " leaves it out from the start"; !strings.HasSuffix(notes[0].Error(), out) {
+			t.Errorf("%v, want %s", notes[0], out)
+		}
 		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
 		s := e.Stats().Devices[0]
 		if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 4 {
@@ -174,6 +177,28 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		}
 		fakeDriver.Reset() // what hung goes on, and ends
 		settled(t)
+	}
+}
+
+// The environment can leave kernels out, but not the one that is needed.
+func TestEvaluatorWithoutKernels(t *testing.T) {
+	noGoroutineLeft(t)
+	t.Setenv(WithoutVariable, "hopper_64,wide_64,tower_64")
+	e, notes, err := tuned(t, 1, measuring(), func() {})
+	if err != nil || len(notes) > 0 {
+		t.Fatal(err, notes)
+	}
+	s := e.Stats().Devices[0]
+	var got []string
+	for kernel := range s.Times {
+		got = append(got, kernel)
+	}
+	slices.Sort(got)
+	if want := []string{"tower_64", "tower_64_half", "wide_64_two"}; !slices.Equal(got, want) {
+		t.Errorf("%v were measured, want %v", got, want)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
