@@ -48,7 +48,7 @@ type Evaluator struct {
 }
 
 // New finds the GPUs and uses those of the options that pass a self-test with the network, which must not change from then
-// on. The notes say which GPUs failed, and why. If all failed, the error says so.
+// on. The notes say which GPUs failed, and which kernels are not used, and why. If all failed, the error says so.
 func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
@@ -77,8 +77,9 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
+	var failed []error
 	if r.trial > 0 && o.Kernel == "" {
-		found, notes = e.tune(found, r)
+		found, failed, notes = e.tune(found, r)
 	}
 	started := make([]chan error, len(found))
 	for i, info := range found {
@@ -91,14 +92,17 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	working := e.devices[:0]
 	for i, d := range e.devices {
 		if err := d.wait(started[i]); err != nil {
-			notes = append(notes, err)
+			failed = append(failed, err)
 			continue
 		}
 		working = append(working, d)
 	}
 	e.devices = working
 	if len(working) == 0 {
-		return nil, nil, errors.Join(notes...)
+		return nil, nil, errors.Join(append(notes, failed...)...)
+	}
+	for _, err := range failed {
+		notes = append(notes, fmt.Errorf("%w; the other GPUs evaluate", err))
 	}
 	return e, notes, nil
 }

@@ -31,8 +31,8 @@ const faster = 0.9
 // chosen by that from then on. A kernel that fails in its trial, or does not end, is not used, and a note says so.
 //
 // The kernel for Hopper takes the place of the tower on all devices or on none, so that answers do not depend on the device. A
-// device on which even the tower does not end is left out. There are no sessions yet.
-func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, notes []error) {
+// device on which even the tower does not end has failed; the others are left. There are no sessions yet.
+func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, failed, notes []error) {
 	n := e.serves
 	hung.Lock()
 	n.barred = append(n.barred, hung.kernels...)
@@ -79,7 +79,7 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, WithoutVariable, at))
 		}
 		if errors.Is(err, errHung) {
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut()))
+			failed = append(failed, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut()))
 			continue
 		}
 		left = append(left, d)
@@ -91,7 +91,7 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 		gains = gains && onHopper && t.gains()
 	}
 	n.hopper = gains
-	return left, notes
+	return left, failed, notes
 }
 
 // wayOut says how a new process gets by without the kernels that hung before a device was lost.
