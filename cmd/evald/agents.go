@@ -16,13 +16,13 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// shareAgents gives agents their networks and books. Each is loaded once and stays open until the program ends. Warnings for
-// the user go to notes.
-func shareAgents(notes io.Writer) agent.Shared {
+// shareAgents gives agents their networks, on some GPUs, and books. Each is loaded once and stays open until the program ends.
+// Warnings for the user go to notes.
+func shareAgents(on gpus, notes io.Writer) agent.Shared {
 	return agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
-			where := backend{Backend: "cpu", Model: name}
-			if _, err := driver.Find(); err == nil || isRemote(name) {
+			where := backend{Backend: "cpu", Model: name, gpus: on}
+			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
 				where.Backend = "auto"
 			}
 			e, err := where.choose(notes)

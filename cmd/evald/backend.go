@@ -24,7 +24,7 @@ type backend struct {
 
 // gpus chooses among the GPUs of the machine; every command that evaluates networks embeds it.
 type gpus struct {
-	GPUs numbers `without:"agent" name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
+	GPUs numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
 }
 
 // numbers is a list of numbers from 0 on, with commas between.

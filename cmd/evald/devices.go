@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -31,13 +32,16 @@ type devices struct {
 
 // tried is what a GPU did to evaluate some positions, besides its self-test.
 type tried struct {
-	GPU      int     `json:"gpu"`
-	Kernel   string  `json:"kernel,omitempty"`
-	Rows     uint64  `json:"rows"`
-	Launches uint64  `json:"launches"`
-	Busy     float64 `json:"busy_seconds"`
-	Faults   uint64  `json:"faults"`
-	Error    string  `json:"error,omitempty"` // why it does not work
+	GPU      int         `json:"gpu"`
+	Kernel   string      `json:"kernel,omitempty"`
+	Small    []gpu.Sized `json:"small,omitempty"` // other kernels for smaller batches
+	Times    gpu.Samples `json:"times,omitempty"` // of launches by kernel, by which they were chosen; none: times are predicted
+	Rows     uint64      `json:"rows"`
+	Launches uint64      `json:"launches"`
+	Busy     float64     `json:"busy_seconds"`
+	Faults   uint64      `json:"faults"`
+	Notes    []string    `json:"notes,omitempty"` // of kernels that are not used
+	Error    string      `json:"error,omitempty"` // why it does not work
 }
 
 type processor struct {
@@ -88,7 +92,8 @@ const triedRows = 256
 // try evaluates the first positions of the game on a GPU.
 func try(ctx context.Context, index int) tried {
 	t := tried{GPU: index}
-	e, err := open.Evaluator(open.Options{Backend: open.GPU, Model: open.DefaultModel, GPUs: []int{index}})
+	note := func(text string) { t.Notes = append(t.Notes, text) }
+	e, err := open.Evaluator(open.Options{Backend: open.GPU, Model: open.DefaultModel, GPUs: []int{index}, Note: note})
 	if err != nil {
 		t.Error = err.Error()
 		return t
@@ -98,6 +103,7 @@ func try(ctx context.Context, index int) tried {
 		t.Error = err.Error()
 	}
 	did := e.Devices()[0]
+	t.Small, t.Times = did.Small, did.Times
 	t.Kernel, t.Rows, t.Launches, t.Busy, t.Faults = did.Kernel, did.Rows, did.Launches, did.Busy.Seconds(), did.Faults
 	return t
 }
@@ -106,8 +112,17 @@ func (t tried) String() string {
 	if t.Error != "" {
 		return "does NOT work: " + t.Error
 	}
-	return fmt.Sprintf("works: network %s by %s, %d rows in %d launches, busy %v, %d faults", open.DefaultModel, t.Kernel, t.Rows, t.Launches,
+	var b strings.Builder
+	fmt.Fprintf(&b, "works: network %s by ", open.DefaultModel)
+	for _, s := range t.Small {
+		fmt.Fprintf(&b, "%s up to %d, ", s.Kernel, s.Most)
+	}
+	fmt.Fprintf(&b, "%s, %d rows in %d launches, busy %v, %d faults", t.Kernel, t.Rows, t.Launches,
 		time.Duration(t.Busy*1e9).Round(time.Microsecond), t.Faults)
+	for _, note := range t.Notes {
+		b.WriteString("\n     " + note)
+	}
+	return b.String()
 }
 
 func cpuFeatures() []string {

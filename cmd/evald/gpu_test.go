@@ -95,11 +95,11 @@ func testGPUBackend(t *testing.T, env []string) {
 			"GPU 0: " + failed + "self-test failed: ", "on the gpu", 9, 3,
 		},
 		"auto that fails later": {
-			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:3:-1:719"), "auto", exitOK, "gpu cpu cpu",
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:5:-1:719"), "auto", exitOK, "gpu cpu cpu",
 			"evald: GPU 0: cuStream", "NO GPU", 1, 3,
 		},
 		"gpu that fails later": {
-			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:3:-1:719"), "gpu", exitBadInput, "",
+			append(slices.Clone(env), "EVALD_FAKE_FAULTS=kernel:5:-1:719"), "gpu", exitBadInput, "",
 			"CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; it is tried again until it works\n", "NO GPU", 1, 3,
 		},
 	} {
@@ -131,8 +131,22 @@ func testGPUBackend(t *testing.T, env []string) {
 func testGPUDevices(t *testing.T, env []string) {
 	env = append(slices.Clone(env), "EVALD_FAKE_DEVICES=2")
 	status, out, said := program(t, "", env, "devices", "-v")
-	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     works: network default by tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
+	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     works: network default by wide_64 up to 4, wide_64_two up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
 		t.Errorf("status %d, %s%s", status, out, said)
+	}
+	for _, args := range [][]string{
+		{"match", "mcts:model=seeded-2x16,visits=1", "random", "--games", "2"},
+		{"play", "--agent", "mcts:model=seeded-2x16,visits=1", "--evaluate", "uniform"},
+		{"bench", "eval", "--backend", "gpu", "--networks", "1x16"},
+	} {
+		status, _, said := program(t, "1\n", env, append(args, "--gpus", "2")...)
+		if status != exitBadInput || !strings.Contains(said, "GPU 2: must be from 0 to 1: driver ") {
+			t.Errorf("%v --gpus 2: status %d, %s", args, status, said)
+		}
+	}
+	status, out, said = program(t, "", env, "bench", "eval", "--backend", "gpu", "--networks", "1x16/8/16", "--batches", "1", "--round", "1ms", "--gpus", "1")
+	if status != exitOK || said != "" || !strings.Contains(out, "device 1: Fake GPU 1") {
+		t.Errorf("bench eval --gpus 1: status %d, %s%s", status, out, said)
 	}
 	for gpus, test := range map[string]struct {
 		status int
@@ -152,8 +166,9 @@ func testGPUDevices(t *testing.T, env []string) {
 
 // A service by the GPU alone ends with a clear word if it has lost its GPU, and not before.
 func testGPULost(t *testing.T, env []string) {
-	// The model is opened twice, once to see that it works; each time two calls of cuStreamSynchronize are in its self-test.
-	env = append(slices.Clone(env), "EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:700,cuStreamSynchronize:5:-1:700,cuCtxCreate_v2:3:-1:700")
+	// The model is opened twice, once to see that it works; each time four calls of cuStreamSynchronize are in the self-tests
+	// of three kernels.
+	env = append(slices.Clone(env), "EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:700,cuStreamSynchronize:9:-1:700,cuCtxCreate_v2:3:-1:700")
 	p := exec.CommandContext(t.Context(), os.Args[0], "serve", "--backend", "gpu", "--model", "seeded-2x16", "--http", "127.0.0.1:0", "--grpc", "", "--metrics", "")
 	p.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "GORACE=atexit_sleep_ms=0"), env...)
 	stderr, err := p.StderrPipe()
@@ -220,7 +235,7 @@ func testGPUBench(t *testing.T, env []string) {
 	if left, _ := filepath.Glob(filepath.Join(folder, "out/*.jsonl")); len(left) > 0 {
 		t.Error("without a driver there are rows")
 	}
-	variants := gpu.Variants(net.Config{Blocks: 1, Channels: 16, HeadChannels: 8, Hidden: 16}, game.Connect4, gpu.Target{Major: 9, Shared: 227 << 10})
+	variants := gpu.Variants(net.Config{Blocks: 1, Channels: 16, HeadChannels: 8, Hidden: 16}, game.Connect4, gpu.Target{Major: 9, Shared: 227 << 10, Processors: 4})
 	for name, c := range map[string]struct {
 		rows map[string]int // that have figures, by part
 		says string
@@ -255,7 +270,7 @@ func testGPUBench(t *testing.T, env []string) {
 			}
 			got[x.Part]++
 			if r.Launch <= 0 || r.EndToEnd <= 0 || r.Latency <= 0 || r.FLOPs <= 0 || r.Waves < 1 || !r.Emulated ||
-				x.Part == "speeds" && r.Kernel != variants[0] || x.Part != "speeds" && !strings.Contains(x.Name, r.Kernel) {
+				x.Part == "speeds" && r.Kernel != "wide_64" || x.Part != "speeds" && !strings.Contains(x.Name, r.Kernel) {
 				t.Errorf("run %s: %s", name, line)
 			}
 		}

@@ -31,7 +31,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 	if err != nil {
 		return nil, spec, usage("--agent: %w", err)
 	}
-	players, err := kaggle.NewPlayers(spec, shareAgents(s.err), games)
+	players, err := kaggle.NewPlayers(spec, shareAgents(gpus{}, s.err), games)
 	return players, spec, err
 }
 

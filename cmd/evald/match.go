@@ -39,6 +39,7 @@ type matchCmd struct {
 	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"The book's positions have so many visits or more; others are left out, and those there already forgotten."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
+	gpus
 
 	book  *opening.Book   // the book of --grow-book
 	grown *wholefile.File // its new version; the lock keeps other matches from growing it
@@ -317,7 +318,7 @@ func (r *matchRun) show(w io.Writer) error {
 // share returns what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
 // batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
-	shared := shareAgents(notes)
+	shared := shareAgents(c.gpus, notes)
 	load := shared.Models
 	shared.Models = once(func(name string) (eval.Evaluator, error) {
 		e, err := load(name)

@@ -24,6 +24,7 @@ type playCmd struct {
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
+	gpus
 }
 
 // Help lists the levels and the agents.
@@ -46,7 +47,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer e.Close()
 	config.Evaluator, config.Search = e.Evaluator, e.ModelOn(config.Board.Rules())
-	if config.Players, err = c.players(shareAgents(s.err)); err != nil {
+	if config.Players, err = c.players(shareAgents(c.gpus, s.err)); err != nil {
 		return err
 	}
 	typed := isTerminal(s.in) && isTerminal(s.out)
@@ -78,7 +79,7 @@ func (c *playCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 	if _, ok := heuristic.Named(c.Evaluate); ok {
 		return backend{Backend: c.Evaluate}.choose(notes)
 	}
-	return backend{Backend: "auto", Model: c.Evaluate}.choose(notes)
+	return backend{Backend: "auto", Model: c.Evaluate, gpus: c.gpus}.choose(notes)
 }
 
 // game returns the board and the moves at the start.

@@ -7,12 +7,14 @@
 //	board.h    Job (the kernels' argument), bitboards into planes
 //	heads.h    pooling, the small layers, softmax, the answer
 //	tower.h    the network in shared memory
-//	tower*.cu  its kernels, for 64, 128 and 256 channels
+//	wide.h     the same for a few boards, whose rows all warps share
+//	tower*.cu  their kernels, for 64, 128 and 256 channels
 //	hopper.h   the network on Hopper, on boards of at most 7 columns and 6 rows
 //	hopper*.cu its kernels, for 64 and 128 channels
 //	any.cu     the network in global memory: the kernel for all other shapes
 //	build/     the program behind `make kernels`, which compiles them
 //	ptx/       what it compiled
+//	cubins.go  the same as machine code, for builds with the tag gpu
 //
 // LOG.md has the predictions and, as they come, the measurements.
 //
@@ -25,7 +27,8 @@
 //
 // The kernels are tested on the CPU: what C++ cannot say stands behind a dozen small functions with a twin in emu, and there
 // missing barriers and early reads go wrong every time. PTX is committed, with the hash of what it was compiled from, so that
-// building needs no CUDA.
+// building needs no CUDA. So is machine code for the architectures that people have, since a driver takes seconds to compile a
+// module, and in some containers lacks its compiler. PTX stands behind it, for all others.
 package cuda
 
 import _ "embed"
@@ -35,9 +38,11 @@ import _ "embed"
 // Kernel is one entry point. Networks are padded with zeros to its number of channels.
 type Kernel struct {
 	Name     string // in PTX
-	PTX      string // the module that has it; a driver compiles whole modules
+	Module   string // that has it, with others; a driver loads whole modules
+	PTX      string // of the module, which a driver compiles; Cubin has it compiled
 	Arch     int    // the oldest architecture that runs it, by compute capability: 80 is sm_80
 	Exact    bool   // no other architecture runs it; its weights are packed in tiles for products of warpgroups
+	Wide     bool   // for a few boards, see wide.h
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
 	Threads  int    // how many a block has
@@ -61,21 +66,36 @@ var (
 	anySize string
 )
 
-// Kernels lists the kernels, the preferred ones first. Widths and sizes are those in tower*.cu. Those for Hopper are last, since
-// no GPU has run them yet: they are used if they are asked for by name.
+// Kernels lists the kernels. Widths and sizes are those in tower*.cu. A network that several hold is evaluated by the first of
+// them and its family (Kernel.Family), unless a device has shown that the kernel for Hopper is faster there.
 func Kernels() []Kernel {
 	return []Kernel{
-		tower("tower_64", tower64, 64, 8, 64, 4),
-		tower("tower_64_half", tower64, 64, 4, 64, 2),
-		tower("tower_128", tower128, 128, 8, 64, 2),
-		tower("tower_128_half", tower128, 128, 4, 64, 2),
-		tower("tower_256", tower256, 256, 8, 32, 2),
-		tower("tower_256_half", tower256, 256, 4, 32, 2),
-		{Name: "tower_any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256},
-		hopper("hopper_64", hopper64, 64),
-		hopper("hopper_128", hopper128, 128),
+		tower("tower_64", "tower64", tower64, 64, 8, 64, 4),
+		tower("tower_64_half", "tower64", tower64, 64, 4, 64, 2),
+		tower("tower_128", "tower128", tower128, 128, 8, 64, 2),
+		tower("tower_128_half", "tower128", tower128, 128, 4, 64, 2),
+		tower("tower_256", "tower256", tower256, 256, 8, 32, 2),
+		tower("tower_256_half", "tower256", tower256, 256, 4, 32, 2),
+		{Name: "tower_any", Module: "any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256},
+		wide("wide_64", "tower64", tower64, 64, 3, 2),
+		wide("wide_64_two", "tower64", tower64, 64, 6, 2),
+		wide("wide_128", "tower128", tower128, 128, 3, 2),
+		wide("wide_128_two", "tower128", tower128, 128, 6, 2),
+		wide("wide_256", "tower256", tower256, 256, 3, 4),
+		wide("wide_256_two", "tower256", tower256, 256, 6, 4),
+		hopper("hopper_64", "hopper64", hopper64, 64),
+		hopper("hopper_128", "hopper128", hopper128, 128),
 	}
 }
+
+// Family names the kernels that take the same packed weights and give the same bits, so that each batch may have another one.
+type Family struct {
+	Channels int
+	Exact    bool
+}
+
+// Family returns the kernel's.
+func (k Kernel) Family() Family { return Family{k.Channels, k.Exact} }
 
 // The largest board of the kernels for Hopper, and the bytes of a tile of weights: 16 inputs and 64 outputs in fp16.
 const (
@@ -84,7 +104,7 @@ const (
 )
 
 // hopper mirrors Hopper in hopper.h. A board has room for x and t, in 8 slots a row; Keep is without them.
-func hopper(name, ptx string, channels int) Kernel {
+func hopper(name, module, ptx string, channels int) Kernel {
 	const chunk = 3 * HopperTile
 	stages := 5
 	if channels == 128 {
@@ -92,7 +112,7 @@ func hopper(name, ptx string, channels int) Kernel {
 	}
 	boards, board := 16*64/channels, 2*HopperRows*8*2*channels
 	return Kernel{
-		Name: name, PTX: ptx, Arch: 90, Exact: true, Channels: channels, Rows: boards * HopperRows * HopperColumns, Threads: 384,
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: channels, Rows: boards * HopperRows * HopperColumns, Threads: 384,
 		Shared: stages*(chunk+16) + boards*board, Chunk: chunk, Keep: board,
 	}
 }
@@ -107,12 +127,21 @@ const JobBytes = 88
 const MaxCells = 128
 
 // tower mirrors Shape in tower.h.
-func tower(name, ptx string, channels, warps, k, stages int) Kernel {
+func tower(name, module, ptx string, channels, warps, k, stages int) Kernel {
 	rows := warps * 64 / (channels / 64)
 	line := 2 * channels
 	chunk := k * line
 	return Kernel{
-		Name: name, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Name: name, Module: module, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps,
 		Shared: stages*chunk + 2*rows*line + line, Chunk: chunk, Keep: rows * line,
+	}
+}
+
+// wide mirrors Wide in wide.h, whose DEPTH is 16: M and N are how many tiles of 16 x 8 outputs a warp computes.
+func wide(name, module, ptx string, channels, m, n int) Kernel {
+	warps, rows, line := channels/(8*n), 16*m, 2*channels
+	return Kernel{
+		Name: name, Module: module, PTX: ptx, Arch: arch, Wide: true, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Shared: warps*16*256*n + 2*rows*line + line, Chunk: 256 * n, Keep: rows * line,
 	}
 }

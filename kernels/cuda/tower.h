@@ -23,6 +23,7 @@ template <int C_, int WARPS_, int K_, int STAGES_>
 struct Shape {
 	CONSTANT int C = C_, WARPS = WARPS_, STAGES = STAGES_;
 	CONSTANT int K = K_; // the number of input channels of one tap in a chunk
+	CONSTANT int M = 4, N = 8; // a warp's tile is M x N tiles of mma, which have 16 x 8 outputs
 	CONSTANT int ACROSS = C / 64, ROWS = WARPS / ACROSS * 64, THREADS = 32 * WARPS;
 	CONSTANT int STEM = 64; // inputs of the stem: 9 taps x 5 planes, and zeros
 
@@ -97,24 +98,26 @@ struct Weights {
 	}
 };
 
-typedef float Tile[4][8][4]; // the 64 x 64 outputs of a warp: 4 x 8 tiles of mma
+template <class S>
+using Tile = float[S::M][S::N][4]; // the outputs of a warp
 
 // Operands are the operands of one step, which multiplies 16 inputs.
+template <class S>
 struct Operands {
-	u32 a[4][4];
-	Quad b[4];
+	u32 a[S::M][4];
+	Quad b[S::N / 2];
 };
 
-// Rows are the four rows whose addresses this thread gives to ldmatrix: rows 16*m + lane%16 of its warp's tile.
+// Rows are the rows whose addresses this thread gives to ldmatrix: rows 16*m + lane%16 of its warp's tile.
+template <class S>
 struct Rows {
-	int row[4];
-	u32 on[4]; // bit `tap` is set if the cell that this tap reads is on the board
+	int row[S::M];
+	u32 on[S::M]; // bit `tap` is set if the cell that this tap reads is on the board
 
-	template <class S>
 	DEVICE_MEMBER static Rows of(const Job &job, const Lane &l) {
 		Rows r;
 #pragma unroll
-		for (int m = 0; m < 4; m++) {
+		for (int m = 0; m < S::M; m++) {
 			r.row[m] = l.row + 16 * m + l.lane % 16;
 			r.on[m] = 0;
 			if (r.row[m] >= job.boards * job.cells()) continue;
@@ -128,66 +131,79 @@ struct Rows {
 	}
 };
 
+// aim computes where a tap's rows of x or t begin, and how their parts are mixed (line).
 template <class S>
-DEVICE void load(Operands &x, const Lane &l, const u32 (&at)[4], const int (&mix)[4], u32 chunk, int k, int step) {
-	u32 address[4];
+DEVICE void aim(u32 (&at)[S::M], int (&mix)[S::M], const Job &job, const Rows<S> &rows, u32 matrix, int tap) {
+	int shift = (tap / 3 - 1) * job.columns + tap % 3 - 1;
 #pragma unroll
-	for (int m = 0; m < 4; m++) address[m] = at[m] + (((k / 8 + 2 * step + l.lane / 16) ^ mix[m]) << 4);
-	ldmatrix<4>(x.a, address);
+	for (int m = 0; m < S::M; m++) {
+		int row = rows.row[m] + shift;
+		bool on = rows.on[m] >> tap & 1;
+		at[m] = on ? matrix + row * S::LINE : S::ZEROS;
+		mix[m] = row & 7; // also in the line of zeros, whose parts are alike: so no two rows of a phase share banks
+	}
+}
+
+// load_rows loads inputs k to k+15 of the rows.
+template <class S>
+DEVICE void load_rows(Operands<S> &x, const Lane &l, const u32 (&at)[S::M], const int (&mix)[S::M], int k) {
+	u32 address[S::M];
+#pragma unroll
+	for (int m = 0; m < S::M; m++) address[m] = at[m] + (((k / 8 + l.lane / 16) ^ mix[m]) << 4);
+	ldmatrix<S::M>(x.a, address);
+}
+
+template <class S>
+DEVICE void load(Operands<S> &x, const Lane &l, const u32 (&at)[S::M], const int (&mix)[S::M], u32 chunk, int k, int step) {
+	load_rows<S>(x, l, at, mix, k + 16 * step);
 	u32 from = chunk + ((step * (S::C / 16) + l.column / 16) * 32 + l.lane) * 16;
 #pragma unroll
-	for (int n = 0; n < 4; n++) x.b[n] = shared<Quad>(from + n * 512);
+	for (int n = 0; n < S::N / 2; n++) x.b[n] = shared<Quad>(from + n * 512);
 }
 
 // convolve multiplies x or t by the next weights of the stream and adds the products to a tile. It does so for the taps
 // first_tap to end-1, each with this number of inputs. Tap 4 is the row itself.
 template <class S>
-DEVICE void convolve(Tile &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows &rows, u32 matrix, int first_tap, int end, int inputs) {
+DEVICE void convolve(Tile<S> &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
 	for (int tap = first_tap; tap < end; tap++) {
-		u32 at[4];
-		int mix[4];
-		int shift = (tap / 3 - 1) * job.columns + tap % 3 - 1;
-#pragma unroll
-		for (int m = 0; m < 4; m++) {
-			int row = rows.row[m] + shift;
-			bool on = rows.on[m] >> tap & 1;
-			at[m] = on ? matrix + row * S::LINE : S::ZEROS;
-			mix[m] = row & 7; // also in the line of zeros, whose parts are alike: so no two rows of a phase share banks
-		}
+		u32 at[S::M];
+		int mix[S::M];
+		aim<S>(at, mix, job, rows, matrix, tap);
 		for (int k = 0; k < inputs; k += S::K) {
 			u32 chunk = weights.take(l.thread);
 			if (l.row >= job.boards * job.cells()) continue; // this warp's rows contain no board
-			Operands x[2];
+			Operands<S> x[2];
 			load<S>(x[0], l, at, mix, chunk, k, 0);
 #pragma unroll
 			for (int step = 0; step < S::K / 16; step++) {
 				if (step + 1 < S::K / 16) load<S>(x[(step + 1) % 2], l, at, mix, chunk, k, step + 1);
-				mma<4, 8>(sum, x[step % 2].a, x[step % 2].b);
+				mma<S::M, S::N>(sum, x[step % 2].a, x[step % 2].b);
 			}
 		}
 	}
 }
 
 // begin sets a tile to the biases of its columns.
-DEVICE void begin(Tile &sum, const Lane &lane, const float *bias) {
+template <class S>
+DEVICE void begin(Tile<S> &sum, const Lane &lane, const float *bias) {
 	Lane l = lane.afresh();
 #pragma unroll
-	for (int n = 0; n < 8; n++) {
+	for (int n = 0; n < S::N; n++) {
 		int column = l.column + 8 * n + 2 * (l.lane % 4);
 		float low = bias[column], high = bias[column + 1];
 #pragma unroll
-		for (int m = 0; m < 4; m++) sum[m][n][0] = sum[m][n][2] = low, sum[m][n][1] = sum[m][n][3] = high;
+		for (int m = 0; m < S::M; m++) sum[m][n][0] = sum[m][n][2] = low, sum[m][n][1] = sum[m][n][3] = high;
 	}
 }
 
 // add adds the residual stream to a tile.
 template <class S>
-DEVICE void add(Tile &sum, const Lane &lane) {
+DEVICE void add(Tile<S> &sum, const Lane &lane) {
 	Lane l = lane.afresh();
 #pragma unroll
-	for (int m = 0; m < 4; m++) {
+	for (int m = 0; m < S::M; m++) {
 #pragma unroll
-		for (int n = 0; n < 8; n++) {
+		for (int n = 0; n < S::N; n++) {
 			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
 			Floats2 upper = floats(pair<S>(S::X, row, column)), lower = floats(pair<S>(S::X, row + 8, column));
 			sum[m][n][0] += upper.x, sum[m][n][1] += upper.y;
@@ -198,12 +214,12 @@ DEVICE void add(Tile &sum, const Lane &lane) {
 
 // finish writes relu(sum) to x or t.
 template <class S>
-DEVICE void finish(const Tile &sum, const Lane &lane, u32 matrix) {
+DEVICE void finish(const Tile<S> &sum, const Lane &lane, u32 matrix) {
 	Lane l = lane.afresh();
 #pragma unroll
-	for (int m = 0; m < 4; m++) {
+	for (int m = 0; m < S::M; m++) {
 #pragma unroll
-		for (int n = 0; n < 8; n++) {
+		for (int n = 0; n < S::N; n++) {
 			const float *s = sum[m][n];
 			int row = l.row + 16 * m + l.lane / 4, column = l.column + 8 * n + 2 * (l.lane % 4);
 			pair<S>(matrix, row, column) = relu_f16x2(s[0], s[1]);
@@ -262,7 +278,7 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l)
 template <class S>
 DEVICE void tower(const Job &job) {
 	Lane l = Lane::of<S>();
-	Rows rows = Rows::of<S>(job, l);
+	Rows<S> rows = Rows<S>::of(job, l);
 	for (u32 i = 16 * l.thread; i < S::LINE; i += 16 * S::THREADS) shared<Quad>(S::ZEROS + i) = {0, 0, 0, 0};
 
 	Weights<S> weights;
@@ -279,10 +295,10 @@ DEVICE void tower(const Job &job) {
 		const float *bias = p.bias;
 		for (int layer = 0; layer <= last; layer++, bias += S::C) {
 			bool around = layer > 0 && layer < last, even = layer % 2 == 0;
-			Tile sum;
-			begin(sum, l, bias);
+			Tile<S> sum;
+			begin<S>(sum, l, bias);
 			if (around && even) add<S>(sum, l);
-			convolve(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
+			convolve<S>(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
 			finish<S>(sum, l, even ? S::X : S::T);
 		}
 		heads<S>(job, p, first, l);

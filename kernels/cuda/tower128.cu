@@ -1,5 +1,9 @@
 // The kernels for at most 128 channels; see tower64.cu. They have 256 and 128 rows.
-#include "tower.h"
+#include "wide.h"
 
 KERNEL(tower_128, 256)(Job job) { tower<Shape<128, 8, 64, 2>>(job); }
 KERNEL(tower_128_half, 128)(Job job) { tower<Shape<128, 4, 64, 2>>(job); }
+
+// One board of 7x6, and two.
+KERNEL(wide_128, 256)(Job job) { wide<Wide<128, 3, 2, 16>>(job); }
+KERNEL(wide_128_two, 256)(Job job) { wide<Wide<128, 6, 2, 16>>(job); }

@@ -1,5 +1,9 @@
 // The kernels for at most 256 channels; see tower64.cu. They have 128 and 64 rows.
-#include "tower.h"
+#include "wide.h"
 
 KERNEL(tower_256, 256)(Job job) { tower<Shape<256, 8, 32, 2>>(job); }
 KERNEL(tower_256_half, 128)(Job job) { tower<Shape<256, 4, 32, 2>>(job); }
+
+// One board of 7x6, and two.
+KERNEL(wide_256, 256)(Job job) { wide<Wide<256, 3, 4, 16>>(job); }
+KERNEL(wide_256_two, 256)(Job job) { wide<Wide<256, 6, 4, 16>>(job); }

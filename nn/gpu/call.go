@@ -47,7 +47,7 @@ func (c *call) run(ctx context.Context, e *Evaluator, b *eval.Batch) (err error)
 			}
 			continue
 		}
-		if next, err = s.fill(e.serves, b, next); err != nil {
+		if next, err = s.fill(e.serves, b, next, 1+e.idle(s.session)); err != nil {
 			s.free()
 			return err
 		}

@@ -20,7 +20,9 @@ type device struct {
 	yields  bool // the threads that poll, one a device, could keep all processors from the callers
 	quit    <-chan struct{}
 	ended   chan struct{}
-	refused map[*layout]error // kernels that failed their self-test; only the session's thread uses it
+	stuck   chan struct{}    // the first session's self-test takes too long
+	stage   atomic.Int32     // of the first session: starting, serving or abandoned
+	refused map[string]error // kernels that failed their self-test; only the session's thread uses it
 
 	count struct{ rows, launches, busy, faults, tries, rebuilt atomic.Uint64 } // busy in nanoseconds
 
@@ -32,10 +34,10 @@ type device struct {
 }
 
 // targetOf is what plans must know of a device.
-func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared} }
+func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared, d.Multiprocessors} }
 
 func newDevice(e *Evaluator, info driver.Device, r retry) *device {
-	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[*layout]error{}}
+	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[string]error{}, stuck: make(chan struct{}, 1)}
 }
 
 // run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
@@ -87,6 +89,13 @@ func (d *device) run(started chan<- error) {
 	}
 }
 
+// The values of device.stage.
+const (
+	starting        = iota // the first session is not yet open
+	serving                // it was
+	abandonedDevice        // nobody waits for it any more; if it opens after all, it ends
+)
+
 // live runs one session, from a new context to its end. It calls works when the session serves. The error says why the
 // session ended; it is nil after quit.
 func (d *device) live(works func()) error {
@@ -98,6 +107,9 @@ func (d *device) live(works func()) error {
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(d, c)
 		err := s.open(d.e.serves)
+		if err == nil && !d.stage.CompareAndSwap(starting, serving) && d.stage.Load() == abandonedDevice {
+			err = errHung
+		}
 		if err == nil {
 			worked = true
 			d.up(s)
@@ -176,7 +188,7 @@ func (d *device) down(s *session) {
 	d.mu.Unlock()
 }
 
-// kernel names the kernel for 7x6.
+// kernel names the kernel for large batches of 7x6.
 func (d *device) kernel() string {
 	p, err := d.e.serves.planned(testBoard, targetOf(d.info))
 	if err != nil {
@@ -185,11 +197,14 @@ func (d *device) kernel() string {
 	return p.Kernel.Name
 }
 
+// times is what was measured before the device served; nil if nothing was.
+func (d *device) times() Samples { return d.e.serves.measured[targetOf(d.info)] }
+
 func (d *device) stats() DeviceStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := DeviceStats{
-		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Working: d.working, Lost: d.lost,
+		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.times(), Working: d.working, Lost: d.lost,
 		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(), Busy: time.Duration(d.count.busy.Load()),
 		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
 	}
@@ -206,16 +221,35 @@ func (d *device) why() error {
 	return d.last
 }
 
+// small says which other kernels are for smaller batches of 7x6.
+func (d *device) small() (small []Sized) {
+	p, err := d.e.serves.planned(testBoard, targetOf(d.info))
+	if err != nil {
+		return nil
+	}
+	for _, s := range p.sizes {
+		name := p.plans[s.plan].Kernel.Name
+		if n := len(small); n > 0 && small[n-1].Kernel == name {
+			small[n-1].Most = s.most
+		} else {
+			small = append(small, Sized{name, s.most})
+		}
+	}
+	return small[:len(small)-1] // the last one is for all larger batches
+}
+
 // retry says how long to wait before a device is tried again after a fault: first, then twice as long after each failure, up
 // to most. After the device has worked for calm, the wait is first again. A launch that takes longer than hang is a fault.
-// After lose attempts in a row that failed with a fatal error the device is lost.
+// After lose attempts in a row that failed with a fatal error the device is lost. If trial is not 0, kernels are measured before
+// the device serves, and one that takes longer than trial for a step of that is not used.
 type retry struct {
 	first, most, calm, hang time.Duration
 	lose                    int
+	trial                   time.Duration
 }
 
 // usualRetry loses a device after waits of 6.3 seconds in all.
-var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute, 6}
+var usualRetry = retry{100 * time.Millisecond, 30 * time.Second, time.Minute, time.Minute, 6, 30 * time.Second}
 
 // after returns the next wait, if the last wait was last and the device has worked that long since.
 func (r retry) after(last, worked time.Duration) time.Duration {

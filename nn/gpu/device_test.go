@@ -36,12 +36,21 @@ func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
 	return d, d.Emulated()
 }
 
-// serve makes an evaluator on the device, until the test ends.
+// serve makes an evaluator on the device, until the test ends. Kernels that are not used are a failure of TestGPUKernels alone.
 func serve(t testing.TB, n *net.Network, d driver.Device) *Evaluator {
 	t.Helper()
-	e, notes, err := newEvaluator(n, []driver.Device{d}, Options{}, usualRetry)
-	if err != nil || len(notes) > 0 {
+	return serveBy(t, n, d, "", limitsOf([]driver.Device{d}))
+}
+
+// serveBy is serve by the kernel of that name alone.
+func serveBy(t testing.TB, n *net.Network, d driver.Device, kernel string, r retry) *Evaluator {
+	t.Helper()
+	e, notes, err := newEvaluator(n, []driver.Device{d}, Options{Kernel: kernel}, r)
+	if err != nil {
 		t.Fatal(err, notes)
+	}
+	for _, note := range notes {
+		t.Log(note)
 	}
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -68,6 +77,43 @@ func TestGPUConformance(t *testing.T) {
 			c.Boards, c.Rows = gametest.Boards()[:2], 7
 		}
 		t.Run(text, func(t *testing.T) { evaltest.Run(t, c) })
+	}
+}
+
+// The device tests and measures every kernel for each network, and refuses none. The log has the table.
+func TestGPUKernels(t *testing.T) {
+	d, emulated := machine(t, hopper)
+	for _, text := range []string{"6x64", "10x64", "10x128", "20x256"} {
+		if emulated && text != "6x64" {
+			break
+		}
+		if emulated {
+			text, d.Multiprocessors = "1x16/8/16", 1
+		}
+		r := usualRetry
+		e, notes, err := newEvaluator(scrambled(t, text, 1), []driver.Device{d}, Options{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, note := range notes {
+			t.Error(note)
+		}
+		s := e.Stats().Devices[0]
+		t.Logf("%s: %v, then %s; measured %v", text, s.Small, s.Kernel, s.Times)
+		first, err := NewPlan(config(t, text), game.Connect4, targetOf(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := len(family(first, targetOf(d)))
+		if _, ok := planHopper(config(t, text), game.Connect4, targetOf(d)); ok {
+			want++
+		}
+		if len(s.Times) != want {
+			t.Errorf("%s: %d kernels were measured, want %d", text, len(s.Times), want)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -105,16 +151,20 @@ func TestGPUAccuracy(t *testing.T) {
 		{"20x256", game.Connect4, hopper, "tower_256", 200},
 		{"20x256", game.Connect4, geforce, "tower_256_half", 200},
 		{"2x300", wide, hopper, "tower_any", 200},
+		{"6x64", game.Connect4, hopper, "wide_64", 2000},
+		{"6x64", wide, hopper, "wide_64_two", 2000},
+		{"10x128", game.Connect4, hopper, "wide_128", 500},
+		{"10x128", wide, hopper, "wide_128_two", 500},
+		{"20x256", game.Connect4, hopper, "wide_256", 200},
+		{"20x256", game.Connect4, hopper, "wide_256_two", 200},
+		{"6x64", game.Connect4, hopper, "hopper_64", 5000},
+		{"10x128", game.Connect4, hopper, "hopper_128", 1000},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			d, emulated := machine(t, test.like)
 			n, board := scrambled(t, test.net, 5), game.MustBoard(test.rules)
-			p, err := NewPlan(n.Config(), test.rules, targetOf(d))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.Kernel.Name != test.kernel {
-				t.Skipf("%s is for devices with more shared memory", test.kernel)
+			if _, err := planOnly(test.kernel, n.Config(), test.rules, targetOf(d)); err != nil {
+				t.Skip(err)
 			}
 			if emulated {
 				if test.net != "2x16/8/16" && test.kernel != "tower_64_half" {
@@ -123,7 +173,7 @@ func TestGPUAccuracy(t *testing.T) {
 				test.n = 40
 			}
 			pos := gametest.Positions(gametest.Rand(3), board, test.n, true)
-			compare(t, evaluate(t, serve(t, n, d), board, pos), reference(t, n, board, pos))
+			compare(t, evaluate(t, serveBy(t, n, d, test.kernel, usualRetry), board, pos), reference(t, n, board, pos))
 		})
 	}
 }
@@ -159,25 +209,17 @@ func TestGPUBatches(t *testing.T) {
 
 // A few launches of every kernel, to be run under compute-sanitizer.
 func TestGPUSanitize(t *testing.T) {
-	for _, test := range []struct {
-		net  string
-		like Target
-	}{
-		{"1x16/8/16", hopper},
-		{"1x16/8/16", geforce},
-		{"1x16/8/16", small},
-		{"1x128/8/16", hopper},
-		{"1x128/8/16", geforce},
-		{"1x256/8/16", hopper},
-		{"1x256/8/16", geforce},
-	} {
-		d, emulated := machine(t, test.like)
-		if emulated && test.like != geforce {
-			continue
-		}
+	for _, text := range []string{"1x16/8/16", "1x128/8/16", "1x256/8/16"} {
+		d, emulated := machine(t, hopper)
 		d.Multiprocessors = 2 // so that each block of threads has more than one group
-		n, board := scrambled(t, test.net, 1), game.MustBoard(game.Connect4)
+		n, board := scrambled(t, text, 1), game.MustBoard(game.Connect4)
 		pos := gametest.Positions(gametest.Rand(3), board, 31, true)
-		compare(t, evaluate(t, serve(t, n, d), board, pos), reference(t, n, board, pos))
+		want := reference(t, n, board, pos)
+		for _, kernel := range Variants(n.Config(), game.Connect4, targetOf(d)) {
+			if emulated && kernel != "tower_64_half" {
+				continue
+			}
+			compare(t, evaluate(t, serveBy(t, n, d, kernel, usualRetry), board, pos), want)
+		}
 	}
 }

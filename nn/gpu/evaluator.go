@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 
 // Evaluator answers batches with a network on all GPUs of the machine, with Source eval.GPU.
 //
-// A batch is cut into launches of whole waves, several of which run at once, on one device or several. A position's answer
-// does not depend on that.
+// A batch is cut into launches of whole waves, several of which run at once, on one device or several. Less than a wave is
+// shared by devices that have nothing else to do, if that is sooner. Each launch is by the kernel that takes the least time for
+// its number of positions (Choice). A position's answer does not depend on any of that.
 //
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
 // batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
@@ -46,7 +48,7 @@ type Evaluator struct {
 }
 
 // New finds the GPUs and uses those of the options that pass a self-test with the network, which must not change from then
-// on. The notes say which GPUs failed, and why. If all failed, the error says so.
+// on. The notes say which GPUs failed, and which kernels are not used, and why. If all failed, the error says so.
 func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
@@ -56,15 +58,29 @@ func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return newEvaluator(n, devices, o, usualRetry)
+	return newEvaluator(n, devices, o, limitsOf(devices))
+}
+
+// limitsOf is usualRetry, but times of emulated devices mean nothing: they are measured only for a rehearsal.
+func limitsOf(devices []driver.Device) retry {
+	r := usualRetry
+	if devices[0].Emulated() && os.Getenv("EVALD_FAKE_TRIAL") == "" {
+		r.trial = 0
+	}
+	return r
 }
 
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
+	serves.barred = strings.FieldsFunc(os.Getenv(WithoutVariable), func(r rune) bool { return r == ',' })
 	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
+	var failed []error
+	if r.trial > 0 && o.Kernel == "" {
+		found, failed, notes = e.tune(found, r)
+	}
 	started := make([]chan error, len(found))
 	for i, info := range found {
 		started[i] = make(chan error, 1)
@@ -75,18 +91,37 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	}
 	working := e.devices[:0]
 	for i, d := range e.devices {
-		if err := <-started[i]; err != nil {
-			<-d.ended
-			notes = append(notes, err)
+		if err := d.wait(started[i]); err != nil {
+			failed = append(failed, err)
 			continue
 		}
 		working = append(working, d)
 	}
 	e.devices = working
 	if len(working) == 0 {
-		return nil, nil, errors.Join(notes...)
+		return nil, nil, errors.Join(append(notes, failed...)...)
+	}
+	for _, err := range failed {
+		notes = append(notes, fmt.Errorf("%w; the other GPUs evaluate", err))
 	}
 	return e, notes, nil
+}
+
+// wait returns when the first session serves, or says why it does not. If its self-test does not end, the device is left behind.
+func (d *device) wait(started <-chan error) error {
+	for {
+		select {
+		case err := <-started:
+			if err != nil {
+				<-d.ended
+			}
+			return err
+		case <-d.stuck:
+			if d.stage.CompareAndSwap(starting, abandonedDevice) {
+				return d.failed(fmt.Errorf("self-test: %w: the device is LOST to this process, and only a new one can use it", errHung), false)
+			}
+		}
+	}
 }
 
 func (e *Evaluator) say(text string) {
@@ -148,6 +183,16 @@ func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
 			return nil, fmt.Errorf("evaluate: %w", ctx.Err())
 		}
 	}
+}
+
+// idle is how many devices besides that of a session have nothing to do.
+func (e *Evaluator) idle(but *session) (n int) {
+	for _, s := range *e.live.Load() {
+		if s != but && len(s.free) == slotsADevice {
+			n++
+		}
+	}
+	return n
 }
 
 // noDevice returns an error that says why no device works.

@@ -59,7 +59,7 @@ func install(folder string) error {
 }
 
 // quick is a retry without long waits.
-var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute, math.MaxInt}
+var quick = retry{time.Millisecond, 4 * time.Millisecond, time.Hour, time.Minute, math.MaxInt, 0}
 
 // devices returns n of the fake driver's devices, made like a target.
 func devices(t testing.TB, n int, like Target) []driver.Device {
@@ -226,31 +226,73 @@ func TestEvaluatorCutsBatches(t *testing.T) {
 	}
 }
 
-// Launches are whole waves, or less than one wave, and fit a slot.
-func TestEvaluatorShare(t *testing.T) {
-	p := plan(t, config(t, "6x64"), game.Connect4, hopper, "tower_64")
-	for _, test := range []struct{ n, processors, want int }{
-		{1, 132, 1},
-		{1583, 132, 1583},
-		{1584, 132, 1584},
-		{1585, 132, 1584},
-		{65536, 132, 4 * 1584},
-		{65536, 4000, slotAnswers / 36},
+// A module is loaded as machine code for the device. If the driver cannot use that, its PTX is compiled.
+func TestEvaluatorLoadsMachineCode(t *testing.T) {
+	noGoroutineLeft(t)
+	const noBinary = 209 // CUDA_ERROR_NO_BINARY_FOR_GPU
+	board, n := game.MustBoard(game.Connect4), scrambled(t, "1x4/3/5", 1)
+	pos := gametest.Positions(gametest.Rand(3), board, 9, false)
+	for name, test := range map[string]struct {
+		like  Target
+		fault func()
+		loads int
+	}{
+		"for this architecture":    {hopper, func() {}, 1},
+		"for another architecture": {geforce, func() {}, 2}, // which the driver, of 9.0, refuses
+		"for a newer driver":       {hopper, func() { fakeDriver.Fail("cuModuleLoadDataEx", 1, 1, noBinary) }, 2},
 	} {
-		if got := p.share(test.n, test.processors); got != test.want {
-			t.Errorf("of %d rows on %d multiprocessors a launch takes %d, want %d", test.n, test.processors, got, test.want)
-		}
-	}
-	for _, b := range gametest.Boards() {
-		p, err := NewPlan(config(t, "6x64"), b.Rules(), hopper)
+		on := devices(t, 1, test.like)
+		fakeDriver.Reset()
+		test.fault()
+		e, _, err := newEvaluator(n, on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n < 1<<17; n = 2*n + 1 {
-			got := p.share(n, 132)
-			if got < 1 || got > n || got > slotRows || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {
-				t.Errorf("%s: of %d rows a launch takes %d", b.Rules(), n, got)
+		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
+		if got := fakeDriver.Calls()["cuModuleLoadDataEx"]; got != test.loads {
+			t.Errorf("%s: %d modules were loaded, want %d", name, got, test.loads)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// If several devices have nothing to do, they share a batch of less than a wave when that is sooner, and all rows are those of
+// one device.
+func TestEvaluatorSharesSmallBatches(t *testing.T) {
+	noGoroutineLeft(t)
+	board, n := game.MustBoard(game.Connect4), scrambled(t, "1x4/3/5", 1)
+	pos := gametest.Positions(gametest.Rand(3), board, 47, false) // a wave is 48
+	var want *eval.Batch
+	for _, test := range []struct{ devices, rows, launches int }{
+		{1, 47, 1}, {2, 47, 2}, // half the rows of the tower
+		{1, 8, 1}, {2, 8, 2}, // one board a multiprocessor in place of two
+		{1, 4, 1}, {2, 4, 1}, // nothing is gained
+	} {
+		e, _, err := newEvaluator(n, devices(t, test.devices, hopper), Options{}, quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := evaluate(t, e, board, pos[:test.rows])
+		if want == nil {
+			want = got
+		}
+		if some := want.Slice(0, test.rows); !sameRows(got, &some) {
+			t.Errorf("%d rows on %d devices are others", test.rows, test.devices)
+		}
+		launches := uint64(0)
+		for _, d := range e.Stats().Devices {
+			launches += d.Launches
+			if test.launches == test.devices && d.Launches != 1 {
+				t.Errorf("%d rows on %d devices: GPU %d has %d launches", test.rows, test.devices, d.Index, d.Launches)
 			}
+		}
+		if launches != uint64(test.launches) {
+			t.Errorf("%d rows on %d devices: %d launches, want %d", test.rows, test.devices, launches, test.launches)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -334,11 +376,12 @@ func TestEvaluatorClose(t *testing.T) {
 func TestEvaluatorTime(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	for _, test := range []struct {
-		net  string
-		want Timing
+		net   string
+		want  Timing
+		tests int
 	}{
-		{"1x16/8/16", Timing{Kernel: "tower_64_half", Boards: 6, Wave: 24}},
-		{"1x16/130/16", Timing{Kernel: "tower_any", Boards: 1, Wave: 4}},
+		{"1x16/8/16", Timing{Kernel: "tower_64_half", Boards: 6, Wave: 24}, 3}, // also of two wide kernels
+		{"1x16/130/16", Timing{Kernel: "tower_any", Boards: 1, Wave: 4}, 1},
 	} {
 		t.Run(test.want.Kernel, func(t *testing.T) {
 			e := evaluator(t, scrambled(t, test.net, 1), devices(t, 1, geforce), nil)
@@ -354,8 +397,8 @@ func TestEvaluatorTime(t *testing.T) {
 			if now := fakeDriver.Count(); now != before {
 				t.Errorf("%+v lives, before %+v", now, before)
 			}
-			if n := fakeDriver.Calls()["kernel"]; n != 1+4 {
-				t.Errorf("%d launches, want the self-test's, one to warm up and 3", n)
+			if n := fakeDriver.Calls()["kernel"]; n != test.tests+4 {
+				t.Errorf("%d launches, want %d of self-tests, one to warm up and 3", n, test.tests)
 			}
 		})
 	}

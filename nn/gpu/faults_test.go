@@ -73,8 +73,12 @@ type scenario struct {
 }
 
 func newScenario(t *testing.T) *scenario {
+	return scenarioOf(t, "1x4/1/8181") // of features for which large needs another kernel, and no wide one has room
+}
+
+func scenarioOf(t *testing.T, network string) *scenario {
 	s := &scenario{
-		network: scrambled(t, "1x4/1/8181", 1), // of features for which large needs another kernel
+		network: scrambled(t, network, 1),
 		boards:  [2]*game.Board{game.MustBoard(game.TicTacToe), game.MustBoard(large)},
 		on:      devices(t, 1, geforce),
 	}
@@ -167,7 +171,23 @@ func (s *scenario) check(t *testing.T, what string, b *eval.Batch, board, from, 
 // the context. No batch is lost, no row is wrong, nothing is left allocated, and the counters are right.
 func TestEvaluatorEveryCallFails(t *testing.T) {
 	noGoroutineLeft(t)
-	s := newScenario(t)
+	t.Run("two towers", func(t *testing.T) { everyCallFails(t, newScenario(t)) })
+	t.Run("wide kernels", func(t *testing.T) {
+		s := scenarioOf(t, "1x4/3/5") // 5 boards by wide_64, 17 by wide_64_two, 70 by tower_64_half, and those of large by it too
+		c, err := NewChoice(s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range map[int]string{5: "wide_64", 22: "wide_64_two", 70: "tower_64_half"} {
+			if got := c.For(n).Kernel.Name; got != want {
+				t.Errorf("%d positions are for %s, want %s", n, got, want)
+			}
+		}
+		everyCallFails(t, s)
+	})
+}
+
+func everyCallFails(t *testing.T, s *scenario) {
 	clean := s.run(t, "without a fault", func() {})
 	if clean.start != nil || clean.close != nil || clean.gpu != 5 || clean.stats.Faults != 0 {
 		t.Fatalf("without a fault: %+v", clean)
@@ -284,7 +304,7 @@ func TestEvaluatorSelfTestNotices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, size := p.layout, p.RowBytes()
+	l, size := p.variants[0].test, p.RowBytes()
 	for name, test := range map[string]struct {
 		damage func(rows []byte)
 		says   string
@@ -456,7 +476,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t), newEvents()
 	slow := quick
-	slow.hang = 2 * time.Second
+	slow.hang = 4 * time.Second
 	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, slow)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/emutest"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
@@ -65,10 +66,10 @@ func build(t *testing.T, folder string, flags []string, towers ...string) emutes
 // hopper is an H100 or H200, ampere an A100, geforce a card for games, and small one with the shared memory that every GPU
 // has.
 var (
-	hopper  = Target{9, 0, 227 << 10}
-	ampere  = Target{8, 0, 163 << 10}
-	geforce = Target{8, 6, 99 << 10}
-	small   = Target{8, 0, 48 << 10}
+	hopper  = Target{9, 0, 227 << 10, 132}
+	ampere  = Target{8, 0, 163 << 10, 108}
+	geforce = Target{8, 6, 99 << 10, 84}
+	small   = Target{8, 0, 48 << 10, 4}
 )
 
 func plan(t testing.TB, c net.Config, r game.Rules, on Target, kernel string) Plan {
@@ -316,7 +317,14 @@ func TestAccuracy(t *testing.T) {
 				t.Fatal(err)
 			}
 			pos := gametest.Positions(gametest.Rand(12), board, test.rows, true)
-			rows := emulate(t, e, p, pack(t, p, test.n), pos, emulated{blocks: 1})
+			weights := pack(t, p, test.n)
+			rows := emulate(t, e, p, weights, pos, emulated{blocks: 1})
+			for _, k := range family(p, hopper)[1:] {
+				some := rows[:(2*k.Boards+1)*k.RowBytes()]
+				if !bytes.Equal(some, emulate(t, e, k, weights, pos[:2*k.Boards+1], emulated{blocks: 2})) {
+					t.Errorf("%s gives other bits than %s", k.Kernel.Name, p.Kernel.Name)
+				}
+			}
 			compareWithin(t, test.within, read(t, p, board, pos, rows), reference(t, test.n, board, pos))
 		})
 	}
@@ -391,7 +399,38 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 	}
 }
 
-// The sanitised build, with one kernel each of tower.h and any.cu, detects accesses outside of memory and undefined
+// The wide kernels answer with the same bits as the tower.
+func TestWideEqualsTower(t *testing.T) {
+	e := emulator(t)
+	other := game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}
+	for _, k := range cuda.Kernels() {
+		if !k.Wide {
+			continue
+		}
+		for _, rules := range []game.Rules{game.Connect4, other, game.TicTacToe} {
+			text := map[int]string{64: "2x50/20/30", 128: "2x100", 256: "1x200"}[k.Channels]
+			n, board := scrambled(t, text, 7), game.MustBoard(rules)
+			tower, err := NewPlan(n.Config(), rules, hopper)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, ok := fit(k, n.Config(), rules)
+			if !ok {
+				t.Fatalf("%s does not hold a board %s", k.Name, rules)
+			}
+			pos := gametest.Positions(gametest.Rand(11), board, 2*p.Boards+1, true)
+			weights := pack(t, p, n)
+			want := emulate(t, e, tower, weights, pos, emulated{})
+			for _, d := range []emulated{{}, {blocks: 1, order: 1}, {processors: len(pos), order: 7}} {
+				if !bytes.Equal(want, emulate(t, e, p, weights, pos, d)) {
+					t.Errorf("%s on %s, %+v: rows are not those of %s", k.Name, rules, d, tower.Kernel.Name)
+				}
+			}
+		}
+	}
+}
+
+// The sanitised build, with one kernel each of tower.h, wide.h and any.cu, detects accesses outside of memory and undefined
 // behaviour of C++.
 func TestSanitised(t *testing.T) {
 	if testing.Short() {
@@ -413,6 +452,15 @@ func TestSanitised(t *testing.T) {
 		rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 	}
+
+	n, board := scrambled(t, "1x16/3/5", 3), game.MustBoard(game.Connect4)
+	p, err := planOnly("wide_64", n.Config(), game.Connect4, hopper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pos := gametest.Positions(gametest.Rand(5), board, 3, true)
+	rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
+	compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 }
 
 // A network whose output is not finite gives errors, not numbers. So does one with an activation that fp16 cannot hold,

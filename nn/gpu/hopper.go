@@ -11,7 +11,8 @@ import (
 // fitHopper is fit for a kernel of hopper.h in kernels/cuda.
 //
 // Such a kernel serves a network on a board for batches of all sizes, or not at all: the order of its sums, and so the last bits
-// of an answer, is another than that of the other kernels, and a row's answer must not depend on its batch.
+// of an answer, is another than that of the other kernels, and a row's answer must not depend on its batch or its device. tune
+// decides.
 func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 	heads := 2 * c.HeadChannels
 	// The outputs of the heads' convolution, and what the heads keep, take the place of a board.
@@ -19,6 +20,16 @@ func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 	p = Plan{Kernel: k, Boards: k.Rows / (cuda.HopperColumns * cuda.HopperRows), config: c, rules: r, channels: k.Channels, columns: k.Channels}
 	fits := r.Columns <= cuda.HopperColumns && r.Rows <= cuda.HopperRows && keep <= k.Keep
 	return p, fits && c.Channels <= k.Channels && heads <= k.Channels
+}
+
+// planHopper is the plan for the first kernel of hopper.h that fits.
+func planHopper(c net.Config, r game.Rules, on Target) (Plan, bool) {
+	for _, k := range cuda.Kernels() {
+		if p, ok := fit(k, c, r); ok && k.Exact && k.Shared <= on.Shared && on.runs(k) {
+			return p, true
+		}
+	}
+	return Plan{}, false
 }
 
 // hopperStem is the number of steps, of 16 inputs each, of the stem on Hopper.

@@ -1,14 +1,16 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
-//	plan.go, pack.go, rows.go   the kernel for a network and a board, its weights, positions in and answers out
+//	plan.go, pack.go, rows.go   a kernel for a network and a board, its weights, positions in and answers out
 //	hopper.go                   the same for the kernels of Hopper alone
+//	choice.go, predict.go       which kernel for how many positions, by measured or predicted times
 //	variants.go                 all kernels that could do it, to measure them one by one
 //	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
 //	served.go, selftest.go      the network that serves, and its test before it does
+//	tune.go                     a trial of all kernels, and their times, before a device serves
 //
-// The files of all lines but the first three need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
+// The files of the last five lines need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
 // evaluator.
 //
 // # Decisions
@@ -51,6 +53,7 @@ const stemInputs = 9 * net.PlaneCount
 type Target struct {
 	Major, Minor int // its compute capability: 9 and 0 are sm_90
 	Shared       int // bytes of shared memory that a block of threads may ask for, as the driver says
+	Processors   int // its multiprocessors
 }
 
 // runs reports whether the target's architecture runs a kernel.
@@ -61,8 +64,9 @@ func (t Target) runs(k cuda.Kernel) bool {
 
 func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor) }
 
-// NewPlan chooses the first kernel that the target's architecture runs and that holds the board and the network in the
-// shared memory of a block of threads. From sm_80 on there is one for every network and board.
+// NewPlan takes the first kernel that the target's architecture runs and that holds the board and the network in the
+// shared memory of a block of threads. From sm_80 on there is one for every network and board. It is the kernel for whole
+// waves; NewChoice has others for fewer positions.
 //
 // How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6, 8.9 and 12.0
 // (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for

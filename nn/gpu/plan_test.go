@@ -55,19 +55,19 @@ func TestPlanByCapability(t *testing.T) {
 		on      Target
 		kernels [3]string // of 6x64, 10x128 and 20x256 on 7x6
 	}{
-		{Target{8, 0, 163 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{8, 6, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
-		{Target{8, 7, 163 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{8, 9, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
-		{Target{9, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{10, 0, 227 * kib}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{12, 0, 99 * kib}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
+		{Target{8, 0, 163 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{8, 6, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
+		{Target{8, 7, 163 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{8, 9, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
+		{Target{9, 0, 227 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{10, 0, 227 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
+		{Target{12, 0, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
 	} {
 		for i, text := range []string{"6x64", "10x128", "20x256"} {
 			plan(t, config(t, text), game.Connect4, test.on, test.kernels[i])
 		}
 	}
-	for _, old := range []Target{{7, 0, 96 * kib}, {7, 5, 64 * kib}} {
+	for _, old := range []Target{{7, 0, 96 * kib, 100}, {7, 5, 64 * kib, 100}} {
 		_, err := NewPlan(config(t, "6x64"), game.Connect4, old)
 		if want := "runs on " + old.String() + ": take a device of sm_80 or later, or the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", old, err, want)

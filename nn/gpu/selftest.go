@@ -26,42 +26,52 @@ const (
 )
 
 // selfTest evaluates a few positions, repeated over more than one wave of all multiprocessors. All repetitions must have the
-// same bits, and the first must agree with the reference.
-func (s *session) selfTest(l *layout) error {
-	x, p, want := s.tester, l.plan, l.want
-	n := min(p.Boards*s.device.info.Multiprocessors+1, slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
+// same bits, and the first must agree with the reference. All kernels of a family must answer with the same bits.
+func (s *session) selfTest(v *variant) error {
+	x, p, want := s.tester, v.test.plan, v.test.want
+	n := min(p.Boards*s.device.info.Multiprocessors+1, p.room())
 	in, size := x.hostIn.Bytes(), p.PositionBytes()
 	for i := range n {
 		p.PutPositions(in[i*size:], want.Pos[i%probes:i%probes+1])
 	}
 	out := x.hostOut.Bytes()[:n*p.RowBytes()]
 	clear(out)
-	x.plan = &planned{p, l}
-	if err := errors.Join(s.start(x, n), s.c.Wait(x.stream)); err != nil {
+	if err := errors.Join(s.start(x, p, v.layout, n), s.c.Wait(x.stream)); err != nil {
 		return err
 	}
-	return l.compare(out)
+	if err := v.test.compare(out); err != nil {
+		return err
+	}
+	first := out[:min(n, probes)*p.RowBytes()]
+	of := proof{v.layout, want}
+	if before, ok := s.proofs[of]; !ok || len(before) < len(first) {
+		s.proofs[of] = bytes.Clone(first)
+	}
+	if !bytes.HasPrefix(s.proofs[of], first) {
+		return fmt.Errorf("kernel %s: %w: its answers are not the bits of the other kernels'", p.Kernel.Name, errSelfTest)
+	}
+	return nil
 }
 
 // compare checks rows of answers. They are those of all probes in turn, again and again.
-func (l *layout) compare(rows []byte) error {
+func (t *test) compare(rows []byte) error {
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("kernel %s: %w: %s", l.name(), errSelfTest, fmt.Sprintf(format, args...))
+		return fmt.Errorf("kernel %s: %w: %s", t.plan.Kernel.Name, errSelfTest, fmt.Sprintf(format, args...))
 	}
-	p, size := l.plan, l.plan.RowBytes()
+	p, size := t.plan, t.plan.RowBytes()
 	n := len(rows) / size
 	for i := probes; i < n; i++ {
 		if j := i % probes; !bytes.Equal(rows[i*size:(i+1)*size], rows[j*size:(j+1)*size]) {
 			return wrong("rows %d and %d are the same position, and differ", j, i)
 		}
 	}
-	got := eval.NewBatch(l.want.Board, min(n, probes))
+	got := eval.NewBatch(t.want.Board, min(n, probes))
 	sum := 0.0
 	for i := range got.Pos {
 		if err := p.ReadAnswer(got, i, rows[i*size:(i+1)*size]); err != nil {
 			return wrong("%v", err)
 		}
-		apart := max(difference(got.WDLRow(i), l.want.WDLRow(i)), difference(got.PolicyRow(i), l.want.PolicyRow(i)))
+		apart := max(difference(got.WDLRow(i), t.want.WDLRow(i)), difference(got.PolicyRow(i), t.want.PolicyRow(i)))
 		if apart > mostApart {
 			return wrong("row %d is %.3f apart from the reference, at most %.2f is right", i, apart, mostApart)
 		}

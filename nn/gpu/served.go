@@ -5,6 +5,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -18,10 +19,17 @@ type served struct {
 	network *net.Network
 	only    string // the kernel to use; empty: the best
 
+	// What tune has found; it does not change once there are sessions.
+	measured map[Target]Samples // of the test board
+	hopper   bool               // the kernel for Hopper is used for all boards that it holds
+	barred   []string           // kernels that are not used
+
 	mu      sync.RWMutex
 	plans   map[planKey]*planned
-	making  sync.Mutex         // locked before mu while something new is made, which may take long
-	layouts map[string]*layout // by kernel; guarded by making
+	making  sync.Mutex // locked before mu while something new is made, which may take long; it guards what follows
+	layouts map[cuda.Family]*layout
+	tests   map[string]*test // by kernel
+	wants   map[game.Rules]*eval.Batch
 }
 
 type planKey struct {
@@ -31,26 +39,38 @@ type planKey struct {
 
 // planned is how positions of one board are evaluated.
 type planned struct {
-	Plan
-	layout *layout
+	Choice
+	variants []*variant // of Choice.plans
 }
 
-// layout is the weights in the format of one kernel, and the expected result of their self-test.
-type layout struct {
-	plan    Plan // for the self-test's board
-	weights []byte
-	want    *eval.Batch // some positions with the reference's answers
+// variant is a kernel with all that a session needs to use it for a board.
+type variant struct {
+	Plan
+	layout *layout
+	test   *test
+}
+
+// layout is the weights in the format of one family of kernels.
+type layout struct{ weights []byte }
+
+// test is the self-test of a kernel, on the first board that it was needed for.
+type test struct {
+	plan Plan
+	want *eval.Batch // some positions with the reference's answers
 }
 
 func newServed(n *net.Network) *served {
-	return &served{network: n, plans: map[planKey]*planned{}, layouts: map[string]*layout{}}
+	return &served{
+		network: n, measured: map[Target]Samples{}, plans: map[planKey]*planned{},
+		layouts: map[cuda.Family]*layout{}, tests: map[string]*test{}, wants: map[game.Rules]*eval.Batch{},
+	}
 }
 
 // maxPlans limits the memory for plans, in case a caller uses more and more boards.
 const maxPlans = 256
 
-// planned returns the plan for a board. The first plan for a kernel packs the weights for it and computes the self-test's
-// expected answers with the reference, which takes seconds for a large network.
+// planned returns the plan for a board. The first plan for a family of kernels packs the weights for it, and the first for a
+// kernel computes its self-test's expected answers with the reference, which takes seconds for a large network.
 func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 	key := planKey{board.Rules(), on}
 	n.mu.RLock()
@@ -59,20 +79,14 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 	if p != nil {
 		return p, nil
 	}
-	n.making.Lock()
-	defer n.making.Unlock()
-	plan, err := planOnly(n.only, n.network.Config(), key.rules, on)
+	choice, err := n.choice(key.rules, on)
 	if err != nil {
 		return nil, err
 	}
-	l := n.layouts[plan.Kernel.Name]
-	if l == nil {
-		if l, err = n.lay(plan, board); err != nil {
-			return nil, err
-		}
-		n.layouts[plan.Kernel.Name] = l
+	p = &planned{Choice: choice}
+	if p.variants, err = n.variants(board, choice.plans); err != nil {
+		return nil, err
 	}
-	p = &planned{plan, l}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.plans) >= maxPlans {
@@ -82,17 +96,78 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 	return p, nil
 }
 
-func (n *served) lay(p Plan, board *game.Board) (*layout, error) {
-	l := &layout{plan: p, want: eval.NewBatch(board, probes)}
-	probe(l.want)
-	var err error
-	if l.weights, err = Pack(p, n.network); err != nil {
-		return nil, err
+// choice is by the measured times on the test board, and by predicted ones on others.
+func (n *served) choice(r game.Rules, on Target) (Choice, error) {
+	if n.only != "" {
+		p, err := planOnly(n.only, n.network.Config(), r, on)
+		if err != nil {
+			return Choice{}, err
+		}
+		return choose([]Plan{p}, on, nil), nil
 	}
-	if err := net.NewEvaluator(n.network).Evaluate(context.Background(), l.want); err != nil {
+	first, err := NewPlan(n.network.Config(), r, on)
+	if err != nil {
+		return Choice{}, err
+	}
+	if h, ok := planHopper(n.network.Config(), r, on); ok && n.hopper {
+		first = h
+	}
+	var measured Samples
+	if r == testBoard.Rules() {
+		measured = n.measured[on]
+	}
+	return choose(n.allowed(family(first, on)), on, measured), nil
+}
+
+// allowed is a family without barred kernels, except the first, which is for all sizes.
+func (n *served) allowed(plans []Plan) []Plan {
+	left := plans[:1]
+	for _, p := range plans[1:] {
+		if !slices.Contains(n.barred, p.Kernel.Name) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// variants makes what sessions need for plans on a board.
+func (n *served) variants(board *game.Board, plans []Plan) (all []*variant, err error) {
+	n.making.Lock()
+	defer n.making.Unlock()
+	for _, p := range plans {
+		k := p.Kernel
+		v := &variant{p, n.layouts[k.Family()], n.tests[k.Name]}
+		if v.layout == nil {
+			v.layout = &layout{}
+			if v.layout.weights, err = Pack(p, n.network); err != nil {
+				return nil, err
+			}
+			n.layouts[k.Family()] = v.layout
+		}
+		if v.test == nil {
+			v.test = &test{plan: p}
+			if v.test.want, err = n.want(board); err != nil {
+				return nil, err
+			}
+			n.tests[k.Name] = v.test
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// want is the reference's answers to the probes on a board. There is no more of them than kernels.
+func (n *served) want(board *game.Board) (*eval.Batch, error) {
+	if b := n.wants[board.Rules()]; b != nil {
+		return b, nil
+	}
+	b := eval.NewBatch(board, probes)
+	probe(b)
+	if err := net.NewEvaluator(n.network).Evaluate(context.Background(), b); err != nil {
 		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network.Config(), err)
 	}
-	return l, nil
+	n.wants[board.Rules()] = b
+	return b, nil
 }
 
 // probes is the number of positions that the self-test compares with the reference.
@@ -118,32 +193,3 @@ func probe(b *eval.Batch) {
 		}
 	}
 }
-
-// share returns how many of n rows go to a device in one launch. It is a number of whole waves, where a wave is what all
-// multiprocessors compute at a time. If there is less than a wave, it is everything, and the launch shares it out evenly.
-func (p Plan) share(n, processors int) int {
-	wave := p.Boards * processors
-	room := min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes())
-	if most := min(n, room); most >= wave {
-		return min(most/wave, wavesALaunch) * wave
-	}
-	return min(n, room)
-}
-
-// wavesALaunch is the most waves in a launch: enough that its overhead does not matter, and few enough that others do not
-// wait long and that a large batch is read while its next part is computed.
-const wavesALaunch = 4
-
-// Memory for the positions and answers of one launch, in bytes.
-const (
-	slotPositions = 512 << 10
-	slotAnswers   = 1 << 20
-)
-
-// slotRows is an upper bound on the rows of a launch.
-const slotRows = slotPositions / 16
-
-// name is the kernel's name, for messages.
-func (l *layout) name() string { return l.kernel().Name }
-
-func (l *layout) kernel() cuda.Kernel { return l.plan.Kernel }

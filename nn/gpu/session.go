@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
@@ -38,6 +41,14 @@ type session struct {
 	modules map[string]driver.Module
 	kernels map[string]loadedKernel
 	weights map[*layout]driver.Memory
+	tested  map[string]bool  // kernels that have passed their self-test
+	proofs  map[proof][]byte // the first answers to the probes
+}
+
+// proof is what must be answered with the same bits by all kernels of a family.
+type proof struct {
+	layout *layout
+	want   *eval.Batch
 }
 
 type loadedKernel struct {
@@ -57,6 +68,7 @@ func newSession(d *device, c *driver.Context) *session {
 		free: make(chan *slot, slotsADevice), submitted: make(chan *slot, slotsADevice),
 		orders: make(chan order), broken: make(chan error, 1), dead: make(chan struct{}),
 		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[*layout]driver.Memory{},
+		tested: map[string]bool{}, proofs: map[proof][]byte{},
 	}
 }
 
@@ -77,8 +89,19 @@ func (s *session) open(n *served) error {
 	if err != nil {
 		return err
 	}
-	if err := s.load(p.layout); err != nil {
-		return err
+	watch := time.AfterFunc(s.device.retry.hang, func() {
+		select {
+		case s.device.stuck <- struct{}{}:
+		default:
+		}
+	})
+	defer watch.Stop()
+	for i, v := range p.variants { // those for small batches too, so that none is late
+		if slices.ContainsFunc(p.sizes, func(x size) bool { return x.plan == i }) {
+			if err := s.load(v); err != nil {
+				return err
+			}
+		}
 	}
 	for _, slot := range s.slots {
 		s.free <- slot
@@ -193,7 +216,8 @@ func (o order) run() error {
 // launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
 // flying and gets that error. If the kernel fails its self-test, only the callers that need it get the error.
 func (s *session) launch(x *slot) error {
-	if err := s.device.refused[x.plan.layout]; err != nil {
+	v := x.plan.variants[x.plan.index(len(x.rows))]
+	if err := s.device.refused[v.Kernel.Name]; err != nil {
 		x.end(err)
 		return nil
 	}
@@ -201,33 +225,32 @@ func (s *session) launch(x *slot) error {
 		s.busy = time.Now()
 	}
 	s.flying = append(s.flying, x)
-	err := s.load(x.plan.layout)
+	err := s.load(v)
 	if errors.Is(err, errSelfTest) {
 		s.flying = s.flying[:len(s.flying)-1]
-		s.device.refused[x.plan.layout] = err
+		s.device.refused[v.Kernel.Name] = err
 		x.end(err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return s.start(x, len(x.rows))
+	return s.start(x, v.Plan, v.layout, len(x.rows))
 }
 
-// start queues the copies and the kernel for n positions in the slot's stream. The weights must be loaded.
-func (s *session) start(x *slot, n int) error {
-	if err := s.c.CopyToDevice(x.in, x.hostIn, n*x.plan.PositionBytes(), x.stream); err != nil {
+// start queues the copies and the kernel for n positions in the slot's stream. Kernel and weights must be loaded.
+func (s *session) start(x *slot, p Plan, l *layout, n int) error {
+	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
 		return err
 	}
-	if err := s.kernel(x, n); err != nil {
+	if err := s.kernel(x, p, l, n); err != nil {
 		return err
 	}
-	return s.c.CopyToHost(x.hostOut, x.out, n*x.plan.RowBytes(), x.stream)
+	return s.c.CopyToHost(x.hostOut, x.out, n*p.RowBytes(), x.stream)
 }
 
 // kernel queues the kernel for n positions in the slot's stream.
-func (s *session) kernel(x *slot, n int) error {
-	p := x.plan
+func (s *session) kernel(x *slot, p Plan, l *layout, n int) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
 	blocks := min(x.job.Groups(), processors*k.resident)
@@ -236,7 +259,7 @@ func (s *session) kernel(x *slot, n int) error {
 			return err
 		}
 	}
-	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[p.layout]), uint64(x.in), uint64(x.out), uint64(x.scratch)
+	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(x.in), uint64(x.out), uint64(x.scratch)
 	return s.c.LaunchStruct(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
@@ -254,50 +277,53 @@ func (s *session) moreScratch(x *slot, n int) error {
 	return err
 }
 
-// load copies the kernel and the weights of a layout to the device and tests them, unless that was done before.
-func (s *session) load(l *layout) error {
-	if _, ok := s.weights[l]; ok {
+// load copies a kernel and its weights to the device and tests them, unless that was done before. Weights that no kernel has
+// passed a test with are freed.
+func (s *session) load(v *variant) error {
+	if s.tested[v.Kernel.Name] {
 		return nil
 	}
-	if err := s.loadKernel(l); err != nil {
+	if err := s.loadKernel(v.Kernel); err != nil {
 		return err
 	}
-	m, err := s.c.Alloc(len(l.weights))
-	if err != nil {
-		return err
+	_, had := s.weights[v.layout]
+	if !had {
+		m, err := s.c.Alloc(len(v.layout.weights))
+		if err != nil {
+			return err
+		}
+		s.weights[v.layout] = m
+		if err := s.c.Upload(m, v.layout.weights); err != nil {
+			return err
+		}
 	}
-	s.weights[l] = m
-	err = s.c.Upload(m, l.weights)
-	if err == nil {
-		err = s.selfTest(l)
+	if err := s.selfTest(v); err != nil {
+		if had {
+			return err
+		}
+		return errors.Join(err, s.unload(v.layout))
 	}
-	if err != nil {
-		return errors.Join(err, s.unload(l))
-	}
+	s.tested[v.Kernel.Name] = true
 	return nil
 }
 
 func (s *session) unload(l *layout) error {
-	m, ok := s.weights[l]
-	if !ok {
-		return nil
-	}
+	m := s.weights[l]
 	delete(s.weights, l)
 	return s.c.Free(m)
 }
 
-func (s *session) loadKernel(l *layout) error {
-	k := l.kernel()
+func (s *session) loadKernel(k cuda.Kernel) error {
 	if _, ok := s.kernels[k.Name]; ok {
 		return nil
 	}
-	m, ok := s.modules[k.PTX]
+	m, ok := s.modules[k.Module]
 	if !ok {
 		var err error
-		if m, err = s.c.Load(k.PTX); err != nil {
+		if m, err = s.module(k); err != nil {
 			return fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		s.modules[k.PTX] = m
+		s.modules[k.Module] = m
 	}
 	f, err := s.c.Function(m, k.Name)
 	if err != nil {
@@ -312,6 +338,16 @@ func (s *session) loadKernel(l *layout) error {
 	}
 	s.kernels[k.Name] = loadedKernel{f, max(1, resident)}
 	return nil
+}
+
+// module loads a kernel's machine code, or if there is none that the driver can use, compiles its PTX.
+func (s *session) module(k cuda.Kernel) (driver.Module, error) {
+	if cubin := k.Cubin(s.device.info.Major, s.device.info.Minor); cubin != nil {
+		if m, ok, err := s.c.LoadMachineCode(cubin); ok || err != nil {
+			return m, err
+		}
+	}
+	return s.c.Load(k.PTX)
 }
 
 // over hides the session from callers. err is the reason, or nil after quit; only the first call counts. It returns the

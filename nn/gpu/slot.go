@@ -35,13 +35,13 @@ const (
 	abandoned        // nobody waits; the slot goes back to free when it ends
 )
 
-// fill takes rows of the batch from first on and answers finished games by the rules. It returns the row to continue from.
-func (s *slot) fill(n *served, b *eval.Batch, first int) (next int, err error) {
-	info := &s.session.device.info
-	if s.plan, err = n.planned(b.Board, targetOf(*info)); err != nil {
+// fill takes rows of the batch from first on and answers finished games by the rules. It returns the row to continue from. The
+// batch may be shared by so many devices.
+func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err error) {
+	if s.plan, err = n.planned(b.Board, targetOf(s.session.device.info)); err != nil {
 		return first, err
 	}
-	share, size, to := s.plan.share(len(b.Pos)-first, info.Multiprocessors), s.plan.PositionBytes(), s.hostIn.Bytes()
+	share, size, to := s.plan.share(len(b.Pos)-first, devices), s.plan.PositionBytes(), s.hostIn.Bytes()
 	s.rows = s.rows[:0]
 	for next = first; next < len(b.Pos) && len(s.rows) < share; next++ {
 		if b.AnswerTerminal(next) {

@@ -13,6 +13,10 @@ type Options struct {
 	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
 }
 
+// WithoutVariable names the environment variable with kernels that are not used, such as hopper_64,hopper_128. The kernel that a
+// network needs on a board stays.
+const WithoutVariable = "EVALD_GPU_WITHOUT"
+
 // ErrClosed is returned for batches after Close.
 var ErrClosed = errors.New("gpu: the evaluator is closed")
 
@@ -23,18 +27,26 @@ type Stats struct {
 
 // DeviceStats are the counts of one device.
 type DeviceStats struct {
-	Index    int    // the driver's number
-	Name     string // as in driver.Device.String
-	Kernel   string // for 7x6
-	Working  bool   // works now; a device that failed is tried again unless it is Lost
-	Lost     bool   // given up: no context can be made any more, which needs a new process
-	Rows     uint64 // positions computed
+	Index    int     // the driver's number
+	Name     string  // as in driver.Device.String
+	Kernel   string  // for 7x6
+	Small    []Sized // other kernels for smaller batches of 7x6, by ascending size
+	Times    Samples // of launches for 7x6 by kernel, as measured on a device of this kind; nil: they are predicted
+	Working  bool    // works now; a device that failed is tried again unless it is Lost
+	Lost     bool    // given up: no context can be made any more, which needs a new process
+	Rows     uint64  // positions computed
 	Launches uint64
 	Busy     time.Duration // while a launch was under way
 	Faults   uint64        // number of lost contexts: after a failed call or launch, or an impossible answer
 	Tries    uint64        // attempts to make a new context after a fault
 	Rebuilt  uint64        // attempts that succeeded
 	Last     string        // the last fault, if any
+}
+
+// Sized is the kernel for batches of at most so many positions.
+type Sized struct {
+	Kernel string `json:"kernel"`
+	Most   int    `json:"most"`
 }
 
 // Timing is the time that a device alone takes for positions that are already in its memory.

@@ -22,9 +22,10 @@ func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (
 	if err != nil {
 		return timing, err
 	}
-	timing = Timing{Kernel: p.Kernel.Name, Boards: p.Boards, Wave: p.Boards * s.device.info.Multiprocessors}
+	v := p.variants[p.index(len(pos))]
+	timing = Timing{Kernel: v.Kernel.Name, Boards: v.Boards, Wave: v.Boards * s.device.info.Multiprocessors}
 	o := order{done: make(chan struct{}), do: func() error {
-		timing.Seconds, err = s.time(p, pos, launches)
+		timing.Seconds, err = s.time(v, pos, launches)
 		return err
 	}}
 	select {
@@ -40,17 +41,17 @@ func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (
 }
 
 // time returns the seconds of one launch. An error ends the session, which frees what was allocated here.
-func (s *session) time(p *planned, pos []game.Position, launches int) (float64, error) {
-	if err := s.load(p.layout); err != nil {
+func (s *session) time(v *variant, pos []game.Position, launches int) (float64, error) {
+	if err := s.load(v); err != nil {
 		return 0, err
 	}
-	x := &slot{session: s, stream: s.tester.stream, job: new(Job), plan: p}
-	host := make([]byte, len(pos)*p.PositionBytes())
-	p.PutPositions(host, pos)
+	x := &slot{session: s, stream: s.tester.stream, job: new(Job)}
+	host := make([]byte, len(pos)*v.PositionBytes())
+	v.PutPositions(host, pos)
 	var from, to driver.Event
 	var err [4]error
 	x.in, err[0] = s.c.Alloc(len(host))
-	x.out, err[1] = s.c.Alloc(len(pos) * p.RowBytes())
+	x.out, err[1] = s.c.Alloc(len(pos) * v.RowBytes())
 	from, err[2] = s.c.NewEvent()
 	to, err[3] = s.c.NewEvent()
 	if err := errors.Join(err[:]...); err != nil {
@@ -65,7 +66,7 @@ func (s *session) time(p *planned, pos []game.Position, launches int) (float64, 
 				return 0, err
 			}
 		}
-		if err := s.kernel(x, len(pos)); err != nil {
+		if err := s.kernel(x, v.Plan, v.layout, len(pos)); err != nil {
 			return 0, err
 		}
 	}

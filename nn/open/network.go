@@ -109,12 +109,12 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	if o.Backend == GPU {
 		options.Lost = o.GPULost
 	}
-	e, failed, err := gpu.New(n, options)
+	e, notes, err := gpu.New(n, options)
 	if err != nil {
 		return nil, &NoGPUError{err}
 	}
-	for _, err := range failed {
-		o.note("%v; the other GPUs evaluate", err)
+	for _, note := range notes {
+		o.note("%v", note)
 	}
 	return &Opened{Evaluator: e, Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }

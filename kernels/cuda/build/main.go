@@ -3,6 +3,7 @@
 //
 //	ptx/*.ptx          the kernels, each file with the hash of its sources and of the compiler's flags
 //	ptx/resources.txt  registers, spills and shared memory of each kernel
+//	ptx/cubins.tar.zst the kernels as machine code, and the hashes of the PTX that they were assembled from
 package main
 
 import (
@@ -33,9 +34,9 @@ type module struct {
 var everywhere = []string{"sm_80", "sm_89", "sm_90a", "sm_100"}
 
 var modules = []module{
-	{"tower64", []string{"tower64.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
-	{"tower128", []string{"tower128.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
-	{"tower256", []string{"tower256.cu", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
+	{"tower64", []string{"tower64.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
+	{"tower128", []string{"tower128.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
+	{"tower256", []string{"tower256.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"hopper64", []string{"hopper64.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 	{"hopper128", []string{"hopper128.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
@@ -74,7 +75,10 @@ func build() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(resourcesFile, []byte(text), 0o644)
+	if err := os.WriteFile(resourcesFile, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return writeCubins(ptxas)
 }
 
 func ptxFile(module string) string { return filepath.Join("ptx", module+".ptx") }

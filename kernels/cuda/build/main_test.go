@@ -1,7 +1,10 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Every PTX file is compiled from the sources that are there.
@@ -28,6 +32,57 @@ func TestPTXIsCurrent(t *testing.T) {
 		if !bytes.HasPrefix(ptx, []byte(first)) {
 			t.Errorf("%s was compiled from other sources or flags: run make kernels", ptxFile(m.name))
 		}
+	}
+}
+
+// The archive of machine code has every module for every architecture, assembled from the PTX that is there: by the hashes in
+// it, and if there is a ptxas, byte by byte.
+func TestCubinsAreCurrent(t *testing.T) {
+	t.Chdir("..")
+	file, err := os.Open(cubinsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	in, err := zstd.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	got := map[string]string{}
+	for files := tar.NewReader(in); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		content, err2 := io.ReadAll(files)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		got[header.Name] = string(content)
+	}
+	ptxas, noPTXAS := findPTXAS()
+	n := 0
+	for _, m := range modules {
+		if sum, err := hashOf(m.name); err != nil || got[m.name+".sha256"] != sum {
+			t.Errorf("%s has machine code of other PTX than %s, %v: run make kernels", cubinsFile, ptxFile(m.name), err)
+		}
+		n++
+		for _, arch := range m.machines() {
+			n++
+			if len(got[m.name+"."+arch]) < 10_000 {
+				t.Errorf("%s lacks %s.%s", cubinsFile, m.name, arch)
+			}
+			if noPTXAS != nil || testing.Short() {
+				continue
+			}
+			if cubin, err := m.assemble(ptxas, arch); err != nil || got[m.name+"."+arch] != string(cubin) {
+				t.Errorf("%s.%s is not what ptxas makes of the PTX, %v", m.name, arch, err)
+			}
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%s has %d files, want %d", cubinsFile, len(got), n)
 	}
 }
 

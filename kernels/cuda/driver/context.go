@@ -13,8 +13,10 @@ static CUresult launch(CUfunction f, unsigned blocks, unsigned threads, unsigned
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -106,6 +108,21 @@ func (*Context) Load(ptx string) (Module, error) {
 	}
 	return m, err
 }
+
+// LoadMachineCode loads a module that is compiled for the device's architecture. If the driver cannot use it, ok is false and
+// there is no error: the PTX may do.
+func (*Context) LoadMachineCode(cubin []byte) (m Module, ok bool, err error) {
+	m, err = cu.LoadDataEx(string(cubin))
+	err = wrap("cuModuleLoadDataEx", err)
+	if of := new(Error); errors.As(err, &of) && slices.Contains(unusable, of.Code) {
+		return m, false, nil
+	}
+	return m, err == nil, err
+}
+
+// unusable are INVALID_IMAGE, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX_VERSION and INVALID_SOURCE: what drivers say of machine code for
+// another architecture, or that is newer than they are.
+var unusable = []int{200, 209, 222, 300}
 
 // Unload frees a module of Load.
 func (*Context) Unload(m Module) error { return wrap("cuModuleUnload", m.Unload()) }

@@ -25,7 +25,7 @@ var runs = map[string]struct {
 	run      func(*bench)
 }{
 	"A": {[]string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, (*bench).speeds},
-	"B": {[]string{"6x64", "10x128", "20x256"}, []int{1, 256, 4096, 65536}, (*bench).kernels},
+	"B": {[]string{"6x64", "10x128", "20x256"}, []int{1, 132, 264, 4096, 65536}, (*bench).kernels},
 	"C": {[]string{"6x64"}, []int{1, 256, 1024, 65536}, (*bench).peers},
 }
 
@@ -41,10 +41,40 @@ func (b *bench) speeds() {
 			b.measure(measurement{part: "self-tests", network: network, kernel: kernel, batches: []int{1}, round: time.Millisecond})
 		}
 	}
+	b.measured()
 	b.within(0.5, func() { b.tests("gpu.test", 4*time.Minute) })
 	for _, network := range b.networks {
 		b.measure(measurement{part: "speeds", network: network, batches: b.batches, round: b.round})
 	}
+}
+
+// measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
+// does not use, with the reason.
+func (b *bench) measured() {
+	var text string
+	err := b.command(command{args: []string{b.program("evald"), "devices", "-v", "--json"}, total: 3 * time.Minute, line: func(line string) { text += line }})
+	var found struct {
+		Tried []struct {
+			GPU   int
+			Error string
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &found)
+	}
+	for _, d := range found.Tried {
+		if err == nil && d.Error != "" {
+			err = fmt.Errorf("GPU %d: %s", d.GPU, d.Error)
+		}
+	}
+	x := row{Part: "choice", Name: "devices -v"}
+	if err != nil {
+		x.Error = err.Error()
+	}
+	if json.Valid([]byte(text)) {
+		x.Result = json.RawMessage(text)
+	}
+	b.add(x)
 }
 
 // kernels is run B.
@@ -95,7 +125,7 @@ func (b *bench) variants(network string) []string {
 	if err != nil {
 		return []string{""} // a model, of a size that its name does not say
 	}
-	names := gpu.Variants(config, game.Connect4, gpu.Target{Major: b.gpu.Major, Minor: b.gpu.Minor, Shared: b.gpu.Shared})
+	names := gpu.Variants(config, game.Connect4, gpu.Target{Major: b.gpu.Major, Minor: b.gpu.Minor, Shared: b.gpu.Shared, Processors: b.gpu.Multiprocessors})
 	if len(names) == 0 {
 		b.add(row{Part: "kernels", Name: network, Error: "no kernel fits"})
 	}

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/evald/evald/nn/gpu"
 )
 
 // speed is what the table takes from a line of evald bench eval --backend gpu.
@@ -100,6 +103,7 @@ func figures(w io.Writer, rows []row) {
 	head, headPeer := "network\tkernel\tbatch\twaves\tM/s\tTFLOP/s\tend to end M/s\tone batch\t", "peer\tM/s\tend to end M/s\tours by peer's\tits peak\tready in\t"
 	begun := false
 	for _, x := range rows {
+		choices(t, x)
 		var s speed
 		var counted struct{ Metrics map[string]string }
 		_ = json.Unmarshal(x.Result, &s) // a row without figures has none to show
@@ -131,6 +135,34 @@ func figures(w io.Writer, rows []row) {
 				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, peak, p.Ready)
 		}
 		fmt.Fprintln(t)
+	}
+}
+
+// choices writes by which kernels a device evaluates, and what it measured, if the row has that.
+func choices(w io.Writer, x row) {
+	var found struct {
+		Tried []struct {
+			GPU    int
+			Kernel string
+			Small  []gpu.Sized
+			Times  gpu.Samples
+			Notes  []string
+		}
+	}
+	_ = json.Unmarshal(x.Result, &found) // other rows have none
+	for _, d := range found.Tried {
+		for _, s := range d.Small {
+			fmt.Fprintf(w, "GPU %d\tup to %d positions\t%s\t\n", d.GPU, s.Most, s.Kernel)
+		}
+		fmt.Fprintf(w, "GPU %d\tmore\t%s\t\n", d.GPU, d.Kernel)
+		for _, kernel := range slices.Sorted(maps.Keys(d.Times)) {
+			for _, s := range d.Times[kernel] {
+				fmt.Fprintf(w, "%s\t%d positions\t%.1f µs\t\n", kernel, s.Positions, 1e6*s.Seconds)
+			}
+		}
+		for _, note := range d.Notes {
+			fmt.Fprintf(w, "GPU %d\t%s\t\t\n", d.GPU, note)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 type GPURow struct {
 	Network string `json:"network"`
 	Batch   int    `json:"batch"`
-	// The first device, and whether it is emulated: then no GPU computed this, and the numbers mean nothing.
+	// The device, and whether it is emulated: then no GPU computed this, and the numbers mean nothing.
 	Device   string `json:"device"`
 	Driver   string `json:"driver"`
 	Emulated bool   `json:"emulated,omitempty"`
@@ -58,29 +58,28 @@ type Named struct {
 
 // GPUWork says what GPU measures.
 type GPUWork struct {
+	Device   driver.Device
+	Driver   *driver.Driver // that has it
 	Networks []Named
 	Batches  []int
-	Kernel   string        // of gpu.Variants; empty: the best for each network
-	Peer     *Torch        // nil: none
-	Round    time.Duration // of a figure
+	Note     func(text string) // hears of kernels that are not used, and why
+	Kernel   string            // of gpu.Variants; empty: the best for each network
+	Peer     *Torch            // nil: none
+	Round    time.Duration     // of a figure
 }
 
 // gpuCallers is how many callers evaluate at once for EndToEnd.
 const gpuCallers = 4
 
-// GPU measures networks on the first device, and calls done with each row as soon as it is measured. If the peer fails, the
+// GPU measures networks on a device, and calls done with each row as soon as it is measured. If the peer fails, the
 // rest of the row stands beside its error, and the next rows are measured. If the device fails, the row with the error is
 // the last one. The error is the first of all.
 func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress func(string)) error {
-	found, err := driver.Find()
-	if err != nil {
-		return err
-	}
 	if progress == nil {
 		progress = func(string) {}
 	}
 	m := &gpuBench{GPUWork: w, ctx: ctx, board: game.MustBoard(game.Connect4), done: done, progress: progress}
-	m.empty = GPURow{Device: found.Devices[0].String(), Driver: fmt.Sprintf("%s, CUDA %d", found.Library, found.Version), Emulated: found.Devices[0].Emulated()}
+	m.empty = GPURow{Device: w.Device.String(), Driver: fmt.Sprintf("%s, CUDA %d", w.Driver.Library, w.Driver.Version), Emulated: w.Device.Emulated()}
 	m.some = playedPositions(m.board, 1024)
 	for _, n := range w.Networks {
 		if err := m.network(n); err != nil {
@@ -103,13 +102,13 @@ type gpuBench struct {
 
 func (m *gpuBench) network(n Named) error {
 	m.progress(n.Name + ": self-test")
-	e, notes, err := gpu.New(n.Network, gpu.Options{Kernel: m.Kernel})
+	e, notes, err := gpu.New(n.Network, gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	if len(notes) > 0 {
-		return notes[0]
+	for _, note := range notes {
+		m.Note(note.Error())
 	}
 	var peak float64
 	if m.Peer != nil {

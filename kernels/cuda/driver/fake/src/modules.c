@@ -1,8 +1,9 @@
-/* Modules and kernels. Of a module's PTX only the target and the entries' parameters are read; the kernels are host
- * functions. */
+/* Modules and kernels. Of a module's PTX or machine code only the target and the entries' parameters are read; the kernels are
+ * host functions. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,37 @@ static const char *entry(const char *ptx, const char *name) {
 	return NULL;
 }
 
+/* Machine code is an ELF file. */
+static int is_elf(const char *image) { return !memcmp(image, ELFMAG, SELFMAG); }
+
+static size_t elf_size(const char *image) {
+	const Elf64_Ehdr *e = (const Elf64_Ehdr *)image;
+	return e->e_shoff + (size_t)e->e_shentsize * e->e_shnum;
+}
+
+/* The architecture: newer files have it in the second byte of their flags. */
+static int elf_target(const char *image) {
+	unsigned flags = ((const Elf64_Ehdr *)image)->e_flags;
+	return (flags & 0xff) >= 50 ? flags & 0xff : flags >> 8 & 0xff;
+}
+
+/* The size of an entry's one argument: what its constants have behind those of the driver. Returns 1, or -1. */
+static int elf_parameters(const char *image, const char *name, size_t sizes[MAX_ARGUMENTS]) {
+	const Elf64_Ehdr *e = (const Elf64_Ehdr *)image;
+	const Elf64_Shdr *s = (const Elf64_Shdr *)(image + e->e_shoff);
+	const char prefix[] = ".nv.constant0.", *names = image + s[e->e_shstrndx].sh_offset;
+	int target = elf_target(image);
+	size_t before = target < 90 ? 0x160 : target < 100 ? 0x210 : 0x380;
+	for (int i = 0; i < e->e_shnum; i++) {
+		const char *of = names + s[i].sh_name;
+		if (strncmp(of, prefix, sizeof prefix - 1) || strcmp(of + sizeof prefix - 1, name)) continue;
+		if (s[i].sh_size <= before || s[i].sh_size - before > ARGUMENT_BYTES) return -1;
+		sizes[0] = s[i].sh_size - before;
+		return 1;
+	}
+	return -1;
+}
+
 void *host_function(const char *name) {
 	const char *path = getenv("EVALD_FAKE_KERNELS");
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -57,6 +89,13 @@ static const char *wrong(const char *ptx) {
 }
 
 IN_CONTEXT(cuModuleLoadDataEx, (CUmodule *m, const void *image, unsigned n, CUjit_option *options, void **values), {
+	if (is_elf(image)) {
+		if (elf_target(image) / 10 != capability() / 10 || elf_target(image) > capability()) REFUSE(CUDA_ERROR_NO_BINARY_FOR_GPU)
+		struct object *o = make(FAKE_MODULE);
+		o->ptx = memcpy(malloc(elf_size(image)), image, elf_size(image));
+		*m = (CUmodule)o;
+		break;
+	}
 	const char *why = wrong(image);
 	if (why) {
 		char *log = NULL;
@@ -82,12 +121,17 @@ IN_CONTEXT(cuModuleUnload, (CUmodule m), {
 IN_CONTEXT(cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name), {
 	MUST_LIVE(m, FAKE_MODULE)
 	struct object *module = (struct object *)m;
-	const char *list = entry(module->ptx, name);
-	if (!list) REFUSE(CUDA_ERROR_NOT_FOUND)
+	size_t sizes[MAX_ARGUMENTS] = {0};
+	const char *list = is_elf(module->ptx) ? NULL : entry(module->ptx, name);
+	int count = is_elf(module->ptx) ? elf_parameters(module->ptx, name, sizes) : list ? parameters(list, sizes) : -1;
+	if (count < 0 && !list) REFUSE(CUDA_ERROR_NOT_FOUND)
 	CUfunction made = calloc(1, sizeof *made);
-	made->arguments = parameters(list, made->sizes);
+	made->arguments = count;
+	memcpy(made->sizes, sizes, sizeof sizes);
 	made->kernel = (fake_kernel *)host_function(name);
+	made->name = strdup(name);
 	if (made->arguments < 0 || !made->kernel) {
+		free(made->name);
 		free(made);
 		REFUSE(CUDA_ERROR_NO_BINARY_FOR_GPU)
 	}

@@ -53,6 +53,12 @@ CUresult count_call(const char *name) {
 	return calls[i].code;
 }
 
+CUresult count_named(const char *name) {
+	for (int i = 0; i < 64 && calls[i].name; i++)
+		if (!strcmp(calls[i].name, name)) return count_call(name);
+	return CUDA_SUCCESS;
+}
+
 CUresult count_call_in_context(const char *name) {
 	CUresult r = count_call(name);
 	if (r != CUDA_SUCCESS) return r;
@@ -144,6 +150,7 @@ void destroy(struct object *o) {
 	}
 	for (CUfunction f = o->functions, next; f; f = next) {
 		next = f->next;
+		free(f->name);
 		free(f);
 	}
 	free(o->ptx);

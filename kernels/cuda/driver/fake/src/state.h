@@ -17,6 +17,7 @@
 struct CUfunc_st {
 	struct CUfunc_st *next;
 	fake_kernel *kernel;
+	char *name;
 	int arguments;
 	size_t sizes[MAX_ARGUMENTS];
 	unsigned shared; /* the limit */
@@ -41,7 +42,7 @@ struct object {
 	struct object *next, *context;
 	unsigned char *bytes; /* MEMORY, HOST: between two guards */
 	size_t size;
-	char *ptx; /* MODULE */
+	char *ptx; /* MODULE; or its machine code */
 	CUfunction functions;
 	struct operation *first, *last; /* STREAM */
 	unsigned long queued, done;     /* number of operations ever queued, and done */
@@ -65,6 +66,9 @@ extern _Thread_local struct object *current; /* context */
 /* Counts a call, and returns the fault that is due, or CUDA_SUCCESS. */
 CUresult count_call(const char *name);
 CUresult count_call_in_context(const char *name);
+
+/* The same for a name that counts only once fake_fail has named it. */
+CUresult count_named(const char *name);
 
 /* Whether o exists and is of that kind. */
 int live(const struct object *o, enum fake_kind kind);

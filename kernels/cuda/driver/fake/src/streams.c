@@ -24,6 +24,7 @@ static CUresult execute(struct operation *op) {
 		break;
 	case LAUNCH:
 		r = count_call("kernel");
+		if (r == CUDA_SUCCESS) r = count_named(op->function->name);
 		if ((int)r == FAKE_HANG) {
 			for (unsigned long now = resets; now == resets;) pthread_cond_wait(&was_reset, &mutex);
 			r = CUDA_SUCCESS;

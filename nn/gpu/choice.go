@@ -1,0 +1,170 @@
+package gpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/nn/net"
+)
+
+// Choice is what evaluates a network on a board: of a family of kernels, which give the same bits, for each number of
+// positions the one that takes the least time.
+type Choice struct {
+	Plan         // for the largest batches
+	plans []Plan // of all kernels of the family that fit
+	sizes []size // ascending; the last is for all larger batches too
+	wave  int    // positions that all multiprocessors compute at a time with the family's first kernel
+
+	measured Samples // nil: times are predicted
+}
+
+// size is the kernel for batches of at most so many positions and more than the size before.
+type size struct {
+	most    int
+	plan    int     // of Choice.plans
+	seconds float64 // of a launch of `most` positions
+}
+
+// Samples are measured times of launches, by kernel.
+type Samples map[string][]Sample
+
+// Sample is the time of a launch of so many positions.
+type Sample struct {
+	Positions int     `json:"positions"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// at is the measured time of a launch of n positions, infinite if it was not measured.
+func (s Samples) at(kernel string, n int) float64 {
+	for _, x := range s[kernel] {
+		if x.Positions == n {
+			return x.Seconds
+		}
+	}
+	return math.Inf(1)
+}
+
+// NewChoice chooses by predicted times (Plan.predict). Errors are those of NewPlan.
+func NewChoice(c net.Config, r game.Rules, on Target) (Choice, error) {
+	first, err := NewPlan(c, r, on)
+	if err != nil {
+		return Choice{}, err
+	}
+	return choose(family(first, on), on, nil), nil
+}
+
+// family is the plans of all kernels of a plan's family that the target holds. The first is the plan itself.
+func family(first Plan, on Target) []Plan {
+	plans := []Plan{first}
+	for _, k := range cuda.Kernels() {
+		if k.Family() != first.Kernel.Family() || k.Name == first.Kernel.Name {
+			continue
+		}
+		if p, err := planAmong([]cuda.Kernel{k}, first.config, first.rules, on); err == nil {
+			plans = append(plans, p)
+		}
+	}
+	return plans
+}
+
+// choose chooses among plans of one family by measured times, or by predicted ones if there are none.
+func choose(plans []Plan, on Target, measured Samples) Choice {
+	c := Choice{plans: plans, wave: plans[0].Boards * on.Processors, measured: measured}
+	for _, n := range c.grid(on.Processors) {
+		s := size{n, 0, math.Inf(1)}
+		for i, p := range plans {
+			seconds := p.predict(n, on.Processors)
+			if measured != nil {
+				seconds = measured.at(p.Kernel.Name, n)
+			}
+			if seconds < s.seconds {
+				s.plan, s.seconds = i, seconds
+			}
+		}
+		c.sizes = append(c.sizes, s)
+	}
+	c.Plan = plans[c.sizes[len(c.sizes)-1].plan]
+	return c
+}
+
+// grid is the numbers of positions at which kernels are compared, up to two waves: quarters of the multiprocessors, so many
+// boards on each of them, and waves.
+func (c Choice) grid(processors int) (sizes []int) {
+	for _, quarters := range []int{1, 2, 3} {
+		sizes = append(sizes, ceil(quarters*processors, 4))
+	}
+	for boards := 1; boards*processors < c.wave; boards += max(1, boards/2) {
+		sizes = append(sizes, boards*processors)
+	}
+	sizes = append(sizes, 1, c.wave, 2*c.wave)
+	slices.Sort(sizes)
+	sizes = slices.Compact(sizes)
+	room := c.plans[0].room()
+	return slices.DeleteFunc(sizes, func(n int) bool { return n > max(room, 1) })
+}
+
+// index is the place in plans of the kernel for n positions.
+func (c Choice) index(n int) int {
+	for _, s := range c.sizes {
+		if n <= s.most {
+			return s.plan
+		}
+	}
+	return c.sizes[len(c.sizes)-1].plan
+}
+
+// For is the plan for a launch of n positions.
+func (c Choice) For(n int) Plan { return c.plans[c.index(n)] }
+
+// seconds is the time of a launch of n positions: that of the next larger number that was measured or predicted, or beyond
+// the last of as much more for each wave.
+func (c Choice) seconds(n int) float64 {
+	for _, s := range c.sizes {
+		if n <= s.most {
+			return s.seconds
+		}
+	}
+	last := c.sizes[len(c.sizes)-1]
+	return last.seconds * float64(n) / float64(last.most)
+}
+
+// sooner is how much less time parts of a batch must take than the whole, so that other devices are asked for them.
+const sooner = 0.9
+
+// share returns how many of n rows go to a device in one launch, if so many devices have nothing else to do, this one
+// included. It is a number of whole waves. If there is less than a wave, it is everything, or an equal part for each of some
+// devices if that is done sooner; a launch shares its positions out evenly among multiprocessors.
+func (c Choice) share(n, devices int) int {
+	room := c.room()
+	if waves := min(n, room) / c.wave; waves >= 1 {
+		return min(waves, wavesALaunch, ceil(n/c.wave, devices)) * c.wave
+	}
+	if n >= c.wave {
+		return room
+	}
+	part, least := min(n, room), sooner*c.seconds(n)
+	for k := 2; k <= devices; k++ {
+		if p := ceil(n, k); p <= room && c.seconds(p) < least {
+			part, least = p, c.seconds(p)
+		}
+	}
+	return part
+}
+
+// wavesALaunch is the most waves in a launch: enough that its overhead does not matter, and few enough that others do not
+// wait long and that a large batch is read while its next part is computed.
+const wavesALaunch = 4
+
+// Memory for the positions and answers of one launch, in bytes.
+const (
+	slotPositions = 512 << 10
+	slotAnswers   = 1 << 20
+)
+
+// slotRows is an upper bound on the rows of a launch.
+const slotRows = slotPositions / 16
+
+// room is how many positions fit the memory of a launch.
+func (p Plan) room() int { return min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes()) }
