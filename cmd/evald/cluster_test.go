@@ -18,7 +18,7 @@ import (
 // clustered starts a learner with workers' URL, in a process of its own.
 func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 	t.Helper()
-	learner = program(t, append(args, "--cluster", "--listen", "127.0.0.1:0")...)
+	learner = beginProgram(t, append(args, "--cluster", "--listen", "127.0.0.1:0")...)
 	said, err := learner.StderrPipe()
 	if err == nil {
 		err = learner.Start()
@@ -44,8 +44,8 @@ func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 	}
 }
 
-// program is evald in a process of its own.
-func program(t *testing.T, args ...string) *exec.Cmd {
+// beginProgram is evald in a process of its own.
+func beginProgram(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	p := exec.CommandContext(t.Context(), os.Args[0], args...)
 	p.Env = append(os.Environ(), asProgram+"=1")
@@ -64,7 +64,7 @@ func TestLearnCluster(t *testing.T) {
 	learner, url := clustered(t, learnArgs(many, "--generations", "2")...)
 	var workers []*exec.Cmd
 	for range 3 {
-		w := program(t, "selfplay", "--spool", spool)
+		w := beginProgram(t, "selfplay", "--spool", spool)
 		w.Env = append(w.Env, "EVALD_JOIN="+url)
 		if err := w.Start(); err != nil {
 			t.Fatal(err)
