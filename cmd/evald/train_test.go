@@ -326,7 +326,7 @@ func TestTrainTables(t *testing.T) {
 		t.Errorf("a second time: status %d, output %q, errors %q", status, again, stderr)
 	}
 	network := filepath.Join(dir, train.NetworkFile)
-	if status, out, stderr := evald(t, "445\n", "eval", "--model", network); status != exitOK || !strings.Contains(out, `"source":"cpu","model":"network"`) {
+	if status, out, stderr := evald(t, "445\n", "eval", "--model", network); status != exitOK || !strings.Contains(out, `"source":"fast","model":"network"`) {
 		t.Errorf("eval: status %d, output %q, errors %q", status, out, stderr)
 	}
 	further := []string{"train", records, "-o", filepath.Join(t.TempDir(), "next"), "--network", "pattern64x16x16", "--batch", "32", "--steps", "2", "--init", network}

@@ -30,12 +30,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/short"
 )
 
 // Names at the server.
@@ -118,6 +121,9 @@ type Connection struct {
 // connect connects, and goes on when the connection was lost. inbox is what answers are sent to. What the server objects to
 // later goes to the log.
 func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	options := append(more, nats.Name(name), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(pause),
 		nats.ReconnectJitter(pause, pause), nats.PingInterval(10*time.Second), nats.Timeout(patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the server objects", "error", err) }))
@@ -134,11 +140,31 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 	return conn, nil
 }
 
+// check says what is wrong with the URLs, which commas separate, without the secrets in them.
+func (c Connection) check() error {
+	for _, text := range strings.Split(c.URL, ",") {
+		u, err := url.Parse(withScheme(strings.TrimSpace(text)))
+		switch {
+		case err != nil:
+			return errors.New("the server's URL cannot be read: want nats://HOST:PORT or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before the host")
+		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
+			return fmt.Errorf("the server's URL begins with %s://, want nats, tls, ws or wss", short.Text(u.Scheme))
+		case u.Hostname() == "" || len(u.Hostname()) > 253: // the longest name that there is
+			return fmt.Errorf("the server's URL has the host %s, want a name or an address", short.Quote(u.Hostname()))
+		}
+	}
+	return nil
+}
+
+func withScheme(url string) string {
+	if strings.Contains(url, "://") {
+		return url
+	}
+	return "nats://" + url
+}
+
 // plain is the URL without secrets.
 func (c Connection) plain() string {
-	scheme, rest, ok := strings.Cut(c.URL, "://")
-	if !ok {
-		scheme, rest = "nats", c.URL
-	}
+	scheme, rest, _ := strings.Cut(withScheme(c.URL), "://")
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }

@@ -240,3 +240,19 @@ func TestPermissions(t *testing.T) {
 		t.Error("somebody without a password is connected")
 	}
 }
+
+// A URL that cannot be a server's is refused at once, in a short message without its secrets.
+func TestWrongURL(t *testing.T) {
+	for url, says := range map[string]string{
+		"http://worker:hidden@host":                         "begins with http://, want nats",
+		"nats://worker:hidden@":                             `the host "", want`,
+		"nats://worker:hidden@h:4222,nats://":               `the host "", want`,
+		"nats://worker:hidden@ho st:4222":                   "cannot be read",
+		"nats://worker:hidden@" + strings.Repeat("x", 5000): "want a name or an address",
+	} {
+		err := cluster.Work(t.Context(), cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Dir: t.TempDir(), Log: quiet(), Evaluator: bitsquares})
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hidden") || len(err.Error()) > 400 {
+			t.Errorf("%.40s: error %.500v, want one that says %q", url, err, says)
+		}
+	}
+}

@@ -148,6 +148,7 @@ exit 0
 	})
 	want := []string{
 		"tests: driver.test: it is for GPUs alone",
+		"choice: devices -v",
 		"tests: gpu.test TestGPUBatches",
 		"tests: gpu.test TestGPUAccuracy: failed: 3 of 9 best moves differ",
 		"tests: gpu.test TestGPUAccuracy/one",
