@@ -267,7 +267,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, er
 func (c *serveCmd) listen() (l service.Listeners, err error) {
 	if c.Pprof != "" {
 		host, _, err := net.SplitHostPort(c.Pprof)
-		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if err != nil || !loopback(host) {
 			return l, usage("--pprof %s: must be an address of this machine's own, such as 127.0.0.1:6060", c.Pprof)
 		}
 	}

@@ -113,10 +113,7 @@ func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 		trees, rows = append(trees, t), append(rows, i)
 	}
 	forest.searched, forest.rows = trees, rows
-	if err := limits.validate(); err != nil {
-		return err
-	}
-	if err := newSearch(next, limits, forest).start(ctx, trees); err != nil {
+	if err := searchWith(ctx, next, trees, limits, forest); err != nil {
 		return err
 	}
 	for k, i := range rows {

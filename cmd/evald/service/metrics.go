@@ -101,7 +101,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 		send(t.desc, counter, float64(t.of.sum.Microseconds()))
 	}
 	send(cacheHitMetric, counter, float64(s.sources[eval.Cached]))
-	send(cacheMissed, counter, float64(s.sources[eval.CPU]+s.sources[eval.GPU]+s.sources[eval.Fast]))
+	send(cacheMissed, counter, float64(s.cacheMisses()))
 	for r := range eval.BatchReasons {
 		send(reasonMetric, counter, float64(s.batches[r]), r.String())
 	}

@@ -136,6 +136,16 @@ func (s *stats) now() counts {
 	return c
 }
 
+// cacheMisses is the rows that networks computed, because the cache did not have their answers.
+func (c *counts) cacheMisses() (rows uint64) {
+	for source, n := range c.sources {
+		if source.Network() && source != eval.Cached {
+			rows += n
+		}
+	}
+	return rows
+}
+
 // BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
 func (s *Server) BatchSizes(model string) []uint64 {
 	m, err := s.models.find(model, "")
@@ -170,7 +180,7 @@ func (m *model) message() *kserve.ModelStatistics {
 		InferenceStats: &kserve.InferStatistics{
 			Success: s.success.message(), Fail: fail.message(), Queue: s.queue.message(), ComputeInput: s.input.message(),
 			ComputeInfer: s.infer.message(), ComputeOutput: s.output.message(),
-			CacheHit: cached, CacheMiss: &kserve.StatisticDuration{Count: s.sources[eval.CPU] + s.sources[eval.GPU] + s.sources[eval.Fast]},
+			CacheHit: cached, CacheMiss: &kserve.StatisticDuration{Count: s.cacheMisses()},
 		},
 	}
 	if !s.last.IsZero() {
