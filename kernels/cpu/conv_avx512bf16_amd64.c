@@ -10,7 +10,6 @@
 #define MAC DOT_BF16
 #define STORE_PAIRS STORE_BF16
 #define LOWER LOWER_HALVES
-#define UPPER UPPER_HALVES
 
 #include "direct.h"
 #include "sparse.h"

@@ -10,6 +10,5 @@
 #define MAC DOT_INT8
 #define STORE_PAIRS(p, v)
 #define LOWER LOWER_HALVES
-#define UPPER UPPER_HALVES
 
 #include "int8.h"

@@ -12,7 +12,7 @@ type sparse struct {
 	// below is the share of inputs that are not zero under which run is faster than a dense convolution, for the first and
 	// the second convolution of a block. 0 is never.
 	below [2]float64
-	// halves: unless 0, weights are of bfloat16, two in a word, those of outputs that are so far apart. They take half the room in
+	// halves: unless 0, weights are of bfloat16, two in a word (twoWeights), those of outputs that are so far apart. They take half the room in
 	// the cache, on paths that round numbers anyway.
 	halves int
 }
@@ -77,7 +77,7 @@ func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
 		row := l.weights[i*l.row:][:l.row]
 		for o := range l.full / 2 {
 			low := o/halves*2*halves + o%halves
-			row[o] = pair(at(low), at(low+halves))
+			row[o] = twoWeights(at(low), at(low+halves))
 		}
 		for o := l.full; o < width; o++ {
 			row[o-l.full/2] = at(o)

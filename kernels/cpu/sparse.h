@@ -1,6 +1,6 @@
 // A convolution of inputs that are mostly zero (sparse.go), for vectors of LANES floats. It is included after direct.h, which
-// lists the macros. LOWER and UPPER are defined if weights are two in a word (halves in sparse.go); then they are the
-// weights in the lower and the upper halves of a vector.
+// lists the macros. LOWER is defined if weights are two in a word (halves in sparse.go): it takes those in the lower halves
+// out of a vector, and the words themselves are the others (twoWeights in words.go).
 
 // STRIP is the number of outputs whose sums stay in registers, and GROUP the number of inputs whose mask does.
 #define STRIP 64
@@ -66,8 +66,9 @@ INLINE NAME(product)(const int vectors, const int halves, VEC *sum, const float 
 	if (halves) {
 		UNROLLED for (int v = 0; v < vectors; v += 2) {
 			VEC both = LOAD(w + v / 2 * LANES);
+			__asm__("" : "+" REGISTER(both)); // or gcc loads it twice
 			sum[v] = FMA(sum[v], a, LOWER(both));
-			sum[v + 1] = FMA(sum[v + 1], a, UPPER(both));
+			sum[v + 1] = FMA(sum[v + 1], a, both);
 		}
 		return;
 	}

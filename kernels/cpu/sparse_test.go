@@ -13,16 +13,63 @@ func withSparse() []kernel {
 	return slices.DeleteFunc(all(), func(k kernel) bool { return k.sparse == nil })
 }
 
-// sparseScratch is a tower of one layer with random weights, and its scratch.
+// sparseScratch is a tower of one layer with random weights, rounded as they are packed, and its scratch.
 func sparseScratch(r *rand.Rand, k kernel, rows, columns, channels int) (weight, bias []float32, l *sparseLayer, s *Scratch) {
 	weight, bias = normals(r, 9*channels*channels), normals(r, channels)
-	for i := range weight {
-		weight[i] = exact(weight[i]) // what paths with weights of bfloat16 do
-	}
 	l = k.packSparse(weight, bias, k.sparse.halves)
+	weight = l.unpack(k.sparse.halves, channels)
 	dense := k.pack(weight, bias, 9)
 	t := &Tower{kernel: k, channels: channels, stem: dense, conv: dense, policyLogits: dense, fc: dense, out: dense}
 	return weight, bias, l, t.NewScratch(rows, columns)
+}
+
+// unpack returns a layer's weights [out][in][9], rounded as they are packed.
+func (l *sparseLayer) unpack(halves, outputs int) []float32 {
+	rows := 9 * l.words
+	weight := make([]float32, outputs*rows)
+	for i := range rows {
+		row := l.weights[i*l.row:][:l.row]
+		for o := range outputs {
+			if o >= l.full {
+				weight[o*rows+i] = row[o-l.full/2]
+				continue
+			}
+			word := row[o/(2*halves)*halves+o%halves]
+			if o/halves%2 == 0 {
+				word, _ = unpair(word)
+			}
+			weight[o*rows+i] = word
+		}
+	}
+	return weight
+}
+
+// Of two weights in a word, the lower is the nearest bfloat16, and the word itself is the nearest to the upper one that it can be: by no
+// more than half of the distance of two bfloat16 numbers, and finite.
+func TestTwoWeights(t *testing.T) {
+	r := random(1)
+	weights := []float32{0, 1, -1, 0.99999994, 1e-30, -1e-30, math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32}
+	for range 100_000 {
+		weights = append(weights, math.Float32frombits(r.Uint32()))
+	}
+	for _, high := range weights {
+		low := weights[r.IntN(len(weights))]
+		if math.IsNaN(float64(high)) || math.IsInf(float64(high), 0) {
+			continue
+		}
+		word := twoWeights(low, high)
+		if got, want := uint16(math.Float32bits(word)), bfloat16(low); got != want {
+			t.Fatalf("%v and %v: the lower half is %#x, want %#x", low, high, got, want)
+		}
+		got, want := math.Float32bits(word), math.Float32bits(high)
+		// Bits without the sign are in the order of the numbers, and bfloat16 numbers are 1<<16 of them apart. Beyond the largest and below
+		// the smallest there is none to round to.
+		distance := max(got&^(1<<31), want&^(1<<31)) - min(got&^(1<<31), want&^(1<<31))
+		inside := want&^(1<<31) >= 1<<15 && want&^(1<<31) < 0x7f7f8000
+		if got>>31 != want>>31 || inside && distance > 1<<15 || distance >= 1<<16 || math.IsNaN(float64(word)) || math.IsInf(float64(word), 0) {
+			t.Fatalf("%v and %v: the word is %v", low, high, word)
+		}
+	}
 }
 
 // The sparse form agrees with the definition, for inputs of any density and widths that do not fill vectors or groups. It

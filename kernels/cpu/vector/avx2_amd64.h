@@ -15,9 +15,8 @@
 #define NONZERO(v) (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_NEQ_UQ))
 #define ABOVE(v, w) (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(v, w, _CMP_NLE_UQ))
 
-// For vectors of 8 words of two bfloat16 each: those in the lower and in the upper halves.
+// For vectors of 8 words of two bfloat16 each: those in the lower halves.
 #define LOWER_HALVES(v) (VEC) _mm256_slli_epi32((__m256i)(v), 16)
-#define UPPER_HALVES(v) (VEC)((__m256i)(v) & (__m256i)_mm256_set1_epi32(0xffff0000))
 
 // For vectors of 8 words of four bytes, and for processors with AVX-VNNI: sum, int32 in a VEC, plus the four products of each word's unsigned bytes
 // in a with signed ones in b; and int32 as float.

@@ -16,9 +16,8 @@
 #define COMPRESS(mask, v) _mm512_maskz_compress_ps(mask, v) // the lanes in the mask, side by side
 #define COUNTING _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// For vectors of 16 words of two bfloat16 each: those in the lower and in the upper halves.
+// For vectors of 16 words of two bfloat16 each: those in the lower halves.
 #define LOWER_HALVES(v) (VEC) _mm512_slli_epi32((__m512i)(v), 16)
-#define UPPER_HALVES(v) (VEC)((__m512i)(v) & (__m512i)_mm512_set1_epi32(0xffff0000))
 
 // For vectors of 16 words of four bytes: sum, int32 in a VEC, plus the four products of each word's unsigned bytes in a with
 // signed ones in b; and int32 as float.

@@ -21,7 +21,6 @@
 //
 //	DOT_INT8(sum, a, b)  sum of int32 plus the four products of each word's unsigned bytes in a with signed ones in b
 //	LOWER_HALVES(v)      the bfloat16 in the lower halves of words
-//	UPPER_HALVES(v)      those in the upper halves
 //
 // avx512_amd64.h also has DOT_BF16 and STORE_BF16 for processors with AVX512-BF16, and COMPRESS(mask, v), the lanes in a mask side by
 // side, with COUNTING, the numbers from 0 to 15.
