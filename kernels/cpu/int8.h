@@ -22,29 +22,37 @@ INLINE NAME(excess)(const int vectors, const int halves, const quantize *q, unsi
 	}
 }
 
+// beyond adds to the sums the products of what inputs of cell number m have beyond their ranges. above has a bit for each of LANES inputs
+// from i on, set if it has something.
+TARGET static __attribute__((noinline)) void NAME(beyond)(const quantize *q, int64_t m, int64_t i, unsigned above) {
+	const int64_t first = q->cells[m] * q->width;
+	const unsigned near = q->near[m % q->near_count];
+	for (; above; above &= above - 1) {
+		int64_t input = i + __builtin_ctz(above), o = 0;
+		const float over = q->src[first + input] - q->ranges[input], *w = q->weights + input * 9 * q->row;
+		float *y = q->sums + first;
+#ifdef LOWER
+		for (; o < q->full; o += STRIP) NAME(excess)(STRIP / LANES, 1, q, near, &over, w + o / 2, y + o);
+#else
+		for (; o + STRIP <= q->width; o += STRIP) NAME(excess)(STRIP / LANES, 0, q, near, &over, w + o, y + o);
+#endif
+		for (; o < q->width; o += LANES) NAME(excess)(1, 0, q, near, &over, w + o - q->full / 2, y + o);
+	}
+}
+
 TARGET void NAME(quantize)(quantize q) {
-	const float *const src = q.src;
 	for (int64_t m = 0; m < q.cell_count; m++) {
 		float *y = q.sums + q.cells[m] * q.width;
 		for (int64_t o = 0; o < q.width; o += LANES) STORE(y + o, ((VEC){0}));
 	}
 	for (int64_t m = 0; m < q.cell_count; m++) {
-		const int64_t first = q.cells[m] * q.width;
+		const float *x = q.src + q.cells[m] * q.width, *each = q.each, *ranges = q.ranges;
+		uint8_t *y = q.dst + q.cells[m] * 4 * q.words;
 		for (int64_t i = 0; i < q.width; i += LANES) {
-			VEC x = LOAD(src + first + i), range = LOAD(q.ranges + i);
-			STORE_UINT8(q.dst + q.cells[m] * 4 * q.words + i, x * LOAD(q.each + i));
-			for (unsigned above = ABOVE(x, range); above; above &= above - 1) {
-				int64_t input = i + __builtin_ctz(above), o = 0;
-				const float over = src[first + input] - q.ranges[input], *w = q.weights + input * 9 * q.row;
-				unsigned near = q.near[m % q.near_count];
-				float *y = q.sums + first;
-#ifdef LOWER
-				for (; o < q.full; o += STRIP) NAME(excess)(STRIP / LANES, 1, &q, near, &over, w + o / 2, y + o);
-#else
-				for (; o + STRIP <= q.width; o += STRIP) NAME(excess)(STRIP / LANES, 0, &q, near, &over, w + o, y + o);
-#endif
-				for (; o < q.width; o += LANES) NAME(excess)(1, 0, &q, near, &over, w + o - q.full / 2, y + o);
-			}
+			VEC v = LOAD(x + i);
+			unsigned above = ABOVE(v, LOAD(ranges + i));
+			STORE_UINT8(y + i, v * LOAD(each + i));
+			if (above) NAME(beyond)(&q, m, i, above);
 		}
 	}
 }
