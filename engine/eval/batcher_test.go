@@ -1,0 +1,302 @@
+package eval_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// The clock of these tests is synctest's: it moves only while everybody waits.
+func TestBatcherMerges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Millisecond, InFlight: 2})
+		var wg sync.WaitGroup
+		ask := func(seed uint64, n int) {
+			wg.Go(func() {
+				got, want := batch(positions(seed, n)...), batch(positions(seed, n)...)
+				if err := b.Evaluate(t.Context(), got); err != nil {
+					t.Error(err)
+				}
+				if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+					t.Error(err)
+				}
+				if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
+					t.Error("a request got another's answers")
+				}
+			})
+			synctest.Wait()
+		}
+		ask(1, 1) // idle: at once
+		ask(2, 3) // waits for company
+		ask(3, 3)
+		if got := stub.Sizes(); !slices.Equal(got, []int{1}) {
+			t.Errorf("batches %v before any delay, want [1]", got)
+		}
+		time.Sleep(time.Millisecond) // the oldest has waited MaxDelay
+		synctest.Wait()
+		ask(4, 4) // two are under way: these wait for one of them to end
+		ask(5, 4)
+		ask(6, 2)
+		ask(7, 9) // larger than a batch: travels alone
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 6}) {
+			t.Errorf("batches %v while two are under way, want [1 6]", got)
+		}
+		close(busy)
+		wg.Wait()
+		got := stub.Sizes()
+		slices.Sort(got[2:]) // two are under way at once, in either order
+		if !slices.Equal(got, []int{1, 6, 2, 8, 9}) {
+			t.Errorf("batches %v, want [1 6] and then 8, 2 and 9", got)
+		}
+		s := b.Stats()
+		if s.Rows != 26 || s.Batches[eval.Idle] == 0 || s.Batches[eval.Delay] == 0 || s.Batches[eval.Full] == 0 {
+			t.Errorf("%+v, want 26 rows and batches for each reason", s)
+		}
+		b.Close()
+		if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
+			t.Errorf("after Close: error %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestBatcherDropsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Hour, InFlight: 1})
+		var wg sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			wg.Go(func() {
+				if err := b.Evaluate(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
+					t.Errorf("error %v, want %v", err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		running, cancelRunning := context.WithCancel(t.Context())
+		waiting, cancelWaiting := context.WithCancel(t.Context())
+		ask(running, 1, context.Canceled)
+		ask(waiting, 3, context.Canceled)
+		ask(t.Context(), 2, nil)
+		cancelRunning() // its batch is under way: the caller leaves, the answer is thrown away
+		cancelWaiting() // its batch is not formed yet: no work is done for it
+		synctest.Wait()
+		close(busy)
+		wg.Wait()
+		b.Close()
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 2}) {
+			t.Errorf("batches %v, want [1 2]", got)
+		}
+		if s := b.Stats(); s.Dropped != 1 {
+			t.Errorf("%d dropped, want 1", s.Dropped)
+		}
+	})
+}
+
+func TestBatcherErrorsReachEveryRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("device lost")
+		busy := make(chan struct{})
+		stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+			<-busy
+			return broken
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, InFlight: 1})
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
+					t.Errorf("error %v, want %v", err, broken)
+				}
+			})
+		}
+		synctest.Wait()
+		close(busy)
+		wg.Wait()
+		b.Close()
+		if s := b.Stats(); s.Failed != 2 {
+			t.Errorf("%d merged batches failed, want 2 (one request, then the four that waited)", s.Failed)
+		}
+	})
+}
+
+// held is a batcher whose evaluator waits until release is called, with a clock of synctest's.
+func held(t *testing.T, c eval.BatcherConfig) (b *eval.Batcher, stub *evaltest.Stub, ask func(ctx context.Context, n int, p eval.Priority, want error), release func()) {
+	busy := make(chan struct{})
+	stub = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		<-busy
+		return nil
+	}}
+	b = eval.NewBatcher(stub, c)
+	var wg sync.WaitGroup
+	ask = func(ctx context.Context, n int, p eval.Priority, want error) {
+		wg.Go(func() {
+			if _, err := b.Submit(ctx, batch(positions(1, n)...), p); !errors.Is(err, want) {
+				t.Errorf("%d rows: error %v, want %v", n, err, want)
+			}
+		})
+		synctest.Wait()
+	}
+	return b, stub, ask, func() { close(busy); wg.Wait(); b.Close() }
+}
+
+func TestBatcherPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1})
+		ask(t.Context(), 1, eval.Normal, nil) // under way
+		ask(t.Context(), 4, eval.Low, nil)
+		ask(t.Context(), 2, eval.Normal, nil)
+		ask(t.Context(), 3, eval.Normal, nil)
+		ask(t.Context(), 1, eval.High, nil)
+		release()
+		// High and the older normal one, the other normal one, low. Sizes tell them apart.
+		if got := stub.Sizes(); !slices.Equal(got, []int{1, 3, 3, 4}) {
+			t.Errorf("batches %v, want [1 3 3 4]", got)
+		}
+	})
+}
+
+func TestBatcherRefusesWhatCannotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 6})
+		ctx, cancel := context.WithCancel(t.Context())
+		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size
+		ask(ctx, 5, eval.Normal, context.Canceled)
+		ask(t.Context(), 1, eval.Normal, nil)
+		ask(t.Context(), 1, eval.High, eval.ErrFull)
+		if q := b.Stats().Queued; q != 6 {
+			t.Errorf("%d rows wait, want 6", q)
+		}
+		cancel() // makes room at once
+		synctest.Wait()
+		ask(t.Context(), 5, eval.Normal, nil)
+		release()
+		if got := stub.Sizes(); !slices.Equal(got, []int{9, 1, 5}) {
+			t.Errorf("batches %v, want [9 1 5]", got)
+		}
+		if s := b.Stats(); s.Refused != 1 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[0] != 1 || s.Sizes[3] != 1 || s.Sizes[4] != 1 {
+			t.Errorf("%+v, want 1 refused, 1 dropped, nothing waiting, and batches of 1, of 5 to 8 and of 9 to 16 rows", s)
+		}
+	})
+}
+
+// A batcher that has seen batches of 4 rows take 10 ms knows when a deadline cannot be kept, and sends a batch in time
+// for one that can.
+func TestBatcherDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var reasons []eval.BatchReason
+		stub := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}}
+		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 2, OnBatch: func(s eval.Sent) {
+			if s.Took != 10*time.Millisecond {
+				t.Errorf("a batch took %v, want 10ms", s.Took)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			reasons = append(reasons, s.Reason)
+		}})
+		var wg sync.WaitGroup
+		ask := func(n int, timeout time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				start := time.Now()
+				timing, err := b.Submit(ctx, batch(positions(1, n)...), eval.Normal)
+				if !errors.Is(err, want) || err == nil && timing.Queued+timing.Computed != time.Since(start) {
+					t.Errorf("error %v, want %v; %+v in %v", err, want, timing, time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		for range 5 {
+			ask(4, time.Second, nil)
+			wg.Wait()
+		}
+		ask(4, time.Second, nil)                  // full, under way
+		ask(1, 25*time.Millisecond, nil)          // waits for company, but not longer than 5 ms
+		time.Sleep(16 * time.Millisecond)         // both were answered or are under way
+		ask(4, time.Second, nil)                  // full
+		ask(4, time.Second, nil)                  // waits
+		ask(4, time.Second, nil)                  // waits
+		ask(4, 40*time.Millisecond, eval.ErrLate) // 12 rows, 2 batches at once: 25 ms
+		ask(4, 80*time.Millisecond, nil)
+		wg.Wait()
+		b.Close()
+		if !slices.Contains(reasons, eval.Deadline) || slices.Contains(reasons, eval.Delay) {
+			t.Errorf("batches were sent for %v, want one for its deadline and none for the delay", reasons)
+		}
+	})
+}
+
+// A caller with an answer finds its batch in the counts, however slow counting is.
+func TestBatcherCountsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard atomic.Int64
+		b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 4, InFlight: 1, OnBatch: func(eval.Sent) {
+			time.Sleep(time.Second)
+			heard.Add(1)
+		}})
+		for i := range int64(3) {
+			if err := b.Evaluate(t.Context(), batch(positions(1, 2)...)); err != nil {
+				t.Fatal(err)
+			}
+			if n, s := heard.Load(), b.Stats(); n != i+1 || s.Rows != 2*uint64(i+1) {
+				t.Errorf("after %d answers %d batches were heard of, %d rows counted", i+1, n, s.Rows)
+			}
+		}
+		b.Close()
+	})
+}
+
+// Close must finish what was accepted, also while requests pour in for several games.
+func TestBatcherManyGames(t *testing.T) {
+	b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 32, MaxDelay: 50 * time.Microsecond, InFlight: 3})
+	var wg sync.WaitGroup
+	for _, board := range gametest.Boards() {
+		for g := range 3 {
+			wg.Go(func() {
+				r := gametest.Rand(uint64(g))
+				for range 50 {
+					n := 1 + r.IntN(40)
+					got, want := eval.NewBatch(board, n), eval.NewBatch(board, n)
+					copy(got.Pos, gametest.Positions(r, board, n, true))
+					copy(want.Pos, got.Pos)
+					if err := b.Evaluate(t.Context(), got); err != nil {
+						t.Error(err)
+						return
+					}
+					if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+						t.Error(err)
+					}
+					if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
+						t.Errorf("%v: a request got another's answers", board.Rules())
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	b.Close()
+}

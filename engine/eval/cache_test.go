@@ -1,0 +1,130 @@
+package eval_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+func TestCacheAsksOnce(t *testing.T) {
+	t.Run("says so", func(t *testing.T) { asksOnce(t, eval.NewCache(1<<12), eval.Cached) })
+	t.Run("transparent", func(t *testing.T) {
+		c := eval.NewCache(1 << 12)
+		c.Transparent = true
+		asksOnce(t, c, eval.GPU)
+	})
+}
+
+// asksOnce asks for positions and for their mirror images, whose answers must come from a source.
+func asksOnce(t *testing.T, cache *eval.Cache, source eval.Source) {
+	stub := &evaltest.Stub{Source: eval.GPU}
+	e := cache.For("m", stub)
+	ps := positions(1, 200)
+	first, second := batch(ps...), batch(ps...)
+	for i := range second.Pos { // mirror images count as the same position
+		second.Pos[i] = board.Mirror(ps[i])
+	}
+	for _, b := range []*eval.Batch{first, second} {
+		if err := e.Evaluate(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := stub.Rows.Load()
+	if asked > 200 {
+		t.Errorf("the evaluator was asked %d rows for 200 positions", asked)
+	}
+	for i := range ps {
+		if second.Source[i] != source {
+			t.Errorf("row %d came from %v, want %v", i, second.Source[i], source)
+		}
+		if !slices.Equal(first.WDLRow(i), second.WDLRow(i)) {
+			t.Errorf("row %d: %v, from the cache %v", i, first.WDLRow(i), second.WDLRow(i))
+		}
+		for a, x := range first.PolicyRow(i) {
+			if y := second.PolicyRow(i)[6-a]; x != y {
+				t.Errorf("row %d: move %d %v, mirrored %v", i, a, x, y)
+			}
+		}
+	}
+	if s := cache.Stats(); s.Hits != 200 || s.Misses != 200 {
+		t.Errorf("%+v, want 200 hits and 200 misses", s)
+	}
+}
+
+// Other rules, another model and a heuristic's answer never come back as the network's.
+func TestCacheKeepsApart(t *testing.T) {
+	cache := eval.NewCache(1 << 12)
+	network, other := &evaltest.Stub{Source: eval.GPU}, &evaltest.Stub{Source: eval.GPU}
+	heuristic := &evaltest.Stub{Source: eval.Bitsquares}
+	b5 := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 5, Gravity: true}), 1)
+	free := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 4, Gravity: false}), 1)
+	for _, c := range []struct {
+		e    eval.Evaluator
+		b    *eval.Batch
+		want eval.Source
+	}{
+		{cache.For("a", network), batch(game.Position{}), eval.GPU},
+		{cache.For("a", network), batch(game.Position{}), eval.Cached},
+		{cache.For("b", other), batch(game.Position{}), eval.GPU},
+		{cache.For("a", network), b5, eval.GPU},
+		{cache.For("a", network), free, eval.GPU},
+		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
+		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
+	} {
+		if err := c.e.Evaluate(t.Context(), c.b); err != nil {
+			t.Fatal(err)
+		}
+		if c.b.Source[0] != c.want {
+			t.Errorf("%v: answer from %v, want %v", c.b.Board.Rules(), c.b.Source[0], c.want)
+		}
+	}
+}
+
+func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
+	cache := eval.NewCache(256)
+	e := cache.For("m", &constant{})
+	b := batch(positions(2, 4096)...)
+	run := func() {
+		if err := e.Evaluate(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		run()
+	}
+	if s := cache.Stats(); s.Evictions == 0 || s.Hits == 0 {
+		t.Errorf("%+v: 4096 positions went through 256 entries without evictions or hits", s)
+	}
+	if n := testing.AllocsPerRun(10, run); n > 1 && !gametest.Race { // a garbage collection may empty the pool
+		t.Errorf("%v allocations a batch of 4096, want none", n)
+	}
+}
+
+// constant answers without counting or allocating.
+type constant struct{}
+
+func (constant) Evaluate(_ context.Context, b *eval.Batch) error {
+	for i := range b.Pos {
+		copy(b.WDLRow(i), []float32{1, 0, 0})
+		clear(b.PolicyRow(i))
+		b.Source[i] = eval.CPU
+	}
+	return nil
+}
+
+func BenchmarkCacheHit(b *testing.B) {
+	e := eval.NewCache(1<<14).For("m", constant{})
+	x := batch(positions(2, 256)...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := e.Evaluate(context.Background(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "positions/s")
+}
