@@ -1,9 +1,7 @@
 package net
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +21,6 @@ import (
 const (
 	formatKey = "evald.format" // version of the architecture and its tensor names
 	configKey = "evald.config" // Config as JSON
-	sumKey    = "evald.sha256" // of the file without this key, as Marshal writes it; other programs may leave it out
 	format    = "1"
 )
 
@@ -76,7 +73,7 @@ func parse(file []byte) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, summed := metadata[sumKey]
+	sum, summed := metadata[safetensors.SumKey]
 	for _, key := range reserved {
 		delete(metadata, key)
 	}
@@ -87,13 +84,13 @@ func parse(file []byte) (*Network, error) {
 	if !summed {
 		return n, nil
 	}
-	if got := checksum(n.plain()); got != sum {
-		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %.80q; a program that changes a network must leave that out", got, sumKey, sum)
+	if err := safetensors.CheckSum(sum, n.plain()); err != nil {
+		return nil, err
 	}
 	return n, nil
 }
 
-var reserved = []string{formatKey, configKey, sumKey}
+var reserved = []string{formatKey, configKey, safetensors.SumKey}
 
 // plain is the file without its checksum.
 func (n *Network) plain() []byte { return joined(n.fileMetadata(), n.weights) }
@@ -116,11 +113,6 @@ func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte
 		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: "F32", Shape: t.Shape(), Data: data})
 	}
 	return safetensors.Join(metadata, tensors)
-}
-
-func checksum(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
 }
 
 // parseConfigJSON reads the configuration of a file. An unknown field is an error, because it belongs to an unknown
@@ -170,7 +162,7 @@ func (n *Network) Marshal() ([]byte, error) {
 		}
 	}
 	metadata := n.fileMetadata()
-	metadata[sumKey] = checksum(n.plain())
+	metadata[safetensors.SumKey] = safetensors.Sum(n.plain())
 	return joined(metadata, n.weights), nil
 }
 

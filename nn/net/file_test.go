@@ -16,6 +16,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/safetensors"
 )
 
 // tiny is the smallest configuration, so that headers can be written out in tests.
@@ -408,7 +409,7 @@ func TestDamagedFile(t *testing.T) {
 				refused++
 				continue
 			}
-			maps.DeleteFunc(got.Metadata, func(_, text string) bool { return text == checksum(n.plain()) }) // the checksum, if its key was damaged
+			maps.DeleteFunc(got.Metadata, func(_, text string) bool { return text == safetensors.Sum(n.plain()) }) // the checksum, if its key was damaged
 			if !bytes.Equal(got.plain(), n.plain()) {
 				t.Errorf("byte %d (%q) as %q: another network is read", at, file[at], damaged[at])
 			}
@@ -441,7 +442,7 @@ func TestChecksum(t *testing.T) {
 		}
 		n.Weight("stem.bias").Float32s()[0]++
 		changed := n.fileMetadata()
-		changed[sumKey] = checksum(file)
+		changed[safetensors.SumKey] = safetensors.Sum(file)
 		if _, err := Parse(joined(changed, n.weights)); err == nil || !strings.Contains(err.Error(), "the file is damaged") {
 			t.Errorf("%s with another weight: %v", e.Ref(), err)
 		}

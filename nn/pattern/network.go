@@ -2,9 +2,7 @@ package pattern
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -30,13 +28,12 @@ const (
 	kindKey   = "evald.kind"
 	formatKey = "evald.format"
 	configKey = "evald.config"
-	sumKey    = "evald.sha256"
 	kind      = "pattern"
 	inWords   = "1" // the table is int16
 	inBytes   = "2" // the table is int8, with a factor for each row
 )
 
-var reserved = []string{kindKey, formatKey, configKey, sumKey}
+var reserved = []string{kindKey, formatKey, configKey, safetensors.SumKey}
 
 // config is the shape of a network.
 type config struct {
@@ -201,10 +198,12 @@ func parse(file []byte) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, summed := metadata[sumKey]
-	delete(metadata, sumKey)
-	if got := checksum(safetensors.Join(metadata, read)); summed && got != sum {
-		return nil, fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out", got, sumKey, short.Quote(sum))
+	sum, summed := metadata[safetensors.SumKey]
+	delete(metadata, safetensors.SumKey)
+	if summed {
+		if err := safetensors.CheckSum(sum, safetensors.Join(metadata, read)); err != nil {
+			return nil, err
+		}
 	}
 	for _, key := range reserved {
 		delete(metadata, key)
@@ -315,11 +314,6 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 	return all
 }
 
-func checksum(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
-}
-
 // ReadFile is Parse of a file.
 func ReadFile(path string) (*Network, error) {
 	info, err := os.Stat(path)
@@ -353,7 +347,7 @@ func (n *Network) Marshal() ([]byte, error) {
 	}
 	format := n.format()
 	metadata := n.fileMetadata(format)
-	metadata[sumKey] = checksum(n.plain(format))
+	metadata[safetensors.SumKey] = safetensors.Sum(n.plain(format))
 	return safetensors.Join(metadata, n.tensors(format)), nil
 }
 

@@ -101,7 +101,7 @@ func TestFormats(t *testing.T) {
 	// Words that would fit bytes, as an older evald wrote them, with their checksum.
 	n = random(t)
 	metadata := n.fileMetadata(inWords)
-	metadata[sumKey] = checksum(n.plain(inWords))
+	metadata[safetensors.SumKey] = safetensors.Sum(n.plain(inWords))
 	if got, err := Parse(safetensors.Join(metadata, n.tensors(inWords))); err != nil || !reflect.DeepEqual(got, n) {
 		t.Errorf("an older file: %v", err)
 	}
