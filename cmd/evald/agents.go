@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -12,14 +13,24 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
+	"github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/open"
+)
+
+// Searches with less time a move take the network of tables if they name none and no GPU is there. At 20 ms it beats the
+// network that ships, and from 50 ms on both are even (nn/pattern/LOG.md). Plain Go computes convolutions some fifty times
+// slower, and tables ten times.
+const (
+	fastBelow        = 50 * time.Millisecond
+	fastBelowPlainGo = 2500 * time.Millisecond
 )
 
 // shareAgents gives agents their networks, on some GPUs, and books. Each is loaded once and stays open until the program ends.
 // Warnings for the user go to notes.
 func shareAgents(on gpus, notes io.Writer) agent.Shared {
-	return agent.Shared{
+	shared := agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
 			where := backend{Backend: "cpu", Model: name, gpus: on}
 			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
@@ -36,6 +47,13 @@ func shareAgents(on gpus, notes io.Writer) agent.Shared {
 		Ships:  models.ExactBook,
 		Solved: &agent.Solved{},
 	}
+	if _, err := driver.Find(); err != nil {
+		shared.FastModel, shared.FastBelow = open.FastModel, fastBelow
+		if cpu.Paths()[0] == cpu.Go {
+			shared.FastBelow = fastBelowPlainGo
+		}
+	}
+	return shared
 }
 
 // heuristicVars are the names of the heuristics as flags and help texts want them.

@@ -172,6 +172,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if err != nil {
 			return nil, nil, usage("--agent: %w", err)
 		}
+		spec = shared.Choose(spec) // so that the table names the network
 		a, err := agent.New(spec, shared)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", text, err)
