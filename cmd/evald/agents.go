@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -12,14 +13,24 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
+	"github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/open"
+)
+
+// Searches with less time a move, which name no network, take the network of tables if there is no GPU. It is ahead of the one
+// that ships at 10 and 20 ms and even with it from 50 ms on; in plain Go, which computes convolutions forty times slower
+// and tables a dozen times, it is ahead at 1 and 2 s too (nn/pattern/LOG.md).
+const (
+	fastBelow        = 50 * time.Millisecond
+	fastBelowPlainGo = 2500 * time.Millisecond
 )
 
 // shareAgents gives agents their networks, on some GPUs, and books. Each is loaded once and stays open until the program ends.
 // Warnings for the user go to notes.
 func shareAgents(on gpus, notes io.Writer) agent.Shared {
-	return agent.Shared{
+	shared := agent.Shared{
 		Models: once(func(name string) (eval.Evaluator, error) {
 			where := backend{Backend: "cpu", Model: name, gpus: on}
 			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
@@ -36,6 +47,13 @@ func shareAgents(on gpus, notes io.Writer) agent.Shared {
 		Ships:  models.ExactBook,
 		Solved: &agent.Solved{},
 	}
+	if _, err := driver.Find(); err != nil {
+		shared.FastModel, shared.FastBelow = open.FastModel, fastBelow
+		if cpu.Paths()[0] == cpu.Go {
+			shared.FastBelow = fastBelowPlainGo
+		}
+	}
+	return shared
 }
 
 // heuristicVars are the names of the heuristics as flags and help texts want them.

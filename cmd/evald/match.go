@@ -145,6 +145,8 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		if specs[i], err = agent.Parse(text); err != nil {
 			return nil, "", usageError{err}
 		}
+		// The table names the network.
+		specs[i] = shared.Choose(specs[i])
 		if _, err := agent.New(specs[i], shared); err != nil { // now rather than in the middle of a match
 			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/kernels/cuda/driver"
 )
 
 var (
@@ -259,6 +260,21 @@ func TestMatchWrongUse(t *testing.T) {
 	status, out, _ := evald(t, "", "match", "--help")
 	if status != exitOK || !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
 		t.Errorf("status %d, help %s", status, out)
+	}
+}
+
+// The table names the network that plays short moves. A search that counts visits keeps the network that ships.
+func TestMatchShortMoves(t *testing.T) {
+	status, out, stderr := evald(t, "", "match", "mcts:time=2ms", "mcts:visits=2", "--games", "2", "--threads", "1")
+	if status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	want := " mcts:model=default-fast,time=2ms "
+	if _, err := driver.Find(); err == nil {
+		want = " mcts:time=2ms "
+	}
+	if !strings.Contains(out, want) || !strings.Contains(out, " mcts:visits=2 ") {
+		t.Errorf("the table is %q, want%s", out, want)
 	}
 }
 

@@ -172,6 +172,8 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if err != nil {
 			return nil, nil, usage("--agent: %w", err)
 		}
+		// The table names the network.
+		spec = shared.Choose(spec)
 		a, err := agent.New(spec, shared)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", text, err)

@@ -40,6 +40,19 @@ type Shared struct {
 	Ships    func(game.Rules) solver.Book              // the default book of exact scores for a game; nil if it has none
 	Solved   *Solved                                   // what solvers have found so far; nil if they share nothing
 	Memory   int64                                     // most bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
+
+	// FastModel is the network of a search by time that names none and has less than FastBelow a move; "" is no such network.
+	FastModel string
+	FastBelow time.Duration
+}
+
+// Choose names the network of a search that names none and has so little time that FastModel plays it best. All other specs
+// stay as they are. New does this too; whoever shows a spec calls Choose before.
+func (s Shared) Choose(spec Spec) Spec {
+	if spec.Name == "mcts" && spec.Model == "" && spec.Visits == 0 && spec.Time > 0 && spec.Time < s.FastBelow {
+		spec.Model = s.FastModel
+	}
+	return spec
 }
 
 // kind is the agent behind a name.
@@ -67,7 +80,7 @@ var kinds = withHeuristics(map[string]kind{
 	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "leaves", "power", "book", "seed"}, newUCTBitsquares, "UCT, bitsquares at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
-	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, or bitsquares on boards that it does not know"},
+	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
 	"solver":               {Spec{}, []string{"time", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, uct-bitsquares with the rest"},
 })
 
@@ -120,5 +133,5 @@ func New(s Spec, shared Shared) (Agent, error) {
 	if k.defaults.limited() && !s.limited() {
 		return nil, fmt.Errorf("agent %s: has no limit: say how many visits, sims or games a move may take, or for how long", s.Name)
 	}
-	return k.make(s, shared)
+	return k.make(shared.Choose(s), shared)
 }

@@ -132,6 +132,38 @@ func TestParse(t *testing.T) {
 }
 
 // The most that the grammar allows is no more than an agent can begin with: it plays, until it is stopped.
+// A search by time that names no network has the fast one if time is short, and Choose says so. Nobody else has.
+func TestChoose(t *testing.T) {
+	var asked []string
+	shared := agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+		asked = append(asked, name)
+		return stubModels("stub")
+	}}
+	for text, want := range map[string]string{
+		"mcts:time=49ms":            "mcts:model=fast,time=49ms",
+		"mcts:time=50ms":            "mcts:time=50ms",
+		"mcts:model=mine,time=10ms": "mcts:model=mine,time=10ms",
+		"mcts:visits=8,time=10ms":   "mcts:visits=8,time=10ms",
+		"mcts:visits=8":             "mcts:visits=8",
+		"policy":                    "policy",
+	} {
+		s, err := agent.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen := shared.Choose(s)
+		if chosen.String() != want {
+			t.Errorf("%s: %s, want %s", text, chosen, want)
+		}
+		if other := (agent.Shared{}).Choose(s); other != s {
+			t.Errorf("%s without a fast network: %s", text, other)
+		}
+		if _, err := agent.New(s, shared); err != nil || asked[len(asked)-1] != chosen.Model {
+			t.Errorf("%s: the agent asks for the network %q, want %q; %v", text, asked, chosen.Model, err)
+		}
+	}
+}
+
 func TestMost(t *testing.T) {
 	for _, text := range []string{"uct-bitsquares:sims=1073741824", "uct-bitsquares:time=168h", "mcts:visits=1073741824", "flat:sims=1073741824"} {
 		ctx, cancel := context.WithCancel(t.Context())

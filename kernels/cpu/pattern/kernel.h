@@ -66,7 +66,9 @@ TARGET void NAME(pattern_forward)(pattern_net net, const int32_t *rows, int64_t 
 			for (int64_t k = each; k < 2 * each; k++)
 				for (int64_t i = 0; i < net.lanes; i += 32)
 					__builtin_prefetch(net.table + rows[k] * net.lanes + i);
-		for (int64_t i = 0; i < net.lanes; i += 2 * N16) {
+		for (int64_t next = 0; next < net.lanes; next += 2 * N16) {
+			// If the lanes are an odd number of vectors, the last two begin earlier, so that nothing beyond the table is read.
+			int64_t i = next + 2 * N16 <= net.lanes ? next : net.lanes - 2 * N16;
 			V16 s = LOAD16(net.bias + i), t = LOAD16(net.bias + i + N16);
 			for (int64_t k = 0; k < each; k++) {
 				const int16_t *row = net.table + rows[k] * net.lanes + i;

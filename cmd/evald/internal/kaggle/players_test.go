@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 func after(t *testing.T, moves string) game.State {
@@ -116,6 +118,25 @@ func TestAllowed(t *testing.T) {
 	}
 	if len(players.idle) > 2 {
 		t.Errorf("%d agents wait, want at most 2", len(players.idle))
+	}
+}
+
+// An agent that names no network has the one for short moves in games that give little time, and only there.
+func TestShortMoves(t *testing.T) {
+	var asked []string
+	players := newPlayers(t, "mcts:time=2s", 1, agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+		asked = append(asked, name)
+		return heuristic.New(eval.Bitsquares)
+	}})
+	for _, act := range []time.Duration{90 * time.Millisecond, 2 * time.Second} { // less a reserve: 45 ms and 1.85 s
+		q, err := players.take(Turn{State: after(t, "-"), Act: act})
+		if err != nil {
+			t.Fatal(err)
+		}
+		players.giveBack(q, false)
+	}
+	if want := []string{"", "fast", ""}; !slices.Equal(asked, want) { // the first is NewPlayers' own
+		t.Errorf("the agents ask for the networks %q, want %q", asked, want)
 	}
 }
 

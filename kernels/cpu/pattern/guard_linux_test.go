@@ -1,0 +1,52 @@
+package pattern
+
+import (
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// beforeGuard copies numbers to the end of a page, after which comes one that nobody may read.
+func beforeGuard[T any](t *testing.T, numbers []T) []T {
+	page := syscall.Getpagesize()
+	size := len(numbers) * int(unsafe.Sizeof(numbers[0]))
+	whole := (size + page - 1) / page * page
+	memory, err := syscall.Mmap(-1, 0, whole+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Munmap(memory) })
+	if err := syscall.Mprotect(memory[whole:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	guarded := unsafe.Slice((*T)(unsafe.Pointer(&memory[whole-size])), len(numbers))
+	copy(guarded, numbers)
+	return guarded
+}
+
+// No path reads beyond the table and the bias, whatever the lanes. If one did, this would be a fault.
+func TestReadsNoFurther(t *testing.T) {
+	for _, lanes := range []int{64, 96, 128, 160} {
+		w := Random(rand.New(rand.NewPCG(1, 3)), 50, lanes, 16, 16)
+		w.Table, w.Bias = beforeGuard(t, w.Table), beforeGuard(t, w.Bias)
+		rows := []int32{3, 49, 49, 0}
+		var want []int32
+		for _, p := range slices.Backward(Paths()) { // plain Go first
+			n, err := New(w, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, step := make([]int32, 2*Outputs), make([]int32, Outputs)
+			n.Forward(rows, 2, out)
+			n.Step(n.Start(), nil, rows[:2], step)
+			if want == nil {
+				want = out
+			}
+			if !slices.Equal(out, want) || !slices.Equal(step, want[:Outputs]) {
+				t.Errorf("%s, %d lanes: %v and %v, want %v", p, lanes, out, step, want)
+			}
+		}
+	}
+}
