@@ -11,9 +11,9 @@
 
 struct Hopper256 {
 	CONSTANT int C = 256, HALVES = 1, WORKERS = 2, STAGES = 6;
-	CONSTANT int M = 1, N = 32;                             // a warp's sums, see Tile
-	CONSTANT int ROWS = 64 * WORKERS, THREADS = 128 * WORKERS; // THREADS: those that multiply
-	CONSTANT int STEM = 64, K = 32;                         // K: inputs of a chunk
+	CONSTANT int M = 1, N = 32; // a warp's sums, see Tile
+	CONSTANT int ROWS = 64 * WORKERS, THREADS = 128 * WORKERS; // of those that multiply
+	CONSTANT int STEM = 64, K = 32; // K: inputs of a chunk
 
 	// Shared memory, in bytes.
 	CONSTANT u32 LINE = 2 * C, TILE = 16 * LINE, CHUNK = K * LINE;
@@ -23,10 +23,6 @@ struct Hopper256 {
 
 	DEVICE_MEMBER static int chunks(int blocks) { return (STEM + (18 * blocks + 1) * C) / K; }
 };
-
-// workers waits for all threads that multiply.
-template <class S>
-DEVICE void workers() { sync_some(1, S::THREADS); }
 
 // pass releases chunks that a warpgroup without a board does not multiply.
 template <class S>
@@ -39,10 +35,11 @@ DEVICE void pass(Ring<S> &ring, int chunks, int lane) {
 	}
 }
 
-// gather is convolve of tower.h. inputs is a multiple of 64. There are products under way while the next rows are loaded.
+// convolve is that of tower.h. inputs is a multiple of 64. There are products under way while the next rows are loaded.
 template <class S>
-DEVICE void gather(Tile<S> &sum, Ring<S> &ring, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
+DEVICE void convolve(Tile<S> &sum, Ring<S> &ring, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
 	if (l.row / 64 * 64 >= job.boards * job.cells()) return pass<S>(ring, (end - first_tap) * inputs / S::K, l.lane);
+	settle(sum[0]);
 	u32 a[2][2][1][4];
 	int before = -1; // the stage whose products are under way
 #pragma unroll 1
@@ -76,48 +73,6 @@ DEVICE void gather(Tile<S> &sum, Ring<S> &ring, const Job &job, const Lane &l, c
 	settle(sum[0]);
 }
 
-// answers is heads of tower.h for the threads that multiply.
-template <class S>
-DEVICE void answers(const Job &job, const Parameters &p, int first, const Lane &l) {
-	Shared pooled{S::X};                                      // [boards][2V]
-	Shared features = pooled.from(job.boards * 2 * job.head); // [boards][F]
-	Shared logits = features.from(job.boards * job.hidden);   // [boards][A]
-	for (int i = l.thread; i < job.boards * job.head; i += S::THREADS) {
-		int board = i / job.head;
-		pool(job, pooled.from(board * 2 * job.head), i % job.head, HeadOutput<S>{board * job.cells()});
-	}
-	for (int i = l.thread; i < job.boards * job.actions; i += S::THREADS) {
-		int board = i / job.actions, cell = landing(job, position(job, first + board), i % job.actions);
-		logits[i] = cell < 0 ? 0 : logit(job, p, cell, HeadOutput<S>{board * job.cells()});
-	}
-	workers<S>();
-	for (int i = l.thread; i < job.boards * job.hidden; i += S::THREADS)
-		features[i] = hidden(job, p, pooled.from(i / job.hidden * 2 * job.head), i % job.hidden);
-	workers<S>();
-	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
-		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
-}
-
-// work evaluates the group of boards that begins with `first`. Layers are those of tower.
-template <class S>
-DEVICE void work(const Job &job, const Parameters &p, int first, Ring<S> &ring, const Lane &l, const Rows<S> &rows) {
-	expand<S>(job, first, l);
-	int last = 2 * job.blocks + 1;
-#pragma unroll 1
-	for (int layer = 0; layer <= last; layer++) {
-		bool around = layer > 0 && layer < last, even = layer % 2 == 0;
-		workers<S>(); // what the layer before wrote is there, and nobody reads what this one writes
-		Tile<S> sum;
-		begin<S>(sum, l, p.bias + layer * S::C);
-		if (around && even) add<S>(sum, l);
-		settle(sum[0]);
-		gather<S>(sum, ring, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
-		finish<S>(sum, l, even ? S::X : S::T);
-	}
-	workers<S>();
-	answers<S>(job, p, first, l);
-}
-
 template <class S>
 DEVICE void hopper_wide(const Job &job) {
 	int thread = thread_id(), group = thread / 128;
@@ -139,6 +94,11 @@ DEVICE void hopper_wide(const Job &job) {
 		Rows<S> rows = Rows<S>::of(job, l);
 		Parameters p = parameters(job, reinterpret_cast<const float *>(job.weights + static_cast<u64>(S::chunks(job.blocks)) * S::CHUNK), S::C, S::C);
 		Ring<S> ring{0, 0};
-		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) work<S>(job, p, first, ring, l, rows);
+		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+			auto wait = [] { sync_some(1, S::THREADS); };
+			expand<S>(job, first, l);
+			layers<S>(job, p, l, rows, ring, wait);
+			heads<S>(job, p, first, l, wait);
+		}
 	}
 }
