@@ -13,6 +13,8 @@ func TestHopperEmulation(t *testing.T) {
 	e := emutest.Build(t, t.TempDir(), []string{"-O2"}, "emu/emu.cpp", "emu/sm90.cpp", "emu/hopper_primitives.cpp")
 	for _, test := range []struct{ name, want, failure string }{
 		{name: "product", want: "equal\n"},
+		{name: "wide-product", want: "equal\n"},
+		{name: "wide-wrong-distance", want: "differs\n"},
 		{name: "pairs", want: "b a\n"},
 		{name: "phases", want: "1212\n"},
 		{name: "registers"},

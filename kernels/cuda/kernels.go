@@ -1,20 +1,21 @@
 // Package cuda has the network's kernels for GPUs: CUDA C++ sources, the PTX that is built from them, and what the host must
 // know to start them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
 //
-//	device.h   what a kernel needs of the machine; each function is a few lines of PTX
-//	sm90.h     what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory
-//	emu/       the same functions on the CPU, so that tests run the kernels' source without a GPU
-//	board.h    Job (the kernels' argument), bitboards into planes
-//	heads.h    pooling, the small layers, softmax, the answer
-//	tower.h    the network in shared memory
-//	wide.h     the same for a few boards, whose rows all warps share
-//	tower*.cu  their kernels, for 64, 128 and 256 channels
-//	hopper.h   the network on Hopper, on boards of at most 7 columns and 6 rows
-//	hopper*.cu its kernels, for 64 and 128 channels
-//	any.cu     the network in global memory: the kernel for all other shapes
-//	build/     the program behind `make kernels`, which compiles them
-//	ptx/       what it compiled
-//	cubins.go  the same as machine code, for builds with the tag gpu
+//	device.h     what a kernel needs of the machine; each function is a few lines of PTX
+//	sm90.h       what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory
+//	emu/         the same functions on the CPU, so that tests run the kernels' source without a GPU
+//	board.h      Job (the kernels' argument), bitboards into planes
+//	heads.h      pooling, the small layers, softmax, the answer
+//	tower.h      the network in shared memory
+//	wide.h       the same for a few boards, whose rows all warps share
+//	tower*.cu    their kernels, for 64, 128 and 256 channels
+//	hopper.h     the network on Hopper, on boards of at most 7 columns and 6 rows
+//	hopper256.h  the same for 129 to 256 channels and any board
+//	hopper*.cu   their kernels, for 64, 128 and 256 channels
+//	any.cu       the network in global memory: the kernel for all other shapes
+//	build/       the program behind `make kernels`, which compiles them
+//	ptx/         what it compiled
+//	cubins.go    the same as machine code, for builds with the tag gpu
 //
 // LOG.md has the predictions and, as they come, the measurements.
 //
@@ -62,6 +63,8 @@ var (
 	hopper64 string
 	//go:embed ptx/hopper128.ptx
 	hopper128 string
+	//go:embed ptx/hopper256.ptx
+	hopper256 string
 	//go:embed ptx/any.ptx
 	anySize string
 )
@@ -85,6 +88,7 @@ func Kernels() []Kernel {
 		wide("wide_256_two", "tower256", tower256, 256, 6, 4),
 		hopper("hopper_64", "hopper64", hopper64, 64),
 		hopper("hopper_128", "hopper128", hopper128, 128),
+		hopperWide("hopper_256", "hopper256", hopper256),
 	}
 }
 
@@ -114,6 +118,15 @@ func hopper(name, module, ptx string, channels int) Kernel {
 	return Kernel{
 		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: channels, Rows: boards * HopperRows * HopperColumns, Threads: 384,
 		Shared: stages*(chunk+16) + boards*board, Chunk: chunk, Keep: board,
+	}
+}
+
+// hopperWide mirrors Hopper256 in hopper256.h.
+func hopperWide(name, module, ptx string) Kernel {
+	const stages, rows, line, chunk = 6, 128, 2 * 256, 32 * 2 * 256
+	return Kernel{
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: 256, Rows: rows, Threads: 384,
+		Shared: stages*(chunk+16) + 2*rows*line + line, Chunk: chunk, Keep: rows * line,
 	}
 }
 

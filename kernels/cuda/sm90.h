@@ -15,6 +15,9 @@
 //	[4*n + 2,3] row 16*w + g + 8, the same columns
 typedef float Products[32];
 
+// WideProducts are the 64 x 256 sums of a warpgroup, in the same order.
+typedef float WideProducts[32][4];
+
 // Fragment is a warp's operand of 16 rows by 16 inputs, as ldmatrix loads it (device.h).
 typedef u32 Fragment[4];
 
@@ -49,6 +52,36 @@ DEVICE void multiply(Products &c, const Fragment &a, u64 tile) {
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile));
 }
 
+// multiply_wide is multiply for a tile of 256 columns (wide_tile).
+DEVICE void multiply_wide(WideProducts &c, const Fragment &a, u64 tile) {
+	asm volatile(
+		"{ .reg .pred add;\n"
+		"setp.ne.b32 add, 1, 0;\n"
+		"wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+		"{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+		"%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+		"%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
+		"%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
+		"{%128,%129,%130,%131}, %132, add, 1, 1, 1; }"
+		: "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
+		"+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
+		"+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
+		"+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
+		"+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
+		"+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
+		"+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
+		"+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3]),
+		"+f"(c[16][0]), "+f"(c[16][1]), "+f"(c[16][2]), "+f"(c[16][3]), "+f"(c[17][0]), "+f"(c[17][1]), "+f"(c[17][2]), "+f"(c[17][3]),
+		"+f"(c[18][0]), "+f"(c[18][1]), "+f"(c[18][2]), "+f"(c[18][3]), "+f"(c[19][0]), "+f"(c[19][1]), "+f"(c[19][2]), "+f"(c[19][3]),
+		"+f"(c[20][0]), "+f"(c[20][1]), "+f"(c[20][2]), "+f"(c[20][3]), "+f"(c[21][0]), "+f"(c[21][1]), "+f"(c[21][2]), "+f"(c[21][3]),
+		"+f"(c[22][0]), "+f"(c[22][1]), "+f"(c[22][2]), "+f"(c[22][3]), "+f"(c[23][0]), "+f"(c[23][1]), "+f"(c[23][2]), "+f"(c[23][3]),
+		"+f"(c[24][0]), "+f"(c[24][1]), "+f"(c[24][2]), "+f"(c[24][3]), "+f"(c[25][0]), "+f"(c[25][1]), "+f"(c[25][2]), "+f"(c[25][3]),
+		"+f"(c[26][0]), "+f"(c[26][1]), "+f"(c[26][2]), "+f"(c[26][3]), "+f"(c[27][0]), "+f"(c[27][1]), "+f"(c[27][2]), "+f"(c[27][3]),
+		"+f"(c[28][0]), "+f"(c[28][1]), "+f"(c[28][2]), "+f"(c[28][3]), "+f"(c[29][0]), "+f"(c[29][1]), "+f"(c[29][2]), "+f"(c[29][3]),
+		"+f"(c[30][0]), "+f"(c[30][1]), "+f"(c[30][2]), "+f"(c[30][3]), "+f"(c[31][0]), "+f"(c[31][1]), "+f"(c[31][2]), "+f"(c[31][3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile));
+}
+
 // multiply_fence comes between other accesses to registers and the start of products that use them.
 DEVICE void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
@@ -63,6 +96,14 @@ DEVICE void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :
 DEVICE void settle(Products &c) {
 #pragma unroll
 	for (int i = 0; i < 32; i++) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+DEVICE void settle(WideProducts &c) {
+#pragma unroll
+	for (int n = 0; n < 32; n++) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) asm volatile("" : "+f"(c[n][i])::"memory");
+	}
 }
 
 // fence_async comes after a thread's accesses to shared memory, and before accesses of the asynchronous proxy to the same
@@ -124,3 +165,8 @@ DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;
 //	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
 //	bits 62-63  1: the parts are arranged as above
 DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }
+
+// wide_tile returns the descriptor of 16 rows and 256 columns: four tiles one after another.
+//
+//	bits 16-29  the distance of columns 64 to 127 from columns 0 to 63, / 16
+DEVICE u64 wide_tile(u32 offset) { return tile(offset) | u64(2048 >> 4) << 16; }

@@ -251,11 +251,11 @@ struct HeadOutput {
 	}
 };
 
-// heads answers the group of boards that begins with `first`. Its intermediate results overwrite x. No barrier follows: what
-// overwrites them comes after the barrier before the stem's products.
-template <class S>
-DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l) {
-	sync_block(); // all outputs of the heads' convolution are written
+// heads answers the group of boards that begins with `first`. Its intermediate results overwrite x. wait is a barrier of all
+// threads that multiply. None follows: what overwrites the results comes after the barrier before the stem's products.
+template <class S, class Wait>
+DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l, Wait wait) {
+	wait(); // all outputs of the heads' convolution are written
 	Shared pooled{S::X};                                            // [boards][2V]
 	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
 	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
@@ -267,12 +267,32 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l)
 		int board = i / job.actions, cell = landing(job, position(job, first + board), i % job.actions);
 		logits[i] = cell < 0 ? 0 : logit(job, p, cell, HeadOutput<S>{board * job.cells()});
 	}
-	sync_block();
+	wait();
 	for (int i = l.thread; i < job.boards * job.hidden; i += S::THREADS)
 		features[i] = hidden(job, p, pooled.from(i / job.hidden * 2 * job.head), i % job.hidden);
-	sync_block();
+	wait();
 	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
 		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
+}
+
+// layers computes all layers of a group of boards, from what expand wrote to the output of the heads' convolution. Each begins
+// with a call of ready, and convolve adds the products of the next weights of their stream.
+//
+// Layer 0 is the stem, and the last layer is the heads' convolution. The even layers between them end a residual block.
+// Even layers read t and write x, odd layers read x and write t.
+template <class S, class Stream, class Ready>
+DEVICE void layers(const Job &job, const Parameters &p, const Lane &l, const Rows<S> &rows, Stream &weights, Ready ready) {
+	int last = 2 * job.blocks + 1;
+	const float *bias = p.bias;
+	for (int layer = 0; layer <= last; layer++, bias += S::C) {
+		bool around = layer > 0 && layer < last, even = layer % 2 == 0;
+		ready();
+		Tile<S> sum;
+		begin<S>(sum, l, bias);
+		if (around && even) add<S>(sum, l);
+		convolve<S>(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
+		finish<S>(sum, l, even ? S::X : S::T);
+	}
 }
 
 template <class S>
@@ -289,19 +309,8 @@ DEVICE void tower(const Job &job) {
 
 	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		expand<S>(job, first, l);
-		// Layer 0 is the stem, and the last layer is the heads' convolution. The even layers between them end a residual block.
-		// Even layers read t and write x, odd layers read x and write t.
-		int last = 2 * job.blocks + 1;
-		const float *bias = p.bias;
-		for (int layer = 0; layer <= last; layer++, bias += S::C) {
-			bool around = layer > 0 && layer < last, even = layer % 2 == 0;
-			Tile<S> sum;
-			begin<S>(sum, l, bias);
-			if (around && even) add<S>(sum, l);
-			convolve<S>(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
-			finish<S>(sum, l, even ? S::X : S::T);
-		}
-		heads<S>(job, p, first, l);
+		layers<S>(job, p, l, rows, weights, [] {}); // take has a barrier
+		heads<S>(job, p, first, l, [] { sync_block(); });
 	}
 	copy_wait<0>();
 }

@@ -99,18 +99,9 @@ DEVICE void wide(const Job &job) {
 
 	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		expand<S>(job, first, l);
-		int last = 2 * job.blocks + 1; // layers as in tower
-		const float *bias = p.bias;
-		for (int layer = 0; layer <= last; layer++, bias += S::C) {
-			bool around = layer > 0 && layer < last, even = layer % 2 == 0;
-			sync_block(); // what the layer before wrote is there, and nobody reads what this one writes
-			Tile<S> sum;
-			begin<S>(sum, l, bias);
-			if (around && even) add<S>(sum, l);
-			convolve<S>(sum, weights, job, l, rows, even ? S::T : S::X, around ? 0 : 4, around ? 9 : 5, layer == 0 ? S::STEM : S::C);
-			finish<S>(sum, l, even ? S::X : S::T);
-		}
-		heads<S>(job, p, first, l);
+		auto wait = [] { sync_block(); };
+		layers<S>(job, p, l, rows, weights, wait); // what the layer before wrote is there, and nobody reads what the next one writes
+		heads<S>(job, p, first, l, wait);
 	}
 	copy_wait<0>();
 }

@@ -46,7 +46,7 @@ func TestChoicePredicts(t *testing.T) {
 			t.Errorf("%s, %d positions: %s for whole waves, %.0f µs", test.net, test.n, c.Kernel.Name, 1e6*c.seconds(test.n))
 		}
 	}
-	for net, us := range map[string][2]float64{"6x64": {135, 90}, "10x64": {215, 138}, "10x128": {403, 403}} { // a wave, and 8 boards
+	for net, us := range map[string][2]float64{"6x64": {135, 90}, "10x64": {215, 138}, "10x128": {403, 403}, "20x256": {1189, 659}} { // a wave, and 8 boards
 		h, ok := planHopper(config(t, net), game.Connect4, hopper)
 		if wave, few := 1e6*h.predict(h.Boards*132, 132), 1e6*h.predict(8, 132); !ok || math.Abs(wave-us[0]) > 2 || math.Abs(few-us[1]) > 2 {
 			t.Errorf("%s by %s: %.0f and %.0f µs, want %g and %g", net, h.Kernel.Name, wave, few, us[0], us[1])

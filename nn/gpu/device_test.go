@@ -159,6 +159,8 @@ func TestGPUAccuracy(t *testing.T) {
 		{"20x256", game.Connect4, hopper, "wide_256_two", 200},
 		{"6x64", game.Connect4, hopper, "hopper_64", 5000},
 		{"10x128", game.Connect4, hopper, "hopper_128", 1000},
+		{"20x256", game.Connect4, hopper, "hopper_256", 200},
+		{"2x200", wide, hopper, "hopper_256", 500},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			d, emulated := machine(t, test.like)

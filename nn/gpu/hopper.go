@@ -22,7 +22,7 @@ func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 	return p, fits && c.Channels <= k.Channels && heads <= k.Channels
 }
 
-// planHopper is the plan for the first kernel of hopper.h that fits.
+// planHopper is the plan for the first kernel of hopper.h or hopper256.h that fits.
 func planHopper(c net.Config, r game.Rules, on Target) (Plan, bool) {
 	for _, k := range cuda.Kernels() {
 		if p, ok := fit(k, c, r); ok && k.Exact && k.Shared <= on.Shared && on.runs(k) {
@@ -38,7 +38,7 @@ const hopperStem = 3
 // hopper appends the convolutions for a kernel of hopper.h, in fp16. The unit is a tile of 16 inputs and 64 outputs;
 // tile in kernels/cuda/sm90.h says how it is arranged. Three tiles are a chunk: those of the rows of a 3x3 kernel, for one of
 // its columns and the same 16 channels; or three successive steps of the stem, or of the first layers of both heads. Chunks for
-// the second half of 128 outputs follow those for the first.
+// the second half of 128 outputs follow those for the first. For 256 outputs see hopperRows.
 func (k *packer) hopper(p Plan, n *net.Network, stem func(in, out int) float32, layers []string, heads func(in, out int) float32) {
 	c := p.config
 	successive := func(steps int, at func(in, out int) float32) {
@@ -49,6 +49,14 @@ func (k *packer) hopper(p Plan, n *net.Network, stem func(in, out int) float32, 
 				}
 			}
 		}
+	}
+	if p.channels == 256 {
+		k.hopperRows(p.stem, stem)
+		for _, name := range layers {
+			k.hopperRows(9*p.channels, conv3x3(n.Weight(name+".weight").Float32s(), c.Channels, p.channels, c.Channels))
+		}
+		k.hopperRows(p.channels, heads)
+		return
 	}
 	successive(hopperStem, stem)
 	for _, name := range layers {
@@ -64,6 +72,15 @@ func (k *packer) hopper(p Plan, n *net.Network, stem func(in, out int) float32, 
 		}
 	}
 	successive(p.channels/16, heads)
+}
+
+// hopperRows appends a matrix of inputs and 256 outputs for hopper256.h: for each 16 inputs in turn the four tiles of all outputs.
+func (k *packer) hopperRows(inputs int, at func(in, out int) float32) {
+	for in := 0; in < inputs; in += 16 {
+		for out := 0; out < 256; out += 64 {
+			k.hopperTile(in, out, at)
+		}
+	}
 }
 
 // hopperTile appends the tile that begins with an input and an output.

@@ -27,7 +27,7 @@ func hopperPlan(t testing.TB, c net.Config, r game.Rules, kernel string) Plan {
 	return p
 }
 
-var hopperSources = []string{"hopper64.cu", "hopper128.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/main.cpp"}
+var hopperSources = []string{"hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/main.cpp"}
 
 var hopperOptimised struct {
 	sync.Mutex
@@ -64,7 +64,11 @@ func TestHopperPlan(t *testing.T) {
 		{"6x64/33/64", game.Connect4, hopper, "hopper_128", 8}, // 66 columns of heads do not fit 64
 		{"6x64/32/313", game.Connect4, hopper, "hopper_64", 16},
 		{"6x64/32/400", game.Connect4, hopper, "hopper_128", 8}, // 1884 bytes of features do not fit what a board leaves
-		{"20x256", game.Connect4, hopper, "", 0},
+		{"20x256", game.Connect4, hopper, "hopper_256", 3},
+		{"1x129", game.Rules{Rows: 9, Columns: 9, InARow: 5, Gravity: true}, hopper, "hopper_256", 1},
+		{"1x64/70/9", game.TicTacToe, hopper, "hopper_256", 14},
+		{"1x300", game.Connect4, hopper, "", 0},
+		{"20x256", game.Connect4, ampere, "", 0},
 		{"6x64", game.Rules{Rows: 6, Columns: 8, InARow: 4, Gravity: true}, hopper, "", 0},
 		{"6x64", game.Rules{Rows: 7, Columns: 7, InARow: 4, Gravity: true}, hopper, "", 0},
 		{"6x64", game.Connect4, ampere, "", 0},
@@ -138,6 +142,10 @@ func TestHopperAgreesWithReference(t *testing.T) {
 		{"6x64", game.Connect4, "hopper_64", 64, 8},
 		{"10x128", game.Connect4, "hopper_128", 8, 9},
 		{"1x65", game.Rules{Rows: 4, Columns: 1, InARow: 2, Gravity: true}, "hopper_128", 9, 7},
+		{"1x256", game.Connect4, "hopper_256", 7, 10},
+		{"2x200/70/40", game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}, "hopper_256", 3, 11},
+		{"1x130", game.Rules{Rows: 10, Columns: 11, InARow: 5, Gravity: true}, "hopper_256", 2, 12},
+		{"1x140/65/9", game.TicTacToe, "hopper_256", 30, 13},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			if n := config(t, test.net); testing.Short() && n.Blocks > 3 {
@@ -171,7 +179,7 @@ func within(t *testing.T, got, want *eval.Batch, bound float64) {
 // A row has the same bits in any batch, at any place in a block of threads, and in any order of warps and copies.
 func TestHopperRowsDoNotDependOnTheirBatch(t *testing.T) {
 	e := hopperEmulator(t)
-	for _, net := range []string{"1x16/8/16", "1x80/8/16"} {
+	for _, net := range []string{"1x16/8/16", "1x80/8/16", "1x160/8/16"} {
 		n, board := scrambled(t, net, 3), game.MustBoard(game.Connect4)
 		p, ok := planHopper(n.Config(), game.Connect4, hopper)
 		if !ok {
@@ -235,7 +243,7 @@ func TestHopperSanitised(t *testing.T) {
 		t.Skip("slow")
 	}
 	e := emutest.Build(t, t.TempDir(), emutest.Sanitised, hopperSources...)
-	for _, test := range []struct{ net, kernel string }{{"1x16/3/5", "hopper_64"}, {"1x70/3/5", "hopper_128"}} {
+	for _, test := range []struct{ net, kernel string }{{"1x16/3/5", "hopper_64"}, {"1x70/3/5", "hopper_128"}, {"1x130/3/5", "hopper_256"}} {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
 		p := hopperPlan(t, n.Config(), game.Connect4, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, 3, true)

@@ -108,13 +108,15 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 		p.Scratch = (2*halves + 4*floats + 255) &^ 255
 		return p, true
 	}
-	if k.Exact {
+	if k.Exact && k.Channels < 256 {
 		return fitHopper(k, c, r)
 	}
 	keep := 4 * (heads + c.Hidden + r.Actions())
 	p.Boards = min(k.Rows/r.Cells(), k.Keep/keep)
 	p.channels, p.columns, p.stem = k.Channels, k.Channels, 64
-	return p, p.Boards > 0 && c.Channels <= k.Channels && heads <= k.Channels
+	width := max(c.Channels, heads)
+	worth := !k.Exact || 2*width > k.Channels // of narrower networks hopper.h has only those on boards that it holds
+	return p, p.Boards > 0 && width <= k.Channels && worth
 }
 
 // padded is n rounded up to a multiple of 16, which is what one matrix instruction multiplies.

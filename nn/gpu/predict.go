@@ -62,8 +62,17 @@ func (p Plan) predictWide(busy int) float64 {
 	return steps*(max(shared, matrix, l2)+15)/clock + 0.3e-6*p.layers() + 4e-6
 }
 
-// predictHopper is the seconds of a group of boards by hopper.h.
+// predictHopper is the seconds of a group of boards by hopper.h or hopper256.h.
 func (p Plan) predictHopper(boards int) float64 {
+	if p.channels == 256 {
+		c := float64(p.channels)
+		computed := 2 * float64(p.Kernel.Rows) * (64*c + float64(18*p.config.Blocks)*c*c + c*c) / hopperRate
+		layers := 1.2e-6*p.layers() + 8e-6 // both warpgroups wait for each other
+		if 2*boards*p.rules.Cells() <= p.Kernel.Rows {
+			return computed/2/0.85 + layers
+		}
+		return computed/0.9 + layers
+	}
 	c, whole := float64(p.channels), 16*64/p.channels
 	position := 2 * 48 * (48*c + float64(16*p.config.Blocks)*c*c + math.Ceil(c/48)*48*c)
 	if boards <= whole/2 && p.channels == 64 { // one of two warpgroups works

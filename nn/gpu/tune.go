@@ -44,42 +44,10 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 			left = append(left, d)
 			continue
 		}
-		first, err := NewPlan(n.network.Config(), testBoard.Rules(), on)
-		if err != nil {
-			left, gains = append(left, d), false // the device's session says the same
-			continue
-		}
-		h, onHopper := planHopper(n.network.Config(), testBoard.Rules(), on)
-		var t *trial
-		for {
-			onHopper = onHopper && !slices.Contains(n.barred, h.Kernel.Name)
-			groups := [][]Plan{n.allowed(family(first, on))}
-			if onHopper {
-				groups = append(groups, []Plan{h})
-			}
-			if t, err = e.newTrial(d, r, groups); err == nil {
-				err = t.run()
-			}
-			if err == nil {
-				break
-			}
-			at := ""
-			if t != nil {
-				at = t.at
-			}
-			if at == "" || at == first.Kernel.Name {
-				break
-			}
-			n.barred = append(n.barred, at)
-			if errors.Is(err, errHung) {
-				hung.Lock()
-				hung.kernels = append(hung.kernels, at)
-				hung.Unlock()
-			}
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, WithoutVariable, at))
-		}
+		t, said, err := e.try(d, r)
+		notes = append(notes, said...)
 		if errors.Is(err, errHung) {
-			failed = append(failed, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut()))
+			failed = append(failed, err)
 			continue
 		}
 		left = append(left, d)
@@ -88,10 +56,53 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 			continue
 		}
 		n.measured[on] = t.times
-		gains = gains && onHopper && t.gains()
+		gains = gains && t.gains()
 	}
 	n.hopper = gains
 	return left, failed, notes
+}
+
+// try makes a trial of all kernels on a device. If one fails in it, or does not end, a note says so, and the others are tried
+// again without it. An error is about the tower or the device itself; errHung means that the device is lost.
+func (e *Evaluator) try(d driver.Device, r retry) (t *trial, notes []error, err error) {
+	n, on := e.serves, targetOf(d)
+	first, err := NewPlan(n.network.Config(), testBoard.Rules(), on)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, onHopper := planHopper(n.network.Config(), testBoard.Rules(), on)
+	for {
+		groups := [][]Plan{n.allowed(family(first, on))}
+		if onHopper && !slices.Contains(n.barred, h.Kernel.Name) {
+			groups = append(groups, []Plan{h})
+		}
+		at := ""
+		if t, err = e.newTrial(d, r, groups); err == nil {
+			err = t.run()
+			at = t.at
+		}
+		switch {
+		case err == nil:
+			return t, notes, nil
+		case at != "" && at != first.Kernel.Name:
+			n.bar(at, errors.Is(err, errHung))
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, WithoutVariable, at))
+		case errors.Is(err, errHung):
+			return nil, notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut())
+		default:
+			return nil, notes, err
+		}
+	}
+}
+
+// bar leaves a kernel out from now on; if it hung, in all evaluators of this process.
+func (n *served) bar(kernel string, hangs bool) {
+	n.barred = append(n.barred, kernel)
+	if hangs {
+		hung.Lock()
+		hung.kernels = append(hung.kernels, kernel)
+		hung.Unlock()
+	}
 }
 
 // wayOut says how a new process gets by without the kernels that hung before a device was lost.

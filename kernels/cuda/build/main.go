@@ -40,6 +40,7 @@ var modules = []module{
 	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"hopper64", []string{"hopper64.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 	{"hopper128", []string{"hopper128.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+	{"hopper256", []string{"hopper256.cu", "hopper256.h", "hopper.h", "tower.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 }
 
 // compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch). sm_90a runs on Hopper alone.

@@ -153,7 +153,9 @@ func TestHopperMachineCode(t *testing.T) {
 	if _, err := os.Stat(nvdisasm); err != nil {
 		t.Skip(err)
 	}
-	for _, name := range []string{"hopper64", "hopper128"} {
+	const combine, step = "PGWPGWPGW", "PPPPGwPPPPPGwPPPPGw"
+	const narrow = combine + step + step + "W" + combine
+	for name, want := range map[string]string{"hopper64": narrow, "hopper128": narrow, "hopper256": "PGwPGwW"} {
 		cubin := filepath.Join(t.TempDir(), "cubin")
 		if out, err := exec.Command(ptxas, "-arch=sm_90a", ptxFile(name), "-o", cubin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -178,8 +180,7 @@ func TestHopperMachineCode(t *testing.T) {
 				t.Errorf("%s: %s", name, line)
 			}
 		}
-		const combine, step = "PGWPGWPGW", "PPPPGwPPPPPGwPPPPGw"
-		if want := combine + step + step + "W" + combine; code.String() != want {
+		if code.String() != want {
 			t.Errorf("%s: products and waits are %s, want %s", name, code.String(), want)
 		}
 	}

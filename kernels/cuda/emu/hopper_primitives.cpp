@@ -105,6 +105,47 @@ static void product(u32 order, const std::string &mistake) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
+// wide_product multiplies 64x16 by 16x256 in one warpgroup, with the distance between tiles right or wrong.
+static void wide_product(u32 order, bool right) {
+	constexpr int N = 256, K = 16;
+	constexpr u32 A = K * N * 2, BARRIER = A + M * K * 2;
+	static float a[M][K], b[K][N], want[M][N], got[M][N];
+	for (auto &row : a) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
+	for (auto &row : b) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
+	alignas(16) static uint16_t packed[N / 64][K][64];
+	for (int k = 0; k < K; k++)
+		for (int n = 0; n < N; n++) packed[n / 64][k][(n % 64 / 8 ^ k % 8) * 8 + n % 8] = emu::to_f16(b[k][n]);
+	for (int i = 0; i < M; i++) {
+		for (int j = 0; j < N; j++) {
+			want[i][j] = i - j;
+			for (int k = 0; k < K; k++) want[i][j] += a[i][k] * b[k][j];
+		}
+	}
+	run(order, 128, BARRIER + 16, [&] {
+		int thread = thread_id(), warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+		if (thread == 0) barrier_init(BARRIER, 1), fence_async();
+		sync_block();
+		if (thread == 0) barrier_expect(BARRIER, sizeof packed), copy_bulk(0, packed, sizeof packed, BARRIER);
+		for (int k = 0; k < K / 2; k += 2) {
+			int column = lane % 2 * K / 2 + k, row = warp * 16 + lane / 2;
+			shared<u32>(A + (row * K + column) * 2) = emu::to_f16(a[row][column]) | emu::to_f16(a[row][column + 1]) << 16;
+		}
+		sync_warp();
+		barrier_wait(BARRIER, 0);
+		WideProducts c;
+		for (int i = 0; i < 128; i++) c[i / 4][i % 4] = (16 * warp + g + i % 4 / 2 * 8) - (i / 4 * 8 + 2 * t + i % 2);
+		Fragment x[1];
+		u32 at[1] = {A + ((16 * warp + lane % 16) * K + lane / 16 * 8) * 2};
+		ldmatrix<1>(x, at);
+		multiply_fence();
+		multiply_wide(c, x[0], right ? wide_tile(0) : wide_tile(0) ^ u64(1) << 23);
+		multiply_commit();
+		multiply_wait<0>();
+		for (int i = 0; i < 128; i++) got[16 * warp + g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = c[i / 4][i % 4];
+	}, packed, sizeof packed);
+	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
+}
+
 // Three warps pass a word around, by a named barrier of two at a time, or without.
 static void pairs(u32 order, bool barrier) {
 	u32 seen[2];
@@ -122,7 +163,9 @@ int main(int count, char **arguments) {
 	if (count != 3) emu::fail("want CASE ORDER");
 	std::string name = arguments[1];
 	u32 order = atoi(arguments[2]);
-	if (name == "pairs") pairs(order, true);
+	if (name == "wide-product") wide_product(order, true);
+	else if (name == "wide-wrong-distance") wide_product(order, false);
+	else if (name == "pairs") pairs(order, true);
 	else if (name == "no-pairs") pairs(order, false);
 	else if (name == "registers") run(order, 384, 16, [] {
 		if (thread_id() < 128) fewer_registers<24>();

@@ -10,8 +10,8 @@ namespace {
 
 typedef uint16_t u16;
 
-constexpr int INPUTS = 16, OUTPUTS = 64, ROWS = 16; // of the product of one warp
-constexpr int SUMS = 32, FRAGMENT = 4;              // registers of a thread
+constexpr int INPUTS = 16, OUTPUTS = 256, ROWS = 16; // of the product of one warp; outputs: at most
+constexpr int SUMS = OUTPUTS / 2, FRAGMENT = 4;      // registers of a thread
 constexpr u32 POISON_WORD = 0xffffffff;
 
 // Held are registers of all lanes of a warp that products in flight use. The program sees poison in them.
@@ -39,6 +39,7 @@ struct Held {
 struct Product {
 	u32 *c, *a; // of lane 0, which name what is held
 	u64 tile;
+	int outputs;
 	u16 seen[INPUTS][OUTPUTS];
 };
 
@@ -80,10 +81,10 @@ struct Machine {
 Warp &self() { return machine.warps[thread() / WARP]; }
 
 // look reads the numbers of a tile.
-void look(u64 tile, u16 (&seen)[INPUTS][OUTPUTS]) {
+void look(u64 tile, int outputs, u16 (&seen)[INPUTS][OUTPUTS]) {
 	u32 start = (tile & 0x3fff) << 4, leading = (tile >> 16 & 0x3fff) << 4, stride = (tile >> 32 & 0x3fff) << 4;
 	for (int k = 0; k < INPUTS; k++) {
-		for (int n = 0; n < OUTPUTS; n += 8) {
+		for (int n = 0; n < outputs; n += 8) {
 			u32 at = start + k / 8 * stride + n / 64 * leading + k % 8 * 128 + n % 64 * 2;
 			at ^= (at >> 7 & 7) << 4; // the pattern of 128 bytes
 			memcpy(&seen[k][n], raw(at - SHARED_BASE, 16), 16);
@@ -95,6 +96,7 @@ struct MultiplyCall {
 	float *c;
 	const u32 *a;
 	u64 tile;
+	int outputs;
 };
 
 Held &hold(std::map<u32 *, Held> &all, u32 *const (&at)[WARP], int count, bool fenced, const char *name) {
@@ -115,6 +117,7 @@ void start(void *const (&lanes)[WARP]) {
 	Warp &w = self();
 	u32 *c[WARP], *a[WARP];
 	u64 tile = static_cast<MultiplyCall *>(lanes[0])->tile;
+	int outputs = static_cast<MultiplyCall *>(lanes[0])->outputs;
 	for (int l = 0; l < WARP; l++) {
 		const MultiplyCall &of = *static_cast<MultiplyCall *>(lanes[l]);
 		c[l] = reinterpret_cast<u32 *>(of.c), a[l] = const_cast<u32 *>(of.a);
@@ -128,12 +131,12 @@ void start(void *const (&lanes)[WARP]) {
 	if (tiles[w.started++] != tile)
 		fail("block %u, warp %u: its product %zu has another tile than that of its warpgroup", block(), thread() / WARP, w.started - 1);
 
-	Product p{c[0], a[0], tile, {}};
+	Product p{c[0], a[0], tile, outputs, {}};
 	u32 first = ((tile & 0x3fff) << 4) - SHARED_BASE;
-	int by = unfenced(first, 128 * INPUTS);
+	int by = unfenced(first, 2 * INPUTS * outputs);
 	if (by >= 0) fail("block %u, warp %u: the tile at %u was accessed by thread %d, which has not called fence_async", block(), thread() / WARP, first, by);
-	look(tile, p.seen);
-	hold(w.sums, c, SUMS, w.fenced, "sums");
+	look(tile, outputs, p.seen);
+	hold(w.sums, c, outputs / 2, w.fenced, "sums");
 	hold(w.fragments, a, FRAGMENT, w.fenced, "fragments");
 	w.open.push_back(p);
 }
@@ -142,26 +145,26 @@ void start(void *const (&lanes)[WARP]) {
 void compute(const Product &p) {
 	static float a[ROWS][INPUTS], b[INPUTS][OUTPUTS], c[ROWS][OUTPUTS];
 	Warp &w = self();
-	u16 now[INPUTS][OUTPUTS];
-	look(p.tile, now);
+	u16 now[INPUTS][OUTPUTS] = {};
+	look(p.tile, p.outputs, now);
 	if (memcmp(now, p.seen, sizeof now))
 		fail("block %u, warp %u: the tile at %llu changed while a product used it", block(), thread() / WARP, ((p.tile & 0x3fff) << 4) - SHARED_BASE);
 	Held &sums = w.sums.at(p.c), &fragments = w.fragments.at(p.a);
 	for (int k = 0; k < INPUTS; k++)
-		for (int n = 0; n < OUTPUTS; n++) b[k][n] = from_f16(now[k][n]);
+		for (int n = 0; n < p.outputs; n++) b[k][n] = from_f16(now[k][n]);
 	for (int l = 0; l < WARP; l++) {
 		int g = l / 4, t = l % 4;
 		for (int i = 0; i < FRAGMENT; i++) {
 			float *at = &a[g + i % 2 * 8][2 * t + i / 2 * 8];
 			at[0] = from_f16(fragments.value[l][i] & 0xffff), at[1] = from_f16(fragments.value[l][i] >> 16);
 		}
-		for (int i = 0; i < SUMS; i++) c[g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = std::bit_cast<float>(sums.value[l][i]);
+		for (int i = 0; i < sums.count; i++) c[g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = std::bit_cast<float>(sums.value[l][i]);
 	}
 	for (int i = 0; i < ROWS; i++)
 		for (int k = 0; k < INPUTS; k++)
-			for (int n = 0; n < OUTPUTS; n++) c[i][n] += a[i][k] * b[k][n];
+			for (int n = 0; n < p.outputs; n++) c[i][n] += a[i][k] * b[k][n];
 	for (int l = 0; l < WARP; l++)
-		for (int i = 0; i < SUMS; i++)
+		for (int i = 0; i < sums.count; i++)
 			sums.value[l][i] = std::bit_cast<u32>(c[l / 4 + i % 4 / 2 * 8][i / 4 * 8 + l % 4 * 2 + i % 2]);
 	auto unused = [&](std::map<u32 *, Held> &all, u32 *at, const char *name) {
 		Held &h = all.at(at);
@@ -244,8 +247,8 @@ void collect(Collective call, void *arguments = nullptr) { wait(call, arguments)
 
 } // namespace
 
-void multiply(float *c, const u32 *a, u64 tile) {
-	MultiplyCall call{c, a, tile};
+void multiply(float *c, const u32 *a, u64 tile, int outputs) {
+	MultiplyCall call{c, a, tile, outputs};
 	collect(start, &call);
 }
 void multiply_fence() { collect(fence); }

@@ -16,7 +16,7 @@ namespace emu {
 // Addresses of shared memory begin here, as on Hopper, where the system has the first kibibyte.
 constexpr u32 SHARED_BASE = 1024;
 
-void multiply(float *c, const u32 *a, u64 tile);
+void multiply(float *c, const u32 *a, u64 tile, int outputs);
 void multiply_fence();
 void multiply_commit();
 void multiply_wait(size_t pending);
@@ -33,12 +33,14 @@ void set_registers(u32 n, bool more);
 
 DEVICE u32 aligned_address(u32 offset) { return emu::SHARED_BASE + offset; }
 
-DEVICE void multiply(Products &c, const Fragment &a, u64 tile) { emu::multiply(c, a, tile); }
+DEVICE void multiply(Products &c, const Fragment &a, u64 tile) { emu::multiply(c, a, tile, 64); }
+DEVICE void multiply_wide(WideProducts &c, const Fragment &a, u64 tile) { emu::multiply(c[0], a, tile, 256); }
 DEVICE void multiply_fence() { emu::multiply_fence(); }
 DEVICE void multiply_commit() { emu::multiply_commit(); }
 template <int PENDING>
 DEVICE void multiply_wait() { emu::multiply_wait(PENDING); }
 DEVICE void settle(Products &) {}
+DEVICE void settle(WideProducts &) {}
 
 DEVICE void fence_async() { emu::fence_async(); }
 DEVICE void barrier_init(u32 barrier, u32 arrivals) { emu::barrier_init(barrier, arrivals); }

@@ -51,7 +51,7 @@ func Library(folder string) (string, error) {
 	path := filepath.Join(folder, "libkernels.so")
 	flags := append([]string{"-shared", "-fPIC"}, Optimised...)
 	return path, compile(filepath.Dir(filepath.Dir(self)), path, flags,
-		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
+		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
 }
 
 // compile compiles sources, whose paths start in root, into the file path.
