@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,8 @@ func inRole(role string) {
 		err = roleWorker(a)
 	case role == "server":
 		err = roleServer(a)
+	case role == "clock":
+		err = roleClock()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, role+":", err)
@@ -146,7 +149,9 @@ func freePort(t *testing.T) string {
 type process struct {
 	role string
 	arguments
-	namespace string // of the network; empty: the test's own
+	program string   // empty: this test
+	before  []string // a command that begins the program and becomes it; or empty
+	env     []string // more than this test has
 	*exec.Cmd
 	ended chan error
 }
@@ -157,11 +162,9 @@ func (p *process) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Cmd = exec.Command(os.Args[0])
-	if p.namespace != "" { // ip becomes the program, so that its number is the program's
-		p.Cmd = exec.Command("ip", "netns", "exec", p.namespace, os.Args[0])
-	}
-	p.Env = append(os.Environ(), roleVariable+"="+p.role, roleArguments+"="+string(text))
+	command := append(p.before, cmp.Or(p.program, os.Args[0]))
+	p.Cmd = exec.Command(command[0], command[1:]...)
+	p.Env = append(append(os.Environ(), p.env...), roleVariable+"="+p.role, roleArguments+"="+string(text))
 	p.Stderr = os.Stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

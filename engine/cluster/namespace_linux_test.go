@@ -64,6 +64,9 @@ func newHosts(t *testing.T, workers int) hosts {
 	return h
 }
 
+// inNamespace is the command that begins a process in a namespace.
+func inNamespace(name string) []string { return []string{"ip", "netns", "exec", name} }
+
 // line takes the line of a worker "up" or "down". Nobody is told: packets are lost, as on a cable that was pulled.
 func (h hosts) line(worker int, state string) {
 	h.t.Helper()
@@ -82,11 +85,11 @@ func TestHosts(t *testing.T) {
 		games, rate, cut = 4000, 4000, time.Minute
 	}
 	dir := t.TempDir()
-	learner := &process{role: "learner", namespace: h.learner, arguments: arguments{Listen: "0.0.0.0:4222", Dir: filepath.Join(dir, "run"), Games: []int{games}}}
+	learner := &process{role: "learner", before: inNamespace(h.learner), arguments: arguments{Listen: "0.0.0.0:4222", Dir: filepath.Join(dir, "run"), Games: []int{games}}}
 	var lists []string // of what workers were told
 	for n, namespace := range h.workers {
 		lists = append(lists, filepath.Join(dir, fmt.Sprint("told", n)))
-		w := &process{role: "worker", namespace: namespace, arguments: arguments{
+		w := &process{role: "worker", before: inNamespace(namespace), arguments: arguments{
 			URL: learner.workersURL(t, fmt.Sprintf("10.99.%d.1:4222", n+1)), Dir: filepath.Join(dir, fmt.Sprint("worker", n)), Told: lists[n], Rate: rate,
 		}}
 		w.start(t)

@@ -61,27 +61,28 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 			file.Abort()
 			return "", err
 		}
-		return path, errors.Join(file.Commit(), prune(dir))
+		return path, errors.Join(file.Commit(), prune(dir, filepath.Base(path)))
 	}
 }
 
 // mostNetworks is how many networks a machine keeps.
 const mostNetworks = 10
 
-// prune removes all networks but the newest. A worker reads the file of its network once.
-func prune(dir string) error {
+// prune removes all networks but the newest, and never the one that has just come: if the clock was set back, it is not the
+// newest. A worker reads the file of its network once.
+func prune(dir, just string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") { // or another worker has removed it
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") && e.Name() != just { // or another worker has removed it
 			files = append(files, info)
 		}
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, f := range files[min(mostNetworks, len(files)):] {
+	for _, f := range files[min(mostNetworks-1, len(files)):] {
 		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
