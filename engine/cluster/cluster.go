@@ -61,7 +61,10 @@ var (
 	patience = 5 * time.Second  // for an answer of the learner
 )
 
-const pause = 500 * time.Millisecond // before the next try
+const (
+	pause        = 500 * time.Millisecond // before the next try
+	mostPatience = 24                     // times patience: for an answer of a learner that lags
+)
 
 // job is a range of games to play.
 type job struct {

@@ -54,3 +54,6 @@ func Answer(text []byte) (refused, later string, err error) {
 	err = json.Unmarshal(text, &r)
 	return r.Refused, r.Later, err
 }
+
+// Patience is how long a worker waits for an answer at first.
+func Patience() time.Duration { return patience }

@@ -61,14 +61,20 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("two workers play %.2f times as fast as one", rate[2]/rate[1])
 }
 
-// With EVALD_SCALE=TIME: 200 workers send 50,000 positions a second that were played before, each worker with a connection of
-// its own, for so long. It says what the learner keeps, and its memory.
+// With EVALD_SCALE=TIME: 200 workers, and then 2,000, send 50,000 positions a second that were played before, each worker with
+// a connection of its own, for so long. It says what the learner keeps, and its memory.
 func TestManyWorkers(t *testing.T) {
 	span, err := time.ParseDuration(os.Getenv("EVALD_SCALE"))
 	if err != nil {
 		t.Skip("a measurement: EVALD_SCALE=1m")
 	}
-	const workers, wanted = 200, 50_000.
+	for _, workers := range []int{200, 2000} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) { manyWorkers(t, workers, span) })
+	}
+}
+
+func manyWorkers(t *testing.T, workers int, span time.Duration) {
+	const wanted = 50_000. // positions a second
 	c := small(0)
 	c.Rules, c.Visits, c.FastVisits = "7x6x4", 8, 4
 	games := played(t, c, 500)
@@ -83,15 +89,21 @@ func TestManyWorkers(t *testing.T) {
 	l := open(t, cluster.Options{})
 	run, id, dir := l.Status().Run, cluster.Settings(c, all), t.TempDir()
 	const parcel = 20
-	var next, kept atomic.Int64
+	var next, kept, late atomic.Int64
 	var senders sync.WaitGroup
 	start := time.Now()
-	for range workers {
+	for w := range workers {
 		conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		go func() { // says how it is, as often as a worker does
+			for !conn.IsClosed() {
+				_ = conn.Publish("evald.worker", []byte(fmt.Sprintf(`{"worker":"stub-%d","generation":0,"network":"bitsquares"}`, w)))
+				time.Sleep(2500 * time.Millisecond)
+			}
+		}()
 		senders.Go(func() {
 			for {
 				first := int(next.Add(parcel)) - parcel
@@ -110,9 +122,11 @@ func TestManyWorkers(t *testing.T) {
 					some = append(some, append([]byte(`{"Number":`+strconv.Itoa(n)+`,`), text[1+len(`"Number":`)+len(strconv.Itoa(n%len(games)))+1:]...))
 				}
 				text, err := cluster.Parcel("v", run, id, 0, some...)
-				for sent := false; !sent; {
-					m, failed := conn.Request(cluster.GamesSubject, text, 10*time.Second)
+				for sent, patience := false, 5*time.Second; !sent; {
+					m, failed := conn.Request(cluster.GamesSubject, text, patience)
 					if failed != nil {
+						late.Add(1)
+						patience = min(2*patience, 2*time.Minute)
 						continue
 					}
 					refused, later, failed := cluster.Answer(m.Data)
@@ -138,9 +152,10 @@ func TestManyWorkers(t *testing.T) {
 				return
 			}
 			var m runtime.MemStats
+			runtime.GC()
 			runtime.ReadMemStats(&m)
 			now := kept.Load()
-			t.Logf("after %v: %d games, memory of the heap %d MB, resident %s", time.Since(start).Round(time.Second), now, m.HeapAlloc>>20, resident())
+			t.Logf("after %v: %d games by %d workers, memory in use %d MB, resident %s", time.Since(start).Round(time.Second), now, len(l.Status().Workers), m.HeapAlloc>>20, resident())
 			if now >= int64(all) {
 				return
 			}
@@ -152,7 +167,7 @@ func TestManyWorkers(t *testing.T) {
 	took := time.Since(start)
 	senders.Wait()
 	<-watch
-	t.Logf("%d games in %v: %.0f positions/s", all, took, float64(all)*each/took.Seconds())
+	t.Logf("%d games in %v: %.0f positions/s; %d answers were late", all, took, float64(all)*each/took.Seconds(), late.Load())
 }
 
 // resident is the memory of this process.

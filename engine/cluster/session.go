@@ -79,8 +79,10 @@ func (s *session) leave() {
 	_ = s.conn.FlushTimeout(pause)
 }
 
-// send sends games to the learner until it confirms them.
+// send sends games to the learner until it confirms them. It waits the longer for an answer the later answers come: what it
+// sends again before, a learner that lags must read too, and would answer nobody in time.
 func (s *session) send(ctx context.Context) error {
+	answer := patience
 	for wait, said := pause, false; ; {
 		some, err := s.spool.next(ctx)
 		if err != nil {
@@ -90,7 +92,10 @@ func (s *session) send(ctx context.Context) error {
 		for _, g := range some {
 			q.Games = append(q.Games, g.Game)
 		}
-		r, err := s.ask(ctx, gamesSubject, q)
+		asked := time.Now()
+		r, err := s.askFor(ctx, answer, gamesSubject, q)
+		took := time.Since(asked)
+		answer = min(max(patience, 2*took), mostPatience*patience)
 		switch {
 		case err == nil && r.Run != s.run:
 			return errOtherRun
