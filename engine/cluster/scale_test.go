@@ -99,9 +99,12 @@ func manyWorkers(t *testing.T, workers int, span time.Duration) {
 		}
 		defer conn.Close()
 		go func() { // says how it is, as often as a worker does
-			for !conn.IsClosed() {
-				_ = conn.Publish("evald.worker", []byte(fmt.Sprintf(`{"worker":"stub-%d","generation":0,"network":"bitsquares"}`, w)))
-				time.Sleep(2500 * time.Millisecond)
+			for t.Context().Err() == nil {
+				_ = conn.Publish("evald.worker", fmt.Appendf(nil, `{"worker":"stub-%d","generation":0,"network":"bitsquares"}`, w))
+				select {
+				case <-t.Context().Done():
+				case <-time.After(2500 * time.Millisecond):
+				}
 			}
 		}()
 		senders.Go(func() {

@@ -109,7 +109,8 @@ func (s *session) send(ctx context.Context) error {
 			err = errors.New(r.Later)
 		}
 		if !said && ctx.Err() == nil {
-			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", s.spool.len(), "error", err)
+			all, _ := s.spool.len(0)
+			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", all, "error", err)
 		}
 		said = true
 		if err := sleep(ctx, wait); err != nil {
@@ -165,7 +166,7 @@ func (s *session) renew(ctx context.Context) error {
 		}
 		now := s.now
 		s.mu.Unlock()
-		now.Spool = s.spool.len()
+		now.Spool, now.Older = s.spool.len(now.Generation)
 		now.PerSecond, before = float64(now.Games-before)/every.Seconds(), now.Games
 		text, err := json.Marshal(now)
 		if err != nil {
@@ -193,7 +194,10 @@ func (s *session) playJobs(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := network.open(ctx, s.worker, t.job); err != nil {
+		s.fetching(t.Config.Network)
+		err = network.open(ctx, s.worker, t.job)
+		s.fetching("")
+		if err != nil {
 			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 			s.giveBack(t)
 			if err := sleep(ctx, 2*pause); err != nil {
@@ -205,6 +209,13 @@ func (s *session) playJobs(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// fetching is for the status: which network is made ready, or none.
+func (s *session) fetching(network string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Fetching = network
 }
 
 // playFrom plays a job and those that follow with the same network.
@@ -227,11 +238,15 @@ func (s *session) playFrom(ctx context.Context, t *taken, network player) error 
 		}
 		n := t.left[0]
 		t.left = t.left[1:]
+		s.mu.Lock()
+		s.now.Begun++
+		s.mu.Unlock()
 		return n, true
 	}
 	err := selfplay.PlayNext(ctx, network.evaluator, c, next, func(g *selfplay.Game) error {
 		s.mu.Lock()
 		s.now.Games++
+		s.now.Begun--
 		s.mu.Unlock()
 		return s.spool.add(ctx, generation, id, g)
 	})
