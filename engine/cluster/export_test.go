@@ -57,3 +57,9 @@ func Answer(text []byte) (refused, later string, err error) {
 
 // Patience is how long a worker waits for an answer at first.
 func Patience() time.Duration { return patience }
+
+// WorkerMay is what a worker must be allowed, to publish and to subscribe.
+func WorkerMay() (publish, subscribe []string) {
+	p := workerMay()
+	return p.Publish.Allow, p.Subscribe.Allow
+}

@@ -22,7 +22,23 @@ import (
 // outside is a NATS server that the test has itself.
 func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	url = outsideWith(t, &server.Options{})
+	conn, err := nats.Connect(url)
+	if err == nil {
+		js, err = jetstream.New(conn)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return url, js
+}
+
+// outsideWith is a NATS server that the test has itself, with options of the test.
+func outsideWith(t *testing.T, o *server.Options) (url string) {
+	t.Helper()
+	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true, true
+	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +47,7 @@ func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server does not start")
 	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err == nil {
-		js, err = jetstream.New(conn)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	return s.ClientURL(), js
+	return s.ClientURL()
 }
 
 // The server loses jobs, streams and networks, has old jobs again and another network under the name of the right one, again
