@@ -75,7 +75,8 @@ type job struct {
 	Config     selfplay.Config `json:"config"`
 	First      int             `json:"first"`
 	Games      int             `json:"games"`
-	All        int             `json:"all"` // games of the generation
+	All        int             `json:"all"`     // games of the generation
+	AtOnce     int             `json:"at_once"` // that a worker plays, at most
 }
 
 // settings identify all that decides a generation's games.

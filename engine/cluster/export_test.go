@@ -63,3 +63,9 @@ func WorkerMay() (publish, subscribe []string) {
 	p := workerMay()
 	return p.Publish.Allow, p.Subscribe.Allow
 }
+
+// Window, JobGames and Share say how games are divided.
+const Window = window
+
+func JobGames(all, workers int) int { return jobGames(all, workers) }
+func Share(all, workers int) int    { return share(all, workers) }

@@ -179,8 +179,15 @@ type Batch struct {
 // window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
 const window = 1 << 14
 
-// jobGames is how many games a job has. Small jobs let workers end a generation together.
-func jobGames(all int) int { return min(max(all/64, 4), 128) }
+// jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
+func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
+
+// share is how many games one of so many workers plays at once at most, so that each has some, and nobody waits long for those
+// who took the last ones.
+func share(all, workers int) int {
+	workers = max(workers, 1)
+	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
+}
 
 // Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
 // played in order, also those that are complete.
@@ -299,7 +306,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
 		*given, g.grew = g.store.First(), time.Now()
 	}
-	jobs := g.missing(given)
+	jobs := g.missing(given, l.heard())
 	l.mu.Unlock()
 	for _, j := range jobs {
 		text, err := json.Marshal(j)
@@ -314,12 +321,12 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	return nil
 }
 
-// missing are jobs of missing games from given on, as far as the window reaches.
-func (g *generation) missing(given *int) (jobs []job) {
-	size := jobGames(g.job.All)
+// missing are jobs of missing games from given on, as far as the window reaches, for so many workers.
+func (g *generation) missing(given *int, workers int) (jobs []job) {
+	size := jobGames(g.job.All, workers)
 	for to := min(g.store.First()+window, g.job.All); *given < to; {
 		j := g.job
-		j.First, j.Games = *given, min(size, g.job.All-*given)
+		j.First, j.Games, j.AtOnce = *given, min(size, g.job.All-*given), share(g.job.All, workers)
 		*given += j.Games
 		for n := range j.Games {
 			if !g.store.Has(j.First + n) {

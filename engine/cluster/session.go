@@ -265,7 +265,7 @@ func (s *session) take(ctx context.Context) (*taken, error) {
 		}
 		t := &taken{message: m}
 		err := json.Unmarshal(m.Data(), &t.job)
-		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.All/8, 16)), s.o.Batch // or others wait for those who take the last games
+		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
 		if err != nil || t.Version != s.o.Version || t.Run != s.run || t.Config.Validate() != nil {
 			if err := s.stillHere(ctx); err != nil {
 				_ = m.Nak()

@@ -114,7 +114,7 @@ func (l *Learner) Status() Status {
 		s.Playing, s.Generation, s.Network, s.Games, s.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
 		s.PerSecond = float64(s.Games-g.had) / time.Since(g.start).Seconds()
 	}
-	maps.DeleteFunc(l.workers, func(_ string, w *Worker) bool { return time.Since(w.seen) > forgotten })
+	l.heard()
 	for _, w := range l.workers {
 		w.Silent = time.Since(w.seen).Seconds()
 		s.Workers = append(s.Workers, *w)
@@ -123,6 +123,12 @@ func (l *Learner) Status() Status {
 	s.sum()
 	s.Workers = s.Workers[:min(mostListed, len(s.Workers))]
 	return s
+}
+
+// heard is how many workers were heard lately. It leaves out the others. The caller has the lock.
+func (l *Learner) heard() int {
+	maps.DeleteFunc(l.workers, func(_ string, w *Worker) bool { return time.Since(w.seen) > forgotten })
+	return len(l.workers)
 }
 
 // sum computes what is of all workers.

@@ -81,3 +81,22 @@ func TestWorkersStatus(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 }
+
+// However many workers there are, there are jobs for all of them unless jobs are as small as may be, and what they play at
+// once leaves half of the games, or of the window, to those who are quicker.
+func TestShares(t *testing.T) {
+	for _, all := range []int{1, 60, 3000, 100_000, 10_000_000} {
+		for workers := range 5000 {
+			size, each := cluster.JobGames(all, workers), cluster.Share(all, workers)
+			if size < 4 || size > 128 || each < 16 {
+				t.Fatalf("%d games, %d workers: jobs of %d games, %d at once", all, workers, size, each)
+			}
+			if jobs := min(all, cluster.Window) / size; jobs < workers && size > 4 {
+				t.Fatalf("%d games, %d workers: %d jobs", all, workers, jobs)
+			}
+			if each > 16 && each*max(workers, 1) > min(all, cluster.Window)/2 {
+				t.Fatalf("%d games, %d workers: %d at once", all, workers, each)
+			}
+		}
+	}
+}
