@@ -160,7 +160,7 @@ func manyWorkers(t *testing.T, workers int, span time.Duration) {
 			runtime.GC()
 			runtime.ReadMemStats(&m)
 			now := kept.Load()
-			t.Logf("after %v: %d games by %d workers, memory in use %d MB, resident %s", time.Since(start).Round(time.Second), now, len(l.Status().Workers), m.HeapAlloc>>20, resident())
+			t.Logf("after %v: %d games by %d workers, memory in use %d MB, resident %s", time.Since(start).Round(time.Second), now, l.Status().Heard, m.HeapAlloc>>20, resident())
 			if now >= int64(all) {
 				return
 			}
