@@ -64,6 +64,10 @@ var (
 const (
 	pause        = 500 * time.Millisecond // before the next try
 	mostPatience = 24                     // times patience: for an answer of a learner that lags
+
+	// For a network to reach the server, or a worker, at most. It begins with little, for it is also how long a lost message
+	// is waited for, and doubles with each try.
+	networkPatience = 5 * time.Minute
 )
 
 // job is a range of games to play.

@@ -160,6 +160,23 @@ func lose(t *testing.T, js jetstream.JetStream, random *rand.Rand, old [][]byte)
 	return old
 }
 
+// The line to the server is so slow that a network needs longer than is waited for a message. It arrives all the same.
+func TestSlowLine(t *testing.T) {
+	within(t, time.Minute)
+	network := filepath.Join(t.TempDir(), "network")
+	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 15_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	url, _ := outside(t)
+	slow := newRelay(t, after(url, "//"))
+	slow.rate = 50_000
+	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: "nats://" + slow.l.Addr().String()}})
+	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Parallel: 16, Batch: 8})
+	if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A worker is cut off, plays on, and returns when others have played its games. Then all are cut off.
 func TestPartition(t *testing.T) {
 	within(t, 5*time.Minute)

@@ -327,8 +327,9 @@ func waitFor(t *testing.T, address string) {
 
 // relay passes connections on to a server, and can be cut.
 type relay struct {
-	l  net.Listener
-	to string
+	l    net.Listener
+	to   string
+	rate float64 // bytes a second of each connection and direction; 0: as fast as it can
 
 	mu    sync.Mutex
 	cut   bool
@@ -375,6 +376,23 @@ func (r *relay) set(cut bool) {
 	}
 }
 
+// slowly reads at the relay's rate.
+func (r *relay) slowly(from io.Reader) io.Reader {
+	if r.rate == 0 {
+		return from
+	}
+	return readFunc(func(p []byte) (int, error) {
+		n, err := from.Read(p[:min(len(p), 1024)])
+		<-time.After(time.Duration(float64(n) / r.rate * float64(time.Second)))
+		return n, err
+	})
+}
+
+// readFunc is a function that is an io.Reader.
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
 func (r *relay) pass(from net.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -389,7 +407,7 @@ func (r *relay) pass(from net.Conn) {
 	r.conns = append(r.conns, from, to)
 	for _, c := range [][2]net.Conn{{from, to}, {to, from}} {
 		go func() {
-			_, _ = io.Copy(io.MultiWriter(c[0], r), c[1])
+			_, _ = io.Copy(io.MultiWriter(c[0], r), r.slowly(c[1]))
 			c[0].Close()
 			c[1].Close()
 		}()

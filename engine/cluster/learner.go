@@ -62,6 +62,8 @@ type generation struct {
 	grew  time.Time // when the last new game came
 	start time.Time // of Play
 	had   int       // games that were there at the start
+
+	patient time.Duration // for the network to reach the server
 }
 
 // Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
@@ -196,7 +198,7 @@ func (l *Learner) Play(ctx context.Context, b Batch) error {
 	if err != nil {
 		return err
 	}
-	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
+	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), patient: 2 * patience, job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
 	var network []byte
 	if b.Network != "" {
 		if network, err = os.ReadFile(b.Network); err != nil {
@@ -234,13 +236,11 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 		if l.complete(g) {
 			return nil
 		}
-		err := l.look(ctx, g, network, &given, first)
+		err := l.look(ctx, g, network, &given, &first)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil {
-			first = false
-		} else {
+		if err != nil {
 			l.o.Log.Warn("the server does not take jobs; trying again", "error", err)
 		}
 		select {
@@ -264,7 +264,11 @@ func (l *Learner) complete(g *generation) bool {
 }
 
 // look puts at the server what is missing there: the network, and jobs of games that nobody has.
-func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first bool) error {
+// The first time it takes away what was there before. If the server is slow, the next look goes on.
+func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first *bool) error {
+	if err := l.putNetwork(ctx, g, network); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	stream, err := l.js.Stream(ctx, jobsStream)
@@ -273,7 +277,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 		consumer, err = stream.Consumer(ctx, jobsConsumer)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		first = true
+		*first = true
 		if err = l.prepare(ctx); err == nil {
 			if stream, err = l.js.Stream(ctx, jobsStream); err == nil {
 				consumer, err = stream.Consumer(ctx, jobsConsumer)
@@ -283,14 +287,11 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	if err != nil {
 		return err
 	}
-	if first {
+	if *first {
 		if err := stream.Purge(ctx); err != nil {
 			return err
 		}
-		*given = 0
-	}
-	if err := l.putNetwork(ctx, g.job.Network, network); err != nil {
-		return err
+		*given, *first = 0, false
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -338,11 +339,21 @@ func (g *generation) missing(given *int, workers int) (jobs []job) {
 	return jobs
 }
 
-// putNetwork puts a network into the object store, in place of all others, if it is not there.
-func (l *Learner) putNetwork(ctx context.Context, name string, network []byte) error {
-	if name == "" {
+// putNetwork puts a generation's network into the object store, in place of all others, if it is not there.
+func (l *Learner) putNetwork(ctx context.Context, g *generation, network []byte) error {
+	if g.job.Network == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, g.patient)
+	defer cancel()
+	err := l.putObject(ctx, g.job.Network, network)
+	if err != nil {
+		g.patient = min(2*g.patient, networkPatience)
+	}
+	return err
+}
+
+func (l *Learner) putObject(ctx context.Context, name string, network []byte) error {
 	objects, err := l.js.ObjectStore(ctx, networksName)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		if err = l.prepare(ctx); err == nil {

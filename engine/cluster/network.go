@@ -118,17 +118,15 @@ type player struct {
 	done      func()
 }
 
-// open opens the evaluator of a job's network, unless it is open.
+// open opens the evaluator of a job's network, unless it is open. The network must come until ctx ends.
 func (p *player) open(ctx context.Context, w *worker, j job) error {
 	if p.evaluator != nil && p.name == j.Config.Network && p.sha256 == j.Network {
 		return nil
 	}
 	file := ""
 	if j.Network != "" {
-		inner, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
 		var err error
-		if file, err = fetch(inner, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
+		if file, err = fetch(ctx, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
 			return err
 		}
 	}

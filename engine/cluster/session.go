@@ -183,6 +183,7 @@ func (s *session) renew(ctx context.Context) error {
 func (s *session) playJobs(ctx context.Context) error {
 	var network player
 	defer func() { network.close() }()
+	patient := 2 * patience
 	for {
 		t, err := s.take(ctx)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -195,7 +196,9 @@ func (s *session) playJobs(ctx context.Context) error {
 			continue
 		}
 		s.fetching(t.Config.Network)
-		err = network.open(ctx, s.worker, t.job)
+		inner, cancel := context.WithTimeout(ctx, patient)
+		err = network.open(inner, s.worker, t.job)
+		cancel()
 		s.fetching("")
 		if err != nil {
 			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
@@ -203,8 +206,10 @@ func (s *session) playJobs(ctx context.Context) error {
 			if err := sleep(ctx, 2*pause); err != nil {
 				return err
 			}
+			patient = min(2*patient, networkPatience)
 			continue
 		}
+		patient = 2 * patience
 		if err := s.playFrom(ctx, t, network); err != nil {
 			return err
 		}
