@@ -160,7 +160,7 @@ func lose(t *testing.T, js jetstream.JetStream, random *rand.Rand, old [][]byte)
 	return old
 }
 
-// The line to the server is so slow that a network needs longer than is waited for a message. It arrives all the same.
+// A worker's line is so slow that a network needs longer than is waited for it at first. It arrives all the same.
 func TestSlowLine(t *testing.T) {
 	within(t, time.Minute)
 	network := filepath.Join(t.TempDir(), "network")
@@ -170,8 +170,8 @@ func TestSlowLine(t *testing.T) {
 	url, _ := outside(t)
 	slow := newRelay(t, after(url, "//"))
 	slow.rate = 50_000
-	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: "nats://" + slow.l.Addr().String()}})
-	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Parallel: 16, Batch: 8})
+	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
+	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "nats://" + slow.l.Addr().String()}, Parallel: 16, Batch: 8})
 	if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
 		t.Fatal(err)
 	}
