@@ -62,20 +62,22 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("two workers play %.2f times as fast as one", rate[2]/rate[1])
 }
 
-// With EVALD_SCALE=TIME: 200 workers, and then 2,000, send 50,000 positions a second that were played before, each worker with
-// a connection of its own, for so long. It says what the learner keeps, and its memory.
+// With EVALD_SCALE=TIME: many workers send so many positions a second that were played before, each worker with a connection
+// of its own, for so long. The last ones send more than a learner keeps. It says what the learner keeps, and its memory.
 func TestManyWorkers(t *testing.T) {
 	span, err := time.ParseDuration(os.Getenv("EVALD_SCALE"))
 	if err != nil {
 		t.Skip("a measurement: EVALD_SCALE=1m")
 	}
-	for _, workers := range []int{200, 2000} {
-		t.Run(fmt.Sprint(workers), func(t *testing.T) { manyWorkers(t, workers, span) })
+	for _, test := range []struct {
+		workers int
+		rate    float64 // positions a second
+	}{{200, 50_000}, {2000, 50_000}, {200, 500_000}} {
+		t.Run(fmt.Sprintf("%dx%.0f", test.workers, test.rate), func(t *testing.T) { manyWorkers(t, test.workers, test.rate, span) })
 	}
 }
 
-func manyWorkers(t *testing.T, workers int, span time.Duration) {
-	const wanted = 50_000. // positions a second
+func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 	c := small(0)
 	c.Rules, c.Visits, c.FastVisits = "7x6x4", 8, 4
 	games := played(t, c, 500)
@@ -85,7 +87,7 @@ func manyWorkers(t *testing.T, workers int, span time.Duration) {
 		bytes += len(encode(t, g)[0])
 	}
 	each := float64(positions) / float64(len(games))
-	all := int(wanted / each * span.Seconds())
+	all := int(rate / each * span.Seconds())
 	t.Logf("%.1f positions and %d bytes a game; %d games", each, bytes/len(games), all)
 	l := open(t, cluster.Options{})
 	run, id, dir := l.Status().Run, cluster.Settings(c, all), t.TempDir()
