@@ -169,7 +169,9 @@ func TestSlowLine(t *testing.T) {
 	}
 	url, _ := outside(t)
 	slow := newRelay(t, after(url, "//"))
+	slow.mu.Lock()
 	slow.rate = 50_000
+	slow.mu.Unlock()
 	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
 	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "nats://" + slow.l.Addr().String()}, Parallel: 16, Batch: 8})
 	if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {

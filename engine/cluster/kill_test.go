@@ -327,11 +327,11 @@ func waitFor(t *testing.T, address string) {
 
 // relay passes connections on to a server, and can be cut.
 type relay struct {
-	l    net.Listener
-	to   string
-	rate float64 // bytes a second of each connection and direction; 0: as fast as it can
+	l  net.Listener
+	to string
 
 	mu    sync.Mutex
+	rate  float64 // bytes a second of each connection and direction; 0: as fast as it can
 	cut   bool
 	conns []net.Conn
 	seen  bytes.Buffer // what went either way
@@ -376,14 +376,14 @@ func (r *relay) set(cut bool) {
 	}
 }
 
-// slowly reads at the relay's rate.
-func (r *relay) slowly(from io.Reader) io.Reader {
-	if r.rate == 0 {
+// slowly reads so many bytes a second, or as fast as it can if rate is 0.
+func slowly(from io.Reader, rate float64) io.Reader {
+	if rate == 0 {
 		return from
 	}
 	return readFunc(func(p []byte) (int, error) {
 		n, err := from.Read(p[:min(len(p), 1024)])
-		<-time.After(time.Duration(float64(n) / r.rate * float64(time.Second)))
+		<-time.After(time.Duration(float64(n) / rate * float64(time.Second)))
 		return n, err
 	})
 }
@@ -406,8 +406,9 @@ func (r *relay) pass(from net.Conn) {
 	}
 	r.conns = append(r.conns, from, to)
 	for _, c := range [][2]net.Conn{{from, to}, {to, from}} {
+		from := slowly(c[1], r.rate)
 		go func() {
-			_, _ = io.Copy(io.MultiWriter(c[0], r), r.slowly(c[1]))
+			_, _ = io.Copy(io.MultiWriter(c[0], r), from)
 			c[0].Close()
 			c[1].Close()
 		}()
