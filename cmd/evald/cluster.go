@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/evald/evald/cmd/evald/internal/web"
+	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
@@ -49,7 +51,7 @@ type clusterFlags struct {
 	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers, best by EVALD_WORKER_PASSWORD, which others on this machine cannot see. Without it one is made, and kept in the run's folder."`
 	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the NATS server inside; with --tls-key."`
 	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics."`
+	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where people find a page of the workers, and Prometheus /metrics."`
 }
 
 // open starts what workers join, for the run in a folder, and returns who plays. Call done in the end.
@@ -100,7 +102,7 @@ func writeJoin(path, url string, notes io.Writer) error {
 	return err
 }
 
-// serveMetrics serves /metrics, if that is wanted, until stop is called.
+// serveMetrics serves /metrics and a page of the cluster, if that is wanted, until stop is called.
 func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) {
 	if c.Metrics == "" {
 		return func() {}, nil
@@ -109,11 +111,17 @@ func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) 
 	registry.MustRegister(l)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	page, err := web.Cluster(l.Status)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", page)
 	listener, err := net.Listen("tcp", c.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics %s: %w", c.Metrics, err)
 	}
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	var guard *origin.Policy // no exceptions
+	s := &http.Server{Handler: guard.Guard(mux), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(listener) }() // until stop
 	return func() { _ = s.Close() }, nil
 }
@@ -190,9 +198,21 @@ func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(s.out, "generation %d: %s\nkept %d games, %d came again, %d messages were refused, %d writes failed, %d messages wait\n",
 		status.Generation, doing, status.Kept, status.Duplicates, status.Refused, status.Failures, status.Lag)
+	fmt.Fprintf(s.out, "%d workers play %.1f games/s and keep %d that are not confirmed; %d games are of earlier generations\n",
+		status.Heard, status.Played, status.Spool, status.Older)
+	for _, n := range status.Networks {
+		fmt.Fprintf(s.out, "network %s of generation %d: %d workers play %d games, %d get it\n", n.Network, n.Generation, n.Playing, n.Begun, n.Fetching)
+	}
 	for _, w := range status.Workers {
-		fmt.Fprintf(s.out, "%-24s generation %d by %s, %.1f games/s, %d played, %d kept, %d in its spool, heard %.0f s ago\n",
-			w.Name, w.Generation, cmp.Or(w.Network, "nobody"), w.PerSecond, w.Games, w.Kept, w.Spool, w.Silent)
+		with := cmp.Or(w.Network, "nobody")
+		if w.Fetching != "" {
+			with += ", gets " + w.Fetching
+		}
+		fmt.Fprintf(s.out, "%-24s generation %d by %s, %d games under way, %.1f games/s, %d played, %d kept, %d in its spool, heard %.0f s ago\n",
+			w.Name, w.Generation, with, w.Begun, w.PerSecond, w.Games, w.Kept, w.Spool, w.Silent)
+	}
+	if left := status.Heard - len(status.Workers); left > 0 {
+		fmt.Fprintf(s.out, "and %d other workers\n", left)
 	}
 	return nil
 }

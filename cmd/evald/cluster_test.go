@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +46,17 @@ func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 	}
 }
 
+// unused is an address of this machine that nobody listens on.
+func unused(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // beginProgram is evald in a process of its own.
 func beginProgram(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -61,7 +74,8 @@ func TestLearnCluster(t *testing.T) {
 	if status, _, stderr := evald(t, "", learnArgs(one, "--generations", "2")...); status != exitOK {
 		t.Fatal(stderr)
 	}
-	learner, url := clustered(t, learnArgs(many, "--generations", "2")...)
+	metrics := unused(t)
+	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--metrics", metrics)...)
 	var workers []*exec.Cmd
 	for range 3 {
 		w := beginProgram(t, "selfplay", "--spool", spool)
@@ -78,8 +92,19 @@ func TestLearnCluster(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &s); status != exitOK || err != nil || s.Run == "" {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
-	if status, out, stderr := evald(t, "", "cluster", "status", url); status != exitOK || !strings.HasPrefix(out, "generation ") {
+	if status, out, stderr := evald(t, "", "cluster", "status", url); status != exitOK || !strings.HasPrefix(out, "generation ") || !strings.Contains(out, " workers play ") {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	for path, want := range map[string]string{"/": "Networks in flight", "/metrics": "evald_cluster_networks "} {
+		answer, err := http.Get("http://" + metrics + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, %q, want %q", path, err, text, want)
+		}
 	}
 	wrong := strings.Replace(url, "worker:", "worker:x", 1)
 	if status, _, stderr := evald(t, "", "selfplay", "--join", wrong, "--spool", spool); status != exitBadInput || !strings.Contains(stderr, "Authorization Violation") {

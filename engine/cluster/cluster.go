@@ -61,7 +61,14 @@ var (
 	patience = 5 * time.Second  // for an answer of the learner
 )
 
-const pause = 500 * time.Millisecond // before the next try
+const (
+	pause        = 500 * time.Millisecond // before the next try
+	mostPatience = 24                     // times patience: for an answer of a learner that lags
+
+	// For a network to reach the server, or a worker, at most. It begins with little, for it is also how long a lost message
+	// is waited for, and doubles with each try.
+	networkPatience = 5 * time.Minute
+)
 
 // job is a range of games to play.
 type job struct {
@@ -72,7 +79,8 @@ type job struct {
 	Config     selfplay.Config `json:"config"`
 	First      int             `json:"first"`
 	Games      int             `json:"games"`
-	All        int             `json:"all"` // games of the generation
+	All        int             `json:"all"`     // games of the generation
+	AtOnce     int             `json:"at_once"` // that a worker plays, at most
 }
 
 // settings identify all that decides a generation's games.

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -189,5 +190,57 @@ func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game
 		if !strings.Contains(refused+later, why) {
 			t.Errorf("want a refusal with %q: refused %q, later %q", why, refused, later)
 		}
+	}
+}
+
+// A learner that lags answers later than a worker waits. The worker waits longer then, until an answer is in time.
+func TestLateAnswers(t *testing.T) {
+	within(t, time.Minute)
+	url, _ := outside(t)
+	learner, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer learner.Close()
+	answer := func(m *nats.Msg) {
+		if err := m.Respond([]byte(`{"run":"R"}`)); err != nil {
+			t.Error(err)
+		}
+	}
+	came := make(chan struct{}, 1000)
+	if _, err := learner.Subscribe("evald.hello", answer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := learner.Subscribe(cluster.GamesSubject, func(m *nats.Msg) {
+		came <- struct{}{}
+		time.AfterFunc(3*cluster.Patience(), func() { answer(m) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := learner.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(t.TempDir(), "workers", "1")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spool, err := cluster.OpenSpool(filepath.Join(home, "spool-R.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spool.Add(t.Context(), played(t, small(0), 1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	spool.Close()
+	kept := make(chan []int, 1)
+	stop := work(t, cluster.WorkerOptions{
+		Connection: cluster.Connection{URL: url}, Dir: filepath.Dir(filepath.Dir(home)), Kept: func(_ int, numbers []int) { kept <- numbers },
+	})
+	if numbers := <-kept; len(numbers) != 1 || numbers[0] != 0 {
+		t.Errorf("the worker was told of games %v, want 0", numbers)
+	}
+	_ = stop()         // interrupted
+	if len(came) > 5 { // it waits for 1, 2, 4, 8 times its patience
+		t.Errorf("the game was sent %d times", len(came))
 	}
 }

@@ -27,7 +27,7 @@ func OpenSpool(path string) (*Spool, error) {
 // Add, Next, Confirmed, Len and Close are those of a spool.
 func (s *Spool) Add(ctx context.Context, g *selfplay.Game) error { return s.s.add(ctx, 1, "x", g) }
 func (s *Spool) Confirmed(n int)                                 { s.s.confirmed(n) }
-func (s *Spool) Len() int                                        { return s.s.len() }
+func (s *Spool) Len() int                                        { all, _ := s.s.len(0); return all }
 func (s *Spool) Close()                                          { s.s.close() }
 func (s *Spool) Next(ctx context.Context) (numbers []int, err error) {
 	some, err := s.s.next(ctx)
@@ -54,3 +54,18 @@ func Answer(text []byte) (refused, later string, err error) {
 	err = json.Unmarshal(text, &r)
 	return r.Refused, r.Later, err
 }
+
+// Patience is how long a worker waits for an answer at first.
+func Patience() time.Duration { return patience }
+
+// WorkerMay is what a worker must be allowed, to publish and to subscribe.
+func WorkerMay() (publish, subscribe []string) {
+	p := workerMay()
+	return p.Publish.Allow, p.Subscribe.Allow
+}
+
+// Window, JobGames and Share say how games are divided.
+const Window = window
+
+func JobGames(all, workers int) int { return jobGames(all, workers) }
+func Share(all, workers int) int    { return share(all, workers) }

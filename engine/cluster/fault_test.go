@@ -22,7 +22,23 @@ import (
 // outside is a NATS server that the test has itself.
 func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	url = outsideWith(t, &server.Options{})
+	conn, err := nats.Connect(url)
+	if err == nil {
+		js, err = jetstream.New(conn)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return url, js
+}
+
+// outsideWith is a NATS server that the test has itself, with options of the test.
+func outsideWith(t *testing.T, o *server.Options) (url string) {
+	t.Helper()
+	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true, true
+	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +47,7 @@ func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server does not start")
 	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err == nil {
-		js, err = jetstream.New(conn)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	return s.ClientURL(), js
+	return s.ClientURL()
 }
 
 // The server loses jobs, streams and networks, has old jobs again and another network under the name of the right one, again
@@ -150,6 +158,25 @@ func lose(t *testing.T, js jetstream.JetStream, random *rand.Rand, old [][]byte)
 		t.Log(err) // the learner was at work there too
 	}
 	return old
+}
+
+// A worker's line is so slow that a network needs longer than is waited for it at first. It arrives all the same.
+func TestSlowLine(t *testing.T) {
+	within(t, time.Minute)
+	network := filepath.Join(t.TempDir(), "network")
+	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 15_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	url, _ := outside(t)
+	slow := newRelay(t, after(url, "//"))
+	slow.mu.Lock()
+	slow.rate = 50_000
+	slow.mu.Unlock()
+	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
+	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "nats://" + slow.l.Addr().String()}, Parallel: 16, Batch: 8})
+	if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A worker is cut off, plays on, and returns when others have played its games. Then all are cut off.

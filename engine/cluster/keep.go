@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -107,9 +108,11 @@ type parcel struct {
 // keepGroup keeps the games of some messages, and confirms them when they are on the disk.
 func (l *Learner) keepGroup(group []*nats.Msg) {
 	parcels := make([]parcel, len(group))
-	for i, m := range group {
-		parcels[i].read(m.Data)
+	var reading sync.WaitGroup
+	for i, m := range group { // most of the work
+		reading.Go(func() { parcels[i].read(m.Data) })
 	}
+	reading.Wait()
 	l.mu.Lock()
 	var games []*selfplay.Game
 	for i := range parcels {

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/sumjson"
 )
 
@@ -36,8 +38,9 @@ type arguments struct {
 	URL    string // of a server elsewhere; a learner without one has a server at Listen
 	Listen string
 	Dir    string
-	Told   string // file of a worker
-	Games  []int  // of a learner, by generation
+	Told   string  // file of a worker
+	Games  []int   // of a learner, by generation
+	Rate   float64 // of a worker's evaluator, rows a second; 0: as fast as it can
 }
 
 // inRole is one process of a cluster; it ends the process.
@@ -52,6 +55,8 @@ func inRole(role string) {
 		err = roleWorker(a)
 	case role == "server":
 		err = roleServer(a)
+	case role == "clock":
+		err = roleClock()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, role+":", err)
@@ -91,7 +96,14 @@ func roleWorker(a arguments) error {
 		return err
 	}
 	return cluster.Work(context.Background(), cluster.WorkerOptions{
-		Connection: cluster.Connection{URL: a.URL}, Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(), Evaluator: bitsquares,
+		Connection: cluster.Connection{URL: a.URL}, Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(),
+		Evaluator: func(file, name string) (eval.Evaluator, func(), error) {
+			e, done, err := bitsquares(file, name)
+			if a.Rate > 0 {
+				e = &paced{Evaluator: e, rate: a.Rate}
+			}
+			return e, done, err
+		},
 		Kept: func(generation int, numbers []int) {
 			text, err := sumjson.Marshal(told{generation, numbers})
 			if err == nil {
@@ -137,6 +149,9 @@ func freePort(t *testing.T) string {
 type process struct {
 	role string
 	arguments
+	program string   // empty: this test
+	before  []string // a command that begins the program and becomes it; or empty
+	env     []string // more than this test has
 	*exec.Cmd
 	ended chan error
 }
@@ -147,14 +162,28 @@ func (p *process) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Cmd = exec.Command(os.Args[0])
-	p.Env = append(os.Environ(), roleVariable+"="+p.role, roleArguments+"="+string(text))
+	command := append(p.before, cmp.Or(p.program, os.Args[0]))
+	p.Cmd = exec.Command(command[0], command[1:]...)
+	p.Env = append(append(os.Environ(), p.env...), roleVariable+"="+p.role, roleArguments+"="+string(text))
 	p.Stderr = os.Stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	p.ended = make(chan error, 1)
 	go func(c *exec.Cmd, ended chan error) { ended <- c.Wait() }(p.Cmd, p.ended)
+}
+
+// workersURL writes the workers' password into the folder of a learner that has not begun, and returns their URL.
+func (p *process) workersURL(t *testing.T, listen string) string {
+	t.Helper()
+	dir := filepath.Join(p.arguments.Dir, "cluster")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "nats://worker:secret@" + listen
 }
 
 func (p *process) kill() {
@@ -176,8 +205,9 @@ func soak(t *testing.T) time.Duration {
 	return d
 }
 
-// readTold adds what a worker's processes wrote to a ledger, without a last line that a kill has torn.
-func (l *ledger) readTold(t *testing.T, path string) {
+// readTold adds what a worker's processes wrote to a ledger, without a last line that a kill has torn. It returns how many
+// games the file has.
+func (l *ledger) readTold(t *testing.T, path string) (games int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -187,8 +217,10 @@ func (l *ledger) readTold(t *testing.T, path string) {
 		var told told
 		if err := sumjson.Unmarshal([]byte(line), &told); err == nil {
 			l.kept(told.Generation, told.Numbers)
+			games += len(told.Numbers)
 		}
 	}
+	return games
 }
 
 // Workers, the learner and the server are killed at random moments. In the end the files are those of one machine, and have
@@ -230,14 +262,8 @@ func killRound(t *testing.T, outside bool, games []int, want []map[string]string
 		defer func() { s.kill() }()
 		victims = append(victims, s)
 		waitFor(t, listen)
-	} else { // whose password is in the run's folder before its first start
-		if err := os.MkdirAll(filepath.Join(learner.arguments.Dir, "cluster"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(learner.arguments.Dir, "cluster", "password"), []byte("secret"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		url = "nats://worker:secret@" + listen
+	} else {
+		url = learner.workersURL(t, listen)
 	}
 	for n := range 2 {
 		w := &process{role: "worker", arguments: arguments{URL: url, Dir: filepath.Join(dir, "worker"), Told: filepath.Join(dir, fmt.Sprint("told", n))}}
@@ -305,6 +331,7 @@ type relay struct {
 	to string
 
 	mu    sync.Mutex
+	rate  float64 // bytes a second of each connection and direction; 0: as fast as it can
 	cut   bool
 	conns []net.Conn
 	seen  bytes.Buffer // what went either way
@@ -349,6 +376,23 @@ func (r *relay) set(cut bool) {
 	}
 }
 
+// slowly reads so many bytes a second, or as fast as it can if rate is 0.
+func slowly(from io.Reader, rate float64) io.Reader {
+	if rate == 0 {
+		return from
+	}
+	return readFunc(func(p []byte) (int, error) {
+		n, err := from.Read(p[:min(len(p), 1024)])
+		<-time.After(time.Duration(float64(n) / rate * float64(time.Second)))
+		return n, err
+	})
+}
+
+// readFunc is a function that is an io.Reader.
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
 func (r *relay) pass(from net.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -362,8 +406,9 @@ func (r *relay) pass(from net.Conn) {
 	}
 	r.conns = append(r.conns, from, to)
 	for _, c := range [][2]net.Conn{{from, to}, {to, from}} {
+		from := slowly(c[1], r.rate)
 		go func() {
-			_, _ = io.Copy(io.MultiWriter(c[0], r), c[1])
+			_, _ = io.Copy(io.MultiWriter(c[0], r), from)
 			c[0].Close()
 			c[1].Close()
 		}()

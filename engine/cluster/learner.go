@@ -62,6 +62,8 @@ type generation struct {
 	grew  time.Time // when the last new game came
 	start time.Time // of Play
 	had   int       // games that were there at the start
+
+	patient time.Duration // for the network to reach the server
 }
 
 // Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
@@ -179,8 +181,15 @@ type Batch struct {
 // window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
 const window = 1 << 14
 
-// jobGames is how many games a job has. Small jobs let workers end a generation together.
-func jobGames(all int) int { return min(max(all/64, 4), 128) }
+// jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
+func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
+
+// share is how many games one of so many workers plays at once at most, so that each has some, and nobody waits long for those
+// who took the last ones.
+func share(all, workers int) int {
+	workers = max(workers, 1)
+	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
+}
 
 // Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
 // played in order, also those that are complete.
@@ -189,7 +198,7 @@ func (l *Learner) Play(ctx context.Context, b Batch) error {
 	if err != nil {
 		return err
 	}
-	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
+	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), patient: 2 * patience, job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
 	var network []byte
 	if b.Network != "" {
 		if network, err = os.ReadFile(b.Network); err != nil {
@@ -227,13 +236,11 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 		if l.complete(g) {
 			return nil
 		}
-		err := l.look(ctx, g, network, &given, first)
+		err := l.look(ctx, g, network, &given, &first)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil {
-			first = false
-		} else {
+		if err != nil {
 			l.o.Log.Warn("the server does not take jobs; trying again", "error", err)
 		}
 		select {
@@ -257,7 +264,11 @@ func (l *Learner) complete(g *generation) bool {
 }
 
 // look puts at the server what is missing there: the network, and jobs of games that nobody has.
-func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first bool) error {
+// The first time it takes away what was there before. If the server is slow, the next look goes on.
+func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first *bool) error {
+	if err := l.putNetwork(ctx, g, network); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	stream, err := l.js.Stream(ctx, jobsStream)
@@ -266,7 +277,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 		consumer, err = stream.Consumer(ctx, jobsConsumer)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		first = true
+		*first = true
 		if err = l.prepare(ctx); err == nil {
 			if stream, err = l.js.Stream(ctx, jobsStream); err == nil {
 				consumer, err = stream.Consumer(ctx, jobsConsumer)
@@ -276,14 +287,11 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	if err != nil {
 		return err
 	}
-	if first {
+	if *first {
 		if err := stream.Purge(ctx); err != nil {
 			return err
 		}
-		*given = 0
-	}
-	if err := l.putNetwork(ctx, g.job.Network, network); err != nil {
-		return err
+		*given, *first = 0, false
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -299,7 +307,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
 		*given, g.grew = g.store.First(), time.Now()
 	}
-	jobs := g.missing(given)
+	jobs := g.missing(given, l.heard())
 	l.mu.Unlock()
 	for _, j := range jobs {
 		text, err := json.Marshal(j)
@@ -314,12 +322,12 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	return nil
 }
 
-// missing are jobs of missing games from given on, as far as the window reaches.
-func (g *generation) missing(given *int) (jobs []job) {
-	size := jobGames(g.job.All)
+// missing are jobs of missing games from given on, as far as the window reaches, for so many workers.
+func (g *generation) missing(given *int, workers int) (jobs []job) {
+	size := jobGames(g.job.All, workers)
 	for to := min(g.store.First()+window, g.job.All); *given < to; {
 		j := g.job
-		j.First, j.Games = *given, min(size, g.job.All-*given)
+		j.First, j.Games, j.AtOnce = *given, min(size, g.job.All-*given), share(g.job.All, workers)
 		*given += j.Games
 		for n := range j.Games {
 			if !g.store.Has(j.First + n) {
@@ -331,11 +339,21 @@ func (g *generation) missing(given *int) (jobs []job) {
 	return jobs
 }
 
-// putNetwork puts a network into the object store, in place of all others, if it is not there.
-func (l *Learner) putNetwork(ctx context.Context, name string, network []byte) error {
-	if name == "" {
+// putNetwork puts a generation's network into the object store, in place of all others, if it is not there.
+func (l *Learner) putNetwork(ctx context.Context, g *generation, network []byte) error {
+	if g.job.Network == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, g.patient)
+	defer cancel()
+	err := l.putObject(ctx, g.job.Network, network)
+	if err != nil {
+		g.patient = min(2*g.patient, networkPatience)
+	}
+	return err
+}
+
+func (l *Learner) putObject(ctx context.Context, name string, network []byte) error {
 	objects, err := l.js.ObjectStore(ctx, networksName)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		if err = l.prepare(ctx); err == nil {

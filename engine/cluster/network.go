@@ -61,27 +61,28 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 			file.Abort()
 			return "", err
 		}
-		return path, errors.Join(file.Commit(), prune(dir))
+		return path, errors.Join(file.Commit(), prune(dir, filepath.Base(path)))
 	}
 }
 
 // mostNetworks is how many networks a machine keeps.
 const mostNetworks = 10
 
-// prune removes all networks but the newest. A worker reads the file of its network once.
-func prune(dir string) error {
+// prune removes all networks but the newest, and never the one that has just come: if the clock was set back, it is not the
+// newest. A worker reads the file of its network once.
+func prune(dir, just string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") { // or another worker has removed it
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") && e.Name() != just { // or another worker has removed it
 			files = append(files, info)
 		}
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, f := range files[min(mostNetworks, len(files)):] {
+	for _, f := range files[min(mostNetworks-1, len(files)):] {
 		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -117,17 +118,15 @@ type player struct {
 	done      func()
 }
 
-// open opens the evaluator of a job's network, unless it is open.
+// open opens the evaluator of a job's network, unless it is open. The network must come until ctx ends.
 func (p *player) open(ctx context.Context, w *worker, j job) error {
 	if p.evaluator != nil && p.name == j.Config.Network && p.sha256 == j.Network {
 		return nil
 	}
 	file := ""
 	if j.Network != "" {
-		inner, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
 		var err error
-		if file, err = fetch(inner, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
+		if file, err = fetch(ctx, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
 			return err
 		}
 	}

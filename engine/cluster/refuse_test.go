@@ -189,8 +189,21 @@ func TestTLS(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	within(t, time.Minute)
 	l := open(t, cluster.Options{})
+	permissions(t, connection(l))
+	if _, err := nats.Connect("nats://" + after(l.Join(), "@")); err == nil {
+		t.Error("somebody without a password is connected")
+	}
+}
+
+// permissions checks what a worker may do.
+func permissions(t *testing.T, worker cluster.Connection) {
+	t.Helper()
 	denied := make(chan error, 100)
-	conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	options := []nats.Option{nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })}
+	if worker.Credentials != "" {
+		options = append(options, nats.UserCredentials(worker.Credentials))
+	}
+	conn, err := nats.Connect(worker.URL, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,9 +248,6 @@ func TestPermissions(t *testing.T) {
 		t.Error("a worker cannot read networks:", err)
 	} else if _, err := objects.PutString(ctx, "x", "a network"); err == nil {
 		t.Error("a worker can publish a network")
-	}
-	if _, err := nats.Connect("nats://" + after(l.Join(), "@")); err == nil {
-		t.Error("somebody without a password is connected")
 	}
 }
 

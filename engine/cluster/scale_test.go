@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
@@ -61,14 +62,22 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("two workers play %.2f times as fast as one", rate[2]/rate[1])
 }
 
-// With EVALD_SCALE=TIME: 200 workers send 50,000 positions a second that were played before, each worker with a connection of
-// its own, for so long. It says what the learner keeps, and its memory.
+// With EVALD_SCALE=TIME: many workers send so many positions a second that were played before, each worker with a connection
+// of its own, for so long. The last ones send more than a learner keeps. It says what the learner keeps, and its memory.
 func TestManyWorkers(t *testing.T) {
 	span, err := time.ParseDuration(os.Getenv("EVALD_SCALE"))
 	if err != nil {
 		t.Skip("a measurement: EVALD_SCALE=1m")
 	}
-	const workers, wanted = 200, 50_000.
+	for _, test := range []struct {
+		workers int
+		rate    float64 // positions a second
+	}{{200, 50_000}, {2000, 50_000}, {200, 500_000}} {
+		t.Run(fmt.Sprintf("%dx%.0f", test.workers, test.rate), func(t *testing.T) { manyWorkers(t, test.workers, test.rate, span) })
+	}
+}
+
+func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 	c := small(0)
 	c.Rules, c.Visits, c.FastVisits = "7x6x4", 8, 4
 	games := played(t, c, 500)
@@ -78,20 +87,29 @@ func TestManyWorkers(t *testing.T) {
 		bytes += len(encode(t, g)[0])
 	}
 	each := float64(positions) / float64(len(games))
-	all := int(wanted / each * span.Seconds())
+	all := int(rate / each * span.Seconds())
 	t.Logf("%.1f positions and %d bytes a game; %d games", each, bytes/len(games), all)
 	l := open(t, cluster.Options{})
 	run, id, dir := l.Status().Run, cluster.Settings(c, all), t.TempDir()
 	const parcel = 20
-	var next, kept atomic.Int64
+	var next, kept, late atomic.Int64
 	var senders sync.WaitGroup
 	start := time.Now()
-	for range workers {
+	for w := range workers {
 		conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		go func() { // says how it is, as often as a worker does
+			for t.Context().Err() == nil {
+				_ = conn.Publish("evald.worker", fmt.Appendf(nil, `{"worker":"stub-%d","generation":0,"network":"bitsquares"}`, w))
+				select {
+				case <-t.Context().Done():
+				case <-time.After(2500 * time.Millisecond):
+				}
+			}
+		}()
 		senders.Go(func() {
 			for {
 				first := int(next.Add(parcel)) - parcel
@@ -110,9 +128,11 @@ func TestManyWorkers(t *testing.T) {
 					some = append(some, append([]byte(`{"Number":`+strconv.Itoa(n)+`,`), text[1+len(`"Number":`)+len(strconv.Itoa(n%len(games)))+1:]...))
 				}
 				text, err := cluster.Parcel("v", run, id, 0, some...)
-				for sent := false; !sent; {
-					m, failed := conn.Request(cluster.GamesSubject, text, 10*time.Second)
+				for sent, patience := false, 5*time.Second; !sent; {
+					m, failed := conn.Request(cluster.GamesSubject, text, patience)
 					if failed != nil {
+						late.Add(1)
+						patience = min(2*patience, 2*time.Minute)
 						continue
 					}
 					refused, later, failed := cluster.Answer(m.Data)
@@ -126,6 +146,7 @@ func TestManyWorkers(t *testing.T) {
 			}
 		})
 	}
+	go endJobs(t, l, &kept)
 	tick := time.NewTicker(max(span/10, time.Second))
 	defer tick.Stop()
 	watch := make(chan struct{})
@@ -138,9 +159,10 @@ func TestManyWorkers(t *testing.T) {
 				return
 			}
 			var m runtime.MemStats
+			runtime.GC()
 			runtime.ReadMemStats(&m)
 			now := kept.Load()
-			t.Logf("after %v: %d games, memory of the heap %d MB, resident %s", time.Since(start).Round(time.Second), now, m.HeapAlloc>>20, resident())
+			t.Logf("after %v: %d games by %d workers, memory in use %d MB, resident %s", time.Since(start).Round(time.Second), now, l.Status().Heard, m.HeapAlloc>>20, resident())
 			if now >= int64(all) {
 				return
 			}
@@ -152,7 +174,49 @@ func TestManyWorkers(t *testing.T) {
 	took := time.Since(start)
 	senders.Wait()
 	<-watch
-	t.Logf("%d games in %v: %.0f positions/s", all, took, float64(all)*each/took.Seconds())
+	t.Logf("%d games in %v: %.0f positions/s; %d answers were late", all, took, float64(all)*each/took.Seconds(), late.Load())
+}
+
+// endJobs ends jobs whose games were sent, as workers do.
+func endJobs(t *testing.T, l *cluster.Learner, kept *atomic.Int64) {
+	conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	jobs, err := js.Consumer(t.Context(), "JOBS", "workers")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for t.Context().Err() == nil {
+		some, err := jobs.FetchNoWait(100)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for m := range some.Messages() {
+			var job struct{ First, Games int64 }
+			if err := json.Unmarshal(m.Data(), &job); err != nil {
+				t.Error(err)
+			}
+			if job.First+job.Games > kept.Load() {
+				_ = m.NakWithDelay(time.Second) // if it is lost, the job comes later
+			} else {
+				_ = m.Ack()
+			}
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // resident is the memory of this process.

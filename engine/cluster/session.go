@@ -79,8 +79,10 @@ func (s *session) leave() {
 	_ = s.conn.FlushTimeout(pause)
 }
 
-// send sends games to the learner until it confirms them.
+// send sends games to the learner until it confirms them. It waits the longer for an answer the later answers come: what it
+// sends again before, a learner that lags must read too, and would answer nobody in time.
 func (s *session) send(ctx context.Context) error {
+	answer := patience
 	for wait, said := pause, false; ; {
 		some, err := s.spool.next(ctx)
 		if err != nil {
@@ -90,7 +92,10 @@ func (s *session) send(ctx context.Context) error {
 		for _, g := range some {
 			q.Games = append(q.Games, g.Game)
 		}
-		r, err := s.ask(ctx, gamesSubject, q)
+		asked := time.Now()
+		r, err := s.askFor(ctx, answer, gamesSubject, q)
+		took := time.Since(asked)
+		answer = min(max(patience, 2*took), mostPatience*patience)
 		switch {
 		case err == nil && r.Run != s.run:
 			return errOtherRun
@@ -104,7 +109,8 @@ func (s *session) send(ctx context.Context) error {
 			err = errors.New(r.Later)
 		}
 		if !said && ctx.Err() == nil {
-			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", s.spool.len(), "error", err)
+			all, _ := s.spool.len(0)
+			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", all, "error", err)
 		}
 		said = true
 		if err := sleep(ctx, wait); err != nil {
@@ -160,7 +166,7 @@ func (s *session) renew(ctx context.Context) error {
 		}
 		now := s.now
 		s.mu.Unlock()
-		now.Spool = s.spool.len()
+		now.Spool, now.Older = s.spool.len(now.Generation)
 		now.PerSecond, before = float64(now.Games-before)/every.Seconds(), now.Games
 		text, err := json.Marshal(now)
 		if err != nil {
@@ -177,6 +183,7 @@ func (s *session) renew(ctx context.Context) error {
 func (s *session) playJobs(ctx context.Context) error {
 	var network player
 	defer func() { network.close() }()
+	patient := 2 * patience
 	for {
 		t, err := s.take(ctx)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -188,18 +195,32 @@ func (s *session) playJobs(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := network.open(ctx, s.worker, t.job); err != nil {
+		s.fetching(t.Config.Network)
+		inner, cancel := context.WithTimeout(ctx, patient)
+		err = network.open(inner, s.worker, t.job)
+		cancel()
+		s.fetching("")
+		if err != nil {
 			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 			s.giveBack(t)
 			if err := sleep(ctx, 2*pause); err != nil {
 				return err
 			}
+			patient = min(2*patient, networkPatience)
 			continue
 		}
+		patient = 2 * patience
 		if err := s.playFrom(ctx, t, network); err != nil {
 			return err
 		}
 	}
+}
+
+// fetching is for the status: which network is made ready, or none.
+func (s *session) fetching(network string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Fetching = network
 }
 
 // playFrom plays a job and those that follow with the same network.
@@ -222,11 +243,15 @@ func (s *session) playFrom(ctx context.Context, t *taken, network player) error 
 		}
 		n := t.left[0]
 		t.left = t.left[1:]
+		s.mu.Lock()
+		s.now.Begun++
+		s.mu.Unlock()
 		return n, true
 	}
 	err := selfplay.PlayNext(ctx, network.evaluator, c, next, func(g *selfplay.Game) error {
 		s.mu.Lock()
 		s.now.Games++
+		s.now.Begun--
 		s.mu.Unlock()
 		return s.spool.add(ctx, generation, id, g)
 	})
@@ -245,7 +270,7 @@ func (s *session) take(ctx context.Context) (*taken, error) {
 		}
 		t := &taken{message: m}
 		err := json.Unmarshal(m.Data(), &t.job)
-		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.All/8, 16)), s.o.Batch // or others wait for those who take the last games
+		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
 		if err != nil || t.Version != s.o.Version || t.Run != s.run || t.Config.Validate() != nil {
 			if err := s.stillHere(ctx); err != nil {
 				_ = m.Nak()

@@ -134,11 +134,16 @@ func (s *spool) confirmed(n int) {
 	s.change()
 }
 
-// len is how many games the learner has not confirmed.
-func (s *spool) len() int {
+// len is how many games the learner has not confirmed, and how many of them are of generations before one.
+func (s *spool) len(generation int) (all, older int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.games)
+	for _, g := range s.games {
+		if g.Generation < generation {
+			older++
+		}
+	}
+	return len(s.games), older
 }
 
 // close ends the file. It is empty if all games are confirmed.

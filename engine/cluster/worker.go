@@ -154,6 +154,11 @@ func (w *worker) join(ctx context.Context) error {
 
 // ask asks the learner, which may take patience.
 func (w *worker) ask(ctx context.Context, subject string, q request) (r reply, err error) {
+	return w.askFor(ctx, patience, subject, q)
+}
+
+// askFor is ask with another patience. It ends when the connection is lost, because the answer is lost with it.
+func (w *worker) askFor(ctx context.Context, patience time.Duration, subject string, q request) (r reply, err error) {
 	q.Version, q.Worker = w.o.Version, w.name
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -161,6 +166,15 @@ func (w *worker) ask(ctx context.Context, subject string, q request) (r reply, e
 	}
 	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	lost := w.conn.StatusChanged(nats.RECONNECTING)
+	defer w.conn.RemoveStatusListener(lost) // which closes it
+	go func() {
+		select {
+		case <-lost:
+			cancel()
+		case <-inner.Done():
+		}
+	}()
 	m, err := w.conn.RequestWithContext(inner, subject, text)
 	if err != nil {
 		return r, err

@@ -1,6 +1,6 @@
 // Package web is a page for people: a board for play against any agent, the opinions of the network, a search and the solver
-// on each column, and dashboards of the running service and of training runs. The page is embedded and loads nothing from
-// other hosts.
+// on each column, and dashboards of the running service and of training runs. Another page is that of a learner and its
+// workers (cluster.go). The pages are embedded and load nothing from other hosts.
 //
 // The page is served at /, everything else that belongs to it below /ui/. The server keeps no state of a game: each request
 // states its position.
@@ -180,13 +180,17 @@ func (h *Handler) routes() {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
+	protect(w.Header())
+	h.mux.ServeHTTP(w, r)
+}
+
+// protect sets the headers that all answers have: the page loads nothing from elsewhere, and is in no other page.
+func protect(header http.Header) {
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	h.mux.ServeHTTP(w, r)
 }
 
 //go:embed page
@@ -228,15 +232,19 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return refuse(http.StatusNotFound, "", "there is no %s", cut(r.URL.Path))
 	}
+	f.serve(w, r)
+	return nil
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", f.kind)
 	w.Header().Set("ETag", f.tag)
 	w.Header().Set("Cache-Control", "no-cache")
 	if slices.Contains(r.Header["If-None-Match"], f.tag) {
 		w.WriteHeader(http.StatusNotModified)
-		return nil
+		return
 	}
 	_, _ = w.Write(f.content) // an error means that the client is gone
-	return nil
 }
 
 // serveConfig answers what the page may offer.
