@@ -30,8 +30,11 @@ func (c *conv) c() C.conv {
 func (w *winogradCall) c() C.winograd {
 	return C.winograd{
 		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),
-		positions: C.int64_t(w.positions), cells: C.int64_t(w.cells), width: C.int64_t(w.width), each: ints(w.each[:]),
+		positions: C.int64_t(w.positions), cells: C.int64_t(w.cells), width: C.int64_t(w.width),
+		words: C.int64_t(w.weights.words), from: C.int64_t(w.from), to: C.int64_t(w.to),
+		each: ints(w.each[:]), first: ints(w.first[:]), slots: ints(w.slots),
 		src: floats(w.src), bias: floats(w.bias), add: floats(w.add),
+		weights: floats(w.weights.weights), zeros: floats(w.weights.bias),
 		points: floats(w.points), products: floats(w.products), dst: floats(w.dst),
 	}
 }

@@ -91,15 +91,19 @@ typedef struct {
 
 typedef struct {
 	const winograd_tile *tiles;
-	int64_t tile_count, positions, cells, width;
-	const int32_t *each; // [36]
+	int64_t tile_count, positions, cells, width, words, from, to;
+	const int32_t *each, *first, *slots;
 	const float *src, *bias, *add;
+	const float *weights, *zeros; // [36][words][width], [width]
 	float *points, *products, *dst;
 } winograd;
 
 void winograd_in_avx2(winograd w);
 void winograd_in_avx512(winograd w);
 void winograd_in_neon(winograd w);
+void winograd_products_avx2(winograd w);
+void winograd_products_avx512(winograd w);
+void winograd_products_neon(winograd w);
 void winograd_out_avx2(winograd w);
 void winograd_out_avx512(winograd w);
 void winograd_out_neon(winograd w);

@@ -72,8 +72,9 @@ func avx512() kernel {
 		run:  func(c conv) { C.conv_avx512(c.c()) },
 		pool: func(p poolCall) { C.pool_avx512(p.c()) },
 		winograd: &winograd{
-			in:  func(w winogradCall) { C.winograd_in_avx512(w.c()) },
-			out: func(w winogradCall) { C.winograd_out_avx512(w.c()) },
+			in:       func(w winogradCall) { C.winograd_in_avx512(w.c()) },
+			products: func(w winogradCall) { C.winograd_products_avx512(w.c()) },
+			out:      func(w winogradCall) { C.winograd_out_avx512(w.c()) },
 		},
 		sparse: &sparse{
 			run:   func(s sparseCall) { C.sparse_avx512(s.c()) },
@@ -89,8 +90,9 @@ func avx2() kernel {
 		run:  func(c conv) { C.conv_avx2(c.c()) },
 		pool: func(p poolCall) { C.pool_avx2(p.c()) },
 		winograd: &winograd{
-			in:  func(w winogradCall) { C.winograd_in_avx2(w.c()) },
-			out: func(w winogradCall) { C.winograd_out_avx2(w.c()) },
+			in:       func(w winogradCall) { C.winograd_in_avx2(w.c()) },
+			products: func(w winogradCall) { C.winograd_products_avx2(w.c()) },
+			out:      func(w winogradCall) { C.winograd_out_avx2(w.c()) },
 		},
 		sparse: &sparse{
 			run:   func(s sparseCall) { C.sparse_avx2(s.c()) },

@@ -48,8 +48,9 @@ func neon() kernel {
 		run:  func(c conv) { C.conv_neon(c.c()) },
 		pool: func(p poolCall) { C.pool_neon(p.c()) },
 		winograd: &winograd{
-			in:  func(w winogradCall) { C.winograd_in_neon(w.c()) },
-			out: func(w winogradCall) { C.winograd_out_neon(w.c()) },
+			in:       func(w winogradCall) { C.winograd_in_neon(w.c()) },
+			products: func(w winogradCall) { C.winograd_products_neon(w.c()) },
+			out:      func(w winogradCall) { C.winograd_out_neon(w.c()) },
 		},
 		sparse: &sparse{
 			run:   func(s sparseCall) { C.sparse_neon(s.c()) },

@@ -42,9 +42,9 @@ type Tower struct {
 // block is the weights of a 3x3 convolution of a residual block, once for each form that the path has.
 type block struct {
 	dense    *layer
-	atPoints *[points * points]*layer // for winograd, or nil
-	int8     *int8Layer               // or nil
-	sparse   *sparseLayer             // for sparse, or nil
+	atPoints *layer       // for winograd, or nil
+	int8     *int8Layer   // or nil
+	sparse   *sparseLayer // for sparse, or nil
 }
 
 // New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check, or

@@ -7,7 +7,7 @@ package cpu
 //
 //	products[point] = weights at the point * values at the point
 //
-// is a 1x1 convolution over all tiles of a block, which the path's conv computes. The weights are evaluated at the points
+// is a 1x1 convolution over all tiles of a block, which the path's operation computes. The weights are evaluated at the points
 // once, when the network is packed; the inputs before, and the outputs after the products (winograd.h).
 //
 // A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304
@@ -17,18 +17,18 @@ package cpu
 // points is the number of points in each direction.
 const points = 6
 
-// winograd is a path's code before and after the products.
-type winograd struct{ in, out func(winogradCall) }
+// winograd is a path's code for the three steps of a convolution, of which products computes some of the points.
+type winograd struct{ in, products, out func(winogradCall) }
 
-// winogradCall is the argument of the code before (in) or after (out) the products of one convolution.
+// winogradCall is their argument.
 type winogradCall struct {
-	tiles            []winogradTile // of a position
-	positions, cells int            // cells: padded cells of a position
+	*tiled
+	positions, cells int // cells: padded cells of a position
 	width            int
-	each             *[points * points]int32 // number of slots of a position at each point
-	src              []float32               // in: [position][cell][width]
-	bias, add, dst   []float32               // out: as in conv
-	points, products []float32               // values at the points, and their products: [slot][width]
+	src              []float32 // in: [position][cell][width]
+	bias, add, dst   []float32 // out: as in conv
+	weights          *layer    // products: at all points, one after the other
+	from, to         int       // products: the points
 }
 
 // winogradTile is one tile of a position. It has the memory layout of winograd_tile in C.
@@ -62,10 +62,10 @@ func tilings(outputs int) (sizes []int) {
 type tiled struct {
 	positions        int // positions computed together
 	tiles            []winogradTile
-	each             [points * points]int32
-	first            [points * points]int // slot of a point's first value
-	slots            []int32              // 0, 1, 2 ..
-	points, products []float32            // [slot][width]
+	each             [points * points]int32 // number of slots of a position at each point
+	first            [points * points]int32 // slot of a point's first value
+	slots            []int32                // 0, 1, 2 ..
+	points, products []float32              // values at the points, and their products: [slot][width]
 }
 
 // newTiled cuts boards of rows and columns into tiles, for the memory layout of Scratch.
@@ -104,7 +104,7 @@ func newTiled(rows, columns, padded, positions, width int) *tiled {
 	}
 	slots := 0
 	for p, n := range t.each {
-		t.first[p] = slots
+		t.first[p] = int32(slots)
 		for i := range t.tiles {
 			t.tiles[i].at[p] += int32(slots)
 		}
@@ -147,12 +147,13 @@ func (p Path) Products(rows, columns int) (first, second int) {
 }
 
 // atPoints evaluates the weights [out][in][9] of a 3x3 convolution at each point, and packs them for the kernel as 1x1
-// convolutions without bias.
-func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
+// convolutions without bias, whose weights stand one after the other.
+func (k *kernel) atPoints(weight []float32, out int) *layer {
 	powers := [points][3]float64{{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}}
-	var layers [points * points]*layer
+	var all *layer
+	var weights []float32
 	values, bias := make([]float32, len(weight)/9), make([]float32, out)
-	for p := range layers {
+	for p := range points * points {
 		for i := range values {
 			sum := 0.0
 			for t, w := range weight[9*i : 9*i+9] {
@@ -160,30 +161,34 @@ func (k *kernel) atPoints(weight []float32, out int) *[points * points]*layer {
 			}
 			values[i] = float32(sum)
 		}
-		layers[p] = k.pack(values, bias, 1)
+		all = k.pack(values, bias, 1)
+		if p == 0 {
+			weights = aligned(points * points * len(all.weights))
+		}
+		copy(weights[p*len(all.weights):], all.weights)
 	}
-	return &layers
+	all.weights = weights
+	return all
 }
 
 // winograd computes conv c for the n positions from `first` on with the weights at the points: dst = relu(add + bias +
 // convolution of src).
-func (t *Tower) winograd(s *Scratch, first, n int, weights *[points * points]*layer, c conv) {
+func (t *Tower) winograd(s *Scratch, first, n int, weights *layer, c conv) {
 	g := s.tiled
 	for last := first + n; first < last; first += g.positions {
 		some, from := min(g.positions, last-first), first*s.padded*c.width
 		call := winogradCall{
-			tiles: g.tiles, positions: some, cells: s.padded, width: c.width, each: &g.each,
-			src: c.src[from:], bias: c.bias, dst: c.dst[from:], points: g.points, products: g.products,
+			tiled: g, positions: some, cells: s.padded, width: c.width,
+			src: c.src[from:], bias: c.bias, dst: c.dst[from:], weights: weights,
 		}
 		if c.add != nil {
 			call.add = c.add[from:]
 		}
 		t.kernel.winograd.in(call)
-		for p, l := range weights {
-			if g.each[p] > 0 {
-				at := g.first[p] * c.width
-				t.kernel.run(conv{layer: l, cells: g.slots[:some*int(g.each[p])], taps: s.here, src: g.points[at:], stride: c.width, dst: g.products[at:]})
-			}
+		most := max(pieceProducts/(some*len(g.tiles)*weights.words*weights.width), 1)
+		for call.from = 0; call.from < points*points; call.from = call.to {
+			call.to = min(call.from+most, points*points)
+			t.kernel.winograd.products(call)
 		}
 		t.kernel.winograd.out(call)
 	}

@@ -1,6 +1,5 @@
-// Winograd's convolution (winograd.go) before and after the products, for vectors of LANES floats: from inputs to their
-// values at the points, and from products at the points to outputs. It is included after direct.h, which lists the
-// macros.
+// Winograd's convolution (winograd.go), for vectors of LANES floats: from inputs to their values at the points, to products, and to
+// outputs. It is included after direct.h, which lists the macros and has the operation.
 //
 // A tile of m outputs in a line, 3 or 4, has m + 2 inputs d, and values v at the points 0, 1, -1, 2, -2 (only if m is 4) and
 // infinity, whose number is 5.
@@ -87,5 +86,17 @@ INLINE NAME(tile_out)(const int rows, const int columns, const winograd *w, cons
 			}
 
 TARGET void NAME(winograd_in)(winograd w) { EACH_TILE(NAME(tile_in)) }
+
+TARGET void NAME(winograd_products)(winograd w) {
+	const int32_t here = 0;
+	for (int64_t p = w.from; p < w.to; p++) {
+		NAME(conv)((conv){
+			.cells = w.slots, .cell_count = w.positions * w.each[p], .taps = &here, .tap_count = 1,
+			.src = w.points + w.first[p] * w.width, .stride = w.width, .words = w.words,
+			.weights = w.weights + p * w.words * w.width, .bias = w.zeros, .width = w.width,
+			.dst = w.products + w.first[p] * w.width,
+		});
+	}
+}
 
 TARGET void NAME(winograd_out)(winograd w) { EACH_TILE(NAME(tile_out)) }
