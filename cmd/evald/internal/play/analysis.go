@@ -77,11 +77,17 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 		}
 		return mcts.Goal{Visits: visits, Look: t.Visits() + step}
 	})
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !over(ctx) {
 		r := describe(s.tree)
 		r.Finished, r.Err = true, err
 		report(r)
 	}
+}
+
+// over reports whether ctx has ended, or its deadline has passed: on a busy machine an evaluator may notice that before ctx's timer.
+func over(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(deadline)
 }
 
 // describe returns what the tree knows.

@@ -351,6 +351,37 @@ func TestSearchFails(t *testing.T) {
 	d.shows("search  ", "device is gone")
 }
 
+// late is a context whose deadline has passed as soon as *passed says so, and whose timer does not fire.
+type late struct {
+	context.Context
+	passed *bool
+}
+
+func (c late) Deadline() (time.Time, bool) {
+	if *c.passed {
+		return time.Now().Add(-time.Millisecond), true
+	}
+	return time.Now().Add(time.Hour), true
+}
+
+// If the evaluator notices the deadline first, the search has ended and not failed: what was found stays.
+func TestSearchLate(t *testing.T) {
+	c := config(t, "44", nil)
+	batches, passed := 0, false
+	s := Analyst{Board: c.Board, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		if batches++; batches < 40 {
+			return nil
+		}
+		passed = true
+		return context.DeadlineExceeded
+	}}}
+	var last Report
+	s.Search(late{t.Context(), &passed}, c.session().Position(), 3000, func(r Report) { last = r })
+	if last.Err != nil || last.Best < 0 || last.Visits == 0 {
+		t.Errorf("%+v, want what was found in 40 batches", last)
+	}
+}
+
 // The solver's scores, one move after the other, are the same as those that it finds for all moves at once.
 func TestSolver(t *testing.T) {
 	const position = "2252576253462244111563"
