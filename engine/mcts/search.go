@@ -49,7 +49,8 @@ func (l Limits) validate() error {
 // cores.
 //
 // Two batches take turns: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx
-// ends, the trees keep what they have and the error wraps ctx.Err(). An error of the evaluator ends the search too.
+// ends, the trees keep what they have and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline
+// has passed, even if ctx itself is late. An error of the evaluator ends the search too.
 func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
 	return searchWith(ctx, e, trees, limits, new(Forest))
 }

@@ -84,7 +84,7 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 	}
 }
 
-// over reports whether ctx has ended, or its deadline has passed: on a busy machine an evaluator may notice that before ctx's timer.
+// over reports whether ctx has ended, or its deadline has passed: mcts looks at the clock, and on a busy machine ctx's timer is late.
 func over(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(deadline)

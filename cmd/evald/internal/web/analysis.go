@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -224,10 +223,7 @@ func seen(b *game.Board, r *play.Report) searched {
 	for _, x := range r.Moves {
 		m.Moves = append(m.Moves, moveSeen{x.Visits, x.Q, proof(x.Result)})
 	}
-	switch {
-	case errors.Is(r.Err, context.DeadlineExceeded):
-		m.Done = false // the time is over; the end line says so
-	case r.Err != nil:
+	if r.Err != nil {
 		m.Error = r.Err.Error()
 	}
 	return m
