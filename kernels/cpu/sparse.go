@@ -12,8 +12,8 @@ type sparse struct {
 	// below is the share of inputs that are not zero under which run is faster than a dense convolution, for the first and
 	// the second convolution of a block. 0 is never.
 	below [2]float64
-	// halves: unless 0, weights are of bfloat16, two in a word (twoWeights), those of outputs that are so far apart. They take half the room in
-	// the cache, on paths that round numbers anyway.
+	// halves: unless 0, weights are of bfloat16, two in a word (twoWeights), those of outputs that are so far apart. They take
+	// half the room in the cache, on paths that round numbers anyway.
 	halves int
 }
 
