@@ -30,6 +30,7 @@ EXPORT(wide_256_two)
 EXPORT(hopper_64)
 EXPORT(hopper_128)
 EXPORT(hopper_256)
+EXPORT(hopper_256_cluster)
 
 // Damages an output: the row in the middle gets the status NOT_FINITE.
 extern "C" void fake_spoil(void **arguments) {
