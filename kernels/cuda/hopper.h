@@ -21,6 +21,7 @@
 template <int C_>
 struct Hopper {
 	CONSTANT int C = C_, HALVES = C / 64; // warpgroups that share boards
+	CONSTANT int CLUSTER = 1;             // blocks that share the stream of weights
 	CONSTANT int BOARDS = 16 / HALVES, ROWS = 6, SLOTS = 8;
 	CONSTANT int WORKERS = 2, THREADS = 128 * (WORKERS + 1);
 	// Each stage of the ring is read by the same warpgroups always. Otherwise one could run ahead of the other by two phases, which
@@ -91,26 +92,68 @@ struct Ring {
 	}
 };
 
-// release gives a stage back, once the warp's products of it are computed.
+// rank is the block's among those that share the stream of weights.
+template <class S>
+DEVICE int rank() { return S::CLUSTER == 1 ? 0 : block_rank(); }
+
+// release gives a stage back, once the warp's products of it are computed: to all blocks that copy into it.
 template <class S>
 DEVICE void release(int stage, int lane) {
-	if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
+	if constexpr (S::CLUSTER == 1) {
+		if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
+	} else {
+		if (lane < S::CLUSTER) barrier_arrive_at(lane, S::EMPTY + 8 * stage);
+	}
 }
 
-// feed copies the chunks into the ring, all of them for each group of boards.
+// more reports whether the cluster has another group of boards: `first` is the first board of this block's, which may have none.
+template <class S>
+DEVICE bool more(const Job &job, int first) { return first - rank<S>() * job.boards < job.n; }
+
+// feed copies the chunks into the ring, all of them for each group of boards. A block of a cluster copies its part of each chunk into
+// all blocks, and so waits until the stage is empty in all. The parts of others may arrive before it has announced the chunk, since the
+// phase does not end without that.
 template <class S>
 DEVICE void feed(const Job &job) {
+	constexpr u32 PART = S::CHUNK / S::CLUSTER;
 	Ring<S> ring{0, 1};
 	int chunks = S::chunks(job.blocks);
-	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+	for (int first = block_id() * job.boards; more<S>(job, first); first += grid_size() * job.boards) {
 		const u8 *from = job.weights;
 		for (int i = 0; i < chunks; i++, from += S::CHUNK) {
+			u32 to = ring.stage * S::CHUNK, full = S::FULL + 8 * ring.stage, part = rank<S>() * PART;
 			barrier_wait(S::EMPTY + 8 * ring.stage, ring.parity);
-			barrier_expect(S::FULL + 8 * ring.stage, S::CHUNK);
-			copy_bulk(ring.stage * S::CHUNK, from, S::CHUNK, S::FULL + 8 * ring.stage);
+			barrier_expect(full, S::CHUNK);
+			if constexpr (S::CLUSTER == 1)
+				copy_bulk(to, from, S::CHUNK, full);
+			else
+				copy_bulk_all(to + part, from + part, PART, full, S::CLUSTER);
 			ring.next(1);
 		}
 	}
+}
+
+// enter makes the barriers. After it, all blocks of the cluster have them.
+template <class S>
+DEVICE void enter(int thread) {
+	if (thread == 0) {
+		for (int i = 0; i < S::STAGES; i++) {
+			barrier_init(S::FULL + 8 * i, 1);
+			barrier_init(S::EMPTY + 8 * i, S::CLUSTER * 4 * S::WORKERS / S::HALVES); // a warp each
+		}
+		fence_async();
+		if constexpr (S::CLUSTER > 1) fence_barriers();
+	}
+	if constexpr (S::CLUSTER == 1)
+		sync_block();
+	else
+		sync_cluster();
+}
+
+// leave waits for the other blocks of the cluster: until then their warps arrive at this block's barriers.
+template <class S>
+DEVICE void leave() {
+	if constexpr (S::CLUSTER > 1) sync_cluster();
 }
 
 // skip releases all chunks of a group of boards in which this warpgroup has no board.
@@ -361,14 +404,7 @@ DEVICE void work(const Job &job, int first, Ring<S> &ring, int thread) {
 template <class S>
 DEVICE void hopper(const Job &job) {
 	int thread = thread_id(), group = thread / 128;
-	if (thread == 0) {
-		for (int i = 0; i < S::STAGES; i++) {
-			barrier_init(S::FULL + 8 * i, 1);
-			barrier_init(S::EMPTY + 8 * i, 4 * S::WORKERS / S::HALVES); // a warp each
-		}
-		fence_async();
-	}
-	sync_block();
+	enter<S>(thread);
 	if (group == S::WORKERS) {
 		fewer_registers<24>();
 		if (thread % 128 == 0) feed<S>(job);
@@ -376,11 +412,12 @@ DEVICE void hopper(const Job &job) {
 		more_registers<240>();
 		Ring<S> ring{S::HALVES == 2 ? group : 0, 0};
 		int mine = S::HALVES == 2 ? 0 : 8 * group; // the first board of the warpgroup
-		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
+		for (int first = block_id() * job.boards; more<S>(job, first); first += grid_size() * job.boards) {
 			if (mine < job.boards && first + mine < job.n)
 				work<S>(job, first, ring, thread);
 			else
 				skip<S>(job, ring, thread % 32);
 		}
 	}
+	leave<S>();
 }

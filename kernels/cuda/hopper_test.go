@@ -43,6 +43,14 @@ func TestHopperEmulation(t *testing.T) {
 		{name: "no-registers", failure: "deadlock: thread 128 waits for 240 registers"},
 		{name: "lonely", failure: "waits for sync_some(1)"},
 		{name: "no-barrier", failure: "there is no barrier at 0"},
+		{name: "lost", failure: "the barrier at 0 is in phase 2, and thread 32 waits for phase 1"},
+		{name: "share", want: "11 22 33 44 \n"},
+		{name: "share-hidden", failure: "whose thread 0 has not called fence_barriers"},
+		{name: "share-at-once", failure: "there is no barrier at 64"},
+		{name: "share-one-arrival", failure: "*"},
+		{name: "share-no-end", failure: "which has ended"},
+		{name: "share-lonely-end", failure: "waits for sync_cluster"},
+		{name: "share-three", failure: "reaches for block 2 of 2 of its cluster"},
 	} {
 		for _, order := range []string{"0", "1", "2", "5", "99"} {
 			out, log, err := e.Output(nil, test.name, order)

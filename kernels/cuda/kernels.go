@@ -2,7 +2,7 @@
 // know to start them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
 //
 //	device.h     what a kernel needs of the machine; each function is a few lines of PTX
-//	sm90.h       what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory
+//	sm90.h       what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory, clusters of blocks
 //	emu/         the same functions on the CPU, so that tests run the kernels' source without a GPU
 //	board.h      Job (the kernels' argument), bitboards into planes
 //	heads.h      pooling, the small layers, softmax, the answer
@@ -10,7 +10,7 @@
 //	wide.h       the same for a few boards, whose rows all warps share
 //	tower*.cu    their kernels, for 64, 128 and 256 channels
 //	hopper.h     the network on Hopper, on boards of at most 7 columns and 6 rows
-//	hopper256.h  the same for 129 to 256 channels and any board
+//	hopper256.h  the same for 129 to 256 channels and any board, also in clusters of two blocks
 //	hopper*.cu   their kernels, for 64, 128 and 256 channels
 //	any.cu       the network in global memory: the kernel for all other shapes
 //	build/       the program behind `make kernels`, which compiles them
@@ -47,6 +47,7 @@ type Kernel struct {
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
 	Threads  int    // how many a block has
+	Cluster  int    // how many blocks share what they read, of which a grid has a multiple; 0: each block is alone
 	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights that are copied at a time
 	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A) float32 for each board
@@ -88,7 +89,8 @@ func Kernels() []Kernel {
 		wide("wide_256_two", "tower256", tower256, 256, 6, 4),
 		hopper("hopper_64", "hopper64", hopper64, 64),
 		hopper("hopper_128", "hopper128", hopper128, 128),
-		hopperWide("hopper_256", "hopper256", hopper256),
+		hopperWide("hopper_256", "hopper256", hopper256, 0),
+		hopperWide("hopper_256_cluster", "hopper256", hopper256, 2),
 	}
 }
 
@@ -121,11 +123,11 @@ func hopper(name, module, ptx string, channels int) Kernel {
 	}
 }
 
-// hopperWide mirrors Hopper256 in hopper256.h.
-func hopperWide(name, module, ptx string) Kernel {
+// hopperWide mirrors Hopper256 in hopper256.h, for blocks alone or in clusters.
+func hopperWide(name, module, ptx string, cluster int) Kernel {
 	const stages, rows, line, chunk = 6, 128, 2 * 256, 32 * 2 * 256
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: 256, Rows: rows, Threads: 384,
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: 256, Rows: rows, Threads: 384, Cluster: cluster,
 		Shared: stages*(chunk+16) + 2*rows*line + line, Chunk: chunk, Keep: rows * line,
 	}
 }

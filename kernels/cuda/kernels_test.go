@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,11 +12,15 @@ import (
 
 // Every kernel of the list is an entry of its module, and no entry is missing from the list.
 func TestEntriesAreListed(t *testing.T) {
-	entry := regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(\n\s*\.param \.align 8 \.b8 \w+\[(\d+)\]\n\)\n\.maxntid (\d+)`)
+	entry := regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(\n\s*\.param \.align 8 \.b8 \w+\[(\d+)\]\n\)\n\.maxntid (\d+), 1, 1\n\.minnctapersm 1.*\n(?:\.explicitcluster\n\.reqnctapercluster (\d+), 1, 1\n)?\{`)
 	got, want := map[string]string{}, map[string]string{}
 	seen := map[string]bool{}
 	for _, k := range Kernels() {
-		want[k.Name] = fmt.Sprintf("%d threads, job of %d bytes", k.Threads, JobBytes)
+		cluster := ""
+		if k.Cluster > 0 {
+			cluster = strconv.Itoa(k.Cluster)
+		}
+		want[k.Name] = fmt.Sprintf("%d threads, job of %d bytes, clusters of %s", k.Threads, JobBytes, cluster)
 		arch := fmt.Sprintf("sm_%d", k.Arch)
 		if k.Exact {
 			arch += "a"
@@ -28,7 +33,7 @@ func TestEntriesAreListed(t *testing.T) {
 		}
 		seen[k.PTX] = true
 		for _, m := range entry.FindAllStringSubmatch(k.PTX, -1) {
-			got[m[1]] = fmt.Sprintf("%s threads, job of %s bytes", m[3], m[2])
+			got[m[1]] = fmt.Sprintf("%s threads, job of %s bytes, clusters of %s", m[3], m[2], m[4])
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

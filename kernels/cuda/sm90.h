@@ -1,6 +1,6 @@
 // The operations that only Hopper (sm_90a) has: matrix products of four warps whose second operand stays in shared memory,
-// bulk copies that report to barriers in shared memory, and registers that move from warps to warps. emu/sm90.h has the same
-// functions for the CPU.
+// bulk copies that report to barriers in shared memory, clusters of blocks that share such copies, and registers that move from
+// warps to warps. emu/sm90.h has the same functions for the CPU.
 //
 // A warpgroup is four consecutive warps, the first of which has a number that is a multiple of four. The copies and the
 // products access shared memory by themselves (the asynchronous proxy), in no order with what threads do there, except
@@ -24,6 +24,13 @@ typedef u32 Fragment[4];
 #ifdef EMULATED
 #include "emu/sm90.h"
 #else
+
+// CLUSTER_KERNEL is KERNEL for clusters of so many blocks (block_rank), by which the grid must be divisible. clang 19 does not know
+// __cluster_dims__, so build/main.go writes it into the PTX.
+#ifndef __CUDACC__
+#define __cluster_dims__(...)
+#endif
+#define CLUSTER_KERNEL(name, threads, blocks) extern "C" __global__ void __cluster_dims__(blocks, 1, 1) __launch_bounds__(threads, 1, blocks) name
 
 // All such arrays begin together, at the strictest alignment: so shared_quads begins at a multiple of 1024 too, where the pattern of
 // a tile begins.
@@ -139,6 +146,40 @@ DEVICE void barrier_wait(u32 barrier, u32 parity) {
 DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
 	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
 		::"r"(shared_address(offset)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}
+
+// block_rank is the block's place in its cluster, from 0 on. The blocks of a cluster run at the same time, copy into each other's shared
+// memory and arrive at barriers there. All must have begun before one does so (sync_cluster), and none may end before the last has.
+DEVICE u32 block_rank() {
+	u32 x;
+	asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(x));
+	return x;
+}
+
+// sync_cluster waits for all threads of the cluster. After it, all threads see what any of them wrote before it.
+DEVICE void sync_cluster() {
+	asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+	asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// fence_barriers comes between a thread's calls of barrier_init and sync_cluster, if other blocks use the barriers.
+DEVICE void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// barrier_arrive_at is barrier_arrive for the barrier at this offset in the block of that rank. It orders what the thread did in its own
+// block alone: a release for the cluster would be a fence of all memory, which takes longer than the products of a chunk. So it may
+// say that products have been computed, for which multiply_wait has waited, but not that the thread has written something.
+DEVICE void barrier_arrive_at(u32 rank, u32 barrier) {
+	asm volatile(
+		"{ .reg .b32 there;\n"
+		"mapa.shared::cluster.u32 there, %0, %1;\n"
+		"mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+
+// copy_bulk_all is copy_bulk into the first so many blocks of the cluster at once, to the same offset in each. It is counted by the
+// barrier at the same offset in each.
+DEVICE void copy_bulk_all(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks) {
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+		::"r"(shared_address(offset)), "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(static_cast<unsigned short>((1 << blocks) - 1)) : "memory");
 }
 
 // sync_some waits until so many threads, whole warps, have called it with the same name, 1 to 15. After it, they see what any of them

@@ -52,6 +52,17 @@ func TestChoicePredicts(t *testing.T) {
 			t.Errorf("%s by %s: %.0f and %.0f µs, want %g and %g", net, h.Kernel.Name, wave, few, us[0], us[1])
 		}
 	}
+	alone, cluster := clusterPlans(t, "20x256")
+	c := choose([]Plan{alone, cluster}, hopper, nil)
+	for n, us := range map[int][2]float64{1: {659, 667}, 64: {659, 667}, 132: {1149, 667}, 256: {1189, 1198}, 1024: {3556, 3582}, 65536: {196484, 197879}} {
+		one, two := 1e6*alone.predict(n, 132), 1e6*cluster.predict(n, 132)
+		if math.Abs(one-us[0]) > 0.002*us[0] || math.Abs(two-us[1]) > 0.002*us[1] {
+			t.Errorf("20x256, %d positions: %.0f µs alone, %.0f in clusters, want %g and %g", n, one, two, us[0], us[1])
+		}
+		if got := c.For(n).Kernel.Name == cluster.Kernel.Name; got != (us[1] < us[0]) {
+			t.Errorf("20x256, %d positions: by %s", n, c.For(n).Kernel.Name)
+		}
+	}
 }
 
 // For every number of positions the choice is a kernel whose time is the least of all at the next larger number that was
@@ -64,6 +75,9 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 				t.Fatal(err)
 			}
 			plans := family(first, on)
+			if h, ok := planHopper(first.config, game.Connect4, on); ok && net == "20x256" {
+				plans = family(h, on) // with and without clusters
+			}
 			measured := Samples{}
 			for i, p := range plans {
 				for _, n := range choose(plans, on, nil).grid(on.Processors) {

@@ -105,8 +105,8 @@ func TestGPUKernels(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := len(family(first, targetOf(d)))
-		if _, ok := planHopper(config(t, text), game.Connect4, targetOf(d)); ok {
-			want++
+		if h, ok := planHopper(config(t, text), game.Connect4, targetOf(d)); ok {
+			want += len(family(h, targetOf(d)))
 		}
 		if len(s.Times) != want {
 			t.Errorf("%s: %d kernels were measured, want %d", text, len(s.Times), want)
@@ -161,6 +161,8 @@ func TestGPUAccuracy(t *testing.T) {
 		{"10x128", game.Connect4, hopper, "hopper_128", 1000},
 		{"20x256", game.Connect4, hopper, "hopper_256", 200},
 		{"2x200", wide, hopper, "hopper_256", 500},
+		{"20x256", game.Connect4, hopper, "hopper_256_cluster", 200},
+		{"2x200", wide, hopper, "hopper_256_cluster", 500},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			d, emulated := machine(t, test.like)

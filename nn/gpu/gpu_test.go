@@ -105,26 +105,31 @@ func scrambled(t testing.TB, text string, seed uint64) *net.Network {
 // emulated says how a launch is emulated.
 type emulated struct {
 	processors int    // multiprocessors that share the positions
-	blocks     int    // of the grid; 0: one per group
+	blocks     int    // of the grid, made whole clusters; 0: one per group
 	order      uint32 // of warps and lanes
+}
+
+// launch is that of a plan for positions on the emulated device. The memory for its rows has room for another one.
+func launch(p Plan, weights []byte, pos []game.Position, d emulated) emutest.Launch {
+	job := p.Job(len(pos), max(1, d.processors))
+	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
+	positions := make([]byte, p.PositionBytes()*len(pos))
+	p.PutPositions(positions, pos)
+	if d.blocks == 0 {
+		d.blocks = job.Groups()
+	}
+	cluster := max(1, p.Kernel.Cluster)
+	return emutest.Launch{
+		Kernel: p.Kernel.Name, Blocks: ceil(d.blocks, cluster) * cluster, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
+		Weights: weights, Pos: positions, Out: p.RowBytes() * (len(pos) + 1), Scratch: p.Scratch,
+	}
 }
 
 // emulate answers positions on the emulated device, and returns the rows of bytes that the kernel wrote. It checks that the
 // memory after the rows, enough for another row, is unchanged.
 func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d emulated) []byte {
 	t.Helper()
-	job := p.Job(len(pos), max(1, d.processors))
-	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
-	positions := make([]byte, p.PositionBytes()*len(pos))
-	p.PutPositions(positions, pos)
-	rows := p.RowBytes() * len(pos)
-	if d.blocks == 0 {
-		d.blocks = job.Groups()
-	}
-	out := e.Run(t, emutest.Launch{
-		Kernel: p.Kernel.Name, Blocks: d.blocks, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
-		Weights: weights, Pos: positions, Out: rows + p.RowBytes(), Scratch: p.Scratch,
-	})
+	out, rows := e.Run(t, launch(p, weights, pos, d)), p.RowBytes()*len(pos)
 	if tail := out[rows:]; !bytes.Equal(tail, bytes.Repeat([]byte{0xcd}, len(tail))) {
 		t.Fatalf("%s writes past its %d rows", p.Kernel.Name, len(pos))
 	}

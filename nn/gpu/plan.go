@@ -156,4 +156,11 @@ func (p Plan) Job(n, processors int) Job {
 // Groups is how many blocks of threads the job keeps busy. Fewer blocks may be started: each takes the next group in turn.
 func (j Job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 
+// Blocks is how many blocks of threads to start for a job on a device that runs so many at once: whole clusters, at least one. In
+// the last one there may be a block without a group.
+func (p Plan) Blocks(j Job, atOnce int) int {
+	cluster := max(1, p.Kernel.Cluster)
+	return cluster * max(1, min(ceil(j.Groups(), cluster), atOnce/cluster))
+}
+
 func ceil(n, d int) int { return (n + d - 1) / d }

@@ -116,6 +116,28 @@ func TestPlanFits(t *testing.T) {
 	}
 }
 
+// A launch has a block for each group, as far as they run at once, and whole clusters.
+func TestPlanBlocks(t *testing.T) {
+	alone, cluster := clusterPlans(t, "20x256")
+	for _, test := range []struct{ n, processors, atOnce, alone, cluster int }{
+		{1, 132, 132, 1, 2},
+		{3, 132, 132, 3, 4},
+		{131, 132, 132, 131, 132},
+		{396, 132, 132, 132, 132},
+		{397, 132, 132, 132, 132},
+		{396, 113, 113, 113, 112},
+		{7, 1, 1, 1, 2}, // which such a device refuses
+		{7, 2, 4, 3, 4},
+	} {
+		if got := alone.Blocks(alone.Job(test.n, test.processors), test.atOnce); got != test.alone {
+			t.Errorf("%+v: %d blocks", test, got)
+		}
+		if got := cluster.Blocks(cluster.Job(test.n, test.processors), test.atOnce); got != test.cluster {
+			t.Errorf("%+v: %d blocks in clusters", test, got)
+		}
+	}
+}
+
 // Pack puts weights where the kernels read them: for each layer, input and output the right number, and zeros as padding.
 func TestPackPlacesWeights(t *testing.T) {
 	n := scrambled(t, "1x20/3/4", 9)

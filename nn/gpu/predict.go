@@ -17,13 +17,14 @@ const (
 func (p Plan) predict(n, processors int) float64 {
 	boards := min(p.Boards, ceil(n, processors))
 	groups := ceil(n, boards)
-	waves := float64(ceil(groups, processors))
+	cluster := max(1, p.Kernel.Cluster)
+	waves := float64(ceil(ceil(groups, cluster), max(1, processors/cluster)))
 	var group float64
 	switch k := p.Kernel; {
 	case k.Channels == 0:
 		return waves
 	case k.Exact:
-		group = p.predictHopper(boards)
+		group = p.predictHopper(boards, min(groups, processors))
 	case k.Wide:
 		group = p.predictWide(min(groups, processors))
 	default:
@@ -62,16 +63,10 @@ func (p Plan) predictWide(busy int) float64 {
 	return steps*(max(shared, matrix, l2)+15)/clock + 0.3e-6*p.layers() + 4e-6
 }
 
-// predictHopper is the seconds of a group of boards by hopper.h or hopper256.h.
-func (p Plan) predictHopper(boards int) float64 {
+// predictHopper is the seconds of a group of boards by hopper.h or hopper256.h, if so many multiprocessors have one.
+func (p Plan) predictHopper(boards, busy int) float64 {
 	if p.channels == 256 {
-		c := float64(p.channels)
-		computed := 2 * float64(p.Kernel.Rows) * (64*c + float64(18*p.config.Blocks)*c*c + c*c) / hopperRate
-		layers := 1.2e-6*p.layers() + 8e-6 // both warpgroups wait for each other
-		if 2*boards*p.rules.Cells() <= p.Kernel.Rows {
-			return computed/2/0.85 + layers
-		}
-		return computed/0.9 + layers
+		return p.predictHopper256(boards, busy)
 	}
 	c, whole := float64(p.channels), 16*64/p.channels
 	position := 2 * 48 * (48*c + float64(16*p.config.Blocks)*c*c + math.Ceil(c/48)*48*c)
@@ -79,4 +74,22 @@ func (p Plan) predictHopper(boards int) float64 {
 		return position*float64(whole/2)/(0.85*hopperRate) + 1.2e-6*p.layers() + 8e-6
 	}
 	return position*float64(whole)/(0.9*hopperRate) + 0.6e-6*p.layers() + 8e-6
+}
+
+// predictHopper256 is the seconds of a group by hopper256.h: the products and what a layer costs beside them, as both warpgroups wait
+// for each other and in a cluster for the other block; or else the weights that blocks or clusters read from L2, for which the ring has
+// room meanwhile.
+func (p Plan) predictHopper256(boards, busy int) float64 {
+	c, cluster, layer := float64(p.channels), max(1, p.Kernel.Cluster), 1.2e-6
+	if cluster > 1 {
+		layer = 1.4e-6
+	}
+	numbers := 64*c + float64(18*p.config.Blocks)*c*c + c*c
+	products := 2 * float64(p.Kernel.Rows) * numbers / (0.9 * hopperRate)
+	if 2*boards*p.rules.Cells() <= p.Kernel.Rows { // one of two warpgroups works
+		products = float64(p.Kernel.Rows) * numbers / (0.85 * hopperRate)
+	}
+	bytes := 2 * numbers
+	l2 := max(bytes*float64(ceil(busy, cluster))/fromL2, bytes/(64*clock))
+	return max(products+layer*p.layers(), l2) + 8e-6
 }

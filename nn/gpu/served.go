@@ -21,7 +21,7 @@ type served struct {
 
 	// What tune has found; it does not change once there are sessions.
 	measured map[Target]Samples // of the test board
-	hopper   bool               // the kernel for Hopper is used for all boards that it holds
+	hopper   bool               // the kernels for Hopper are used for all boards that they hold
 	barred   []string           // kernels that are not used
 
 	mu      sync.RWMutex

@@ -23,14 +23,14 @@ var hung struct {
 	kernels []string
 }
 
-// faster is how much less time than the tower's the kernel for Hopper must take for two waves to be used: enough that chance does
+// faster is how much less time than the tower's a kernel for Hopper must take for two waves to be used: enough that chance does
 // not choose between them, as their last bits differ.
 const faster = 0.9
 
 // tune lets a device of each kind test all kernels that can evaluate the network on the test board, and measure them; plans are
 // chosen by that from then on. A kernel that fails in its trial, or does not end, is not used, and a note says so.
 //
-// The kernel for Hopper takes the place of the tower on all devices or on none, so that answers do not depend on the device. A
+// The kernels for Hopper take the place of the tower's on all devices or on none, so that answers do not depend on the device. A
 // device on which even the tower does not end has failed; the others are left. There are no sessions yet.
 func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, failed, notes []error) {
 	n := e.serves
@@ -74,7 +74,7 @@ func (e *Evaluator) try(d driver.Device, r retry) (t *trial, notes []error, err 
 	for {
 		groups := [][]Plan{n.allowed(family(first, on))}
 		if onHopper && !slices.Contains(n.barred, h.Kernel.Name) {
-			groups = append(groups, []Plan{h})
+			groups = append(groups, n.allowed(family(h, on)))
 		}
 		at := ""
 		if t, err = e.newTrial(d, r, groups); err == nil {
@@ -264,7 +264,7 @@ func (t *trial) round(s *session) error {
 	return nil
 }
 
-// gains reports whether the kernel for Hopper passed and takes so much less time for a position of large batches that it is
+// gains reports whether a kernel for Hopper passed and takes so much less time for a position of large batches that its family is
 // worth a place.
 func (t *trial) gains() bool {
 	if len(t.groups) < 2 {

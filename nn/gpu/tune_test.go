@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -239,4 +240,59 @@ func settled(t *testing.T) {
 		}
 	}
 	nothingLeft(t, "after the end of what hung")
+}
+
+// A device that refuses to launch clusters uses the kernel without, and says so. One that launches them answers by them, with the same
+// bits.
+func TestEvaluatorWithoutClusters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	noGoroutineLeft(t)
+	t.Setenv(WithoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner
+	const network, kernel = "1x130/3/5", "hopper_256_cluster"
+	board, n := game.MustBoard(game.Connect4), scrambled(t, network, 1)
+	pos := gametest.Positions(gametest.Rand(4), board, 4, false)
+	refuse := func() { fakeDriver.Fail("cluster", 1, -1, fake.ClusterSize) }
+	const refusal = "cuLaunchKernel: CUDA_ERROR_INVALID_CLUSTER_SIZE (912): cluster misconfiguration"
+	forget(t)
+	on := devices(t, 1, hopper)
+	on[0].Multiprocessors = 1 // so that a wave is small
+	refuse()
+	e, notes, err := newEvaluator(n, on, Options{}, measuring())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "GPU 0: kernel " + kernel + " is not used: " + refusal; len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), want) {
+		t.Errorf("notes %v, want %s", notes, want)
+	}
+	if got := slices.Sorted(maps.Keys(e.Stats().Devices[0].Times)); !slices.Equal(got, []string{"hopper_256", "tower_256"}) {
+		t.Errorf("%v were measured", got)
+	}
+	e.serves.hopper = true // whatever the times
+	e.serves.plans = map[planKey]*planned{}
+	want := evaluate(t, e, board, pos)
+	compare(t, want, reference(t, n, board, pos))
+	if got := e.Stats().Devices[0]; got.Kernel != "hopper_256" || len(got.Small) > 0 || got.Faults > 0 {
+		t.Errorf("%+v", got)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, "after Close")
+
+	if _, _, err := newEvaluator(n, on, Options{Kernel: kernel}, quick); err == nil || !strings.HasSuffix(err.Error(), refusal) {
+		t.Errorf("the kernel that is refused alone: %v", err)
+	}
+	fakeDriver.Reset()
+	if e, _, err = newEvaluator(n, on, Options{Kernel: kernel}, quick); err != nil {
+		t.Fatal(err)
+	}
+	if got := evaluate(t, e, board, pos); !sameRows(got, want) {
+		t.Error("clusters give other answers")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, "after Close")
 }

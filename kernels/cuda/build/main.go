@@ -116,7 +116,13 @@ func (m module) compile() ([]byte, error) {
 		return nil, fmt.Errorf("%v: %w\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
 	}
 	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
-	return append([]byte(first), ptx...), nil
+	return append([]byte(first), clusters(ptx)...), nil
+}
+
+// clusters makes the most blocks of a cluster, which is all that clang 19 can say, their number (CLUSTER_KERNEL in sm90.h).
+func clusters(ptx []byte) []byte {
+	most := regexp.MustCompile(`(?m)^\.maxclusterrank (\d+).*$`)
+	return most.ReplaceAll(ptx, []byte(".explicitcluster\n.reqnctapercluster $1, 1, 1"))
 }
 
 // resources is what ptxas says of the kernels, as a table: registers of a thread, bytes that spill from registers, and the

@@ -142,7 +142,7 @@ func TestSerialisedProductsAreFound(t *testing.T) {
 }
 
 // In Hopper's machine code the products of a group follow each other without a wait, and a wait leaves one group under way
-// in the loop of the tower. It needs an nvdisasm beside ptxas.
+// in the loop of the tower. Nothing there waits for all memory of the device. It needs an nvdisasm beside ptxas.
 func TestHopperMachineCode(t *testing.T) {
 	t.Chdir("..")
 	ptxas, err := findPTXAS()
@@ -155,7 +155,8 @@ func TestHopperMachineCode(t *testing.T) {
 	}
 	const combine, step = "PGWPGWPGW", "PPPPGwPPPPPGwPPPPGw"
 	const narrow = combine + step + step + "W" + combine
-	for name, want := range map[string]string{"hopper64": narrow, "hopper128": narrow, "hopper256": "PGwPGwW"} {
+	const wide, cluster = "PGwPGwW", "F" + "PGwPGwW" + "F"
+	for name, want := range map[string]string{"hopper64": narrow, "hopper128": narrow, "hopper256": cluster + wide} {
 		cubin := filepath.Join(t.TempDir(), "cubin")
 		if out, err := exec.Command(ptxas, "-arch=sm_90a", ptxFile(name), "-o", cubin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -164,7 +165,7 @@ func TestHopperMachineCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// P is a product, G the last one of a group, W a wait for all, and w a wait that leaves one group under way.
+		// P is a product, G the last one of a group, W a wait for all, w a wait that leaves one group under way, and F a fence.
 		var code strings.Builder
 		for _, line := range strings.Split(string(text), "\n") {
 			switch {
@@ -176,6 +177,8 @@ func TestHopperMachineCode(t *testing.T) {
 				code.WriteByte('w')
 			case strings.Contains(line, "WARPGROUP.DEPBAR"):
 				code.WriteByte('W')
+			case strings.Contains(line, "MEMBAR.ALL.GPU"):
+				code.WriteByte('F')
 			case strings.Contains(line, " STL") || strings.Contains(line, " LDL"):
 				t.Errorf("%s: %s", name, line)
 			}

@@ -291,6 +291,8 @@ func TestRefusals(t *testing.T) {
 		m, _ := c.Load(ptx)
 		f, _ := c.Function(m, "axpy")
 		over, _ := c.Function(m, "overrun")
+		pairs, _ := c.Load(strings.Replace(ptx, ")\n{", ")\n.explicitcluster\n.reqnctapercluster 2, 1, 1\n{", 1)) // of axpy, the first
+		inPairs, _ := c.Function(pairs, "axpy")
 		memory, _ := c.Alloc(16)
 		host, _ := c.AllocHost(16)
 		one := [3]int{1, 1, 1}
@@ -317,6 +319,7 @@ func TestRefusals(t *testing.T) {
 			{c.Launch(f, one, [3]int{1025, 1, 1}, 0, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
 			{c.Launch(f, [3]int{0, 1, 1}, one, 0, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
 			{c.Launch(f, one, one, 48<<10+1, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE"},
+			{c.Launch(inPairs, [3]int{3, 1, 1}, one, 0, s, 0, 0, 0, 0), "cuLaunchKernel: CUDA_ERROR_INVALID_CLUSTER_SIZE (912): cluster misconfiguration"},
 			{c.AllowShared(f, 1<<20), "cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE"},
 			{c.Upload(memory, make([]byte, 17)), "cuMemcpyHtoD: CUDA_ERROR_INVALID_VALUE"},
 			{c.Download(make([]byte, 16), memory+1), "cuMemcpyDtoH: CUDA_ERROR_INVALID_VALUE"},
@@ -327,6 +330,9 @@ func TestRefusals(t *testing.T) {
 			if refusal.err == nil || !strings.HasPrefix(refusal.err.Error(), refusal.says) {
 				t.Errorf("%v\nwant %s", refusal.err, refusal.says)
 			}
+		}
+		if err := errors.Join(c.Launch(inPairs, [3]int{2, 1, 1}, one, 0, s, 0, 0, 0, 0), c.Wait(s), c.Unload(pairs)); err != nil {
+			t.Error(err)
 		}
 		if err := errors.Join(c.Launch(over, one, one, 0, s, uint64(memory)), c.Wait(s), c.Free(memory)); err != nil {
 			t.Error(err)

@@ -33,36 +33,45 @@ struct Fiber {
 	std::vector<Copy> open;                // not yet committed
 };
 
-struct Machine {
-	Launch launch;
-	const std::function<void()> *body;
+struct Block {
+	u32 id;
 	std::vector<Fiber> fibers;
 	std::vector<char> memory;
 	std::vector<u16> shadows; // of each byte of memory: 1 + the thread that accessed it last and has not fenced; or 0
-	u32 block, thread;
+	bool ended;
+};
+
+struct Machine {
+	Launch launch;
+	const std::function<void()> *body;
+	std::vector<Block> blocks; // of the cluster
+	u32 rank, thread;          // of the thread that runs
+	u32 favoured;              // see turn
 	Context scheduler;
 	std::mt19937 random;
 } machine;
+
+Block &self() { return machine.blocks[machine.rank]; }
 
 Unit unit; // apart from machine, since install is called before main, in no known order with machine's constructor
 
 void enter() {
 	(*machine.body)();
-	Fiber &f = machine.fibers[machine.thread];
+	Fiber &f = self().fibers[machine.thread];
 	f.state = DONE;
 	change(f.context, machine.scheduler);
 }
 
 // pause returns control to the scheduler until the fiber is READY again.
 void pause(State state) {
-	Fiber &f = machine.fibers[machine.thread];
+	Fiber &f = self().fibers[machine.thread];
 	f.state = state;
 	change(f.context, machine.scheduler);
 }
 
 void resume(u32 thread) {
 	machine.thread = thread;
-	change(machine.scheduler, machine.fibers[thread].context);
+	change(machine.scheduler, self().fibers[thread].context);
 }
 
 std::vector<u32> order_of(u32 n) {
@@ -77,7 +86,7 @@ const char *place(State s) { return s == DONE ? "the end" : s == BLOCK_WAIT ? "s
 
 // run_warp runs a warp until all its lanes wait or are done. It reports whether any lane went on.
 bool run_warp(u32 warp) {
-	Fiber *lanes = &machine.fibers[warp * WARP];
+	Fiber *lanes = &self().fibers[warp * WARP];
 	for (bool any = false;; any = true) {
 		bool ran = false, until = false;
 		for (u32 i : order_of(WARP)) {
@@ -88,7 +97,7 @@ bool run_warp(u32 warp) {
 		if (until) return any || ran;
 		for (int i = 1; i < WARP; i++) {
 			if (lanes[i].state != lanes[0].state || (lanes[0].state == WARP_WAIT && lanes[i].call != lanes[0].call))
-				fail("block %u, warp %u diverges: lane 0 is at %s, lane %d at %s%s", machine.block, warp,
+				fail("block %u, warp %u diverges: lane 0 is at %s, lane %d at %s%s", self().id, warp,
 					place(lanes[0].state), i, place(lanes[i].state), lanes[i].state == lanes[0].state ? ", another one" : "");
 		}
 		if (lanes[0].state != WARP_WAIT) return any || ran;
@@ -100,38 +109,105 @@ bool run_warp(u32 warp) {
 	}
 }
 
-// release continues the threads if all of them wait for the block. It returns false if all are done.
+// release continues the threads of a block if all of them wait for it. It returns whether it did.
 bool release() {
-	for (u32 i = 0; i < machine.launch.threads; i++)
-		if (const Fiber &f = machine.fibers[i]; f.state == UNTIL)
-			fail("block %u: deadlock: thread %u waits for %s", machine.block, i, (*f.what)().c_str());
-	for (u32 i = 1; i < machine.launch.threads; i++)
-		if (machine.fibers[i].state != machine.fibers[0].state)
-			fail("block %u: thread 0 is at %s, thread %u at %s", machine.block, place(machine.fibers[0].state), i,
-				place(machine.fibers[i].state));
-	if (machine.fibers[0].state == DONE) return false;
-	for (Fiber &f : machine.fibers) f.state = READY;
+	for (const Fiber &f : self().fibers)
+		if (f.state != BLOCK_WAIT) return false;
+	for (Fiber &f : self().fibers) f.state = READY;
 	return true;
 }
 
-void run_block() {
-	std::fill(machine.memory.begin(), machine.memory.end(), char(POISON));
-	std::fill(machine.shadows.begin(), machine.shadows.end(), 0);
-	if (unit.begin) unit.begin(machine.launch.threads);
-	for (Fiber &f : machine.fibers) {
+// stuck fails if nobody of the cluster can go on, and somebody is not at its end.
+void stuck() {
+	for (const Block &b : machine.blocks)
+		for (u32 i = 0; i < b.fibers.size(); i++)
+			if (const Fiber &f = b.fibers[i]; f.state == UNTIL) {
+				machine.rank = &b - machine.blocks.data(); // what it waits for is in its block
+				fail("block %u: deadlock: thread %u waits for %s", b.id, i, (*f.what)().c_str());
+			}
+	for (const Block &b : machine.blocks)
+		for (u32 i = 1; i < b.fibers.size(); i++)
+			if (b.fibers[i].state != b.fibers[0].state)
+				fail("block %u: thread 0 is at %s, thread %u at %s", b.id, place(b.fibers[0].state), i, place(b.fibers[i].state));
+}
+
+void start(Block &b, u32 id) {
+	b.id = id, b.ended = false;
+	b.memory.assign(machine.launch.shared_bytes, char(POISON));
+	b.memory.shrink_to_fit();
+	b.shadows.assign(machine.launch.shared_bytes, 0);
+	b.fibers.resize(machine.launch.threads);
+	for (Fiber &f : b.fibers) {
+		if (!f.stack) f.stack = std::make_unique_for_overwrite<char[]>(STACK);
 		f.state = READY, f.groups.clear(), f.open.clear();
 		begin(f.context, f.stack.get(), STACK, enter);
 	}
-	for (;;) {
-		bool ran = false;
-		for (u32 warp : order_of(machine.launch.threads / WARP)) ran |= run_warp(warp);
-		bool worked = unit.step && unit.step(!ran, dice());
-		if (!ran && !worked && !release()) break;
-	}
-	for (Fiber &f : machine.fibers)
+}
+
+// done reports whether all threads of the block are at their end.
+bool done() {
+	return std::all_of(self().fibers.begin(), self().fibers.end(), [](const Fiber &f) { return f.state == DONE; });
+}
+
+void finish() {
+	for (const Fiber &f : self().fibers)
 		for (const auto &group : f.groups)
-			if (!group.empty()) fail("block %u ends before its copies have arrived", machine.block);
+			if (!group.empty()) fail("block %u ends before its copies have arrived", self().id);
 	if (unit.end) unit.end();
+	self().ended = true;
+}
+
+bool run_block(u32 rank) {
+	machine.rank = rank;
+	bool ran = false;
+	for (u32 warp : order_of(machine.launch.threads / WARP)) ran |= run_warp(warp);
+	return ran;
+}
+
+// favour chooses the block of a cluster that runs before the others for a while; or none.
+void favour() {
+	u32 n = machine.blocks.size();
+	if (n > 1 && machine.launch.order > 1) machine.favoured = machine.random() % (2 * n);
+}
+
+// turn lets the cluster's warps run, and reports whether any lane went on. In the orders 0 and 1 a block runs as far as it can before
+// the next one does. So does in others a block that is favoured; in between the warps of all blocks run side by side.
+bool turn() {
+	u32 n = machine.blocks.size(), warps = machine.launch.threads / WARP;
+	if (machine.launch.order < 2 || machine.favoured < n) {
+		std::vector<u32> ranks = order_of(n);
+		if (machine.favoured < n) ranks.insert(ranks.begin(), machine.favoured);
+		for (u32 rank : ranks) {
+			if (!run_block(rank)) continue;
+			if (rank != machine.favoured) favour();
+			return true;
+		}
+		return false;
+	}
+	bool ran = false;
+	for (u32 i : order_of(n * warps)) {
+		machine.rank = i / warps;
+		ran |= run_warp(i % warps);
+	}
+	if (dice() % 8 == 0) favour();
+	return ran;
+}
+
+void run_cluster(u32 first) {
+	machine.favoured = dice() % machine.blocks.size(); // the others begin late
+	for (u32 i = 0; i < machine.blocks.size(); i++) start(machine.blocks[i], first + i);
+	if (unit.begin) unit.begin(machine.blocks.size(), machine.launch.threads);
+	for (bool left = true; left;) {
+		bool ran = turn(), worked = unit.step && unit.step(!ran, dice()), released = false;
+		left = false;
+		for (u32 rank : order_of(machine.blocks.size())) {
+			machine.rank = rank;
+			released |= release();
+			if (!self().ended && done()) finish();
+			left |= !self().ended;
+		}
+		if (left && !ran && !worked && !released) stuck();
+	}
 }
 
 } // namespace
@@ -150,30 +226,29 @@ void fail(const char *format, ...) {
 
 void run(const Launch &launch, const std::function<void()> &body) {
 	if (launch.threads == 0 || launch.threads % WARP) fail("%u threads a block are no whole warps", launch.threads);
+	if (launch.cluster == 0 || launch.blocks % launch.cluster) fail("%u blocks are no whole clusters of %u", launch.blocks, launch.cluster);
 	machine.launch = launch, machine.body = &body;
-	machine.memory.resize(launch.shared_bytes);
-	machine.memory.shrink_to_fit();
-	machine.shadows.resize(launch.shared_bytes);
-	machine.fibers.resize(launch.threads);
-	for (Fiber &f : machine.fibers)
-		if (!f.stack) f.stack = std::make_unique_for_overwrite<char[]>(STACK);
+	machine.blocks.resize(launch.cluster);
 	machine.random.seed(launch.order);
-	for (u32 block : order_of(launch.blocks)) {
-		machine.block = block;
-		run_block();
-	}
+	for (u32 cluster : order_of(launch.blocks / launch.cluster)) run_cluster(cluster * launch.cluster);
 }
 
 void wait(Collective call, void *arguments) {
-	Fiber &f = machine.fibers[machine.thread];
+	Fiber &f = self().fibers[machine.thread];
 	f.call = call, f.arguments = arguments;
 	pause(WARP_WAIT);
 }
 
 void wait_block() { pause(BLOCK_WAIT); }
 u32 thread() { return machine.thread; }
-u32 block() { return machine.block; }
+u32 block() { return self().id; }
 u32 grid() { return machine.launch.blocks; }
+u32 rank() { return machine.rank; }
+u32 ranks() { return machine.blocks.size(); }
+bool ended(u32 rank) { return machine.blocks[rank].ended; }
+
+In::In(u32 rank) : before(machine.rank) { machine.rank = rank; }
+In::~In() { machine.rank = before; }
 
 bool install(Unit installed) {
 	unit = installed;
@@ -183,7 +258,7 @@ bool install(Unit installed) {
 u32 dice() { return machine.launch.order > 1 ? machine.random() : machine.launch.order; }
 
 void wait_until(const std::function<bool()> &condition, const std::function<std::string()> &what) {
-	Fiber &f = machine.fibers[machine.thread];
+	Fiber &f = self().fibers[machine.thread];
 	f.condition = &condition, f.what = &what;
 	if (machine.launch.order > 1 && machine.random() % 4 == 0) pause(UNTIL); // others go first though it need not wait
 	while (!condition()) pause(UNTIL);
@@ -191,49 +266,49 @@ void wait_until(const std::function<bool()> &condition, const std::function<std:
 
 char *shared(u32 offset, u32 size) {
 	char *at = raw(offset, size);
-	std::fill_n(&machine.shadows[offset], size, u16(1 + machine.thread));
+	std::fill_n(&self().shadows[offset], size, u16(1 + machine.thread));
 	return at;
 }
 
 void clear_shadows(u32 thread) {
-	for (u16 &shadow : machine.shadows)
+	for (u16 &shadow : self().shadows)
 		if (shadow == 1 + thread) shadow = 0;
 }
 
 int unfenced(u32 offset, u32 size) {
 	for (u32 i = offset; i < offset + size; i++)
-		if (machine.shadows[i]) return machine.shadows[i] - 1;
+		if (self().shadows[i]) return self().shadows[i] - 1;
 	return -1;
 }
 
 char *raw(u32 offset, u32 size) {
-	if (offset % size || u64(offset) + size > machine.memory.size())
-		fail("block %u, thread %u: %u bytes at %u of %zu bytes of shared memory", machine.block, machine.thread, size, offset,
-			machine.memory.size());
-	return &machine.memory[offset];
+	if (offset % size || u64(offset) + size > self().memory.size())
+		fail("block %u, thread %u: %u bytes at %u of %zu bytes of shared memory", block(), machine.thread, size, offset,
+			self().memory.size());
+	return &self().memory[offset];
 }
 
 void check_source(const void *from, size_t size) {
 	const char *first = static_cast<const char *>(machine.launch.from), *at = static_cast<const char *>(from);
 	if (first && (at < first || at + size > first + machine.launch.from_bytes || (at - first) % 16))
-		fail("block %u, thread %u copies from byte %td of %zu", machine.block, machine.thread, at - first,
+		fail("block %u, thread %u copies from byte %td of %zu", block(), machine.thread, at - first,
 			machine.launch.from_bytes);
 }
 
 void copy(u32 offset, const void *from) {
 	check_source(from, 16);
 	memset(shared(offset, 16), POISON, 16);
-	machine.fibers[machine.thread].open.push_back({offset, from});
+	self().fibers[machine.thread].open.push_back({offset, from});
 }
 
 void commit() {
-	Fiber &f = machine.fibers[machine.thread];
+	Fiber &f = self().fibers[machine.thread];
 	f.groups.push_back(std::move(f.open));
 	f.open.clear();
 }
 
 void wait_copies(size_t pending) {
-	auto &groups = machine.fibers[machine.thread].groups;
+	auto &groups = self().fibers[machine.thread].groups;
 	for (; groups.size() > pending; groups.erase(groups.begin()))
 		for (const Copy &c : groups.front()) memcpy(shared(c.to, 16), c.from, 16);
 }
@@ -241,7 +316,7 @@ void wait_copies(size_t pending) {
 namespace {
 struct Kernel {
 	std::string name;
-	u32 threads;
+	u32 threads, cluster;
 	Entry entry;
 };
 std::vector<Kernel> &kernels() {
@@ -250,12 +325,12 @@ std::vector<Kernel> &kernels() {
 }
 } // namespace
 
-Registration::Registration(const char *name, u32 threads, Entry entry) { kernels().push_back({name, threads, entry}); }
+Registration::Registration(const char *name, u32 threads, u32 cluster, Entry entry) { kernels().push_back({name, threads, cluster, entry}); }
 
-Entry find(const char *name, u32 *threads) {
+Entry find(const char *name, Launch &launch) {
 	for (const Kernel &k : kernels()) {
 		if (k.name != name) continue;
-		*threads = k.threads;
+		launch.threads = k.threads, launch.cluster = k.cluster;
 		return k.entry;
 	}
 	fail("no kernel is called %s", name);

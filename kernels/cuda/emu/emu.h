@@ -1,5 +1,6 @@
 // The functions of device.h on the CPU. The threads of a block are fibers. One fiber runs at a time, and all run on one
-// thread of the CPU. At a function of the warp a fiber waits for the other lanes, and at a barrier for the whole block.
+// thread of the CPU. At a function of the warp a fiber waits for the other lanes, and at a barrier for the whole block. The
+// blocks of a cluster run side by side, others one after another.
 // Some mistakes cause an error on a GPU only sometimes. Here they always do:
 //
 //	a missing barrier       a warp runs to its next barrier before another warp starts, in an order that can be chosen
@@ -7,7 +8,7 @@
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
 //	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
-//	a deadlock              a block in which nobody can go on ends with the names of those who wait, and for what
+//	a deadlock              a cluster in which nobody can go on ends with the names of those who wait, and for what
 //
 // mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products
 // at once and rounds differently, so its results differ in the last bits.
@@ -46,6 +47,16 @@ void wait_until(const std::function<bool()> &condition, const std::function<std:
 u32 thread();
 u32 block();
 u32 grid();
+u32 rank();  // of the block in its cluster
+u32 ranks(); // blocks of the cluster
+bool ended(u32 rank);
+
+// In is a visit to another block of the cluster: while it lives, rank, block, raw and unfenced are of that one.
+struct In {
+	u32 before;
+	explicit In(u32 rank);
+	~In();
+};
 char *shared(u32 offset, u32 size); // fails unless offset + size is inside and offset is a multiple of size
 void copy(u32 offset, const void *from);
 void commit();
@@ -53,17 +64,18 @@ void wait_copies(size_t pending);
 
 [[noreturn]] void fail(const char *format, ...);
 
-// Unit is a part of the machine that works beside the threads (sm90.cpp). begin and end are called for each block. step does
-// some of its pending work; if `idle`, nothing else can go on, and it must do some if there is any. It reports whether it did.
+// Unit is a part of the machine that works beside the threads (sm90.cpp). begin is called for each cluster, and end for each block that
+// has ended. step does some of its pending work; if `idle`, nothing else can go on, and it must do some if there is any. It reports
+// whether it did.
 struct Unit {
-	void (*begin)(u32 threads);
+	void (*begin)(u32 blocks, u32 threads);
 	bool (*step)(bool idle, u32 random);
 	void (*end)();
 };
 bool install(Unit unit); // there is one at most
 
-// Shadows remember which bytes of shared memory a thread has accessed since its last fence_async. unfenced returns a thread that has
-// accessed one of these bytes, or -1.
+// Shadows remember which bytes of the block's shared memory a thread has accessed since its last fence_async. unfenced returns a thread
+// that has accessed one of these bytes, or -1.
 void clear_shadows(u32 thread);
 int unfenced(u32 offset, u32 size);
 char *raw(u32 offset, u32 size); // like shared, without a shadow
@@ -73,9 +85,10 @@ u32 dice();                      // a random number that the launch's order dete
 // Launch is one start of a kernel.
 struct Launch {
 	u32 blocks, threads, shared_bytes;
-	u32 order;               // 0: warps and lanes ascending; 1: descending; otherwise shuffled, and this is the seed
+	u32 order;               // 0: warps and lanes ascending; 1: descending; otherwise shuffled, and this is the seed. See turn in emu.cpp
 	const void *from;        // the only memory that copy_async may read, and its size; if null, it may read any memory
 	size_t from_bytes;
+	u32 cluster = 1;         // how many blocks are a cluster
 };
 
 // run calls body as every thread of every block. If the kernel makes a mistake, run ends the process with a message.
@@ -84,9 +97,10 @@ void run(const Launch &launch, const std::function<void()> &body);
 // Registration adds a kernel to the list that find searches.
 typedef void (*Entry)(const void *job);
 struct Registration {
-	Registration(const char *name, u32 threads, Entry entry);
+	Registration(const char *name, u32 threads, u32 cluster, Entry entry);
 };
-Entry find(const char *name, u32 *threads);
+// find sets threads and cluster of the launch.
+Entry find(const char *name, Launch &launch);
 
 inline float from_f16(u32 half) { return std::bit_cast<_Float16>(static_cast<uint16_t>(half)); }
 
@@ -224,8 +238,9 @@ DEVICE int popcount(u64 x) { return std::popcount(x); }
 DEVICE int opaque(int x) { return x; }
 DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
 
-#define KERNEL(name, threads)                                                                               \
+#define EMULATED_KERNEL(name, threads, cluster)                                                             \
 	static void name(Job);                                                                                   \
-	static emu::Registration registration_##name(#name, threads,                                             \
+	static emu::Registration registration_##name(#name, threads, cluster,                                    \
 		[](const void *job) { name(*static_cast<const Job *>(job)); });                                       \
 	static void name
+#define KERNEL(name, threads) EMULATED_KERNEL(name, threads, 1)

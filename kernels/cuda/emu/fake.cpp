@@ -3,8 +3,8 @@
 
 static int run(const char *name, const unsigned grid[3], const unsigned block[3], unsigned shared, void **arguments) {
 	emu::Launch launch{};
-	emu::Entry kernel = emu::find(name, &launch.threads);
-	if (block[0] != launch.threads) return 1; // CUDA_ERROR_INVALID_VALUE
+	emu::Entry kernel = emu::find(name, launch);
+	if (block[0] != launch.threads || grid[0] % launch.cluster) return 1; // CUDA_ERROR_INVALID_VALUE
 	launch.blocks = grid[0], launch.shared_bytes = shared;
 	emu::run(launch, [&] { kernel(arguments[0]); });
 	return 0;
@@ -29,6 +29,8 @@ EXPORT(wide_256)
 EXPORT(wide_256_two)
 EXPORT(hopper_64)
 EXPORT(hopper_128)
+EXPORT(hopper_256)
+EXPORT(hopper_256_cluster)
 
 // Damages an output: the row in the middle gets the status NOT_FINITE.
 extern "C" void fake_spoil(void **arguments) {

@@ -6,8 +6,8 @@
 
 static std::mt19937 numbers(1);
 
-static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &body, const void *from = nullptr, size_t size = 0) {
-	emu::run({1, threads, bytes, order, from, size}, body);
+static void run(u32 order, u32 threads, u32 bytes, const std::function<void()> &body, const void *from = nullptr, size_t size = 0, u32 blocks = 1) {
+	emu::run({blocks, threads, bytes, order, from, size, blocks}, body);
 }
 
 constexpr int M = 64, K = 64, N = 64;
@@ -159,12 +159,64 @@ static void pairs(u32 order, bool barrier) {
 	printf("%x %x\n", seen[0], seen[1]);
 }
 
+// share lets two blocks of a cluster, of two warps each, read 32 bytes four times: each copies one half into both, and again once both
+// have read them. It prints a digit for each time and block: what all its threads of the second warp have read.
+static void share(u32 order, const std::string &mistake) {
+	constexpr u32 FULL = 64, EMPTY = 72, TIMES = 4;
+	alignas(16) static u32 data[TIMES][8];
+	static u32 seen[TIMES][2];
+	for (u32 i = 0; i < TIMES; i++) std::fill_n(data[i], 8, i + 1);
+	auto is = [&](const char *name) { return mistake == name; };
+	run(order, 64, 80, [&] {
+		u32 thread = thread_id(), rank = block_rank();
+		if (thread == 0) {
+			barrier_init(FULL, 1), barrier_init(EMPTY, is("share-one-arrival") ? 1 : 2);
+			fence_async();
+			if (!is("share-hidden")) fence_barriers();
+		}
+		if (is("share-at-once")) sync_block();
+		else sync_cluster();
+		for (u32 i = 0; i < TIMES; i++) {
+			if (thread == 0) {
+				barrier_wait(EMPTY, ~i & 1);
+				barrier_expect(FULL, 32);
+				copy_bulk_all(16 * rank, &data[i][4 * rank], 16, FULL, is("share-three") ? 3 : 2);
+			}
+			if (thread < 32) continue;
+			barrier_wait(FULL, i & 1);
+			u32 sum = 0;
+			for (u32 k = 0; k < 8; k++) sum += shared<u32>(4 * k);
+			seen[i][rank] = sum / 8;
+			fence_async();
+			sync_warp();
+			if (thread < 34) barrier_arrive_at(thread - 32, EMPTY);
+		}
+		if (is("share-lonely-end") && rank == 1 && thread == 0) return;
+		if (!is("share-no-end")) sync_cluster();
+	}, data, sizeof data, 2);
+	for (auto &of : seen) printf("%u%u ", of[0], of[1]);
+	printf("\n");
+}
+
+// lost lets a thread wait for a phase after which there has been another one.
+static void lost(u32 order) {
+	run(order, 64, 16, [] {
+		if (thread_id() == 0) barrier_init(0, 1);
+		sync_block();
+		if (thread_id() == 0) barrier_arrive(0), barrier_arrive(0);
+		sync_block();
+		if (thread_id() == 32) barrier_wait(0, 0);
+	});
+}
+
 int main(int count, char **arguments) {
 	if (count != 3) emu::fail("want CASE ORDER");
 	std::string name = arguments[1];
 	u32 order = atoi(arguments[2]);
 	if (name == "wide-product") wide_product(order, true);
 	else if (name == "wide-wrong-distance") wide_product(order, false);
+	else if (name.rfind("share", 0) == 0) share(order, name);
+	else if (name == "lost") lost(order);
 	else if (name == "pairs") pairs(order, true);
 	else if (name == "no-pairs") pairs(order, false);
 	else if (name == "registers") run(order, 384, 16, [] {

@@ -43,7 +43,7 @@ static void read_all(void *to, size_t size) {
 int main(int count, char **arguments) {
 	if (count != 5) emu::fail("want KERNEL BLOCKS SHARED_BYTES ORDER");
 	emu::Launch launch{};
-	emu::Entry kernel = emu::find(arguments[1], &launch.threads);
+	emu::Entry kernel = emu::find(arguments[1], launch);
 	launch.blocks = atoi(arguments[2]), launch.shared_bytes = atoi(arguments[3]), launch.order = atoi(arguments[4]);
 
 	Job job{};

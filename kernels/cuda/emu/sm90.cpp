@@ -51,14 +51,24 @@ struct Warp {
 	size_t started = 0; // products
 };
 
+// Wait is what a thread believes of a barrier: that it is in this phase when the wait ends, whose evenness is all that it asks for.
+struct Wait {
+	bool any = false;
+	u32 parity;
+	u64 phase;
+};
+
 struct Barrier {
 	u32 arrivals, missing;
-	long bytes = 0;
+	long bytes = 0; // announced and not yet copied; of another block's copy, copied and not yet announced
 	u64 phase = 0;
-	int unfenced; // the thread that has not fenced its initialisation, or -1
+	int unfenced; // the thread that has not fenced its initialisation by fence_async, or -1
+	int hidden;   // the same for fence_barriers
+	std::vector<Wait> waits; // of each thread
 };
 
 struct Bulk {
+	u32 by, rank; // blocks
 	u32 to, bytes, barrier;
 	const void *from;
 };
@@ -68,17 +78,23 @@ struct Named {
 	u64 generation = 0;
 };
 
-struct Machine {
+struct Block {
 	std::vector<Warp> warps;
 	std::vector<std::vector<u64>> tiles; // of each warpgroup: those of its products, in order
 	std::map<u32, Barrier> barriers;
-	std::vector<Bulk> bulk;
 	Named named[16];
 	std::vector<u32> registers; // of each thread of a warp
 	u32 spare;                  // registers that no warp has
+};
+
+struct Machine {
+	std::vector<Block> blocks; // of the cluster
+	std::vector<Bulk> bulk;
+	Named together; // all threads of the cluster
 } machine;
 
-Warp &self() { return machine.warps[thread() / WARP]; }
+Block &here() { return machine.blocks[rank()]; }
+Warp &self() { return here().warps[thread() / WARP]; }
 
 // look reads the numbers of a tile.
 void look(u64 tile, int outputs, u16 (&seen)[INPUTS][OUTPUTS]) {
@@ -126,7 +142,7 @@ void start(void *const (&lanes)[WARP]) {
 	if (tile >> 62 != 1 || (tile >> 49 & 7) || tile % 64) // at a multiple of 1024
 		fail("block %u, warp %u: descriptor %#llx is not of a tile in the pattern of 128 bytes", block(), thread() / WARP, tile);
 
-	std::vector<u64> &tiles = machine.tiles[thread() / WARP / 4];
+	std::vector<u64> &tiles = here().tiles[thread() / WARP / 4];
 	if (w.started == tiles.size()) tiles.push_back(tile);
 	if (tiles[w.started++] != tile)
 		fail("block %u, warp %u: its product %zu has another tile than that of its warpgroup", block(), thread() / WARP, w.started - 1);
@@ -193,9 +209,20 @@ void finish(void *const (&lanes)[WARP]) {
 void together(void *const (&)[WARP]) {}
 
 Barrier &barrier_at(u32 offset) {
-	auto found = machine.barriers.find(offset);
-	if (found == machine.barriers.end()) fail("block %u, thread %u: there is no barrier at %u", block(), thread(), offset);
+	auto found = here().barriers.find(offset);
+	if (found == here().barriers.end()) fail("block %u, thread %u: there is no barrier at %u", block(), thread(), offset);
 	return found->second;
+}
+
+// reach fails unless a thread may use the barrier at an offset in the block of that rank.
+void reach(u32 to, u32 offset) {
+	u32 from = block();
+	if (to >= ranks()) fail("block %u, thread %u reaches for block %u of %u of its cluster", from, thread(), to, ranks());
+	if (to == rank()) return;
+	In in(to);
+	if (ended(to)) fail("block %u, thread %u reaches for block %u, which has ended", from, thread(), block());
+	if (int by = barrier_at(offset).hidden; by >= 0)
+		fail("block %u, thread %u reaches for the barrier at %u of block %u, whose thread %d has not called fence_barriers", from, thread(), offset, block(), by);
 }
 
 void end_phase(Barrier &b) {
@@ -206,9 +233,12 @@ void end_phase(Barrier &b) {
 void land(size_t i) {
 	Bulk copy = machine.bulk[i];
 	machine.bulk.erase(machine.bulk.begin() + i);
-	memcpy(raw(copy.to, 1) , copy.from, copy.bytes);
+	In in(copy.rank);
+	memcpy(raw(copy.to, 1), copy.from, copy.bytes);
 	Barrier &b = barrier_at(copy.barrier);
-	if ((b.bytes -= copy.bytes) < 0) fail("block %u: the barrier at %u gets more bytes than were announced", block(), copy.barrier);
+	b.bytes -= copy.bytes;
+	bool early = copy.by != copy.rank && b.missing; // announced later in the same phase
+	if (b.bytes < 0 && !early) fail("block %u: the barrier at %u gets more bytes than were announced", block(), copy.barrier);
 	end_phase(b);
 }
 
@@ -222,26 +252,35 @@ bool step(bool idle, u32 random) {
 
 constexpr u32 REGISTERS = 65536;
 
-void begin_block(u32 threads) {
-	machine.warps.assign(threads / WARP, {});
-	machine.tiles.assign((threads / WARP + 3) / 4, {});
-	machine.barriers.clear(), machine.bulk.clear();
-	std::fill(std::begin(machine.named), std::end(machine.named), Named{});
-	u32 each = std::min<u32>(REGISTERS / threads / 8 * 8, 248);
-	machine.registers.assign(threads / WARP, each);
-	machine.spare = REGISTERS - each * threads;
+void begin_cluster(u32 blocks, u32 threads) {
+	machine.blocks.assign(blocks, {});
+	machine.bulk.clear();
+	machine.together = {blocks * threads, 0, 0};
+	for (Block &b : machine.blocks) {
+		b.warps.resize(threads / WARP);
+		b.tiles.resize((threads / WARP + 3) / 4);
+		u32 each = std::min<u32>(REGISTERS / threads / 8 * 8, 248);
+		b.registers.assign(threads / WARP, each);
+		b.spare = REGISTERS - each * threads;
+	}
 }
 
 void end_block() {
-	for (size_t i = 0; i < machine.warps.size(); i++) {
-		const Warp &w = machine.warps[i];
+	for (size_t i = 0; i < here().warps.size(); i++) {
+		const Warp &w = here().warps[i];
 		if (!w.open.empty() || !w.groups.empty()) fail("block %u, warp %zu ends before its products are computed", block(), i);
-		if (w.started != machine.tiles[i / 4].size()) fail("block %u, warp %zu has fewer products than its warpgroup", block(), i);
+		if (w.started != here().tiles[i / 4].size()) fail("block %u, warp %zu has fewer products than its warpgroup", block(), i);
 	}
-	if (!machine.bulk.empty()) fail("block %u ends before its copies have arrived", block());
+	for (size_t i = 0; i < machine.bulk.size(); i++) {
+		if (machine.bulk[i].rank != rank()) continue;
+		land(i); // which may have more to say
+		fail("block %u ends before its copies have arrived", block());
+	}
+	for (const auto &[at, b] : here().barriers)
+		if (b.bytes < 0) fail("block %u: the barrier at %u gets more bytes than were announced", block(), at);
 }
 
-const bool installed = install({begin_block, step, end_block});
+const bool installed = install({begin_cluster, step, end_block});
 
 void collect(Collective call, void *arguments = nullptr) { wait(call, arguments); }
 
@@ -258,61 +297,101 @@ void sync_warp() { collect(together); }
 
 void fence_async() {
 	clear_shadows(thread());
-	for (auto &[at, b] : machine.barriers)
+	for (auto &[at, b] : here().barriers)
 		if (b.unfenced == int(thread())) b.unfenced = -1;
+}
+
+void fence_barriers() {
+	for (auto &[at, b] : here().barriers)
+		if (b.hidden == int(thread())) b.hidden = -1;
 }
 
 void barrier_init(u32 barrier, u32 arrivals) {
 	shared(barrier, 8);
-	Barrier b{arrivals, arrivals, 0, 0, int(thread())};
-	machine.barriers[barrier] = b;
+	Barrier b{arrivals, arrivals, 0, 0, int(thread()), int(thread()), {}};
+	b.waits.resize(here().warps.size() * WARP);
+	here().barriers[barrier] = b;
 }
 
 void barrier_arrive(u32 barrier, u32 bytes) {
 	Barrier &b = barrier_at(barrier);
 	if (b.missing == 0) fail("block %u, thread %u: the barrier at %u has more arrivals than threads it waits for", block(), thread(), barrier);
 	b.missing--, b.bytes += bytes;
+	if (b.missing == 0 && b.bytes < 0) fail("block %u: the barrier at %u gets more bytes than were announced", block(), barrier);
 	end_phase(b);
+}
+
+void barrier_arrive_at(u32 to, u32 barrier) {
+	reach(to, barrier);
+	In in(to);
+	barrier_arrive(barrier, 0);
 }
 
 void barrier_wait(u32 barrier, u32 parity) {
 	Barrier &b = barrier_at(barrier);
-	wait_until([&] { return b.phase % 2 != parity; },
+	Wait &w = b.waits[thread()];
+	if (!w.any || w.parity != parity) w = {true, parity, w.any ? w.phase + 1 : 1 - parity};
+	u64 phase = w.phase; // at the end of the wait
+	auto lost = [=, of = thread()](u64 now) {
+		fail("block %u: the barrier at %u is in phase %llu, and thread %u waits for phase %llu", block(), barrier, now, of, phase);
+	};
+	wait_until([&] {
+			if (b.phase > phase) lost(b.phase);
+			return b.phase % 2 != parity;
+		},
 		[&] {
 			return "phase " + std::to_string(b.phase) + " of the barrier at " + std::to_string(barrier) + ", which lacks " +
 				std::to_string(b.missing) + " arrivals and " + std::to_string(b.bytes) + " bytes";
 		});
+	if (b.phase != phase) lost(b.phase);
 }
 
-void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
+// copy_bulk copies into its block if `blocks` is 0, otherwise into the first so many of the cluster.
+void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks) {
 	if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16 || offset % 16)
 		fail("block %u, thread %u: a copy of %u bytes to %u is not in units of 16", block(), thread(), bytes, offset);
 	check_source(from, bytes);
-	Barrier &b = barrier_at(barrier);
-	if (b.unfenced >= 0) fail("block %u: the barrier at %u was initialised by thread %d, which has not called fence_async", block(), barrier, b.unfenced);
-	for (u32 i = 0; i < bytes; i += 16) memset(raw(offset + i, 16), 0xff, 16);
-	int by = unfenced(offset, bytes);
-	if (by >= 0) fail("block %u: the target of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), offset, by);
-	machine.bulk.push_back({offset, bytes, barrier, from});
+	u32 by = rank();
+	for (u32 to = blocks ? 0 : by; to < (blocks ? blocks : by + 1); to++) {
+		reach(to, barrier);
+		In in(to);
+		Barrier &b = barrier_at(barrier);
+		if (b.unfenced >= 0) fail("block %u: the barrier at %u was initialised by thread %d, which has not called fence_async", block(), barrier, b.unfenced);
+		for (u32 i = 0; i < bytes; i += 16) memset(raw(offset + i, 16), 0xff, 16);
+		if (int of = unfenced(offset, bytes); of >= 0)
+			fail("block %u: the target of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), offset, of);
+		machine.bulk.push_back({by, to, offset, bytes, barrier, from});
+	}
 }
+
+namespace {
+
+// arrive waits until so many threads have called it for n.
+void arrive(Named &n, const char *what) {
+	u64 generation = n.generation;
+	if (++n.arrived == n.threads) n.arrived = 0, n.generation++;
+	wait_until([&] { return n.generation != generation; }, [&] { return std::string(what); });
+}
+
+} // namespace
 
 void sync_some(u32 name, u32 threads) {
 	if (name < 1 || name > 15 || threads == 0 || threads % WARP) fail("block %u, thread %u: sync_some(%u, %u)", block(), thread(), name, threads);
-	Named &n = machine.named[name];
+	Named &n = here().named[name];
 	if (n.arrived && n.threads != threads) fail("block %u, thread %u: sync_some(%u) for %u threads, of others for %u", block(), thread(), name, threads, n.threads);
 	n.threads = threads;
-	u64 generation = n.generation;
-	if (++n.arrived == threads) n.arrived = 0, n.generation++;
-	wait_until([&] { return n.generation != generation; }, [&] { return "sync_some(" + std::to_string(name) + ")"; });
+	arrive(n, ("sync_some(" + std::to_string(name) + ")").c_str());
 }
 
+void sync_cluster() { arrive(machine.together, "sync_cluster"); }
+
 void set_registers(u32 n, bool more) {
-	u32 &have = machine.registers[thread() / WARP];
+	u32 &have = here().registers[thread() / WARP];
 	if (thread() % WARP == 0) {
 		if (n % 8 || n < 24 || n > 240 || (more ? n < have : n > have))
 			fail("block %u, warp %u: from %u registers to %u", block(), thread() / WARP, have, n);
-		wait_until([&] { return machine.spare + WARP * have >= WARP * n; }, [&] { return std::to_string(n) + " registers"; });
-		machine.spare += WARP * have - WARP * n;
+		wait_until([&] { return here().spare + WARP * have >= WARP * n; }, [&] { return std::to_string(n) + " registers"; });
+		here().spare += WARP * have - WARP * n;
 		have = n;
 	}
 	collect(together);

@@ -7,7 +7,10 @@
 //	a missing multiply_fence   between ldmatrix, or other accesses after a wait, and a product
 //	a missing fence_async      between a thread's access to shared memory and one of the asynchronous proxy
 //	a late or early copy       the target is 0xff until the copy arrives, which may be at any time after its start
-//	a wrong count              a phase that gets more arrivals or bytes than were announced; too few are a deadlock
+//	a wrong count              a phase that gets more arrivals or bytes than were announced; too few are a deadlock. Bytes from
+//	                           another block may come before they are announced
+//	a lost phase               a barrier that is not in the phase that the thread believes: a wait for the wrong one may end
+//	an early or late reach     into another block before its barriers are there, or after its end
 //	warpgroups that differ     the four warps must start the same products
 #pragma once
 
@@ -24,12 +27,17 @@ void fence_async();
 void barrier_init(u32 barrier, u32 arrivals);
 void barrier_arrive(u32 barrier, u32 bytes);
 void barrier_wait(u32 barrier, u32 parity);
-void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier);
+void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks);
+void barrier_arrive_at(u32 rank, u32 barrier);
+void fence_barriers();
+void sync_cluster();
 void sync_some(u32 name, u32 threads);
 void sync_warp();
 void set_registers(u32 n, bool more);
 
 } // namespace emu
+
+#define CLUSTER_KERNEL(name, threads, blocks) EMULATED_KERNEL(name, threads, blocks)
 
 DEVICE u32 aligned_address(u32 offset) { return emu::SHARED_BASE + offset; }
 
@@ -47,7 +55,14 @@ DEVICE void barrier_init(u32 barrier, u32 arrivals) { emu::barrier_init(barrier,
 DEVICE void barrier_arrive(u32 barrier) { emu::barrier_arrive(barrier, 0); }
 DEVICE void barrier_expect(u32 barrier, u32 bytes) { emu::barrier_arrive(barrier, bytes); }
 DEVICE void barrier_wait(u32 barrier, u32 parity) { emu::barrier_wait(barrier, parity); }
-DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) { emu::copy_bulk(offset, from, bytes, barrier); }
+DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) { emu::copy_bulk(offset, from, bytes, barrier, 0); }
+DEVICE u32 block_rank() { return emu::rank(); }
+DEVICE void sync_cluster() { emu::sync_cluster(); }
+DEVICE void fence_barriers() { emu::fence_barriers(); }
+DEVICE void barrier_arrive_at(u32 rank, u32 barrier) { emu::barrier_arrive_at(rank, barrier); }
+DEVICE void copy_bulk_all(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks) {
+	emu::copy_bulk(offset, from, bytes, barrier, blocks);
+}
 DEVICE void sync_some(u32 name, u32 threads) { emu::sync_some(name, threads); }
 DEVICE void sync_warp() { emu::sync_warp(); }
 

@@ -29,9 +29,45 @@ var (
 // the test is skipped, or fails if EVALD_REQUIRE_TOOLS=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
+	return build(t, kernels(), folder, flags, sources)
+}
+
+// kernels is the folder kernels/cuda.
+func kernels() string {
 	_, self, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(self))
+}
+
+// Change replaces a text of a source, which has it once.
+type Change struct{ File, Old, New string }
+
+// BuildChanged is Build of other sources: a copy of them in folder, with the changes.
+func BuildChanged(t testing.TB, folder string, flags []string, changes []Change, sources ...string) Emulator {
+	t.Helper()
+	if err := os.CopyFS(folder, os.DirFS(kernels())); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		path := filepath.Join(folder, c.File)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), c.Old); n != 1 {
+			t.Fatalf("%s has %d times %q, want once", c.File, n, c.Old)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), c.Old, c.New, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return build(t, folder, folder, flags, sources)
+}
+
+// build is Build of sources whose paths start in root.
+func build(t testing.TB, root, folder string, flags, sources []string) Emulator {
+	t.Helper()
 	e := Emulator{filepath.Join(folder, "emulate")}
-	err := compile(filepath.Dir(filepath.Dir(self)), e.path, flags, sources)
+	err := compile(root, e.path, flags, sources)
 	if errors.Is(err, ErrNoCompiler) {
 		t.Skip(err)
 	}
@@ -47,10 +83,9 @@ var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 // Library compiles all kernels into a library in folder and returns its path. The fake driver runs its functions
 // (fake.UseKernels).
 func Library(folder string) (string, error) {
-	_, self, _, _ := runtime.Caller(0)
 	path := filepath.Join(folder, "libkernels.so")
 	flags := append([]string{"-shared", "-fPIC"}, Optimised...)
-	return path, compile(filepath.Dir(filepath.Dir(self)), path, flags,
+	return path, compile(kernels(), path, flags,
 		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
 }
 
@@ -113,16 +148,21 @@ type Launch struct {
 	Scratch int // bytes of scratch per block
 }
 
-// Run runs the launch in a program built from the kernels and emu/main.cpp. Bytes of out that nothing wrote are 0xcd. Run
-// fails the test if an ldmatrix of the kernel reads shared memory with bank conflicts.
-func (e Emulator) Run(t testing.TB, l Launch) []byte {
-	t.Helper()
+// Output runs the launch in a program built from the kernels and emu/main.cpp. It returns the bytes of out, where those that nothing
+// wrote are 0xcd, and the program's messages. An error is a mistake of the kernel, which the messages name.
+func (l Launch) Output(e Emulator) (out []byte, log string, err error) {
 	in := append([]byte(nil), l.Job...)
 	for _, size := range [...]int{len(l.Weights), len(l.Pos), l.Out, l.Scratch} {
 		in = binary.LittleEndian.AppendUint64(in, uint64(size))
 	}
 	in = append(append(in, l.Weights...), l.Pos...)
-	out, log, err := e.Output(in, l.Kernel, strconv.Itoa(l.Blocks), strconv.Itoa(l.Shared), strconv.Itoa(int(l.Order)))
+	return e.Output(in, l.Kernel, strconv.Itoa(l.Blocks), strconv.Itoa(l.Shared), strconv.Itoa(int(l.Order)))
+}
+
+// Run is Output of a kernel that makes no mistake. It also fails the test if an ldmatrix reads shared memory with bank conflicts.
+func (e Emulator) Run(t testing.TB, l Launch) []byte {
+	t.Helper()
+	out, log, err := l.Output(e)
 	if err != nil {
 		t.Fatalf("emulating %s: %v\n%s", l.Kernel, err, log)
 	}

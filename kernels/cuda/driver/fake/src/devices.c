@@ -85,6 +85,7 @@ static const struct { CUresult code; const char *name, *text; } errors[] = {
 	E(CUDA_ERROR_NOT_READY, "device not ready"),
 	E(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
 	E(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+	E(CUDA_ERROR_INVALID_CLUSTER_SIZE, "cluster misconfiguration"),
 #undef E
 };
 

@@ -57,21 +57,41 @@ static int elf_target(const char *image) {
 	return (flags & 0xff) >= 50 ? flags & 0xff : flags >> 8 & 0xff;
 }
 
-/* The size of an entry's one argument: what its constants have behind those of the driver. Returns 1, or -1. */
-static int elf_parameters(const char *image, const char *name, size_t sizes[MAX_ARGUMENTS]) {
+/* The section of an entry whose name begins so, or NULL. */
+static const Elf64_Shdr *elf_section(const char *image, const char *prefix, const char *name) {
 	const Elf64_Ehdr *e = (const Elf64_Ehdr *)image;
 	const Elf64_Shdr *s = (const Elf64_Shdr *)(image + e->e_shoff);
-	const char prefix[] = ".nv.constant0.", *names = image + s[e->e_shstrndx].sh_offset;
-	int target = elf_target(image);
-	size_t before = target < 90 ? 0x160 : target < 100 ? 0x210 : 0x380;
+	const char *names = image + s[e->e_shstrndx].sh_offset;
 	for (int i = 0; i < e->e_shnum; i++) {
 		const char *of = names + s[i].sh_name;
-		if (strncmp(of, prefix, sizeof prefix - 1) || strcmp(of + sizeof prefix - 1, name)) continue;
-		if (s[i].sh_size <= before || s[i].sh_size - before > ARGUMENT_BYTES) return -1;
-		sizes[0] = s[i].sh_size - before;
-		return 1;
+		if (!strncmp(of, prefix, strlen(prefix)) && !strcmp(of + strlen(prefix), name)) return s + i;
 	}
-	return -1;
+	return NULL;
+}
+
+/* The size of an entry's one argument: what its constants have behind those of the driver. Returns 1, or -1. */
+static int elf_parameters(const char *image, const char *name, size_t sizes[MAX_ARGUMENTS]) {
+	const Elf64_Shdr *s = elf_section(image, ".nv.constant0.", name);
+	int target = elf_target(image);
+	size_t before = target < 90 ? 0x160 : target < 100 ? 0x210 : 0x380;
+	if (!s || s->sh_size <= before || s->sh_size - before > ARGUMENT_BYTES) return -1;
+	sizes[0] = s->sh_size - before;
+	return 1;
+}
+
+/* The blocks of an entry's clusters, or 0 if it has none: in PTX behind its parameters, in machine code an attribute of it. An
+ * attribute has four bytes, of which the first is its form and the second its number, and in form 4 as many more as the others say. */
+static int cluster_of(const char *image, const char *name) {
+	const char directive[] = ".reqnctapercluster";
+	if (!is_elf(image)) {
+		const char *of = entry(image, name), *found = of ? strstr(of, directive) : NULL;
+		return found && found < strchr(of, '{') ? atoi(found + strlen(directive)) : 0;
+	}
+	const Elf64_Shdr *s = elf_section(image, ".nv.info.", name);
+	const unsigned char *p = s ? (const unsigned char *)image + s->sh_offset : NULL;
+	for (const unsigned char *end = s ? p + s->sh_size : NULL; p < end; p += 4 + (p[0] == 4 ? p[2] | p[3] << 8 : 0))
+		if (p[0] == 4 && p[1] == 0x3d) return p[4];
+	return 0;
 }
 
 void *host_function(const char *name) {
@@ -136,6 +156,7 @@ IN_CONTEXT(cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name), {
 		REFUSE(CUDA_ERROR_NO_BINARY_FOR_GPU)
 	}
 	made->shared = DEFAULT_SHARED;
+	made->cluster = cluster_of(module->ptx, name);
 	made->next = module->functions;
 	module->functions = *f = made;
 })
@@ -168,6 +189,11 @@ IN_CONTEXT(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz,
 	unsigned long threads = (unsigned long)bx * by * bz;
 	if (!gx || !gy || !gz || !threads || bx > 1024 || by > 1024 || bz > 64 || threads > 1024 || shared > f->shared)
 		REFUSE(CUDA_ERROR_INVALID_VALUE)
+	if (f->cluster) {
+		CUresult fault = count_named("cluster");
+		if (fault != CUDA_SUCCESS) REFUSE(fault)
+		if (gx % f->cluster) REFUSE(CUDA_ERROR_INVALID_CLUSTER_SIZE)
+	}
 	struct operation *op = put(s, LAUNCH);
 	op->function = f;
 	op->grid[0] = gx, op->grid[1] = gy, op->grid[2] = gz;

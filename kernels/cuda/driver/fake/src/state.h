@@ -21,6 +21,7 @@ struct CUfunc_st {
 	int arguments;
 	size_t sizes[MAX_ARGUMENTS];
 	unsigned shared; /* the limit */
+	unsigned cluster; /* blocks of a cluster; or 0 */
 };
 
 /* An operation in a stream. */
