@@ -245,10 +245,11 @@ func TestHopperSanitised(t *testing.T) {
 	e := emutest.Build(t, t.TempDir(), emutest.Sanitised, hopperSources...)
 	for _, test := range []struct{ net, kernel string }{{"1x16/3/5", "hopper_64"}, {"1x70/3/5", "hopper_128"}, {"1x130/3/5", "hopper_256"}} {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
-		p := hopperPlan(t, n.Config(), game.Connect4, test.kernel)
 		pos := gametest.Positions(gametest.Rand(5), board, 3, true)
-		rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
-		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
+		for _, p := range family(hopperPlan(t, n.Config(), game.Connect4, test.kernel), hopper) {
+			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: max(1, p.Kernel.Cluster)})
+			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
+		}
 	}
 }
 
