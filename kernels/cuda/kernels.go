@@ -47,7 +47,7 @@ type Kernel struct {
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
 	Threads  int    // how many a block has
-	Cluster  int    // how many blocks share what they read, of which a grid has a multiple; 0: each block is alone
+	Cluster  int    // how many blocks share what they read, of which a grid has a multiple; 1: each block is alone
 	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights that are copied at a time
 	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A) float32 for each board
@@ -80,7 +80,7 @@ func Kernels() []Kernel {
 		tower("tower_128_half", "tower128", tower128, 128, 4, 64, 2),
 		tower("tower_256", "tower256", tower256, 256, 8, 32, 2),
 		tower("tower_256_half", "tower256", tower256, 256, 4, 32, 2),
-		{Name: "tower_any", Module: "any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256},
+		{Name: "tower_any", Module: "any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256, Cluster: 1},
 		wide("wide_64", "tower64", tower64, 64, 3, 2),
 		wide("wide_64_two", "tower64", tower64, 64, 6, 2),
 		wide("wide_128", "tower128", tower128, 128, 3, 2),
@@ -89,7 +89,7 @@ func Kernels() []Kernel {
 		wide("wide_256_two", "tower256", tower256, 256, 6, 4),
 		hopper("hopper_64", "hopper64", hopper64, 64),
 		hopper("hopper_128", "hopper128", hopper128, 128),
-		hopperWide("hopper_256", "hopper256", hopper256, 0),
+		hopperWide("hopper_256", "hopper256", hopper256, 1),
 		hopperWide("hopper_256_cluster", "hopper256", hopper256, 2),
 	}
 }
@@ -118,7 +118,7 @@ func hopper(name, module, ptx string, channels int) Kernel {
 	}
 	boards, board := 16*64/channels, 2*HopperRows*8*2*channels
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: channels, Rows: boards * HopperRows * HopperColumns, Threads: 384,
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: channels, Rows: boards * HopperRows * HopperColumns, Threads: 384, Cluster: 1,
 		Shared: stages*(chunk+16) + boards*board, Chunk: chunk, Keep: board,
 	}
 }
@@ -147,7 +147,7 @@ func tower(name, module, ptx string, channels, warps, k, stages int) Kernel {
 	line := 2 * channels
 	chunk := k * line
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Name: name, Module: module, PTX: ptx, Arch: arch, Channels: channels, Rows: rows, Threads: 32 * warps, Cluster: 1,
 		Shared: stages*chunk + 2*rows*line + line, Chunk: chunk, Keep: rows * line,
 	}
 }
@@ -156,7 +156,7 @@ func tower(name, module, ptx string, channels, warps, k, stages int) Kernel {
 func wide(name, module, ptx string, channels, m, n int) Kernel {
 	warps, rows, line := channels/(8*n), 16*m, 2*channels
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: arch, Wide: true, Channels: channels, Rows: rows, Threads: 32 * warps,
+		Name: name, Module: module, PTX: ptx, Arch: arch, Wide: true, Channels: channels, Rows: rows, Threads: 32 * warps, Cluster: 1,
 		Shared: warps*16*256*n + 2*rows*line + line, Chunk: 256 * n, Keep: rows * line,
 	}
 }

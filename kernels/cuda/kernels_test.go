@@ -17,7 +17,7 @@ func TestEntriesAreListed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Kernels() {
 		cluster := ""
-		if k.Cluster > 0 {
+		if k.Cluster > 1 {
 			cluster = strconv.Itoa(k.Cluster)
 		}
 		want[k.Name] = fmt.Sprintf("%d threads, job of %d bytes, clusters of %s", k.Threads, JobBytes, cluster)

@@ -118,7 +118,7 @@ func launch(p Plan, weights []byte, pos []game.Position, d emulated) emutest.Lau
 	if d.blocks == 0 {
 		d.blocks = job.Groups()
 	}
-	cluster := max(1, p.Kernel.Cluster)
+	cluster := p.Kernel.Cluster
 	return emutest.Launch{
 		Kernel: p.Kernel.Name, Blocks: ceil(d.blocks, cluster) * cluster, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
 		Weights: weights, Pos: positions, Out: p.RowBytes() * (len(pos) + 1), Scratch: p.Scratch,

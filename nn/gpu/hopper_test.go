@@ -247,7 +247,7 @@ func TestHopperSanitised(t *testing.T) {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
 		pos := gametest.Positions(gametest.Rand(5), board, 3, true)
 		for _, p := range family(hopperPlan(t, n.Config(), game.Connect4, test.kernel), hopper) {
-			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: max(1, p.Kernel.Cluster)})
+			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: p.Kernel.Cluster})
 			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 		}
 	}

@@ -159,7 +159,7 @@ func (j Job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 // Blocks is how many blocks of threads to start for a job on a device that runs so many at once: whole clusters, at least one. In
 // the last one there may be a block without a group.
 func (p Plan) Blocks(j Job, atOnce int) int {
-	cluster := max(1, p.Kernel.Cluster)
+	cluster := p.Kernel.Cluster
 	return cluster * max(1, min(ceil(j.Groups(), cluster), atOnce/cluster))
 }
 

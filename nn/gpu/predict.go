@@ -17,7 +17,7 @@ const (
 func (p Plan) predict(n, processors int) float64 {
 	boards := min(p.Boards, ceil(n, processors))
 	groups := ceil(n, boards)
-	cluster := max(1, p.Kernel.Cluster)
+	cluster := p.Kernel.Cluster
 	waves := float64(ceil(ceil(groups, cluster), max(1, processors/cluster)))
 	var group float64
 	switch k := p.Kernel; {
@@ -80,7 +80,7 @@ func (p Plan) predictHopper(boards, busy int) float64 {
 // for each other and in a cluster for the other block; or else the weights that blocks or clusters read from L2, for which the ring has
 // room meanwhile.
 func (p Plan) predictHopper256(boards, busy int) float64 {
-	c, cluster, layer := float64(p.channels), max(1, p.Kernel.Cluster), 1.2e-6
+	c, cluster, layer := float64(p.channels), p.Kernel.Cluster, 1.2e-6
 	if cluster > 1 {
 		layer = 1.4e-6
 	}
