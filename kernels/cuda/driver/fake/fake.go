@@ -102,8 +102,8 @@ func (d *Driver) Reset() { C.call_reset(d.function("fake_reset")) }
 
 // Fail makes calls of that name fail with a code: the at-th from now on, starting from 1, and the times-1 calls after it, or
 // all calls after it if times is negative. Names are those that the library exports, such as cuMemAlloc_v2, "kernel" for
-// the execution of a kernel, a kernel's own name for that of it alone, and "cluster" for the launch of a kernel with clusters. After
-// IllegalAddress and LaunchFailed all later calls in that context fail too.
+// the execution of a kernel, a kernel's own name for that of it alone, and "cluster" for the launch of a kernel with
+// clusters. After IllegalAddress and LaunchFailed all later calls in that context fail too.
 func (d *Driver) Fail(name string, at, times, code int) {
 	cName := C.CString(name)
 	defer C.free(unsafe.Pointer(cName))
