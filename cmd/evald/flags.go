@@ -51,6 +51,7 @@ func withVariables() kong.Option {
 //	needs:"selection=uct|gumbel"   it needs this flag with one of these values
 //	without:"agent,build-book"     it excludes these flags
 //	without:"full-share=1"         it excludes this flag with this value
+//	without:"files"                it excludes these arguments
 //
 // Flags from the environment and the configuration file are not checked, because those are for many commands.
 func refuseUseless(c *kong.Context) error {
@@ -67,6 +68,9 @@ func refuseUseless(c *kong.Context) error {
 			return usage("--%s does nothing without --%s", name, strings.Replace(needs, "=", " ", 1))
 		}
 		for _, other := range strings.FieldsFunc(tag.Get("without"), func(r rune) bool { return r == ',' }) {
+			if slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == other }) {
+				return usage("--%s does nothing with %s", name, strings.ToUpper(other))
+			}
 			if holds(c, flags, other) {
 				return usage("--%s does nothing with --%s", name, strings.Replace(other, "=", " ", 1))
 			}

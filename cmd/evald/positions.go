@@ -26,16 +26,20 @@ import (
 // positionsCmd is `evald positions`.
 type positionsCmd struct {
 	exactBook
+	Files []string `arg:"" optional:"" type:"existingfile" help:"With --train: records, such as those of evald selfplay, whose positions to take in place of drawn ones. Each becomes a file of exact results with the same name."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
-	Count int      `range:"1 to 1000000" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
+	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each. Count is rounded up to whole files."`
-	Kinds []string `enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
+	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
+	Kinds []string `without:"files" enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
 }
 
 // Run makes the missing files.
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
+	if len(c.Files) > 0 && !c.Train {
+		return usage("%s: is taken with --train alone, which makes records", c.Files[0])
+	}
 	board, err := boardOf(c.Rules)
 	if err != nil {
 		return err

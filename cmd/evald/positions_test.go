@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -420,5 +421,53 @@ func TestPositionsTrain(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	if status, out, stderr := evald(t, "", "train", first, "-o", run, "--rules", "5x4x4", "--network", "1x4/4/6", "--batch", "32", "--steps", "3", "--threads", "1"); status != exitOK {
 		t.Errorf("train: status %d, output %q, errors %q", status, out, stderr)
+	}
+}
+
+// Positions are also taken from records of self-play, and the command goes on with the files that are missing.
+func TestPositionsFromGames(t *testing.T) {
+	run, dir := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "exact")
+	if status, _, stderr := evald(t, "", "selfplay", "-o", run, "--rules", "4x4x3", "--games", "600", "--visits", "4", "--backend", "bitsquares"); status != exitOK {
+		t.Fatalf("selfplay: status %d, errors %q", status, stderr)
+	}
+	files, err := filepath.Glob(filepath.Join(run, "*.parquet"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("files %v, error %v", files, err)
+	}
+	args := append([]string{"positions", "-o", dir, "--train", "--rules", "4x4x3"}, files...)
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.Contains(out, ": 2 files of records, 0 of them from before; ") {
+		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
+	}
+	first := filepath.Join(dir, filepath.Base(files[0]))
+	before, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, _ := evald(t, "", args...); status != exitOK || !strings.Contains(out, ": 2 files of records, 1 of them from before; ") {
+		t.Errorf("again: status %d, output %q", status, out)
+	}
+	if after, err := os.ReadFile(first); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file that was removed is another: %v", err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "copy.parquet")
+	if err := os.WriteFile(elsewhere, before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for text, args := range map[string][]string{
+		"--count does nothing with FILES":                  slices.Concat(args, []string{"--count", "7"}),
+		"--kinds does nothing with FILES":                  slices.Concat(args, []string{"--kinds", "random"}),
+		"is taken with --train alone":                      {"positions", "-o", dir, files[0]},
+		"is in the folder of the files to make":            {"positions", "-o", run, "--train", "--rules", "4x4x3", files[0]},
+		"is not in " + run + " as the others are":          slices.Concat(args, []string{elsewhere}),
+		"the run has from \"" + run + "\", and now it is ": {"positions", "-o", dir, "--train", "--rules", "4x4x3", elsewhere},
+		"row 0: is of 4x4x3, and the results are of 7x6x4": {"positions", "-o", t.TempDir(), "--train", files[0]},
+	} {
+		if status, _, stderr := evald(t, "", args...); status != exitBadInput && status != exitUsage || !strings.Contains(stderr, text) {
+			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, text)
+		}
 	}
 }

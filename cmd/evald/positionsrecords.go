@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,34 +22,69 @@ import (
 type recordsConfig struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
+	From  string `json:"from,omitempty"` // folder of the records whose positions are taken; empty if positions are drawn
 }
 
 // recordsConfigFile is the file in which the folder's configuration is.
 const recordsConfigFile = "positions.json"
 
-// makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
-func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *rundir.Dir) error {
-	if err := rundir.Keep(dir.Path(recordsConfigFile), recordsConfig{c.Rules, c.Seed}); err != nil {
-		return err
+// recordFile is a file of records that a run makes.
+type recordFile struct {
+	path string
+	make func(context.Context, *solver.Solver) (records int, err error)
+}
+
+// recordFiles are all files of the run, and the folder of the records whose positions are taken, if any are.
+func (c *positionsCmd) recordFiles() (from string, all []recordFile, err error) {
+	for _, file := range c.Files {
+		folder, err := filepath.Abs(filepath.Dir(file))
+		if err != nil {
+			return "", nil, err
+		}
+		if from != "" && folder != from {
+			return "", nil, fmt.Errorf("%s: is not in %s as the others are: take it by another command, to another folder", file, from)
+		}
+		if from = folder; from == c.Out {
+			return "", nil, fmt.Errorf("%s: is in the folder of the files to make: name another one with -o", file)
+		}
+		path := filepath.Join(c.Out, filepath.Base(file))
+		all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
+			return labels.WriteFrom(ctx, s, file, c.Seed, path)
+		}})
 	}
-	type file struct {
-		kind   sample.Kind
-		number int
+	if len(c.Files) > 0 {
+		return from, all, nil
 	}
-	var todo []file
-	there := 0
-	for _, kind := range c.Kinds {
+	for _, name := range c.Kinds {
+		kind := sample.Kind(name)
 		for number := range (c.Count + labels.PerFile - 1) / labels.PerFile {
-			switch _, err := os.Stat(labels.Path(c.Out, sample.Kind(kind), number)); {
-			case err == nil:
-				there++
-			case errors.Is(err, fs.ErrNotExist):
-				todo = append(todo, file{sample.Kind(kind), number})
-			default:
-				return err
-			}
+			path := labels.Path(c.Out, kind, number)
+			all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
+				return labels.Write(ctx, s, kind, c.Seed, number, path)
+			}})
 		}
 	}
+	return "", all, nil
+}
+
+// makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
+func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *rundir.Dir) error {
+	from, all, err := c.recordFiles()
+	if err != nil {
+		return err
+	}
+	if err := rundir.Keep(dir.Path(recordsConfigFile), recordsConfig{c.Rules, c.Seed, from}); err != nil {
+		return err
+	}
+	var todo []recordFile
+	for _, f := range all {
+		if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+			todo = append(todo, f)
+		} else if err != nil {
+			return err
+		}
+	}
+	there := len(all) - len(todo)
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	show := progress.counting("files of records", there, there+len(todo))
@@ -61,9 +97,8 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 		threads.Go(func() {
 			one, err := solver.New(board, solver.Options{Book: known})
 			for i := next.Add(1) - 1; err == nil && i < int64(len(todo)); i = next.Add(1) - 1 {
-				f := todo[i]
 				var n int
-				if n, err = labels.Write(ctx, one, f.kind, c.Seed, f.number, labels.Path(c.Out, f.kind, f.number)); err == nil {
+				if n, err = todo[i].make(ctx, one); err == nil {
 					records.Add(int64(n))
 					showing.Lock()
 					show(there + int(made.Add(1)))
@@ -83,6 +118,6 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	} else if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, there+len(todo), there, records.Load())
+	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, there+len(todo), there, records.Load())
 	return err
 }

@@ -1,17 +1,22 @@
 // Package labels makes records of positions with exact results, by the million, for training.
 //
-// Positions are those of games of package sample: of an opening the one that was drawn, of other kinds also those on the way
-// there, from 12 stones on (on 7x6). Of the positions of 15 stones every second is taken by chance, of 14 every fourth and so
-// on, because with each stone less the solver takes about twice as long. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores. A record's visits are 1 for
-// each move that keeps the best result. Each position is followed by the record of the position after a random move, whose
-// result is known by then; it has no visits. So results are also learned for positions after bad moves.
+// The positions are those of games: of package sample, or of records of self-play. Of an opening of package sample only
+// the last position is taken, of other games also those on the way there, from 12 stones on (on 7x6). Of the positions
+// of 15 stones every second is taken by chance, of 14 every fourth and so on, because with each stone less the solver takes
+// about twice as long. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores.
+// A record's visits are 1 for each move that keeps the best result. Each position is followed by the record of the position
+// after a random move, whose result is known by then; it has no visits. So results are also learned for positions after bad
+// moves.
 //
-// What file number n holds follows from the kind, the seed and n alone, so a killed run goes on with the first missing file.
+// What a file holds follows from the seed and from its kind and number, or from the records that it is made of, so a killed
+// run goes on with the first missing file.
 package labels
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -40,36 +45,99 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, seed uint64, n 
 	if err != nil {
 		return 0, err
 	}
-	w, err := record.Create(path)
+	f, err := create(s, path, seed)
 	if err != nil {
 		return 0, err
 	}
-	defer w.Abort()
-	s.Reset()
-	r := rand.New(rand.NewPCG(seed, 1))
-	for number, moves := range games {
+	defer f.records.Abort()
+	for i, moves := range games {
+		number := int64(n)*PerFile + int64(i)
 		at := game.Position{}
 		for ply := 0; ply <= len(moves); ply++ {
 			if ply > 0 {
 				at = board.Play(at, moves[ply-1])
 			}
-			if k == sample.Openings && ply < len(moves) || k != sample.Openings && r.Float64() >= share(board, ply) {
+			if k == sample.Openings && ply < len(moves) || k != sample.Openings && !f.takes(ply) {
 				continue
 			}
-			some, err := solved(ctx, s, at, r)
-			if err != nil {
+			if err := f.write(ctx, at, number); err != nil {
 				return 0, err
-			}
-			for _, rec := range some {
-				rec.Game = int64(n)*PerFile + int64(number)
-				if err := w.Write(&rec); err != nil {
-					return 0, err
-				}
-				records++
 			}
 		}
 	}
-	return records, w.Close()
+	return f.written, f.records.Close()
+}
+
+// WriteFrom makes a file of the positions of records, such as those of self-play, and returns the number of its records.
+// They keep their games' numbers. Records that end a game are left out. The solver is as for Write, and records of another
+// game than its board's are an error.
+func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, path string) (records int, err error) {
+	r, err := record.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	f, err := create(s, path, seed)
+	if err != nil {
+		return 0, err
+	}
+	defer f.records.Abort()
+	var rec record.Record
+	for {
+		err := r.Next(&rec)
+		if errors.Is(err, io.EOF) {
+			return f.written, f.records.Close()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if rec.Rules != s.Board().Rules() {
+			return 0, fmt.Errorf("%s: is of %v, and the results are of %v", r.Where(), rec.Rules, s.Board().Rules())
+		}
+		if rec.GameOver != game.NotOver || !f.takes(rec.Position.Plies()) {
+			continue
+		}
+		if err := f.write(ctx, rec.Position, rec.Game); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// file is a file of records in the making.
+type file struct {
+	solver  *solver.Solver
+	random  *rand.Rand
+	records *record.Writer
+	written int
+}
+
+// create begins a file, which the caller must close or abort. What is drawn for it follows from the seed.
+func create(s *solver.Solver, path string, seed uint64) (*file, error) {
+	w, err := record.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	s.Reset()
+	return &file{solver: s, random: rand.New(rand.NewPCG(seed, 1)), records: w}, nil
+}
+
+// takes decides by chance whether a position of so many stones is taken.
+func (f *file) takes(stones int) bool { return f.random.Float64() < share(f.solver.Board(), stones) }
+
+// write solves an unfinished position of a game and writes its records.
+func (f *file) write(ctx context.Context, p game.Position, number int64) error {
+	some, err := solved(ctx, f.solver, p, f.random)
+	if err != nil {
+		return err
+	}
+	for _, rec := range some {
+		rec.Game = number
+		if err := f.records.Write(&rec); err != nil {
+			return err
+		}
+		f.written++
+	}
+	return nil
 }
 
 // share is the share of the positions of so many stones on the way that are taken.

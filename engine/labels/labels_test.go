@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
@@ -53,21 +55,9 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reader, err := record.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer reader.Close()
-		var rec record.Record
-		count, outcomes, children := 0, map[int8]int{}, 0
-		for ; ; count++ {
-			err := reader.Next(&rec)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+		all := read(t, path)
+		outcomes, children := map[int8]int{}, 0
+		for _, rec := range all {
 			outcomes[rec.Z]++
 			if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
 				t.Fatalf("%+v: want result %d", rec, want)
@@ -89,9 +79,134 @@ func TestWrite(t *testing.T) {
 				}
 			}
 		}
-		if count != n || n < 100 || children < n/10 || len(outcomes) < 2 {
-			t.Errorf("%s: %d records of %d, %d without visits, results %v", k, count, n, children, outcomes)
+		if len(all) != n || n < 100 || children < n/10 || len(outcomes) < 2 {
+			t.Errorf("%s: %d records of %d, %d without visits, results %v", k, len(all), n, children, outcomes)
 		}
+	}
+}
+
+// write makes a file of records.
+func write(t *testing.T, path string, records []record.Record) {
+	t.Helper()
+	w, err := record.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for i := range records {
+		if err := w.Write(&records[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads all records of a file.
+func read(t *testing.T, path string) (records []record.Record) {
+	t.Helper()
+	r, err := record.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		var one record.Record
+		err := r.Next(&one)
+		if errors.Is(err, io.EOF) {
+			return records
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, one)
+	}
+}
+
+// games are the records of games of random moves, with wrong results, and with the position that ends each.
+func games(b *game.Board, n int) (records []record.Record) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for number := range n {
+		at := game.Position{}
+		for {
+			over := b.Result(at)
+			rec := record.Record{Rules: b.Rules(), Position: at, Z: 1, Ply: at.Plies(), GameOver: over.GameOver(), Source: eval.Fast, Weight: 1, Game: int64(number)}
+			if over != game.Ongoing {
+				rec.Z = int8(over.Value())
+			}
+			records = append(records, rec)
+			if over != game.Ongoing {
+				break
+			}
+			legal := b.Legal(at)
+			at = b.Play(at, b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()))
+		}
+	}
+	return records
+}
+
+// Of the records of games, the positions that are not over are taken in their order, from so many stones on all of them,
+// and their results are exact.
+func TestWriteFrom(t *testing.T) {
+	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	b, known := game.MustBoard(rules), map[game.Position]int8{}
+	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	in := games(b, 100)
+	write(t, from, in)
+	n, err := WriteFrom(t.Context(), newSolver(t, rules), from, 5, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := read(t, path)
+	if len(out) != n {
+		t.Errorf("%d records in the file, %d are reported", len(out), n)
+	}
+	var want, got []record.Record
+	for _, rec := range in {
+		if rec.Ply >= b.Cells()*2/5 && rec.GameOver == game.NotOver {
+			want = append(want, rec)
+		}
+	}
+	least, early, after := b.Cells(), 0, 0
+	for _, rec := range out {
+		if z := minimax(b, rec.Position, known); rec.Z != z || rec.Source != eval.Solved {
+			t.Fatalf("%+v: want result %d", rec, z)
+		}
+		if len(rec.Visits) == 0 {
+			after++
+			continue
+		}
+		least = min(least, rec.Ply)
+		if rec.Ply >= b.Cells()*2/5 {
+			got = append(got, rec)
+		} else {
+			early++
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d positions, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i].Position != want[i].Position || got[i].Game != want[i].Game {
+			t.Fatalf("position %d: %+v, want that of %+v", i, got[i], want[i])
+		}
+	}
+	if early < 10 || after < n/3 || least < b.Cells()*2/7 {
+		t.Errorf("%d early positions, the first of %d stones, and %d after a random move of %d", early, least, after, n)
+	}
+}
+
+// Records of another game are refused with their place, and there is no file.
+func TestWriteFromOther(t *testing.T) {
+	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	write(t, from, games(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}), 1))
+	_, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), from, 5, path)
+	if _, stat := os.Stat(path); err == nil || !strings.Contains(err.Error(), from+": row 0: is of 4x4x3, and the results are of 7x6x4") || !os.IsNotExist(stat) {
+		t.Errorf("error %v, and the file: %v", err, stat)
+	}
+	if _, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), path, 5, path+"2"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no records: %v", err)
 	}
 }
 
