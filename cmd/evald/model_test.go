@@ -206,6 +206,9 @@ func TestModelErrors(t *testing.T) {
 }
 
 func TestModelVerifyFindsDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("checksums of all networks that ship, one after the other")
+	}
 	store := ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine")
 	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 4 {
@@ -265,6 +268,9 @@ func TestModelExport(t *testing.T) {
 // A network of pattern tables is imported, shown, verified, exported and evaluated as others are. What only networks of
 // convolutions can do says so.
 func TestModelOfTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and tables of megabytes")
+	}
 	ownStore(t)
 	n, err := pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
 	if err != nil {

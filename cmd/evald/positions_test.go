@@ -244,6 +244,9 @@ func TestPositionsErrors(t *testing.T) {
 // Each file is a kind with a row of its own. With --raw, which skips the rules' step, fewer
 // answers are good.
 func TestScoreKinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("600 positions to solve")
+	}
 	dir := t.TempDir()
 	if status, _, stderr := evald(t, "", positionsIn(dir, "--count", "200")...); status != exitOK {
 		t.Fatal(stderr)

@@ -305,6 +305,9 @@ func TestTrainWrongUse(t *testing.T) {
 
 // A network of pattern tables is trained by the same command, goes on after an interruption, and evaluates.
 func TestTrainTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tables of megabytes; the trainer has tests of its own")
+	}
 	dir := filepath.Join(t.TempDir(), "run")
 	records := recordsFile(t, 600, func(_ int, r *record.Record) { r.Source = eval.Solved })
 	picture := filepath.Join(t.TempDir(), "f.svg")

@@ -137,7 +137,7 @@ func TestRandomSplits(t *testing.T) {
 				t.Fatal(err)
 			}
 			times := 10
-			if emulated(p) {
+			if testing.Short() || emulated(p) {
 				times = 1
 			}
 			for range times {

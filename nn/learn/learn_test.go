@@ -327,6 +327,9 @@ func TestPositionsFiles(t *testing.T) {
 
 // On a board with many cells only positions that are solved soon are kept, and a kind that has none is left out.
 func TestPositionsOfLargeBoard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of solving")
+	}
 	for rules, want := range map[string][]string{"7x6x4": {"random", "plausible", "openings", "all"}, "9x6x4": {"random", "plausible", "all"}} {
 		c, dir := tiny(), t.TempDir()
 		c.Rules, c.SelfPlay.Rules, c.Positions, c.Visits, c.FirstGames = rules, rules, 20, []int{0}, 20
