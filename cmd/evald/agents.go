@@ -19,11 +19,11 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// Searches with less time a move, which name no network, take the network of tables if there is no GPU. It is ahead of the one
-// that ships at 10 and 20 ms and even with it from 50 ms on; in plain Go, which computes convolutions forty times slower
-// and tables a dozen times, it is ahead at 1 and 2 s too (nn/pattern/LOG.md).
+// Searches with less time a move, which name no network, take the network of tables if there is no GPU. It is ahead of the
+// network of convolutions that ships at 20, 50 and 100 ms; in plain Go, which computes convolutions forty times slower and
+// tables a dozen times, it is ahead at 1 and 2 s too (nn/pattern/LOG.md).
 const (
-	fastBelow        = 50 * time.Millisecond
+	fastBelow        = 150 * time.Millisecond
 	fastBelowPlainGo = 2500 * time.Millisecond
 )
 
