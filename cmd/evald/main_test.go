@@ -247,6 +247,9 @@ func TestParquetPeers(t *testing.T) {
 
 // The numbers themselves are not tested, only that they exist.
 func TestBenchEval(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rates under the race detector mean nothing, and each takes seconds there")
+	}
 	status, out, stderr := evald(t, "", "bench", "eval", "--round", "1ms", "--json")
 	if status != exitOK {
 		t.Fatalf("status %d, errors %q", status, stderr)

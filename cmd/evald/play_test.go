@@ -45,6 +45,9 @@ func TestPlayLevels(t *testing.T) {
 
 // Hints come from the network if it knows the board, else from bitsquares. After 44 only column 4 keeps the win.
 func TestPlayHint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two searches of seconds; internal/play has the tests of what is concurrent")
+	}
 	for position, want := range map[string]string{"44": "hint: 4 ", "9x5x4:44": "hint: "} {
 		status, out, stderr := evald(t, "hint\n", "play", "--side", "both", "--position", position)
 		if status != exitOK || stderr != "" || !strings.Contains(out, want) {
