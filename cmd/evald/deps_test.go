@@ -10,7 +10,7 @@ const module = "github.com/evald/evald/"
 
 // layers are the packages in the order of ARCHITECTURE.md, each with the packages of this module that it may import. A name
 // ending in /... stands for all below it. Imports of tests are not checked, so tests may import the packages for tests
-// (gametest, evaltest).
+// (gametest, evaltest, recordtest).
 var layers = []struct{ pkg, may string }{
 	{"engine/short", ""},
 	{"engine/strictjson", "engine/short"},
@@ -33,6 +33,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/mcts/opening", "engine/game engine/eval engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
 	{"engine/record", "engine/short engine/game engine/eval engine/heuristic engine/score engine/parquetsum engine/wholefile"},
+	{"engine/record/recordtest", "engine/record"},
 	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/agent engine/filelock engine/parquetsum engine/sumjson engine/wholefile"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/sample engine/record"},

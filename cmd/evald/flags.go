@@ -68,7 +68,7 @@ func refuseUseless(c *kong.Context) error {
 			return usage("--%s does nothing without --%s", name, strings.Replace(needs, "=", " ", 1))
 		}
 		for _, other := range strings.FieldsFunc(tag.Get("without"), func(r rune) bool { return r == ',' }) {
-			if slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == other }) {
+			if given(c, other) {
 				return usage("--%s does nothing with %s", name, strings.ToUpper(other))
 			}
 			if holds(c, flags, other) {
@@ -90,6 +90,11 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 		return slices.Contains(strings.Split(values, "|"), fmt.Sprint(c.FlagValue(flag)))
 	}
 	return inEnvironment(flag) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
+}
+
+// given reports whether the command line has arguments of this name.
+func given(c *kong.Context, arguments string) bool {
+	return slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == arguments })
 }
 
 // inEnvironment reports whether the environment sets a flag.

@@ -87,7 +87,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	there := len(all) - len(todo)
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
-	show := progress.counting("files of records", there, there+len(todo))
+	show := progress.counting("files of records", there, len(all))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, records, made atomic.Int64
@@ -113,11 +113,11 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	threads.Wait()
 	progress.clear()
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command goes on\n", there+int(made.Load()), there+len(todo))
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command goes on\n", there+int(made.Load()), len(all))
 		return errInterrupted
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, there+len(todo), there, records.Load())
+	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, len(all), there, records.Load())
 	return err
 }

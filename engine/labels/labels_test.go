@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
 )
@@ -55,7 +55,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := read(t, path)
+		all := recordtest.Read(t, path)
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
 			outcomes[rec.Z]++
@@ -82,45 +82,6 @@ func TestWrite(t *testing.T) {
 		if len(all) != n || n < 100 || children < n/10 || len(outcomes) < 2 {
 			t.Errorf("%s: %d records of %d, %d without visits, results %v", k, len(all), n, children, outcomes)
 		}
-	}
-}
-
-// write makes a file of records.
-func write(t *testing.T, path string, records []record.Record) {
-	t.Helper()
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	for i := range records {
-		if err := w.Write(&records[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// read reads all records of a file.
-func read(t *testing.T, path string) (records []record.Record) {
-	t.Helper()
-	r, err := record.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for {
-		var one record.Record
-		err := r.Next(&one)
-		if errors.Is(err, io.EOF) {
-			return records
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, one)
 	}
 }
 
@@ -153,12 +114,12 @@ func TestWriteFrom(t *testing.T) {
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	in := games(b, 100)
-	write(t, from, in)
+	recordtest.Write(t, from, in)
 	n, err := WriteFrom(t.Context(), newSolver(t, rules), from, 5, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := read(t, path)
+	out := recordtest.Read(t, path)
 	if len(out) != n {
 		t.Errorf("%d records in the file, %d are reported", len(out), n)
 	}
@@ -200,7 +161,7 @@ func TestWriteFrom(t *testing.T) {
 // Records of another game are refused with their place, and there is no file.
 func TestWriteFromOther(t *testing.T) {
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
-	write(t, from, games(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}), 1))
+	recordtest.Write(t, from, games(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}), 1))
 	_, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), from, 5, path)
 	if _, stat := os.Stat(path); err == nil || !strings.Contains(err.Error(), from+": row 0: is of 4x4x3, and the results are of 7x6x4") || !os.IsNotExist(stat) {
 		t.Errorf("error %v, and the file: %v", err, stat)

@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 )
 
 // games are the records of random games on 7x6.
@@ -39,7 +40,7 @@ func games(seed uint64, n int) (all []record.Record) {
 func TestSize(t *testing.T) {
 	size := func(rs []record.Record) int64 {
 		path := filepath.Join(t.TempDir(), "r.parquet")
-		write(t, path, rs)
+		recordtest.Write(t, path, rs)
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +61,7 @@ func TestSize(t *testing.T) {
 func BenchmarkReader(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "r.parquet")
 	rs := games(1, 2000)
-	write(b, path, rs)
+	recordtest.Write(b, path, rs)
 	r := open(b, path)
 	var rec record.Record
 	for b.Loop() {

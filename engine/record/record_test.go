@@ -23,6 +23,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 )
 
 // sources are all that a record can have.
@@ -62,22 +63,6 @@ func records(seed uint64, n int) []record.Record {
 	return rs
 }
 
-func write(t testing.TB, path string, rs []record.Record) {
-	t.Helper()
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rs {
-		if err := w.Write(&rs[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t testing.TB, paths ...string) *record.Reader {
 	t.Helper()
 	r, err := record.Open(paths...)
@@ -86,22 +71,6 @@ func open(t testing.TB, paths ...string) *record.Reader {
 	}
 	t.Cleanup(func() { r.Close() })
 	return r
-}
-
-// rest reads to the end.
-func rest(t testing.TB, r *record.Reader) (rs []record.Record) {
-	t.Helper()
-	for {
-		var rec record.Record
-		err := r.Next(&rec)
-		if errors.Is(err, io.EOF) {
-			return rs
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		rs = append(rs, rec)
-	}
 }
 
 // What is written to one or more files comes back in order, from any row on.
@@ -116,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 600), 0, 2).Draw(rt, "rows") {
 			rs := records(rapid.Uint64().Draw(rt, "seed"), n)
 			path := filepath.Join(dir, fmt.Sprintf("%d.parquet", i))
-			write(t, path, rs)
+			recordtest.Write(t, path, rs)
 			all, paths = append(all, rs...), append(paths, path)
 		}
 		r := open(t, paths...)
@@ -124,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 		if r.Rows() != int64(len(all)) {
 			rt.Fatalf("Rows is %d, want %d", r.Rows(), len(all))
 		}
-		if diff := cmp.Diff(all, rest(t, r), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(all, recordtest.Rest(t, r), cmpopts.EquateEmpty()); diff != "" {
 			rt.Fatal(diff)
 		}
 		for range 3 {
@@ -132,7 +101,7 @@ func TestRoundTrip(t *testing.T) {
 			if err := r.SeekRow(int64(from)); err != nil {
 				rt.Fatal(err)
 			}
-			if diff := cmp.Diff(all[from:], rest(t, r), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(all[from:], recordtest.Rest(t, r), cmpopts.EquateEmpty()); diff != "" {
 				rt.Fatalf("from row %d: %s", from, diff)
 			}
 		}
@@ -200,14 +169,14 @@ func heap() uint64 {
 
 func TestSeekRowRange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
-	write(t, path, records(1, 3))
+	recordtest.Write(t, path, records(1, 3))
 	r := open(t, path)
 	for _, n := range []int64{-1, 4} {
 		if err := r.SeekRow(n); err == nil || err.Error() != fmt.Sprintf("records: no row %d: there are 3", n) {
 			t.Errorf("SeekRow(%d): %v", n, err)
 		}
 	}
-	if got := len(rest(t, r)); got != 3 {
+	if got := len(recordtest.Rest(t, r)); got != 3 {
 		t.Errorf("%d records after refused seeks, want 3", got)
 	}
 }
@@ -300,7 +269,7 @@ func TestBadValues(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if got := rest(t, open(t, path)); len(got) != 2 {
+			if got := recordtest.Rest(t, open(t, path)); len(got) != 2 {
 				t.Errorf("%d records in the file, want the 2 good ones", len(got))
 			}
 
@@ -334,8 +303,8 @@ func TestOwnWin(t *testing.T) {
 	over(&rec)
 	rec.Position.Own, rec.GameOver, rec.Z = rec.Position.Other(), game.OwnWin, 1
 	path := filepath.Join(t.TempDir(), "a.parquet")
-	write(t, path, []record.Record{rec})
-	if diff := cmp.Diff([]record.Record{rec}, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
+	recordtest.Write(t, path, []record.Record{rec})
+	if diff := cmp.Diff([]record.Record{rec}, recordtest.Rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -343,7 +312,7 @@ func TestOwnWin(t *testing.T) {
 func TestWriterIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
-	write(t, path, records(1, 5))
+	recordtest.Write(t, path, records(1, 5))
 	w, err := record.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +321,7 @@ func TestWriterIsAtomic(t *testing.T) {
 	if err := w.Write(&rec); err != nil {
 		t.Fatal(err)
 	}
-	if got := rest(t, open(t, path)); len(got) != 5 {
+	if got := recordtest.Rest(t, open(t, path)); len(got) != 5 {
 		t.Errorf("%d records under the name before Close, want the 5 old ones", len(got))
 	}
 	w.Abort()
@@ -369,7 +338,7 @@ func TestWriterIsAtomic(t *testing.T) {
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	rs := records(3, 400)
-	write(t, path, rs)
+	recordtest.Write(t, path, rs)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -423,9 +392,9 @@ func readAll(path string, visit func(i int, r *record.Record)) error {
 // A file replaced by a shorter one between Open and Next.
 func TestReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
-	write(t, path, records(1, 5))
+	recordtest.Write(t, path, records(1, 5))
 	r := open(t, path)
-	write(t, path, records(1, 4))
+	recordtest.Write(t, path, records(1, 4))
 	var rec record.Record
 	want := "records " + path + ": row 0: has 4 rows, and had 5 before: it was replaced while it was read"
 	for range 2 {
@@ -438,7 +407,7 @@ func TestReplaced(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.parquet")
 	for _, n := range []int{0, 1, 40} {
-		write(f, path, records(1, n))
+		recordtest.Write(f, path, records(1, n))
 		file, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
@@ -473,7 +442,7 @@ func TestPeers(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := filepath.Join(dir, "ours.parquet"), filepath.Join(dir, "theirs.parquet")
 	rs := append(records(5, 500), connect4())
-	write(t, ours, rs)
+	recordtest.Write(t, ours, rs)
 	out, err := exec.Command(python, "testdata/peers.py", ours, theirs).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -485,7 +454,7 @@ func TestPeers(t *testing.T) {
 	if diff := cmp.Diff(string(want), string(out)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(rs, rest(t, open(t, theirs)), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(rs, recordtest.Rest(t, open(t, theirs)), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,9 +1,7 @@
 package record_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/score"
 )
 
@@ -43,22 +42,6 @@ func openSolved(t testing.TB, paths ...string) *record.SolvedReader {
 	return r
 }
 
-// solved are the records from the next one to the last.
-func solved(t testing.TB, r *record.SolvedReader) (all []record.Record) {
-	t.Helper()
-	for {
-		var rec record.Record
-		err := r.Next(&rec)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-}
-
 func TestSolved(t *testing.T) {
 	one := textFile(t, "# from evald solve --scores\n44444 -2 1 -2 0 -2 2 2\r\n\n"+
 		`{"line":1,"position":"3x3x3free:519","scores":[null,0,-1,-1,null,-1,-1,-1,null]}`)
@@ -72,11 +55,11 @@ func TestSolved(t *testing.T) {
 		{Rules: game.Connect4, Position: p3, Visits: []uint32{0, 1, 1, 0, 0, 1, 0}, Q: -1, Z: -1, Ply: 6, Source: eval.Solved, Weight: 1, Game: record.NoGame},
 	}
 	r := openSolved(t, textFile(t, "\n"), one, two)
-	got := solved(t, r)
+	got := recordtest.Rest(t, r)
 	if diff := cmp.Diff(want, got); diff != "" || r.Rows() != 3 {
 		t.Errorf("%d rows, %s", r.Rows(), diff)
 	}
-	write(t, filepath.Join(t.TempDir(), "solved.parquet"), got) // they are valid
+	recordtest.Write(t, filepath.Join(t.TempDir(), "solved.parquet"), got) // they are valid
 }
 
 // unsolved is lines with n random positions, whose move s is scored s mod 3 - 1, and comments between them.
@@ -112,7 +95,7 @@ func unsolved(t testing.TB, n int) string {
 // From any row on the records are the same.
 func TestSolvedSeekRow(t *testing.T) {
 	r := openSolved(t, textFile(t, unsolved(t, 2100)), textFile(t, unsolved(t, 1024)), textFile(t, ""), textFile(t, unsolved(t, 3)))
-	all := solved(t, r)
+	all := recordtest.Rest(t, r)
 	if len(all) != 2100+1024+3 || r.Rows() != int64(len(all)) {
 		t.Fatalf("%d records, %d rows, want %d", len(all), r.Rows(), 2100+1024+3)
 	}
@@ -120,7 +103,7 @@ func TestSolvedSeekRow(t *testing.T) {
 		if err := r.SeekRow(int64(n)); err != nil {
 			t.Fatal(err)
 		}
-		if !cmp.Equal(solved(t, r), all[n:], cmpopts.EquateEmpty()) {
+		if !cmp.Equal(recordtest.Rest(t, r), all[n:], cmpopts.EquateEmpty()) {
 			t.Errorf("from row %d on come other records", n)
 		}
 	}
@@ -176,16 +159,16 @@ func FuzzSolved(f *testing.F) {
 			return
 		}
 		defer r.Close()
-		all := solved(t, r)
+		all := recordtest.Rest(t, r)
 		if int64(len(all)) != r.Rows() {
 			t.Fatalf("%d records of %d", len(all), r.Rows())
 		}
-		write(t, filepath.Join(t.TempDir(), "solved.parquet"), all)
+		recordtest.Write(t, filepath.Join(t.TempDir(), "solved.parquet"), all)
 		n := min(int64(from), r.Rows())
 		if err := r.SeekRow(n); err != nil {
 			t.Fatal(err)
 		}
-		if !cmp.Equal(solved(t, r), all[n:], cmpopts.EquateEmpty()) {
+		if !cmp.Equal(recordtest.Rest(t, r), all[n:], cmpopts.EquateEmpty()) {
 			t.Errorf("from row %d on come other records", n)
 		}
 	})

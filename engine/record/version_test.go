@@ -14,12 +14,13 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 )
 
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.parquet")
-	write(t, good, records(1, 300))
+	recordtest.Write(t, good, records(1, 300))
 	whole, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +86,13 @@ func TestVersion1(t *testing.T) {
 	const version1Rows = 83
 	old := "testdata/version1.parquet"
 	now := filepath.Join(t.TempDir(), "now.parquet")
-	write(t, now, []record.Record{connect4()})
+	recordtest.Write(t, now, []record.Record{connect4()})
 	for want, paths := range map[int][]string{1: {now, old}, 2: {now, now}} {
 		if got := open(t, paths...).Oldest(); got != want {
 			t.Errorf("%v: oldest version %d, want %d", paths, got, want)
 		}
 	}
-	rs := rest(t, open(t, old, now, old))
+	rs := recordtest.Rest(t, open(t, old, now, old))
 	if len(rs) != 2*version1Rows+1 {
 		t.Fatalf("%d records", len(rs))
 	}
@@ -148,7 +149,7 @@ func TestColumnOrder(t *testing.T) {
 	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata("evald.records", "2")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(rs, rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(rs, recordtest.Rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -37,7 +38,7 @@ func TestDamaged(t *testing.T) {
 		var records []string
 		for _, name := range names(files(t, dir)) {
 			if strings.HasSuffix(name, ".parquet") {
-				records = append(records, fmt.Sprint(name, readAll(t, filepath.Join(dir, name))))
+				records = append(records, fmt.Sprint(name, recordtest.Read(t, filepath.Join(dir, name))))
 			}
 		}
 		return strings.Join(records, "\n"), nil

@@ -21,6 +21,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -404,27 +405,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// readAll are the records of a file.
-func readAll(t testing.TB, path string) (all []record.Record) {
-	t.Helper()
-	r, err := record.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for {
-		var rec record.Record
-		err := r.Next(&rec)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-}
-
 // A folder of an older program, without the columns game and move, is left as it is. If it is complete, there is nothing to
 // do; else the error says what to do. The same games, played again, have the same records apart from those columns.
 func TestVersion1(t *testing.T) {
@@ -454,11 +434,11 @@ func TestVersion1(t *testing.T) {
 	if err := selfplay.Run(t.Context(), bitsquares(t), c, again, 3, nil); err != nil {
 		t.Fatal(err)
 	}
-	now := readAll(t, filepath.Join(again, filepath.Base(file)))
+	now := recordtest.Read(t, filepath.Join(again, filepath.Base(file)))
 	for i := range now {
 		now[i].Game, now[i].Move = record.NoGame, 0
 	}
-	if diff := cmp.Diff(readAll(t, old), now); diff != "" {
+	if diff := cmp.Diff(recordtest.Read(t, old), now); diff != "" {
 		t.Errorf("other records than before (-then +now):\n%s", diff)
 	}
 }
@@ -488,7 +468,7 @@ func TestResign(t *testing.T) {
 	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 20, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, rec := range readAll(t, filepath.Join(dir, "games-000000-000019.parquet")) {
+	for _, rec := range recordtest.Read(t, filepath.Join(dir, "games-000000-000019.parquet")) {
 		if rec.GameOver == game.NotOver && rec.Move == 0 {
 			none++
 		}

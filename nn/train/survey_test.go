@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 )
 
 // gameRecords are the records of n random games on 7x6. Their weights number the records from 1.
@@ -49,19 +50,7 @@ func gameRecords(n int) (all []record.Record) {
 func writeAll(t *testing.T, records []record.Record) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.parquet")
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	for i := range records {
-		if err := w.Write(&records[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	recordtest.Write(t, path, records)
 	return path
 }
 
