@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -122,17 +123,8 @@ func (l *ledger) check(t testing.TB, generation int, dir string, games int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.Open(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	ended, last := map[int]int{}, record.Record{Game: -1}
-	for range r.Rows() {
-		var rec record.Record
-		if err := r.Next(&rec); err != nil {
-			t.Fatal(err)
-		}
+	for _, rec := range recordtest.Read(t, paths...) {
 		if rec.Game == last.Game && rec.Ply != last.Ply+1 {
 			t.Errorf("game %d goes from ply %d to %d", rec.Game, last.Ply, rec.Ply)
 		}

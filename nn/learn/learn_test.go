@@ -17,7 +17,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/cpu"
@@ -177,17 +177,8 @@ func sameGames(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := record.Open(paths...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
 		moves := map[key]uint8{}
-		for range r.Rows() {
-			var rec record.Record
-			if err := r.Next(&rec); err != nil {
-				t.Fatal(err)
-			}
+		for _, rec := range recordtest.Read(t, paths...) {
 			moves[key{rec.Game, rec.Ply}] = rec.Move
 		}
 		return moves

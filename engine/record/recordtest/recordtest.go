@@ -27,10 +27,10 @@ func Write(t testing.TB, path string, records []record.Record) {
 	}
 }
 
-// Read returns all records of a file.
-func Read(t testing.TB, path string) []record.Record {
+// Read returns all records of some files.
+func Read(t testing.TB, paths ...string) []record.Record {
 	t.Helper()
-	r, err := record.Open(path)
+	r, err := record.Open(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
