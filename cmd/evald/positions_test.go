@@ -427,7 +427,7 @@ func TestPositionsTrain(t *testing.T) {
 	}
 }
 
-// Positions are also taken from records of self-play, and the command goes on with the files that are missing.
+// Positions are also taken from records of self-play, of each file once. The command goes on with the files that are missing.
 func TestPositionsFromGames(t *testing.T) {
 	run, dir := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "exact")
 	if status, _, stderr := evald(t, "", "selfplay", "-o", run, "--rules", "4x4x3", "--games", "600", "--visits", "4", "--backend", "bitsquares"); status != exitOK {
@@ -437,7 +437,7 @@ func TestPositionsFromGames(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Fatalf("files %v, error %v", files, err)
 	}
-	args := append([]string{"positions", "-o", dir, "--train", "--rules", "4x4x3"}, files...)
+	args := append([]string{"positions", "-o", dir, "--train", "--rules", "4x4x3"}, slices.Repeat(files, 2)...)
 	status, out, stderr := evald(t, "", args...)
 	if status != exitOK || !strings.Contains(out, ": 2 files of records, 0 of them from before; ") {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)

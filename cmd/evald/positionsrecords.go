@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -48,6 +49,9 @@ func (c *positionsCmd) recordFiles() (from string, all []recordFile, err error) 
 			return "", nil, fmt.Errorf("%s: is in the folder of the files to make: name another one with -o", file)
 		}
 		path := filepath.Join(c.Out, filepath.Base(file))
+		if slices.ContainsFunc(all, func(f recordFile) bool { return f.path == path }) {
+			continue // the file is named twice
+		}
 		all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
 			return labels.WriteFrom(ctx, s, file, c.Seed, path)
 		}})
