@@ -81,7 +81,7 @@ var kinds = withHeuristics(map[string]kind{
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
 	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
-	"solver":               {Spec{}, []string{"time", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, uct-bitsquares with the rest"},
+	"solver":               {Spec{}, []string{"time", "model", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, mcts with the rest"},
 })
 
 // withHeuristics adds an agent uct-NAME for each heuristic that has one, and none yet.

@@ -76,6 +76,7 @@ func TestParse(t *testing.T) {
 		"solver:time=100ms":               "solver:time=100ms",
 		"solver:seed=3,random=1,book=b":   "solver:random=true,book=b,seed=3",
 		"solver:random=false":             "solver",
+		"solver:model=stub,time=1s":       "solver:time=1s,model=stub",
 		"flat:time=100ms":                 "flat:time=100ms",
 		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
@@ -117,6 +118,9 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stub); err == nil {
 		t.Error("an unknown model: no error")
+	}
+	if _, err := agent.New(agent.Spec{Name: "solver", Model: "stub"}, stub); err == nil || !strings.Contains(err.Error(), "model=stub does nothing: give a time too") {
+		t.Errorf("a model for a solver that needs none: error %v", err)
 	}
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
 		t.Error("a model where there are none: no error")

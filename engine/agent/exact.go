@@ -8,18 +8,17 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
 
 // exact plays the solver's best move, or at random one of those with the best score. The solver has half of the time; if
-// that is not enough, a tree search with bitsquares gets the rest.
+// that is not enough, a tree search with a network gets the rest, as the agent mcts does.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
 	time    time.Duration
-	instead *searcher
+	instead *searcher // nil if there is no limit of time
 
 	random *rand.Rand // nil: the best move that the solver finds first
 	solved *Solved
@@ -27,11 +26,17 @@ type exact struct {
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
-	instead, err := uct(Spec{Name: s.Name}, heuristic.WithPower(heuristic.DefaultPower), shared)
-	if err != nil {
-		return nil, err
+	e := &exact{time: s.Time, solved: shared.Solved, memory: shared.Memory}
+	if s.Model != "" && s.Time == 0 {
+		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", s.Model)
 	}
-	e := &exact{time: s.Time, instead: instead, solved: shared.Solved, memory: shared.Memory}
+	if s.Time > 0 {
+		var err error
+		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed}
+		if e.instead, err = puct(shared.Choose(rest), shared); err != nil {
+			return nil, err
+		}
+	}
 	if s.Random {
 		e.random = source(s.Seed)
 	}

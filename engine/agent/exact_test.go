@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/solver"
@@ -136,5 +139,32 @@ func TestSolverBook(t *testing.T) {
 	}
 	if _, err := agent.New(agent.Spec{Name: "solver", Book: "none"}, shared); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("a book that is not there: error %v", err)
+	}
+}
+
+// Where half of the time is not enough, mcts with the network that it has in the other half finds the move. A solver that has
+// no limit loads none.
+func TestSolverRest(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 10, Rows: 10, InARow: 5, Gravity: true})
+	var asked []string
+	var network evaltest.Stub
+	shared := agent.Shared{FastModel: "fast", FastBelow: 100 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+		asked = append(asked, name)
+		return &network, nil
+	}}
+	var last agent.Agent
+	for _, s := range []agent.Spec{{}, {Time: 150 * time.Millisecond}, {Time: 250 * time.Millisecond}, {Time: time.Second, Model: "own"}} {
+		s.Name = "solver"
+		var err error
+		if last, err = agent.New(s, shared); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"fast", "", "own"}; !slices.Equal(asked, want) {
+		t.Errorf("the agents ask for the networks %q, want %q", asked, want)
+	}
+	move(t, last, b, game.Position{})
+	if network.Rows.Load() == 0 {
+		t.Error("the network was not asked for a move")
 	}
 }

@@ -20,7 +20,7 @@ type Spec struct {
 	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 with Visits, else TimedLeaves
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
-	Model  string        // mcts and policy: a network or a heuristic; "" leaves it to Shared.Models
+	Model  string        // mcts, policy, solver within a time: a network or a heuristic; "" leaves it to Shared.Models
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
 	Random bool          // solver: any of the best moves, by Seed

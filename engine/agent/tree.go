@@ -72,7 +72,10 @@ func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
 	return uct(s, heuristic.WithPower(s.Power), shared)
 }
 
-func newMCTS(s Spec, shared Shared) (Agent, error) {
+func newMCTS(s Spec, shared Shared) (Agent, error) { return puct(s, shared) }
+
+// puct is the agent that searches by PUCT and evaluates leaves with a network or heuristic.
+func puct(s Spec, shared Shared) (*searcher, error) {
 	e, err := evaluator(s.Model, shared)
 	if err != nil {
 		return nil, err
