@@ -20,7 +20,7 @@ import (
 )
 
 // Searches with less time a move, which name no network, take the network of tables if there is no GPU. It is ahead of the
-// network of convolutions that ships at 20, 50 and 100 ms, without AVX-512, and even with it at 1 s; in plain Go, which computes
+// network of convolutions that ships at 20, 50 and 100 ms, without AVX-512, and level at 1 s; in plain Go, which computes
 // convolutions forty times slower and tables a dozen times, it is ahead at 1 and 2 s too (nn/pattern/LOG.md).
 const (
 	fastBelow        = 150 * time.Millisecond

@@ -23,7 +23,7 @@ type kaggleCmd struct {
 
 // kaggleAgent is the flag for the agent that plays.
 type kaggleAgent struct {
-	Agent string `placeholder:"SPEC" default:"mcts:time=2s" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. Without one, a search with the network that ships, or with default-fast if a move has less than 150 ms and there is no GPU. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
+	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. Without one, the exact solver; where half of the time is not enough for it, a search with the network that ships has the rest. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
 }
 
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
