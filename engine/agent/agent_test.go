@@ -119,7 +119,7 @@ func TestParse(t *testing.T) {
 	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stub); err == nil {
 		t.Error("an unknown model: no error")
 	}
-	if _, err := agent.New(agent.Spec{Name: "solver", Model: "stub"}, stub); err == nil || !strings.Contains(err.Error(), "model=stub does nothing: give a time too") {
+	if _, err := agent.New(agent.Spec{Name: "solver", Model: "stub"}, stub); err == nil || !strings.Contains(err.Error(), `model="stub" does nothing: give a time too`) {
 		t.Errorf("a model for a solver that needs none: error %v", err)
 	}
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {

@@ -28,7 +28,7 @@ type exact struct {
 func newSolver(s Spec, shared Shared) (Agent, error) {
 	e := &exact{time: s.Time, solved: shared.Solved, memory: shared.Memory}
 	if s.Model != "" && s.Time == 0 {
-		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", s.Model)
+		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", short.Quote(s.Model))
 	}
 	if s.Time > 0 {
 		var err error
