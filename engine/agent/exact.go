@@ -61,6 +61,8 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 }
 
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	whole, cancel := within(ctx, e.time) // from here on, since a large board's table takes tenths of a second to make
+	defer cancel()
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
 		if e.memory > 0 && b.Cells() > 42 { // smaller ones have a small table
@@ -75,8 +77,6 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 		}
 		e.solver = s
 	}
-	whole, cancel := within(ctx, e.time)
-	defer cancel()
 	half, cancelHalf := within(whole, e.time/2)
 	defer cancelHalf()
 	action, err := e.solve(half, b, p)
