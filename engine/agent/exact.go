@@ -26,10 +26,10 @@ type exact struct {
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
-	e := &exact{time: s.Time, solved: shared.Solved, memory: shared.Memory}
 	if s.Model != "" && s.Time == 0 {
 		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", short.Quote(s.Model))
 	}
+	e := &exact{time: s.Time, solved: shared.Solved, memory: shared.Memory}
 	if s.Time > 0 {
 		var err error
 		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed}
