@@ -226,16 +226,16 @@ func TestAnalysisUnheard(t *testing.T) {
 }
 
 // stuck returns a page whose evaluator waits until its context ends.
-func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, url string) {
+func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, server *httptest.Server) {
 	entered = make(chan struct{}, 100)
 	h = handler(t, Config{Limits: l, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
 	}}})
-	server := httptest.NewServer(h)
+	server = httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	return h, entered, server.URL
+	return h, entered, server
 }
 
 func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, error) {
@@ -249,12 +249,12 @@ func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, 
 
 // If a client leaves, its analysis ends, and the next waiting request starts. If too many wait, others are told to come again.
 func TestClientLeaves(t *testing.T) {
-	h, entered, url := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
+	h, entered, server := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
 	ask := func() (leave func(), done chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done = make(chan error, 1)
 		go func() {
-			r, err := post(ctx, t, url+"/ui/analyze", `{"position":"4"}`)
+			r, err := post(ctx, t, server.URL+"/ui/analyze", `{"position":"4"}`)
 			if err == nil {
 				r.Body.Close()
 			}
@@ -268,7 +268,7 @@ func TestClientLeaves(t *testing.T) {
 	for len(h.slots.waiting) < 2 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
-	r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+	r, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestClientLeaves(t *testing.T) {
 	<-doneSecond
 	// Now there is room for a move by an agent that asks no evaluator.
 	for {
-		r, err := post(t.Context(), t, url+"/ui/move", `{"position":"4","agent":"random"}`)
+		r, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,6 +294,7 @@ func TestClientLeaves(t *testing.T) {
 			break
 		}
 	}
+	server.Close() // waits until each handler has returned, also those of clients that left
 	if len(h.slots.running) != 0 || len(h.slots.waiting) != 0 {
 		t.Errorf("%d think and %d wait in the end", len(h.slots.running), len(h.slots.waiting))
 	}
@@ -301,10 +302,10 @@ func TestClientLeaves(t *testing.T) {
 
 // A server that shuts down does not wait for analyses.
 func TestClose(t *testing.T) {
-	h, entered, url := stuck(t, Limits{Time: time.Minute})
+	h, entered, server := stuck(t, Limits{Time: time.Minute})
 	done := make(chan string, 1)
 	go func() {
-		r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+		r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
 		if err != nil {
 			done <- err.Error()
 			return
@@ -318,7 +319,7 @@ func TestClose(t *testing.T) {
 	if got, want := <-done, "503 {\"error\":\"the server is shutting down\"}\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4"}`)
+	r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,9 +335,8 @@ func TestEvaluatorFails(t *testing.T) {
 	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
 		t.Errorf("status %d", r.StatusCode)
 	}
-	slow, _, url := stuck(t, Limits{Time: time.Minute})
-	_ = slow
-	r, err := post(t.Context(), t, url+"/ui/analyze", `{"position":"4","seconds":0.01}`)
+	_, _, server := stuck(t, Limits{Time: time.Minute})
+	r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4","seconds":0.01}`)
 	if err != nil {
 		t.Fatal(err)
 	}
