@@ -209,12 +209,15 @@ func TestTerminate(t *testing.T) {
 	d := talk(t.Context(), t, config(t, 2))
 	d.say(`{"id":"endless","moves":"-","visits":1000000000,"report_every":0.01}`)
 	visits := 0
-	for range 3 {
+	for more := 0; more < 3; { // on a busy machine a report may come before the next visit
 		r := d.hear()
-		if r.ID != "endless" || r.Ended != "" || r.Answer == nil || sum(r.Visits) <= visits {
+		if r.ID != "endless" || r.Ended != "" || r.Answer == nil || sum(r.Visits) < visits {
 			t.Fatalf("a report after %d visits: %+v", visits, r)
 		}
-		visits = sum(r.Visits)
+		if sum(r.Visits) > visits {
+			visits = sum(r.Visits)
+			more++
+		}
 	}
 	d.say(`{"id":"endless","moves":"1"}`, `{"id":"short","moves":"44","visits":10}`, `{"id":"other game","moves":"5x5x4free:d","visits":10}`)
 	heard := map[string]reply{}
