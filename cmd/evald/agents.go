@@ -31,7 +31,7 @@ const (
 // Warnings for the user go to notes.
 func shareAgents(on gpus, notes io.Writer) agent.Shared {
 	shared := agent.Shared{
-		Models: once(func(name string) (eval.Evaluator, error) {
+		Models: once(func(name string) (*eval.Evaluator, error) {
 			where := backend{Backend: "cpu", Model: name, gpus: on}
 			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
 				where.Backend = "auto"
@@ -40,7 +40,7 @@ func shareAgents(on gpus, notes io.Writer) agent.Shared {
 			if err != nil {
 				return nil, err
 			}
-			return e, nil
+			return e.Evaluator, nil
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),

@@ -59,7 +59,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	search := c.config()
 	search.MaxNodes = analyze.MaxNodes
 	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
+		Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
 	}, in, out)
 	if wasInterrupted(ctx, err) {
 		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, c.unwritten())

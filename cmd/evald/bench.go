@@ -219,7 +219,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	defer clear()
 	config := c.config("bench")
 	var all []bench.Figure
-	measure := func(e eval.Evaluator, name string) error {
+	measure := func(e *eval.Evaluator, name string) error {
 		figures, err := bench.SelfPlay(ctx, c.Round, e, name, config, progress)
 		all = append(all, figures...)
 		return err
@@ -230,7 +230,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		defer e.Close()
-		if err := measure(e, e.Model); err != nil {
+		if err := measure(e.Evaluator, e.Model); err != nil {
 			return err
 		}
 	} else {
@@ -244,7 +244,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			if err != nil {
 				return err
 			}
-			if err := measure(e, size.String()); err != nil {
+			if err := measure(e.Evaluator, size.String()); err != nil {
 				return err
 			}
 		}
@@ -268,7 +268,7 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	}
 	progress, clear := figureProgress(s.err)
 	defer clear()
-	figures, err := bench.Serve(ctx, c.Round, e, e.Model, progress)
+	figures, err := bench.Serve(ctx, c.Round, e.Evaluator, e.Model, progress)
 	if err != nil {
 		return err
 	}

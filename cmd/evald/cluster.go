@@ -152,7 +152,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
 	err := cluster.Work(ctx, cluster.WorkerOptions{
 		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: c.AtOnce, Batch: c.Batch, Log: logTo(s.err),
-		Evaluator: func(file, name string) (eval.Evaluator, func(), error) {
+		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
 			if h, ok := heuristic.Named(name); ok && file == "" {
 				e, err := heuristic.New(h)
 				return e, func() {}, err
@@ -165,7 +165,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 			if err != nil {
 				return nil, nil, flagged(err)
 			}
-			return e, func() { e.Close() }, nil
+			return e.Evaluator, func() { e.Close() }, nil
 		},
 	})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -118,7 +118,7 @@ func alone(t *testing.T, from string, positions []string, visits, leaves int) (a
 			t.Fatal(err)
 		}
 		tree.Reset(state.Position)
-		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}); err != nil {
+		if err := mcts.Search(t.Context(), e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := json.Marshal(analyze.Describe(text, e.ModelOn(state.Board.Rules()), state, tree))

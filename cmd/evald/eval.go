@@ -50,7 +50,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.How, c.Batch, threads, c.Format)
 	}
 	start := time.Now()
-	job := stream.Job{Evaluator: e.Answers(), Model: e.ModelOn, Rows: c.Batch, Workers: threads}
+	job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads}
 	progress := newProgress(s.err, fileSize(in))
 	if c.Out != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 		job.Progress = progress.show

@@ -214,12 +214,12 @@ func set[T any](field, flag *T) {
 func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
 	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
-	return func(n *net.Network, name string) (eval.Evaluator, func(), error) {
+	return func(n *net.Network, name string) (*eval.Evaluator, func(), error) {
 		e, err := open.Network(n, name, options)
 		if err != nil {
 			return nil, nil, flagged(err)
 		}
-		return e, func() { e.Close() }, nil
+		return e.Evaluator, func() { e.Close() }, nil
 	}
 }
 

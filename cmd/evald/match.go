@@ -22,7 +22,6 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/wholefile"
-	"github.com/evald/evald/nn/open"
 )
 
 // matchCmd is `evald match`.
@@ -322,15 +321,15 @@ func (r *matchRun) show(w io.Writer) error {
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := shareAgents(c.gpus, notes)
 	load := shared.Models
-	shared.Models = once(func(name string) (eval.Evaluator, error) {
+	shared.Models = once(func(name string) (*eval.Evaluator, error) {
 		e, err := load(name)
 		if err != nil {
 			return nil, err
 		}
-		if o, ok := e.(*open.Opened); runtime.GOMAXPROCS(0) == 1 || ok && o.Fast {
-			return e, nil // one game at once shares no batch, and what is fast does not wait for one
+		if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
+			return e, nil // one game at once shares no batch, and a backend that gains nothing from batches does not wait for one
 		}
-		return eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), nil
+		return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
 	})
 	books := once(func(path string) (*opening.Book, error) {
 		book, err := opening.Load(path)

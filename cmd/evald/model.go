@@ -333,12 +333,13 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 
 // checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.
 func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
-	var e eval.Evaluator
+	var b eval.Backend
 	if n.Pattern != nil {
-		e, rules = pattern.NewEvaluator(n.Pattern), []string{game.Connect4.String()}
+		b, rules = pattern.NewBackend(n.Pattern), []string{game.Connect4.String()}
 	} else {
-		e, rules = net.NewEvaluator(n.Conv), append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...)
+		b, rules = net.NewBackend(n.Conv), append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...)
 	}
+	e := eval.New(b, eval.Options{OwnRules: true})
 	for _, text := range rules {
 		r, err := game.ParseRules(text)
 		if err != nil {

@@ -87,7 +87,7 @@ func (c *modelInt8Cmd) compare(ctx context.Context, s streams, board *game.Board
 		}
 		b := eval.NewBatch(board, len(positions))
 		copy(b.Pos, positions)
-		return b, e.Evaluate(ctx, b)
+		return b, e.Compute(ctx, b)
 	}
 	was, err := answer(before, kernel.Float32())
 	if err != nil {

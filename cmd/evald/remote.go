@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/open"
 )
@@ -50,7 +51,7 @@ func (f backend) openRemote() (*open.Opened, error) {
 	if err != nil {
 		return nil, usage("the model of another machine: %w", err)
 	}
-	return &open.Opened{Evaluator: pool, Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
+	return &open.Opened{Evaluator: eval.New(pool, eval.Options{}), Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
 }
 
 // bearer is a token that goes with each call.

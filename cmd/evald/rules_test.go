@@ -45,11 +45,11 @@ func TestRulesFirst(t *testing.T) {
 			}
 			defer c.Close()
 			n := rulePositions(test.positions)
-			d := evaltest.Rules(t, c.Answers(), game.MustBoard(game.Connect4), n, 18)
+			d := evaltest.Rules(t, c.Evaluator, game.MustBoard(game.Connect4), n, 18)
 			if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
 				t.Errorf("of %d positions %+v: too few to tell", n, d)
 			}
-			evaltest.Rules(t, c.Answers(), game.MustBoard(game.Rules{Columns: 9, Rows: 5, InARow: 4, Gravity: true}), 300, 18)
+			evaltest.Rules(t, c.Evaluator, game.MustBoard(game.Rules{Columns: 9, Rows: 5, InARow: 4, Gravity: true}), 300, 18)
 		})
 	}
 }
@@ -66,7 +66,7 @@ func TestRulesFirstServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := rulePositions(100_000)
-		d := evaltest.Rules(t, c, game.MustBoard(game.Connect4), n, 19)
+		d := evaltest.Rules(t, evaltest.Raw(c), game.MustBoard(game.Connect4), n, 19)
 		if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
 			t.Errorf("%s: of %d positions %+v: too few to tell", name, n, d)
 		}

@@ -156,7 +156,7 @@ type namedReport struct {
 // subject is an evaluator or agent that is measured.
 type subject struct {
 	name string
-	eval.Evaluator
+	*eval.Evaluator
 	movesOnly bool // it has no values
 }
 
@@ -190,9 +190,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	model := e.Model
 	for _, visits := range c.Visits {
 		if visits == 0 {
-			policy := subject{model, e.Answers(), false}
+			policy := subject{model, e.Evaluator, false}
 			if c.Raw {
-				policy = subject{model + ", raw", e, false}
+				policy = subject{model + ", raw", eval.New(e.Backend(), eval.Options{OwnRules: true}), false}
 			}
 			all = append(all, policy)
 			continue
@@ -200,7 +200,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		flags := searching{Visits: visits, Selection: c.Selection}
 		config := flags.config()
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
-		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
+		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			e.Close()
 			return nil, nil, usage("--visits %d: %w", visits, err)
@@ -219,7 +219,7 @@ func (e subject) measure(ctx context.Context, stderr io.Writer, positions []scor
 	defer progress.clear()
 	show := progress.counting(e.name, 0, len(positions))
 	r.Model = e.name
-	r.Report, err = score.Measure(ctx, e, positions, func(n int) {
+	r.Report, err = score.Measure(ctx, e.Evaluator, positions, func(n int) {
 		done = n
 		show(n)
 	})

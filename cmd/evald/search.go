@@ -234,7 +234,7 @@ func (r *searchRun) search(board *game.Board, todo []int) error {
 	for _, t := range trees {
 		g.turns[t] = &turn{}
 	}
-	err = mcts.Drive(finishing, r.evaluator, trees, min(r.Batch, r.Leaves*((len(trees)+1)/2)), r.Leaves, g.next)
+	err = mcts.Drive(finishing, r.evaluator.Evaluator, trees, min(r.Batch, r.Leaves*((len(trees)+1)/2)), r.Leaves, g.next)
 	if g.failed != nil {
 		return g.failed
 	}

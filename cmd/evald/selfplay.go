@@ -101,7 +101,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)
 	progress := newProgress(s.err, 0)
 	var last selfplay.Progress
-	err = selfplay.Run(ctx, selfplay.Remember(e, model), config, c.Out, c.Games, func(p selfplay.Progress) {
+	err = selfplay.Run(ctx, selfplay.Remember(e.Evaluator, model), config, c.Out, c.Games, func(p selfplay.Progress) {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))

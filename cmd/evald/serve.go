@@ -182,7 +182,7 @@ func (c *serveCmd) addPage(server *service.Server, names []string) error {
 		return err
 	}
 	networks := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := heuristic.Named(name); return ok })
-	models := func(name string) (eval.Evaluator, error) { return server.Evaluator(cmp.Or(name, names[0])) }
+	models := func(name string) (*eval.Evaluator, error) { return server.Evaluator(cmp.Or(name, names[0])) }
 	books, err := c.books()
 	if err != nil {
 		return fmt.Errorf("--book: %w", err)
@@ -347,7 +347,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	if err != nil {
 		return service.Loaded{}, err
 	}
-	l := service.Loaded{Evaluator: e.Evaluator, Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0))}
+	l := service.Loaded{Backend: e.Backend(), Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0))}
 	if _, version, ok := strings.Cut(e.Model, "@"); ok {
 		l.Version = version
 	}

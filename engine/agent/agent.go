@@ -33,13 +33,13 @@ type Agent interface {
 // Shared is what the agents of a program have in common. Every field may be left out. The functions are called
 // concurrently.
 type Shared struct {
-	Models   func(name string) (eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is the default network
-	Books    func(path string) (*opening.Book, error)  // an opening book, by its path
-	Searched func(*mcts.Tree)                          // is called with the tree of each move, for growing a book
-	Exact    func(path string) (*book.Book, error)     // a book of exact scores, by its path
-	Ships    func(game.Rules) solver.Book              // the default book of exact scores for a game; nil if it has none
-	Solved   *Solved                                   // what solvers have found so far; nil if they share nothing
-	Memory   int64                                     // most bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
+	Models   func(name string) (*eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is the default network
+	Books    func(path string) (*opening.Book, error)   // an opening book, by its path
+	Searched func(*mcts.Tree)                           // is called with the tree of each move, for growing a book
+	Exact    func(path string) (*book.Book, error)      // a book of exact scores, by its path
+	Ships    func(game.Rules) solver.Book               // the default book of exact scores for a game; nil if it has none
+	Solved   *Solved                                    // what solvers have found so far; nil if they share nothing
+	Memory   int64                                      // most bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
 
 	// FastModel is the network of a search by time that names none and has less than FastBelow a move; "" is no such network.
 	FastModel string

@@ -19,10 +19,10 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-func stubModels(name string) (eval.Evaluator, error) {
+func stubModels(name string) (*eval.Evaluator, error) {
 	switch name {
 	case "stub":
-		return &evaltest.Stub{Source: eval.CPU}, nil
+		return evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), nil
 	case "": // the default
 		return heuristic.New(eval.Bitsquares)
 	}
@@ -139,7 +139,7 @@ func TestParse(t *testing.T) {
 // A search by time that names no network has the fast one if time is short, and Choose says so. Nobody else has.
 func TestChoose(t *testing.T) {
 	var asked []string
-	shared := agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+	shared := agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (*eval.Evaluator, error) {
 		asked = append(asked, name)
 		return stubModels("stub")
 	}}
@@ -382,7 +382,7 @@ func TestStrength(t *testing.T) {
 // An agent as an evaluator keeps the contract, as far as an agent that remembers nothing can.
 func TestEvaluator(t *testing.T) {
 	evaltest.Run(t, evaltest.Config{
-		New:     func(t testing.TB) eval.Evaluator { return agent.NewEvaluator(make1(t, "policy")) },
+		New:     func(t testing.TB) *eval.Evaluator { return agent.NewEvaluator(make1(t, "policy")) },
 		Boards:  gametest.Boards(),
 		Sources: []eval.Source{eval.Searched},
 	})

@@ -166,7 +166,7 @@ func TestTimedLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		network := &evaltest.Stub{Source: eval.CPU}
-		a, err := agent.New(spec, agent.Shared{Models: func(string) (eval.Evaluator, error) { return network, nil }})
+		a, err := agent.New(spec, agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(network), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

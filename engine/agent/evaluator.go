@@ -7,28 +7,27 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Evaluator answers each position with an agent's move, so that agents can be measured like evaluators. The policy is that
-// move alone. WDL is a third each, since agents give no values. Rows are answered one after the other.
-type Evaluator struct {
+// mover is a backend that answers each position with an agent's move. Rows are answered one after the other.
+type mover struct {
 	mu    sync.Mutex
 	agent Agent
 }
 
-// NewEvaluator is the Evaluator of an agent.
-func NewEvaluator(a Agent) *Evaluator { return &Evaluator{agent: a} }
+// NewEvaluator makes an Evaluator of an agent, so that agents can be measured like evaluators. The policy is the agent's move
+// alone. WDL is a third each, since agents give no values. The Source is eval.Searched.
+func NewEvaluator(a Agent) *eval.Evaluator {
+	return eval.New(&mover{agent: a}, eval.Options{OwnRules: true})
+}
 
-// Evaluate implements eval.Evaluator with Source Searched.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// Attributes implements eval.Backend. Agents may play at random.
+func (*mover) Attributes() eval.Attributes { return eval.Attributes{Rows: 1} }
+
+// Compute implements eval.Backend.
+func (m *mover) Compute(ctx context.Context, b *eval.Batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i, p := range b.Pos {
-		if b.AnswerTerminal(i) {
-			continue
-		}
-		action, err := e.agent.Move(ctx, b.Board, p)
+		action, err := m.agent.Move(ctx, b.Board, p)
 		if err != nil {
 			return err
 		}

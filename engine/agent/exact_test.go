@@ -148,9 +148,9 @@ func TestSolverRest(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 10, Rows: 10, InARow: 5, Gravity: true})
 	var asked []string
 	var network evaltest.Stub
-	shared := agent.Shared{Memory: 16 << 20, FastModel: "fast", FastBelow: 100 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+	shared := agent.Shared{Memory: 16 << 20, FastModel: "fast", FastBelow: 100 * time.Millisecond, Models: func(name string) (*eval.Evaluator, error) {
 		asked = append(asked, name)
-		return &network, nil
+		return evaltest.Raw(&network), nil
 	}}
 	var last agent.Agent
 	for _, s := range []agent.Spec{{}, {Time: 150 * time.Millisecond}, {Time: 250 * time.Millisecond}, {Time: 2 * time.Second, Model: "own"}} {

@@ -93,19 +93,19 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 }
 
 // policy plays an evaluator's likeliest move, or the rules' move if they decide.
-type policy struct{ eval.Evaluator }
+type policy struct{ *eval.Evaluator }
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
 	e, err := evaluator(s.Model, shared)
 	if err != nil {
 		return nil, err
 	}
-	return policy{eval.NewRuled(e)}, nil
+	return policy{e}, nil
 }
 
 // evaluator is the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the
 // program has no networks.
-func evaluator(name string, shared Shared) (eval.Evaluator, error) {
+func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()
 	}

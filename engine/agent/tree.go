@@ -27,7 +27,7 @@ func over(ctx context.Context) bool {
 // begins anew at each move, so its move follows from the position alone.
 type searcher struct {
 	name      string
-	evaluator eval.Evaluator
+	evaluator *eval.Evaluator
 	config    mcts.Config
 	visits    int // 0 leaves it to time
 	time      time.Duration
@@ -57,11 +57,11 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d-reserve(d))
 }
 
-// uct is the agent that searches by UCT and evaluates leaves with e.
-func uct(s Spec, e eval.Evaluator, shared Shared) (*searcher, error) {
+// uct is the agent that searches by UCT and evaluates leaves with a backend.
+func uct(s Spec, leaves eval.Backend, shared Shared) (*searcher, error) {
 	c := mcts.DefaultConfig()
 	c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
-	return newSearcher(s, e, c, shared)
+	return newSearcher(s, eval.New(leaves, eval.Options{}), c, shared)
 }
 
 func newUCT(s Spec, shared Shared) (Agent, error) {
@@ -85,7 +85,7 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 	return newSearcher(s, e, c, shared)
 }
 
-func newSearcher(s Spec, e eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
+func newSearcher(s Spec, e *eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))

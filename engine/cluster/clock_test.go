@@ -36,7 +36,7 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 	l := open(t, cluster.Options{})
-	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: machine, Evaluator: func(file, name string) (eval.Evaluator, func(), error) {
+	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: machine, Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
 		if _, err := os.ReadFile(file); err != nil {
 			return nil, nil, err
 		}

@@ -61,7 +61,7 @@ func TestLosses(t *testing.T) {
 	}
 	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
 	var opened atomic.Int32
-	read := func(file, name string) (eval.Evaluator, func(), error) {
+	read := func(file, name string) (*eval.Evaluator, func(), error) {
 		text, err := os.ReadFile(file)
 		if opened.Add(1); err != nil || len(text) != 500_000 {
 			return nil, nil, fmt.Errorf("%d bytes, %w", len(text), err)

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/evald/evald/engine/cluster"
@@ -97,10 +99,10 @@ func roleWorker(a arguments) error {
 	}
 	return cluster.Work(context.Background(), cluster.WorkerOptions{
 		Connection: cluster.Connection{URL: a.URL}, Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(),
-		Evaluator: func(file, name string) (eval.Evaluator, func(), error) {
+		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
 			e, done, err := bitsquares(file, name)
 			if a.Rate > 0 {
-				e = &paced{Evaluator: e, rate: a.Rate}
+				e = evaltest.Raw(&paced{Backend: e.Backend(), rate: a.Rate})
 			}
 			return e, done, err
 		},

@@ -112,7 +112,7 @@ func sum(text []byte) string {
 
 // player is the evaluator of the network that a worker played with last.
 type player struct {
-	evaluator eval.Evaluator
+	evaluator *eval.Evaluator
 	name      string // Config.Network
 	sha256    string
 	done      func()

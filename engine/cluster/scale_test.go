@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,16 +24,16 @@ import (
 
 // paced answers a batch of bitsquares after as long as a device with a fixed rate would take.
 type paced struct {
-	eval.Evaluator
+	eval.Backend
 	rate float64 // rows a second
 	mu   sync.Mutex
 }
 
-func (p *paced) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (p *paced) Compute(ctx context.Context, b *eval.Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := time.Now().Add(time.Duration(float64(len(b.Pos)) / p.rate * float64(time.Second)))
-	err := p.Evaluator.Evaluate(ctx, b)
+	err := p.Backend.Compute(ctx, b)
 	time.Sleep(time.Until(took))
 	return err
 }
@@ -45,9 +47,9 @@ func TestTwoWorkers(t *testing.T) {
 	for _, workers := range []int{1, 2, 1, 2} {
 		l := open(t, cluster.Options{})
 		for range workers {
-			work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 64, Batch: 32, Evaluator: func(_, _ string) (eval.Evaluator, func(), error) {
+			work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 64, Batch: 32, Evaluator: func(_, _ string) (*eval.Evaluator, func(), error) {
 				e, done, err := bitsquares("", "")
-				return &paced{Evaluator: e, rate: 4000}, done, err
+				return evaltest.Raw(&paced{Backend: e.Backend(), rate: 4000}), done, err
 			}})
 		}
 		c := small(0)

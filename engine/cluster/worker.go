@@ -33,7 +33,7 @@ type WorkerOptions struct {
 	Log      *slog.Logger
 
 	// Evaluator opens the evaluator of a network, a file; its answers call it by name. The file is "" if name is a heuristic.
-	Evaluator func(file, name string) (e eval.Evaluator, done func(), err error)
+	Evaluator func(file, name string) (e *eval.Evaluator, done func(), err error)
 	// Kept, unless nil, hears of games that the learner has confirmed.
 	Kept func(generation int, numbers []int)
 }

@@ -20,7 +20,7 @@ var (
 // BatcherConfig says when a merged batch is sent.
 type BatcherConfig struct {
 	MaxRows   int           // rows of a full batch; larger requests travel alone. From 1.
-	MaxDelay  time.Duration // how long the oldest request waits for others while the evaluator is busy
+	MaxDelay  time.Duration // how long the oldest request waits for others while the backend is busy
 	InFlight  int           // batches under way at once, from 1
 	MaxQueued int           // rows that may wait; a request that would make them more is refused. 0 is no bound.
 	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
@@ -58,8 +58,8 @@ func (r BatchReason) String() string { return [...]string{"full", "delay", "dead
 type Sent struct {
 	Rows, Requests int
 	Reason         BatchReason
-	Took           time.Duration // of the evaluator
-	Err            error         // of the evaluator; each of the requests got it
+	Took           time.Duration // of the backend
+	Err            error         // of the backend; each of the requests got it
 }
 
 // BatcherStats count since the Batcher was made.
@@ -76,11 +76,11 @@ type BatcherStats struct {
 // Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
 type Timing struct{ Queued, Computed time.Duration }
 
-// Batcher merges small concurrent requests into larger batches for the evaluator behind it. Requests of different rules
+// Batcher merges small concurrent requests into larger batches for the backend behind it. Requests of different rules
 // never share a batch. A batch is formed by priority, then in order of arrival. It is sent when it is full, when a request
 // has waited MaxDelay or is near its deadline, or at once if nothing is under way. Requests cancelled by then are left out.
 type Batcher struct {
-	next   Evaluator
+	next   Backend
 	config BatcherConfig
 
 	mu      sync.Mutex
@@ -111,7 +111,7 @@ type request struct {
 }
 
 // NewBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
-func NewBatcher(next Evaluator, c BatcherConfig) *Batcher {
+func NewBatcher(next Backend, c BatcherConfig) *Batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
 	}
@@ -139,22 +139,19 @@ func (b *Batcher) Close() {
 	}
 }
 
-// Evaluate is Submit with normal priority.
-func (b *Batcher) Evaluate(ctx context.Context, batch *Batch) error {
+// Compute is Submit with normal priority.
+func (b *Batcher) Compute(ctx context.Context, batch *Batch) error {
 	_, err := b.Submit(ctx, batch, Normal)
 	return err
 }
+
+// Attributes are those of the backend behind it.
+func (b *Batcher) Attributes() Attributes { return b.next.Attributes() }
 
 // Submit waits until the batch is answered or ctx ends; from then on the batch is the caller's again. A request that finds
 // too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
 // its deadline. The other half is kept for what cannot be foreseen.
 func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
-	if err := batch.Ready(ctx); err != nil {
-		return Timing{}, err
-	}
-	if len(batch.Pos) == 0 {
-		return Timing{}, nil
-	}
 	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), waiting: true, done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
 	if err := b.enqueue(r); err != nil {

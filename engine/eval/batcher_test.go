@@ -29,10 +29,10 @@ func TestBatcherMerges(t *testing.T) {
 		ask := func(seed uint64, n int) {
 			wg.Go(func() {
 				got, want := batch(positions(seed, n)...), batch(positions(seed, n)...)
-				if err := b.Evaluate(t.Context(), got); err != nil {
+				if err := b.Compute(t.Context(), got); err != nil {
 					t.Error(err)
 				}
-				if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+				if err := (&evaltest.Stub{Source: eval.CPU}).Compute(t.Context(), want); err != nil {
 					t.Error(err)
 				}
 				if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
@@ -68,7 +68,7 @@ func TestBatcherMerges(t *testing.T) {
 			t.Errorf("%+v, want 26 rows and batches for each reason", s)
 		}
 		b.Close()
-		if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
+		if err := b.Compute(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
 			t.Errorf("after Close: error %v, want ErrClosed", err)
 		}
 	})
@@ -85,7 +85,7 @@ func TestBatcherDropsCancelled(t *testing.T) {
 		var wg sync.WaitGroup
 		ask := func(ctx context.Context, n int, want error) {
 			wg.Go(func() {
-				if err := b.Evaluate(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
+				if err := b.Compute(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
 					t.Errorf("error %v, want %v", err, want)
 				}
 			})
@@ -123,7 +123,7 @@ func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
+				if err := b.Compute(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
 					t.Errorf("error %v, want %v", err, broken)
 				}
 			})
@@ -258,7 +258,7 @@ func TestBatcherCountsFirst(t *testing.T) {
 			heard.Add(1)
 		}})
 		for i := range int64(3) {
-			if err := b.Evaluate(t.Context(), batch(positions(1, 2)...)); err != nil {
+			if err := b.Compute(t.Context(), batch(positions(1, 2)...)); err != nil {
 				t.Fatal(err)
 			}
 			if n, s := heard.Load(), b.Stats(); n != i+1 || s.Rows != 2*uint64(i+1) {
@@ -282,11 +282,11 @@ func TestBatcherManyGames(t *testing.T) {
 					got, want := eval.NewBatch(board, n), eval.NewBatch(board, n)
 					copy(got.Pos, gametest.Positions(r, board, n, true))
 					copy(want.Pos, got.Pos)
-					if err := b.Evaluate(t.Context(), got); err != nil {
+					if err := b.Compute(t.Context(), got); err != nil {
 						t.Error(err)
 						return
 					}
-					if err := (&evaltest.Stub{Source: eval.CPU}).Evaluate(t.Context(), want); err != nil {
+					if err := (&evaltest.Stub{Source: eval.CPU}).Compute(t.Context(), want); err != nil {
 						t.Error(err)
 					}
 					if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"context"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,7 @@ import (
 
 // Cache remembers networks' answers. It has a bounded number of entries, which any number of models and boards share.
 //
-// A position and its mirror image share one entry. The evaluator behind the cache is always asked for the canonical one
+// A position and its mirror image share one entry. The backend is always asked for the canonical one
 // of the two, so that an answer does not depend on which came first; the other one gets the mirrored policy. A position
 // that is its own mirror image gets the mean of its policy and the mirrored one. Answers through a cache are therefore
 // mirror-consistent. Answers of heuristics and of networks of pattern tables are passed on but not kept: they are cheaper to
@@ -50,7 +49,9 @@ type slot struct {
 
 // missed is the part of a batch that was not in the cache.
 type missed struct {
-	batch    Batch
+	tag      uint64
+	memory   Batch
+	batch    Batch // the rows of memory in use
 	rows     []int // rows of the caller's batch
 	mirrored []bool
 }
@@ -62,7 +63,7 @@ const CacheEntry = int(unsafe.Sizeof(slot{}))
 // An entry takes about 100 bytes and 4 more for each action.
 func NewCache(entries int) *Cache {
 	const shards = 64
-	perShard := 1 << bits.Len(uint(max(entries, shards*ways)/shards-1))
+	perShard := 1 << bits.Len(uint((max(entries, shards*ways)+shards-1)/shards-1))
 	c := &Cache{shards: make([]shard, shards)}
 	for i := range c.shards {
 		c.shards[i].slots = make([]slot, perShard)
@@ -79,70 +80,57 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{c.hits.Load(), c.misses.Load(), c.evictions.Load()}
 }
 
-// For is next behind the cache. Answers are kept under the model's name: use a new name for new weights.
-func (c *Cache) For(model string, next Evaluator) Evaluator {
-	id, known := c.models.Load(model)
+// model is the number of a model's name.
+func (c *Cache) model(name string) uint32 {
+	id, known := c.models.Load(name)
 	if !known {
-		id, _ = c.models.LoadOrStore(model, c.nextID.Add(1))
+		id, _ = c.models.LoadOrStore(name, c.nextID.Add(1))
 	}
-	return &cached{c, next, id.(uint32)}
-}
-
-type cached struct {
-	cache *Cache
-	next  Evaluator
-	model uint32
+	return id.(uint32)
 }
 
 // tag packs the rules and the model into 64 bits, without loss.
-func (e *cached) tag(r game.Rules) uint64 {
-	t := uint64(e.model)<<32 | uint64(r.Rows)<<24 | uint64(r.Columns)<<16 | uint64(r.InARow)<<8
+func tag(model uint32, r game.Rules) uint64 {
+	t := uint64(model)<<32 | uint64(r.Rows)<<24 | uint64(r.Columns)<<16 | uint64(r.InARow)<<8
 	if r.Gravity {
 		t |= 1
 	}
 	return t
 }
 
-// Evaluate answers what it can from the cache and sends the rest on as one batch.
-func (e *cached) Evaluate(ctx context.Context, b *Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	m := e.cache.work.Get().(*missed)
-	defer e.cache.work.Put(m)
-	tag := e.tag(b.Board.Rules())
-	m.batch.Reset(b.Board, len(b.Pos))
+// look answers the rows of b that are in the cache, and collects the others. The caller releases them.
+func (c *Cache) look(b *Batch, model uint32) *missed {
+	m := c.work.Get().(*missed)
+	m.tag = tag(model, b.Board.Rules())
+	m.memory.Reset(b.Board, len(b.Pos))
 	m.rows, m.mirrored = m.rows[:0], m.mirrored[:0]
 	for i := range b.Pos {
-		if b.AnswerTerminal(i) {
-			continue
-		}
 		p, mirrored := b.Board.Canonical(b.Pos[i])
-		if e.cache.load(b, i, p, tag, mirrored) {
+		if c.load(b, i, p, m.tag, mirrored) {
 			continue
 		}
-		m.batch.Pos[len(m.rows)] = p
+		m.memory.Pos[len(m.rows)] = p
 		m.rows = append(m.rows, i)
 		m.mirrored = append(m.mirrored, mirrored)
 	}
-	if len(m.rows) == 0 {
-		return nil
-	}
-	miss := m.batch.Slice(0, len(m.rows))
-	if err := e.next.Evaluate(ctx, &miss); err != nil {
-		return err
-	}
+	m.batch = m.memory.Slice(0, len(m.rows))
+	return m
+}
+
+func (c *Cache) release(m *missed) { c.work.Put(m) }
+
+// keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions.
+func (c *Cache) keep(b *Batch, m *missed) {
 	for j, i := range m.rows {
-		if b.Board.Mirror(miss.Pos[j]) == miss.Pos[j] {
-			symmetrise(b.Board, miss.PolicyRow(j))
+		if b.Board.Mirror(m.batch.Pos[j]) == m.batch.Pos[j] {
+			symmetrise(b.Board, m.batch.PolicyRow(j))
 		}
-		if s := miss.Source[j]; s == GPU || s == CPU {
-			e.cache.store(&miss, j, tag)
+		if s := m.batch.Source[j]; s == GPU || s == CPU {
+			c.store(&m.batch, j, m.tag)
 		}
-		copyMirrored(b, i, miss.WDLRow(j), miss.PolicyRow(j), m.mirrored[j])
-		b.Source[i] = miss.Source[j]
+		copyMirrored(b, i, m.batch.WDLRow(j), m.batch.PolicyRow(j), m.mirrored[j])
+		b.Source[i] = m.batch.Source[j]
 	}
-	return nil
 }
 
 func symmetrise(board *game.Board, policy []float32) {

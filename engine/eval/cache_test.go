@@ -11,6 +11,29 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
+// cached is a backend behind a cache, without the rules step.
+func cached(c *eval.Cache, model string, b eval.Backend) *eval.Evaluator {
+	return eval.New(b, eval.Options{Cache: c, Model: model, OwnRules: true})
+}
+
+// A cache has room for as many answers as it was asked to keep. Their tags spread evenly, so some sets are full before others.
+func TestCacheRoom(t *testing.T) {
+	for _, n := range []int{257, 300, 1000} {
+		c := eval.NewCache(n)
+		e := cached(c, "m", constant{})
+		r, seen := gametest.Rand(uint64(n)), map[game.Position]bool{}
+		for b := batch(game.Position{}); len(seen) < 40*n; seen[b.Pos[0]] = true {
+			b.Pos[0] = gametest.Position(r, board, r.IntN(36), true)
+			if err := e.Evaluate(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := c.Stats(); int(s.Misses-s.Evictions) < n {
+			t.Errorf("a cache of %d answers keeps %d", n, s.Misses-s.Evictions)
+		}
+	}
+}
+
 func TestCacheAsksOnce(t *testing.T) {
 	t.Run("says so", func(t *testing.T) { asksOnce(t, eval.NewCache(1<<12), eval.Cached) })
 	t.Run("transparent", func(t *testing.T) {
@@ -23,7 +46,7 @@ func TestCacheAsksOnce(t *testing.T) {
 // asksOnce asks for positions and for their mirror images, whose answers must come from a source.
 func asksOnce(t *testing.T, cache *eval.Cache, source eval.Source) {
 	stub := &evaltest.Stub{Source: eval.GPU}
-	e := cache.For("m", stub)
+	e := cached(cache, "m", stub)
 	ps := positions(1, 200)
 	first, second := batch(ps...), batch(ps...)
 	for i := range second.Pos { // mirror images count as the same position
@@ -64,17 +87,17 @@ func TestCacheKeepsApart(t *testing.T) {
 	b5 := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 5, Gravity: true}), 1)
 	free := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 4, Gravity: false}), 1)
 	for _, c := range []struct {
-		e    eval.Evaluator
+		e    *eval.Evaluator
 		b    *eval.Batch
 		want eval.Source
 	}{
-		{cache.For("a", network), batch(game.Position{}), eval.GPU},
-		{cache.For("a", network), batch(game.Position{}), eval.Cached},
-		{cache.For("b", other), batch(game.Position{}), eval.GPU},
-		{cache.For("a", network), b5, eval.GPU},
-		{cache.For("a", network), free, eval.GPU},
-		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
-		{cache.For("h", heuristic), batch(game.Position{}), eval.Bitsquares},
+		{cached(cache, "a", network), batch(game.Position{}), eval.GPU},
+		{cached(cache, "a", network), batch(game.Position{}), eval.Cached},
+		{cached(cache, "b", other), batch(game.Position{}), eval.GPU},
+		{cached(cache, "a", network), b5, eval.GPU},
+		{cached(cache, "a", network), free, eval.GPU},
+		{cached(cache, "h", heuristic), batch(game.Position{}), eval.Bitsquares},
+		{cached(cache, "h", heuristic), batch(game.Position{}), eval.Bitsquares},
 	} {
 		if err := c.e.Evaluate(t.Context(), c.b); err != nil {
 			t.Fatal(err)
@@ -87,7 +110,7 @@ func TestCacheKeepsApart(t *testing.T) {
 
 func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
 	cache := eval.NewCache(256)
-	e := cache.For("m", &constant{})
+	e := cached(cache, "m", constant{})
 	b := batch(positions(2, 4096)...)
 	run := func() {
 		if err := e.Evaluate(context.Background(), b); err != nil {
@@ -108,7 +131,9 @@ func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
 // constant answers without counting or allocating.
 type constant struct{}
 
-func (constant) Evaluate(_ context.Context, b *eval.Batch) error {
+func (constant) Attributes() eval.Attributes { return eval.Attributes{} }
+
+func (constant) Compute(_ context.Context, b *eval.Batch) error {
 	for i := range b.Pos {
 		copy(b.WDLRow(i), []float32{1, 0, 0})
 		clear(b.PolicyRow(i))
@@ -118,7 +143,7 @@ func (constant) Evaluate(_ context.Context, b *eval.Batch) error {
 }
 
 func BenchmarkCacheHit(b *testing.B) {
-	e := eval.NewCache(1<<14).For("m", constant{})
+	e := cached(eval.NewCache(1<<14), "m", constant{})
 	x := batch(positions(2, 256)...)
 	b.ReportAllocs()
 	for b.Loop() {

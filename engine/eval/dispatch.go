@@ -161,7 +161,7 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 	var err error
 	if len(taken) > 0 {
 		// No request's context is used here: if it ended, the other requests would lose their answers.
-		err = b.next.Evaluate(context.Background(), m)
+		err = b.next.Compute(context.Background(), m)
 	}
 	took := time.Since(start)
 	// Counted first, so that a caller with an answer finds its batch in the counts.

@@ -1,6 +1,9 @@
-// Package eval is the contract between callers who want positions evaluated and those who evaluate them: a Batch of
-// memory that the caller owns, and an Evaluator that fills it. Ruled, Cache, Batcher, Fallback and Mirrored are
-// evaluators around evaluators.
+// Package eval is the contract between callers who want positions evaluated and those who compute the answers. A Batch is
+// memory that the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in one fixed order of steps, and
+// is what all callers use. Fallback, Mirrored and Batcher are backends around backends.
+//
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, cache.go, batcher.go and dispatch.go, fallback.go,
+// mirrored.go, source.go.
 //
 // # Decisions
 //
@@ -12,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -26,12 +30,21 @@ type Batch struct {
 	Source []Source        // [N] who answered
 }
 
-// Evaluator answers batches.
-type Evaluator interface {
-	// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch. A finished
-	// game is answered by the rules (Source Terminal). Evaluate does not retain b, and is safe for concurrent use. After
-	// an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps ctx.Err().
-	Evaluate(ctx context.Context, b *Batch) error
+// Backend computes raw answers. An Evaluator stands before it and makes all checks, so a Backend makes none.
+type Backend interface {
+	// Compute fills WDL, Policy and Source for every Pos. The slices have the right lengths, there is a row at least, and no
+	// game is over. Compute applies no rules beyond masking illegal moves. It does not retain b, and is safe for concurrent use. After an
+	// error the contents of WDL, Policy and Source are unspecified. If ctx ends, the error wraps ctx.Err().
+	Compute(ctx context.Context, b *Batch) error
+
+	// Attributes do not change.
+	Attributes() Attributes
+}
+
+// Attributes describe a Backend to those who form its batches.
+type Attributes struct {
+	Rows      int  // rows per call that it prefers; 1: any number costs the same per row
+	Invariant bool // a row's answer is bit for bit the same in every batch
 }
 
 // NewBatch has room for n rows.
@@ -41,10 +54,13 @@ func NewBatch(board *game.Board, n int) *Batch {
 	return b
 }
 
-// Reset makes the batch one of n rows on board. It reuses memory that is large enough; contents are unspecified.
+// Reset makes the batch one of n rows on board. It reuses memory that is large enough. The first n positions stay; other
+// contents are unspecified.
 func (b *Batch) Reset(board *game.Board, n int) {
 	b.Board = board
+	old := b.Pos
 	b.Pos = resize(b.Pos, n)
+	copy(b.Pos, old)
 	b.WDL = resize(b.WDL, 3*n)
 	b.Policy = resize(b.Policy, board.Actions()*n)
 	b.Source = resize(b.Source, n)
@@ -82,7 +98,7 @@ func (b *Batch) CopyRow(i int, src *Batch, j int) {
 	b.Source[i] = src.Source[j]
 }
 
-// Ready is an error if the context has ended or a slice of the batch has a wrong length. Every Evaluator calls it first.
+// Ready is an error if the context has ended or a slice of the batch has a wrong length.
 func (b *Batch) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
@@ -120,22 +136,20 @@ func (b *Batch) setResult(i int, result game.Result) {
 	copy(b.WDLRow(i), wdl[:])
 }
 
-// Finite reports whether all answers are finite numbers; if not, row is the first one that has others.
-func (b *Batch) Finite() (row int, ok bool) {
-	for i, x := range b.WDL {
-		if !finite(x) {
-			return i / 3, false
-		}
+// Finite is nil if all answers are finite numbers, and otherwise an ErrNotFinite that names the first position with others.
+func (b *Batch) Finite() error {
+	row := -1
+	if at := slices.IndexFunc(b.WDL, infinite); at >= 0 {
+		row = at / 3
+	} else if at := slices.IndexFunc(b.Policy, infinite); at >= 0 {
+		row = at / b.Board.Actions()
+	} else {
+		return nil
 	}
-	for i, x := range b.Policy {
-		if !finite(x) {
-			return i / b.Board.Actions(), false
-		}
-	}
-	return 0, true
+	return fmt.Errorf("%w: position %+v", ErrNotFinite, b.Pos[row])
 }
 
-func finite(x float32) bool { return math.Float32bits(x)&0x7f800000 != 0x7f800000 }
+func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }
 
 // SampleAction is the action of a policy row [A] that x, 0 to 1, falls on. If x is drawn uniformly, each action is as likely
 // as its probability. It is -1 if all probabilities are 0.

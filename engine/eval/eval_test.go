@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,27 +29,109 @@ func positions(seed uint64, n int) []game.Position {
 func TestConformance(t *testing.T) {
 	stub := func() *evaltest.Stub { return &evaltest.Stub{Source: eval.CPU} }
 	broken := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return errors.New("out of order") }}
+	own := eval.Options{OwnRules: true}
 	for name, c := range map[string]struct {
-		e       func() eval.Evaluator
+		e       func() *eval.Evaluator
 		mirror  bool
 		sources []eval.Source
 	}{
-		"stub":       {func() eval.Evaluator { return stub() }, false, []eval.Source{eval.CPU}},
-		"cache":      {func() eval.Evaluator { return eval.NewCache(1<<14).For("m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
-		"tiny cache": {func() eval.Evaluator { return eval.NewCache(1).For("m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
-		"batcher": {func() eval.Evaluator {
-			return eval.NewBatcher(stub(), eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2})
+		"stub":       {func() *eval.Evaluator { return eval.New(stub(), own) }, false, []eval.Source{eval.CPU}},
+		"cache":      {func() *eval.Evaluator { return cached(eval.NewCache(1<<14), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
+		"tiny cache": {func() *eval.Evaluator { return cached(eval.NewCache(1), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
+		"batcher": {func() *eval.Evaluator {
+			batching := eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
+			return eval.New(stub(), eval.Options{OwnRules: true, Batch: &batching})
 		}, false, []eval.Source{eval.CPU}},
-		"fallback": {func() eval.Evaluator {
-			return eval.NewFallback(eval.Stage{Name: "broken", Evaluator: broken}, eval.Stage{Name: "stub", Evaluator: stub()})
+		"fallback": {func() *eval.Evaluator {
+			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, own)
 		}, false, []eval.Source{eval.CPU}},
-		"mirrored": {func() eval.Evaluator { return eval.NewMirrored(stub()) }, true, []eval.Source{eval.CPU}},
+		"mirrored": {func() *eval.Evaluator { return eval.New(eval.NewMirrored(stub()), own) }, true, []eval.Source{eval.CPU}},
+		"all of it": {func() *eval.Evaluator {
+			batching := eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
+			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, eval.Options{
+				Cache: eval.NewCache(1 << 10), Model: "m", Batch: &batching,
+			})
+		}, true, []eval.Source{eval.CPU, eval.Cached, eval.Rules, eval.Forced}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
-				New: func(testing.TB) eval.Evaluator { return c.e() }, Mirror: c.mirror, Sources: c.sources,
+				New: func(testing.TB) *eval.Evaluator { return c.e() }, Mirror: c.mirror, MirrorTolerance: 1e-6, Sources: c.sources,
 			})
 		})
+	}
+}
+
+// A batch whose slices do not fit is an error, never a panic, and the backend is not asked.
+func TestMalformed(t *testing.T) {
+	stub := &evaltest.Stub{}
+	e := eval.New(stub, eval.Options{})
+	for name, damage := range map[string]func(*eval.Batch){
+		"no board":     func(b *eval.Batch) { b.Board = nil },
+		"short WDL":    func(b *eval.Batch) { b.WDL = b.WDL[:1] },
+		"short policy": func(b *eval.Batch) { b.Policy = b.Policy[:1] },
+		"long source":  func(b *eval.Batch) { b.Source = append(b.Source, eval.None) },
+	} {
+		for call, ask := range map[string]func(context.Context, *eval.Batch) error{"Evaluate": e.Evaluate, "Leaves": e.Leaves} {
+			b := batch(make([]game.Position, 3)...)
+			damage(b)
+			if err := ask(t.Context(), b); err == nil || stub.Rows.Load() > 0 {
+				t.Errorf("%s, %s: error %v, and the backend was asked for %d rows", name, call, err, stub.Rows.Load())
+			}
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for call, ask := range map[string]func(context.Context, *eval.Batch) error{"Evaluate": e.Evaluate, "Leaves": e.Leaves} {
+		if err := ask(ended, batch(game.Position{})); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v of a context that has ended", call, err)
+		}
+	}
+}
+
+// Leaves are the backend's own answers, also where the next stones decide, and a finished game is refused before anything is
+// asked.
+func TestLeaves(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	var seen []eval.Source
+	e := eval.New(stub, eval.Options{OnAnswers: func(s []eval.Source) { seen = append(seen, s...) }})
+	at := func(moves string) game.Position {
+		p, _, err := board.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	open := batch(at("112233"), at("44"), at("22334"), at("11223")) // won, open, lost, forced
+	raw := batch(open.Pos...)
+	if err := stub.Compute(t.Context(), raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Leaves(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(open.WDL, raw.WDL) || !slices.Equal(open.Policy, raw.Policy) || !slices.Equal(open.Source, raw.Source) {
+		t.Errorf("leaves %v %v, the backend's answers %v %v", open.WDL, open.Source, raw.WDL, raw.Source)
+	}
+	if !slices.Equal(seen, raw.Source) {
+		t.Errorf("OnAnswers was called with %v, want %v", seen, raw.Source)
+	}
+	asked := stub.Rows.Load()
+	err := e.Leaves(t.Context(), batch(at("44"), at("1122334")))
+	if err == nil || !strings.Contains(err.Error(), "row 1") || stub.Rows.Load() != asked {
+		t.Errorf("a finished game as a leaf: error %v, %d rows asked for", err, stub.Rows.Load()-asked)
+	}
+}
+
+// A batch that grows keeps its positions: callers append them before they know how many there will be.
+func TestResetKeepsPositions(t *testing.T) {
+	b := batch(positions(3, 5)...)
+	want := slices.Clone(b.Pos)
+	b.Reset(board, 500)
+	if !slices.Equal(b.Pos[:5], want) {
+		t.Errorf("after Reset to more rows the positions are %v, want %v", b.Pos[:5], want)
+	}
+	if b.Reset(board, 3); !slices.Equal(b.Pos, want[:3]) {
+		t.Errorf("after Reset to fewer rows the positions are %v, want %v", b.Pos, want[:3])
 	}
 }
 
@@ -70,11 +153,11 @@ func TestMirrored(t *testing.T) {
 		mirrored.Pos[i] = board.Mirror(p)
 	}
 	for _, x := range []*eval.Batch{plain, mirrored} {
-		if err := stub.Evaluate(t.Context(), x); err != nil {
+		if err := stub.Compute(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Evaluate(t.Context(), b); err != nil {
+	if err := m.Compute(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if sizes := stub.Sizes(); !slices.Equal(sizes, []int{40, 40, 80}) {
@@ -102,7 +185,7 @@ func TestMirrored(t *testing.T) {
 
 	broken := errors.New("out of order")
 	stub.Before = func(context.Context, *eval.Batch) error { return broken }
-	if err := m.Evaluate(t.Context(), b); !errors.Is(err, broken) {
+	if err := m.Compute(t.Context(), b); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 }

@@ -14,7 +14,9 @@ import (
 // lost is a device that does not answer any more.
 type lost struct{}
 
-func (lost) Evaluate(context.Context, *eval.Batch) error { return errors.New("device lost") }
+func (lost) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
+
+func (lost) Compute(context.Context, *eval.Batch) error { return errors.New("device lost") }
 
 // If a device fails, a heuristic answers, and each row says so.
 func ExampleFallback() {
@@ -23,33 +25,28 @@ func ExampleFallback() {
 		fmt.Println(err)
 		return
 	}
-	e := eval.NewFallback(
-		eval.Stage{Name: "gpu", Evaluator: lost{}},
-		eval.Stage{Name: "bitsquares", Evaluator: bitsquares},
-	)
+	e := eval.New(eval.Fallback{
+		{Name: "gpu", Backend: lost{}},
+		{Name: "bitsquares", Backend: bitsquares.Backend()},
+	}, eval.Options{})
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // one row, of the empty board
 	if err := e.Evaluate(context.Background(), b); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("win, draw, loss %v by %v\n", b.WDLRow(0), b.Source[0])
-	for _, s := range e.Stats() {
-		fmt.Printf("%s: %d rows answered, %d batches failed\n", s.Name, s.Answered, s.Failed)
-	}
 	// Output:
 	// win, draw, loss [0.5 0 0.5] by bitsquares
-	// gpu: 0 rows answered, 1 batches failed
-	// bitsquares: 1 rows answered, 0 batches failed
 }
 
 // Many callers with few positions each share batches.
-func ExampleBatcher() {
+func ExampleEvaluator_batch() {
 	bitsquares, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	e := eval.NewBatcher(bitsquares, eval.BatcherConfig{MaxRows: 64, InFlight: 2})
+	e := eval.New(bitsquares.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 64, InFlight: 2}})
 	defer e.Close()
 
 	board := game.MustBoard(game.Connect4)

@@ -5,80 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 )
 
-// Stage is one evaluator of a Fallback.
+// Stage is one backend of a Fallback.
 type Stage struct {
-	Name string // in error messages and counters: "gpu", "cpu", "bitsquares"
-	Evaluator
+	Name string // in error messages: "gpu", "cpu", "bitsquares"
+	Backend
 }
 
-// Fallback asks its stages in order until one answers the batch. An answer that is not finite is a failure of its row
-// alone: if a stage's error is ErrNotFinite, the stage is asked again about the halves of the batch, down to single rows. So
-// a row's source does not depend on the other rows.
-type Fallback struct {
-	stages []Stage
-	counts []stageCounts
-}
+// Fallback is a backend that asks its stages in order until one answers the batch. An answer that is not finite is a failure
+// of its row alone: if a stage's error is ErrNotFinite, the stage is asked again about the halves of the batch, down to
+// single rows. So a row's source does not depend on the other rows.
+type Fallback []Stage
 
-type stageCounts struct{ answered, failed atomic.Uint64 }
-
-// StageStats count batches and rows of one stage.
-type StageStats struct {
-	Name     string
-	Answered uint64 // rows
-	Failed   uint64 // batches
-}
-
-// NewFallback tries the stages in the order given. It panics without any.
-func NewFallback(stages ...Stage) *Fallback {
-	if len(stages) == 0 {
-		panic("eval: a fallback needs a stage")
+// Attributes are the first stage's. The answers are invariant if those of all stages are.
+func (f Fallback) Attributes() Attributes {
+	a := f[0].Attributes()
+	for _, stage := range f[1:] {
+		a.Invariant = a.Invariant && stage.Attributes().Invariant
 	}
-	return &Fallback{stages: stages, counts: make([]stageCounts, len(stages))}
+	return a
 }
 
-// Stats are the counts so far, a stage each.
-func (f *Fallback) Stats() []StageStats {
-	s := make([]StageStats, len(f.stages))
-	for i := range s {
-		s[i] = StageStats{f.stages[i].Name, f.counts[i].answered.Load(), f.counts[i].failed.Load()}
-	}
-	return s
-}
+// Compute returns the errors of all stages if none could answer. If ctx ends, no other stage is asked.
+func (f Fallback) Compute(ctx context.Context, b *Batch) error { return f.from(ctx, b, nil) }
 
-// Evaluate returns the errors of all stages if none could answer. If ctx ends, no other stage is asked.
-func (f *Fallback) Evaluate(ctx context.Context, b *Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	return f.from(ctx, b, 0, nil)
-}
-
-// from asks the stages from first on; errs are the errors of those before it.
-func (f *Fallback) from(ctx context.Context, b *Batch, first int, errs []error) error {
-	for i, stage := range f.stages[first:] {
-		i += first
-		err := stage.Evaluate(ctx, b)
+// from asks the stages in turn; errs are the errors of those before them.
+func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
+	for i, stage := range f {
+		err := stage.Compute(ctx, b)
 		if err == nil {
-			err = finiteAnswer(b)
+			err = b.Finite()
 		}
-		if err == nil {
-			f.counts[i].answered.Add(uint64(len(b.Pos)))
-			return nil
-		}
-		if ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		if n := len(b.Pos); n > 1 && errors.Is(err, ErrNotFinite) {
 			left, right := b.Slice(0, n/2), b.Slice(n/2, n)
-			if err := f.from(ctx, &left, i, errs); err != nil {
+			if err := f[i:].from(ctx, &left, errs); err != nil {
 				return err
 			}
-			return f.from(ctx, &right, i, errs)
+			return f[i:].from(ctx, &right, errs)
 		}
-		f.counts[i].failed.Add(1)
 		errs = append(slices.Clip(errs), fmt.Errorf("%s: %w", stage.Name, err))
 	}
 	return errors.Join(errs...)
@@ -86,10 +54,3 @@ func (f *Fallback) from(ctx context.Context, b *Batch, first int, errs []error) 
 
 // ErrNotFinite marks an answer with a NaN or an infinity.
 var ErrNotFinite = errors.New("answer is not finite")
-
-func finiteAnswer(b *Batch) error {
-	if row, ok := b.Finite(); !ok {
-		return fmt.Errorf("%w: position %+v", ErrNotFinite, b.Pos[row])
-	}
-	return nil
-}

@@ -26,22 +26,17 @@ func TestFallback(t *testing.T) {
 		}
 	}}
 	third := &evaltest.Stub{Source: eval.Bitsquares}
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: first}, eval.Stage{Name: "cpu", Evaluator: second}, eval.Stage{Name: "bitsquares", Evaluator: third})
+	f := eval.Fallback{{Name: "gpu", Backend: first}, {Name: "cpu", Backend: second}, {Name: "bitsquares", Backend: third}}
 	b := batch(all...)
-	if err := f.Evaluate(t.Context(), b); err != nil {
+	if err := f.Compute(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	// The row whose answer is not finite is another's; the rows beside it are not.
 	if want := []eval.Source{eval.CPU, eval.CPU, eval.CPU, eval.Bitsquares, eval.CPU}; !slices.Equal(b.Source, want) {
 		t.Errorf("answered by %v, want %v", b.Source, want)
 	}
-	want := []eval.StageStats{{"gpu", 0, 1}, {"cpu", 4, 1}, {"bitsquares", 1, 0}}
-	if got := f.Stats(); !slices.Equal(got, want) {
-		t.Errorf("counts %v, want %v", got, want)
-	}
-
 	third.Before = first.Before
-	err := f.Evaluate(t.Context(), b)
+	err := f.Compute(t.Context(), b)
 	if !errors.Is(err, lost) || !errors.Is(err, eval.ErrNotFinite) {
 		t.Errorf("error %v, want those of all stages", err)
 	}
@@ -52,7 +47,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// If the caller leaves, the stage has not failed: the next one is not asked, and no failure is counted.
+// If the caller leaves, the next stage is not asked, and the error is that of the context.
 func TestFallbackCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := &evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error {
@@ -60,11 +55,11 @@ func TestFallbackCancelled(t *testing.T) {
 		return ctx.Err()
 	}}
 	second := &evaltest.Stub{}
-	f := eval.NewFallback(eval.Stage{Name: "first", Evaluator: first}, eval.Stage{Name: "second", Evaluator: second})
-	if err := f.Evaluate(ctx, batch(game.Position{})); !errors.Is(err, context.Canceled) {
+	f := eval.Fallback{{Name: "first", Backend: first}, {Name: "second", Backend: second}}
+	if err := f.Compute(ctx, batch(game.Position{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	if second.Rows.Load() != 0 || f.Stats()[0].Failed != 0 {
-		t.Errorf("the next stage was asked %d rows; counts %v", second.Rows.Load(), f.Stats())
+	if second.Rows.Load() != 0 {
+		t.Errorf("the next stage was asked %d rows", second.Rows.Load())
 	}
 }

@@ -5,23 +5,27 @@ import (
 	"sync"
 )
 
-// Mirrored asks another evaluator for each position and for its mirror image, and answers their mean. A network that is
+// Mirrored is a backend that asks another one for each position and for its mirror image, and answers their mean. A network that is
 // not symmetric errs differently on the two, and their mean errs less. Mirrored positions get mirrored answers, bit for
 // bit. It costs twice the evaluations.
 type Mirrored struct {
-	of    Evaluator
+	of    Backend
 	twice sync.Pool // *Batch
 }
 
-// NewMirrored is the Mirrored of an evaluator.
-func NewMirrored(of Evaluator) *Mirrored { return &Mirrored{of: of} }
+// NewMirrored is the Mirrored of a backend.
+func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of} }
 
-// Evaluate asks once, with the mirror images behind the positions. If the two answers of a row have different sources, the
+// Attributes are those of the other backend, which gets twice the rows.
+func (m *Mirrored) Attributes() Attributes {
+	a := m.of.Attributes()
+	a.Rows = (a.Rows + 1) / 2
+	return a
+}
+
+// Compute asks once, with the mirror images behind the positions. If the two answers of a row have different sources, the
 // row takes the one that is not a network's.
-func (m *Mirrored) Evaluate(ctx context.Context, b *Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
+func (m *Mirrored) Compute(ctx context.Context, b *Batch) error {
 	twice, ok := m.twice.Get().(*Batch)
 	if !ok {
 		twice = new(Batch)
@@ -33,7 +37,7 @@ func (m *Mirrored) Evaluate(ctx context.Context, b *Batch) error {
 	for i, p := range b.Pos {
 		twice.Pos[n+i] = b.Board.Mirror(p)
 	}
-	if err := m.of.Evaluate(ctx, twice); err != nil {
+	if err := m.of.Compute(ctx, twice); err != nil {
 		return err
 	}
 	for i := range b.Pos {

@@ -9,19 +9,19 @@ import (
 
 // Entry is what the program knows of one heuristic.
 type Entry struct {
-	Source eval.Source           // its name, in flags, answers and records
-	UCT    string                // what the help of the agent uct-NAME calls it; empty: there is no such agent
-	New    func() eval.Evaluator // with its published parameters
+	Source eval.Source         // its name, in flags, answers and records
+	UCT    string              // what the help of the agent uct-NAME calls it; empty: there is no such agent
+	New    func() eval.Backend // with its published parameters
 }
 
 // catalog is the one list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and
 // tests read it. To add a heuristic, write it in a file of its own and add its line here.
 var catalog = []Entry{
-	{eval.Bitsquares, "bitsquares", func() eval.Evaluator { return WithPower(DefaultPower) }},
-	{eval.Gameovers, "gameovers", func() eval.Evaluator { return &Evaluator{Gameovers{}, 6, 6, eval.Gameovers} }},
-	{eval.OddEven, "odd-even", func() eval.Evaluator { return &Evaluator{NewOddEven(), 6, 6, eval.OddEven} }},
-	{eval.Rollout, "", func() eval.Evaluator { return Rollout{Games: 100} }},
-	{eval.Uniform, "", func() eval.Evaluator { return Uniform{} }},
+	{eval.Bitsquares, "bitsquares", func() eval.Backend { return WithPower(DefaultPower) }},
+	{eval.Gameovers, "gameovers", func() eval.Backend { return &Scored{Gameovers{}, 6, 6, eval.Gameovers} }},
+	{eval.OddEven, "odd-even", func() eval.Backend { return &Scored{NewOddEven(), 6, 6, eval.OddEven} }},
+	{eval.Rollout, "", func() eval.Backend { return Rollout{Games: 100} }},
+	{eval.Uniform, "", func() eval.Backend { return Uniform{} }},
 }
 
 // All are the heuristics in the order in which people read them.
@@ -55,10 +55,10 @@ func ParseSource(name string) (source eval.Source, ok bool) {
 }
 
 // New is the evaluator of a heuristic with its published parameters. The error names a source that is none.
-func New(source eval.Source) (eval.Evaluator, error) {
+func New(source eval.Source) (*eval.Evaluator, error) {
 	for _, e := range catalog {
 		if e.Source == source {
-			return e.New(), nil
+			return eval.New(e.New(), eval.Options{}), nil
 		}
 	}
 	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)

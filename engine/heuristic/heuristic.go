@@ -1,5 +1,5 @@
 // Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by
-// random games (rollout), or not at all (uniform). Each is an eval.Evaluator; catalog.go lists them. Bitsquares answers
+// random games (rollout), or not at all (uniform). Each is an eval.Backend; catalog.go lists them. Bitsquares answers
 // wherever a network is missing or fails.
 //
 // The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still
@@ -31,13 +31,13 @@ type Heuristic interface {
 	Scores(b *game.Board, ps []game.Position, out []float64)
 }
 
-// Evaluator turns scores into answers:
+// Scored turns scores into answers:
 //
 //	WDL    = (w, 0, 1-w) with w = 1 / (1 + exp(-score / Width))
 //	Policy = softmax over moves of -score(position after the move) / Temperature
 //
 // Moves that win at once share all of the policy.
-type Evaluator struct {
+type Scored struct {
 	Heuristic   Heuristic
 	Width       float64 // score that wins with probability 1/(1+1/e) = 0.73
 	Temperature float64 // score difference that makes a move e times as likely
@@ -45,24 +45,21 @@ type Evaluator struct {
 }
 
 // WithPower is bitsquares with another power than the published one.
-func WithPower(power float64) eval.Evaluator {
-	return &Evaluator{NewBitsquares(power), 7, 7, eval.Bitsquares}
+func WithPower(power float64) eval.Backend {
+	return &Scored{NewBitsquares(power), 7, 7, eval.Bitsquares}
 }
 
 // rowsPerCheck is how many rows are answered between two looks at the context.
 const rowsPerCheck = 256
 
-// rows is the loop that all evaluators of this package share. The rules answer finished games, and answer the others.
+// attributes are those of all heuristics: a row costs the same in any batch.
+var attributes = eval.Attributes{Rows: 1, Invariant: true}
+
+// rows is the loop that all backends of this package share.
 func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i int, legal game.Bits)) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
 	for i, p := range b.Pos {
-		if i%rowsPerCheck == rowsPerCheck-1 && ctx.Err() != nil {
+		if i%rowsPerCheck == 0 && ctx.Err() != nil {
 			return fmt.Errorf("evaluate: %w", ctx.Err())
-		}
-		if b.AnswerTerminal(i) {
-			continue
 		}
 		answer(i, b.Board.Legal(p))
 		b.Source[i] = source
@@ -89,8 +86,11 @@ const pendingRows = 32
 
 var pendings = sync.Pool{New: func() any { return new(pending) }}
 
-// Evaluate implements eval.Evaluator.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes implements eval.Backend.
+func (*Scored) Attributes() eval.Attributes { return attributes }
+
+// Compute implements eval.Backend.
+func (e *Scored) Compute(ctx context.Context, b *eval.Batch) error {
 	w := pendings.Get().(*pending)
 	defer pendings.Put(w)
 	w.clear()
@@ -121,7 +121,7 @@ func (w *pending) add(b *eval.Batch, i int, children game.Bits) {
 }
 
 // answer scores the pending positions and writes the rows.
-func (e *Evaluator) answer(b *eval.Batch, w *pending) {
+func (e *Scored) answer(b *eval.Batch, w *pending) {
 	if cap(w.scores) < len(w.positions) {
 		w.scores = make([]float64, 2*len(w.positions))
 	}
@@ -138,7 +138,7 @@ func (e *Evaluator) answer(b *eval.Batch, w *pending) {
 }
 
 // policy is the softmax over the negated scores of the positions after each move, since those scores are the other side's.
-func (e *Evaluator) policy(b *eval.Batch, r pendingRow, scores []float64) {
+func (e *Scored) policy(b *eval.Batch, r pendingRow, scores []float64) {
 	lowest := slices.Min(scores)
 	total := 0.0
 	for i, s := range scores {
@@ -170,8 +170,11 @@ func setWDL(row []float32, w, d, l float64) {
 // Uniform gives every legal move the same probability, and win and loss 0.5 each.
 type Uniform struct{}
 
-// Evaluate implements eval.Evaluator.
-func (Uniform) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes implements eval.Backend.
+func (Uniform) Attributes() eval.Attributes { return attributes }
+
+// Compute implements eval.Backend.
+func (Uniform) Compute(ctx context.Context, b *eval.Batch) error {
 	return rows(ctx, b, eval.Uniform, func(i int, legal game.Bits) {
 		setWDL(b.WDLRow(i), 0.5, 0, 0.5)
 		policy := b.PolicyRow(i)

@@ -43,13 +43,7 @@ func TestConformance(t *testing.T) {
 		s := h.Source
 		t.Run(s.String(), func(t *testing.T) {
 			c := evaltest.Config{
-				New: func(t testing.TB) eval.Evaluator {
-					e, err := heuristic.New(s)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return e
-				},
+				New:    func(t testing.TB) *eval.Evaluator { return evaltest.Raw(h.New()) },
 				Mirror: s != eval.Rollout, MirrorTolerance: 1e-6, Sources: []eval.Source{s},
 			}
 			if s == eval.Rollout && testing.Short() {
@@ -151,10 +145,7 @@ func TestSeedValues(t *testing.T) {
 	load(t, "seeds/heuristics.json", &seeds)
 	b := game.MustBoard(game.Connect4)
 	h := heuristic.NewBitsquares(seeds.Power)
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := evaltest.Raw(heuristic.WithPower(heuristic.DefaultPower))
 	ongoing := 0
 	for i, r := range seeds.Records {
 		s, err := b.FromKaggle(r.Board, 1)
@@ -239,7 +230,7 @@ func load(t *testing.T, name string, to any) {
 }
 
 // evaluate answers one position given by its moves.
-func evaluate(t *testing.T, e eval.Evaluator, moves string) *eval.Batch {
+func evaluate(t *testing.T, e *eval.Evaluator, moves string) *eval.Batch {
 	t.Helper()
 	var p game.Parser
 	s, err := p.Parse(moves)
@@ -261,10 +252,7 @@ func TestPolicyTakesWins(t *testing.T) {
 		if s == eval.Uniform {
 			continue // it does not look at the board
 		}
-		e, err := heuristic.New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := evaltest.Raw(h.New())
 		if got, want := evaluate(t, e, "121212").Policy, []float32{1, 0, 0, 0, 0, 0, 0}; !slices.Equal(got, want) {
 			t.Errorf("%v: policy %v with one winning move, want %v", s, got, want)
 		}
@@ -285,10 +273,7 @@ func TestPolicyTakesWins(t *testing.T) {
 // The first moves of bitsquares on the empty board, by hand: a stone in column 4 is in 7 lines, at the edge in 3, so
 // that its odds are exp(7/7) to exp(3/7).
 func TestBitsquaresByHand(t *testing.T) {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := evaltest.Raw(heuristic.WithPower(heuristic.DefaultPower))
 	x := evaluate(t, e, "-")
 	lines := []float64{3, 4, 5, 7, 5, 4, 3}
 	total := 0.0
@@ -306,14 +291,14 @@ func TestBitsquaresByHand(t *testing.T) {
 }
 
 func TestRolloutSeeds(t *testing.T) {
-	a := evaluate(t, heuristic.Rollout{Games: 50, Seed: 1}, "4455")
-	b := evaluate(t, heuristic.Rollout{Games: 50, Seed: 2}, "4455")
+	a := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 50, Seed: 1}), "4455")
+	b := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 50, Seed: 2}), "4455")
 	if slices.Equal(a.WDL, b.WDL) {
 		t.Errorf("seeds 1 and 2 gave the same answer %v", a.WDL)
 	}
 	// The side to move wins about 0.72 of random games from here (the first player has two open lines in the centre).
-	many := evaluate(t, heuristic.Rollout{Games: 20000}, "4455").WDL
-	if math.Abs(float64(many[0]-evaluate(t, heuristic.Rollout{Games: 20000, Seed: 9}, "4455").WDL[0])) > 0.02 {
+	many := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 20000}), "4455").WDL
+	if math.Abs(float64(many[0]-evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 20000, Seed: 9}), "4455").WDL[0])) > 0.02 {
 		t.Errorf("20000 games twice differ by more than 0.02: %v", many)
 	}
 }
@@ -394,15 +379,12 @@ func BenchmarkEvaluate(b *testing.B) {
 		s := h.Source
 		b.Run(s.String(), func(b *testing.B) {
 			board, ps := benchBoard(b)
-			e, err := heuristic.New(s)
-			if err != nil {
-				b.Fatal(err)
-			}
+			e := h.New()
 			x := eval.NewBatch(board, 256)
 			copy(x.Pos, ps)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.Evaluate(b.Context(), x); err != nil {
+				if err := e.Compute(b.Context(), x); err != nil {
 					b.Fatal(err)
 				}
 			}

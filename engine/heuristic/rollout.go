@@ -22,8 +22,11 @@ type Rollout struct {
 
 const rolloutTemperature = 0.25
 
-// Evaluate implements eval.Evaluator.
-func (r Rollout) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes implements eval.Backend.
+func (Rollout) Attributes() eval.Attributes { return attributes }
+
+// Compute implements eval.Backend.
+func (r Rollout) Compute(ctx context.Context, b *eval.Batch) error {
 	return rows(ctx, b, eval.Rollout, func(i int, legal game.Bits) { r.answer(b, i, legal) })
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/eval"
@@ -153,7 +155,7 @@ func TestLeaves(t *testing.T) {
 	for _, leaves := range []int{1, 8, 64} {
 		sizes := &sizing{Evaluator: evaluator(t, eval.Bitsquares)}
 		tr := tree(t, b, config(mcts.PUCT), p)
-		if err := mcts.Search(t.Context(), sizes, []*mcts.Tree{tr}, mcts.Limits{Visits: 1000, Batch: 1, Leaves: leaves}); err != nil {
+		if err := mcts.Search(t.Context(), evaltest.Raw(sizes), []*mcts.Tree{tr}, mcts.Limits{Visits: 1000, Batch: 1, Leaves: leaves}); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Max(sizes.rows) != leaves || len(sizes.rows) > 1000/leaves+20 || tr.Visits() != 1000 {
@@ -169,11 +171,13 @@ func TestLeaves(t *testing.T) {
 
 // sizing notes how many rows each batch has.
 type sizing struct {
-	eval.Evaluator
+	*eval.Evaluator
 	rows []int
 }
 
-func (s *sizing) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (*sizing) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+func (s *sizing) Compute(ctx context.Context, b *eval.Batch) error {
 	s.rows = append(s.rows, len(b.Pos))
 	return s.Evaluator.Evaluate(ctx, b)
 }

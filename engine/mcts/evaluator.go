@@ -9,28 +9,28 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Evaluator answers each position by a search of its own: the policy is Tree.Policy with temperature 1, the value Tree.WDL.
-// The searches of a batch together fill the batches of the evaluator behind them.
-type Evaluator struct {
-	next   eval.Evaluator
+// searcher is a backend that answers each position by a search of its own: the policy is Tree.Policy with temperature 1, the
+// value Tree.WDL. The searches of a batch together fill the batches of the evaluator behind them.
+type searcher struct {
+	next   *eval.Evaluator
 	config Config
 	limits Limits
 	forest sync.Pool // of *Forest
 }
 
-// NewEvaluator makes an Evaluator whose searches ask next. limits.Visits must be 2 or more. The error names what is out of
-// range.
-func NewEvaluator(next eval.Evaluator, c Config, limits Limits) (*Evaluator, error) {
+// NewEvaluator makes an Evaluator that answers each position by a search of its own, with Source eval.Searched. The searches
+// ask next. limits.Visits must be 2 or more. The error names what is out of range.
+func NewEvaluator(next *eval.Evaluator, c Config, limits Limits) (*eval.Evaluator, error) {
 	if limits.Visits < 2 || limits.Batch < 1 {
 		return nil, fmt.Errorf("mcts: %d visits in batches of %d: a policy needs 2 visits or more, a batch 1 row", limits.Visits, limits.Batch)
 	}
 	if err := limits.validate(); err != nil {
 		return nil, err
 	}
-	return &Evaluator{next: next, config: c, limits: limits}, nil
+	return eval.New(&searcher{next: next, config: c, limits: limits}, eval.Options{OwnRules: true}), nil
 }
 
-// forestSize is how many trees an Evaluator searches at once, fewer if they would need more than forestNodes nodes together. No
+// forestSize is how many trees a searcher searches at once, fewer if they would need more than forestNodes nodes together. No
 // answer depends on it.
 const (
 	forestSize  = 256
@@ -38,15 +38,17 @@ const (
 )
 
 // treesAtOnce is how many trees of a board are searched at once.
-func (e *Evaluator) treesAtOnce(b *game.Board) int {
+func (e *searcher) treesAtOnce(b *game.Board) int {
 	return max(1, min(forestSize, forestNodes/min(e.config.MaxNodes, NodesFor(b, e.limits.Visits))))
 }
 
-// Evaluate implements eval.Evaluator with Source Searched.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
+// Attributes implements eval.Backend.
+func (e *searcher) Attributes() eval.Attributes {
+	return eval.Attributes{Rows: forestSize, Invariant: true}
+}
+
+// Compute implements eval.Backend.
+func (e *searcher) Compute(ctx context.Context, b *eval.Batch) error {
 	forest, _ := e.forest.Get().(*Forest)
 	if forest == nil {
 		forest = new(Forest)
@@ -67,11 +69,11 @@ type Forest struct {
 	rows     []int
 }
 
-// SearchBatch is one Evaluate of an Evaluator, for callers who want more of a search than its answer: found, unless it is
+// SearchBatch is one Evaluate of NewEvaluator, for callers who want more of a search than its answer: found, unless it is
 // nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values.
 // AtOnce rows are searched at a time, in the trees of the forest. After 1 visit the policy is even over the moves that are
 // not known to lose.
-func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
+func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func SearchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Conf
 func AtOnce(n, batch int) int { return min(n, max(forestSize, 2*batch)) }
 
 // searchParts searches so many rows at a time.
-func searchParts(ctx context.Context, next eval.Evaluator, b *eval.Batch, size int, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
+func searchParts(ctx context.Context, next *eval.Evaluator, b *eval.Batch, size int, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	for from := 0; from < len(b.Pos); from += size {
 		part := b.Slice(from, min(from+size, len(b.Pos)))
 		err := searchBatch(ctx, next, &part, c, limits, forest, func(row int, t *Tree) {
@@ -98,7 +100,7 @@ func searchParts(ctx context.Context, next eval.Evaluator, b *eval.Batch, size i
 }
 
 // searchBatch searches each row in a tree of the forest, which grows as needed.
-func searchBatch(ctx context.Context, next eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(int, *Tree)) error {
+func searchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(int, *Tree)) error {
 	trees, rows := forest.searched[:0], forest.rows[:0]
 	for i, p := range b.Pos {
 		breathe(i)

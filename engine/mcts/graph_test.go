@@ -237,7 +237,7 @@ func TestEvaluatedOnce(t *testing.T) {
 			again = 0
 			clear(seen)
 			tr.Reset(p)
-			visitAlone(t, e, tr, 3000)
+			visitAlone(t, evaltest.Raw(e), tr, 3000)
 			if c.Transpositions && c.Selection != mcts.UCT && again > 0 || s == "plain puct" && again < 100 || len(seen) < 300 {
 				t.Errorf("%s: %d positions were evaluated, %d evaluations more", s, len(seen), again)
 			}
@@ -246,7 +246,7 @@ func TestEvaluatedOnce(t *testing.T) {
 }
 
 // visitAlone makes visits with one leaf under way.
-func visitAlone(t *testing.T, e eval.Evaluator, tr *mcts.Tree, visits int) {
+func visitAlone(t *testing.T, e *eval.Evaluator, tr *mcts.Tree, visits int) {
 	t.Helper()
 	var leaf mcts.Leaf
 	batch := eval.NewBatch(tr.Board(), 1)

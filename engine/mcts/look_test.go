@@ -36,7 +36,7 @@ func TestLook(t *testing.T) {
 			}}
 			for _, p := range gametest.Positions(gametest.Rand(3), b, 30, true) {
 				root = p
-				search(t, e, tree(t, b, config(s), p), 200)
+				search(t, evaltest.Raw(e), tree(t, b, config(s), p), 200)
 			}
 			if (forced > 0) != (s == mcts.UCT) || asked < 500 && rules != game.TicTacToe {
 				t.Errorf("%v, %v: %d of %d positions evaluated leave no choice", rules, s, forced, asked)
@@ -85,7 +85,7 @@ func TestUnsafeMoves(t *testing.T) {
 			continue
 		}
 		tr := tree(t, b, config(mcts.PUCT), p)
-		search(t, &evaltest.Stub{Source: eval.CPU}, tr, 1)
+		search(t, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), tr, 1)
 		total := 0.0
 		for _, m := range tr.Moves(nil) {
 			if b.Wins(b.Play(p, m.Action)).IsZero() {

@@ -50,7 +50,7 @@ func tree(t testing.TB, b *game.Board, c mcts.Config, p game.Position) *mcts.Tre
 	return tr
 }
 
-func evaluator(t testing.TB, s eval.Source) eval.Evaluator {
+func evaluator(t testing.TB, s eval.Source) *eval.Evaluator {
 	t.Helper()
 	e, err := heuristic.New(s)
 	if err != nil {
@@ -69,7 +69,7 @@ func position(t testing.TB, moves string) (*game.Board, game.Position) {
 	return s.Board, s.Position
 }
 
-func search(t testing.TB, e eval.Evaluator, tr *mcts.Tree, visits int) {
+func search(t testing.TB, e *eval.Evaluator, tr *mcts.Tree, visits int) {
 	t.Helper()
 	if err := mcts.Search(t.Context(), e, []*mcts.Tree{tr}, mcts.Limits{Visits: visits, Batch: 1}); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestCounts(t *testing.T) {
 	for i := range all {
 		all[i] = tree(t, b, config(mcts.PUCT), gametest.Position(gametest.Rand(uint64(i)), b, i%6, true))
 	}
-	if err := mcts.Search(t.Context(), stub, all, mcts.Limits{Visits: 100, Batch: 16}); err != nil {
+	if err := mcts.Search(t.Context(), evaltest.Raw(stub), all, mcts.Limits{Visits: 100, Batch: 16}); err != nil {
 		t.Fatal(err)
 	}
 	for i, tr := range all {
@@ -182,7 +182,7 @@ func TestDrive(t *testing.T) {
 			index[all[i]] = i
 		}
 		stub := &evaltest.Stub{Source: eval.CPU}
-		err := mcts.Drive(t.Context(), stub, all, batch, 1, func(tr *mcts.Tree) mcts.Goal {
+		err := mcts.Drive(t.Context(), evaltest.Raw(stub), all, batch, 1, func(tr *mcts.Tree) mcts.Goal {
 			i := index[tr]
 			// Some moves get more visits than others.
 			if want := 20 + 30*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
@@ -220,7 +220,7 @@ func TestDrive(t *testing.T) {
 	// Drive returns the error of the evaluator, not that of the workers that were cancelled because of it.
 	broken := errors.New("device lost")
 	stub := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
-	err := mcts.Drive(t.Context(), stub, trees(t, b, config(mcts.PUCT), games), 2, 1, func(tr *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: 10} })
+	err := mcts.Drive(t.Context(), evaltest.Raw(stub), trees(t, b, config(mcts.PUCT), games), 2, 1, func(tr *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: 10} })
 	if !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v alone", err, broken)
 	}
@@ -307,12 +307,12 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stub := &evaltest.Stub{Source: eval.CPU, After: func(*eval.Batch) { cancel() }}
 	all := trees(t, b, config(mcts.PUCT), 8)
-	err := mcts.Search(ctx, stub, all, mcts.Limits{Visits: 100, Batch: 4})
+	err := mcts.Search(ctx, evaltest.Raw(stub), all, mcts.Limits{Visits: 100, Batch: 4})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
 	// The trees are intact and can go on.
-	if err := mcts.Search(t.Context(), &evaltest.Stub{Source: eval.CPU}, all, mcts.Limits{Visits: 100, Batch: 4}); err != nil {
+	if err := mcts.Search(t.Context(), evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), all, mcts.Limits{Visits: 100, Batch: 4}); err != nil {
 		t.Fatal(err)
 	}
 	for i, tr := range all {
@@ -322,7 +322,7 @@ func TestCancelled(t *testing.T) {
 	}
 	broken := errors.New("device lost")
 	stub = &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}
-	if err := mcts.Search(t.Context(), stub, trees(t, b, config(mcts.PUCT), 8), mcts.Limits{Visits: 10, Batch: 4}); !errors.Is(err, broken) {
+	if err := mcts.Search(t.Context(), evaltest.Raw(stub), trees(t, b, config(mcts.PUCT), 8), mcts.Limits{Visits: 10, Batch: 4}); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 }
@@ -399,7 +399,7 @@ func TestConformance(t *testing.T) {
 	for _, s := range selections {
 		t.Run(s.String(), func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
-				New: func(t testing.TB) eval.Evaluator {
+				New: func(t testing.TB) *eval.Evaluator {
 					c := config(s)
 					c.Visits = 20
 					e, err := mcts.NewEvaluator(evaluator(t, eval.Bitsquares), c, mcts.Limits{Visits: 20, Batch: 16})

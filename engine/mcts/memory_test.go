@@ -62,7 +62,7 @@ func TestEvaluatorMemory(t *testing.T) {
 		}}
 		c := mcts.DefaultConfig()
 		c.MaxNodes = 1 << 30
-		e, err := mcts.NewEvaluator(counting, c, mcts.Limits{Visits: visits, Batch: 256})
+		e, err := mcts.NewEvaluator(evaltest.Raw(counting), c, mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,12 +51,12 @@ func (l Limits) validate() error {
 // Two batches take turns: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx
 // ends, the trees keep what they have and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline
 // has passed, even if ctx itself is late. An error of the evaluator ends the search too.
-func Search(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits) error {
+func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	return searchWith(ctx, e, trees, limits, new(Forest))
 }
 
 // searchWith is Search with the waves of a forest.
-func searchWith(ctx context.Context, e eval.Evaluator, trees []*Tree, limits Limits, forest *Forest) error {
+func searchWith(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits, forest *Forest) error {
 	if err := limits.validate(); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ type Goal struct {
 // the tree has reached its goal or is proved. next may change the tree's root. A goal of 0 visits ends with the tree. So
 // batches stay full although trees reach their goals at different times. next is called concurrently, but never for two
 // calls with the same tree at once.
-func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
+func Drive(ctx context.Context, e *eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
 	limits := Limits{Visits: 1, Batch: batch, Leaves: leaves}
 	if err := limits.validate(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func Drive(ctx context.Context, e eval.Evaluator, trees []*Tree, batch, leaves i
 	return s.start(ctx, trees)
 }
 
-func newSearch(e eval.Evaluator, limits Limits, forest *Forest) *search {
+func newSearch(e *eval.Evaluator, limits Limits, forest *Forest) *search {
 	limits.Leaves = max(1, limits.Leaves)
 	limits.Batch = max(limits.Batch, limits.Leaves)
 	return &search{evaluator: e, limits: limits, forest: forest, todo: forest.todo[:0]}
@@ -157,7 +157,7 @@ func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s
 
 // search is the state that all workers share.
 type search struct {
-	evaluator eval.Evaluator
+	evaluator *eval.Evaluator
 	limits    Limits
 	next      func(*Tree) Goal // of Drive; nil in Search
 	deadline  time.Time        // zero if there is none
@@ -246,7 +246,7 @@ func (s *search) keepWave(w *wave) {
 // by then, with channels of its own.
 func (s *search) fly(ctx context.Context, w *wave, start <-chan struct{}, done chan<- error) {
 	for range start {
-		done <- s.evaluator.Evaluate(ctx, &w.batch)
+		done <- s.evaluator.Leaves(ctx, &w.batch)
 	}
 }
 
@@ -259,7 +259,7 @@ func (s *search) runAlone(ctx context.Context, board *game.Board) error {
 		if len(w.trees) == 0 {
 			break
 		}
-		if err := s.land(w, s.evaluator.Evaluate(ctx, &w.batch)); err != nil {
+		if err := s.land(w, s.evaluator.Leaves(ctx, &w.batch)); err != nil {
 			return err
 		}
 	}

@@ -173,7 +173,7 @@ func (s *script) search(t *testing.T, d *datadriven.TestData) string {
 			b.Source[i] = eval.Uniform
 		}
 	}}
-	if err := Search(t.Context(), &alike, []*Tree{s.Tree}, limits); err != nil {
+	if err := Search(t.Context(), evaltest.Raw(&alike), []*Tree{s.Tree}, limits); err != nil {
 		return err.Error()
 	}
 	var batches []string

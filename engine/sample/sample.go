@@ -44,7 +44,7 @@ const (
 // Player plays games of each kind on one board. It is safe for concurrent use.
 type Player struct {
 	board  *game.Board
-	search eval.Evaluator
+	search *eval.Evaluator
 }
 
 // NewPlayer makes a player for a board. The noise of plausible play in a position depends on the seed.

@@ -99,7 +99,7 @@ func (r *Report) DropValues() {
 const rows = 256
 
 // Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
-func Measure(ctx context.Context, e eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
+func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
 	var all sums
 	var kinds []string
 	ofKind := map[string]*sums{}

@@ -13,16 +13,16 @@ import (
 )
 
 // fixed gives every position the same answer.
-func fixed(wdl [3]float32, policy ...float32) eval.Evaluator {
-	return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
+func fixed(wdl [3]float32, policy ...float32) *eval.Evaluator {
+	return evaltest.Raw(&evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
 		for i := range b.Pos {
 			copy(b.WDLRow(i), wdl[:])
 			copy(b.PolicyRow(i), policy)
 		}
-	}}
+	}})
 }
 
-func measure(t *testing.T, e eval.Evaluator, text string) score.Report {
+func measure(t *testing.T, e *eval.Evaluator, text string) score.Report {
 	t.Helper()
 	ps, err := score.Read(strings.NewReader(text))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestMeasure(t *testing.T) {
 `
 	for _, c := range []struct {
 		name                                        string
-		e                                           eval.Evaluator
+		e                                           *eval.Evaluator
 		perfect, good, regret, sign, brier, cGood   float64
 		positions, critical                         int
 		perfectLow, perfectHigh, regretLow, regretH float64
@@ -152,7 +152,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := score.Measure(t.Context(), &evaltest.Stub{}, ps, nil); err != nil {
+		if _, err := score.Measure(t.Context(), evaltest.Raw(&evaltest.Stub{}), ps, nil); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -38,20 +38,20 @@ const remembered = 1 << 20
 // Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
 // again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
 // as fast as a cache, so it is returned as it is.
-func Remember(e eval.Evaluator, model string) eval.Evaluator {
+func Remember(e *eval.Evaluator, model string) *eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
 	}
 	c := eval.NewCache(remembered)
 	c.Transparent = true // what is recorded must not depend on which game came first
-	return c.For(model, e)
+	return eval.New(e.Backend(), eval.Options{Cache: c, Model: model})
 }
 
 // Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each game when it is
 // over, not in the order of their numbers; the calls do not overlap. An error of done or e ends the play, and so does a
 // position that was answered neither by a network nor by a heuristic of the catalog. If ctx ends, the games under way are
 // dropped, since they can be played again, and the error wraps ctx.Err().
-func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
+func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
 	number := first
 	next := func() (int, bool) {
 		for have[number] {
@@ -67,7 +67,7 @@ func Play(ctx context.Context, e eval.Evaluator, c Config, first, n int, have ma
 // PlayNext is Play with the games whose numbers next returns, until it returns false. Its calls do not overlap with each
 // other or with those of done. It is asked by a seat that is free, and all games under way wait for its answer. A seat that
 // got false stays empty.
-func PlayNext(ctx context.Context, e eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
+func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func config() selfplay.Config {
 	return c
 }
 
-func bitsquares(t testing.TB) eval.Evaluator {
+func bitsquares(t testing.TB) *eval.Evaluator {
 	t.Helper()
 	e, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
@@ -284,7 +284,7 @@ func TestRemember(t *testing.T) {
 	for _, parallel := range []int{1, 20} {
 		c.Parallel = parallel
 		stub, dir := &evaltest.Stub{Source: eval.CPU}, t.TempDir()
-		if err := selfplay.Run(t.Context(), selfplay.Remember(stub, "stub"), c, dir, 40, nil); err != nil {
+		if err := selfplay.Run(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub"), c, dir, 40, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := files(t, dir); want == nil {
@@ -295,7 +295,7 @@ func TestRemember(t *testing.T) {
 		rows[true] = stub.Rows.Load()
 	}
 	stub := &evaltest.Stub{Source: eval.CPU}
-	if err := selfplay.Run(t.Context(), stub, c, t.TempDir(), 40, nil); err != nil {
+	if err := selfplay.Run(t.Context(), evaltest.Raw(stub), c, t.TempDir(), 40, nil); err != nil {
 		t.Fatal(err)
 	}
 	if rows[false] = stub.Rows.Load(); rows[true]*10 > rows[false]*8 {
@@ -334,13 +334,13 @@ func TestUnknownSource(t *testing.T) {
 	c := config()
 	for _, who := range []eval.Source{"nobody", eval.Searched, eval.Terminal, eval.None} {
 		games := 0
-		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: who}, c, 0, 5, nil, func(*selfplay.Game) error { games++; return nil })
+		err := selfplay.Play(t.Context(), evaltest.Raw(&evaltest.Stub{Source: who}), c, 0, 5, nil, func(*selfplay.Game) error { games++; return nil })
 		if want := fmt.Sprintf("answered by source %q", who); err == nil || !strings.Contains(err.Error(), want) || games > 0 {
 			t.Errorf("%v: %d games, error %v, want %s", who, games, err, want)
 		}
 	}
 	for _, h := range heuristic.All() {
-		err := selfplay.Play(t.Context(), &evaltest.Stub{Source: h.Source}, c, 0, 5, nil, func(g *selfplay.Game) error {
+		err := selfplay.Play(t.Context(), evaltest.Raw(&evaltest.Stub{Source: h.Source}), c, 0, 5, nil, func(g *selfplay.Game) error {
 			for _, p := range g.Plies {
 				if p.Source != h.Source && p.Source != eval.Rules && p.Source != eval.Terminal {
 					t.Errorf("game %d by %v: a position's source is %v", g.Number, h.Source, p.Source)
@@ -364,7 +364,7 @@ func TestSources(t *testing.T) {
 		}
 		return nil
 	}}
-	e := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: flaky}, eval.Stage{Name: "bitsquares", Evaluator: bitsquares(t)})
+	e := eval.New(eval.Fallback{{Name: "gpu", Backend: flaky}, {Name: "bitsquares", Backend: bitsquares(t).Backend()}}, eval.Options{})
 	seen := map[eval.Source]int{}
 	c.Batch, c.Parallel = 8, 8
 	err := selfplay.Play(t.Context(), e, c, 0, 20, nil, func(g *selfplay.Game) error {
@@ -377,7 +377,7 @@ func TestSources(t *testing.T) {
 		t.Errorf("sources %v, error %v", seen, err)
 	}
 	broken := errors.New("device lost")
-	err = selfplay.Play(t.Context(), &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}, c, 0, 5, nil, func(*selfplay.Game) error { return nil })
+	err = selfplay.Play(t.Context(), evaltest.Raw(&evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return broken }}), c, 0, 5, nil, func(*selfplay.Game) error { return nil })
 	if !errors.Is(err, broken) {
 		t.Errorf("a broken evaluator: error %v", err)
 	}
@@ -484,10 +484,10 @@ func TestInterruptedWithoutEvaluations(t *testing.T) {
 	c.Rules = "1x1x1"
 	ctx, cancel := context.WithCancel(t.Context())
 	games := 0
-	err := selfplay.Play(ctx, &evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
+	err := selfplay.Play(ctx, evaltest.Raw(&evaltest.Stub{Before: func(context.Context, *eval.Batch) error {
 		t.Error("the evaluator was asked")
 		return nil
-	}}, c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+	}}), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
 		if games++; games == 100 {
 			cancel()
 		}

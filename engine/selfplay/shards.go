@@ -38,7 +38,7 @@ const WaitingFile = "waiting.jsonl"
 // that are over but in no such file yet are in waiting.jsonl, each with its checksum, so that a kill loses only those under
 // way. A directory that has games already is gone on with, after all of it was compared with its checksums; one of another
 // configuration is an error. report, unless nil, hears of each finished game.
-func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
+func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func Run(ctx context.Context, e eval.Evaluator, c Config, dir string, n int, rep
 }
 
 // runIn is Run in a directory that nobody else writes.
-func runIn(ctx context.Context, e eval.Evaluator, c Config, dir *rundir.Dir, n int, report func(Progress)) error {
+func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *rundir.Dir, n int, report func(Progress)) error {
 	if err := rundir.Keep(dir.Path(ConfigFile), c); err != nil {
 		return err
 	}

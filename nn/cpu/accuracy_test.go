@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -112,28 +114,28 @@ func TestEndToEnd(t *testing.T) {
 			}
 		}
 		pos := gametest.Positions(gametest.Rand(6), board, many, true)
-		reference := answers(t, net.NewEvaluator(n), board, pos[:few])
+		reference := answers(t, evaltest.Raw(net.NewBackend(n)), board, pos[:few])
 		var exact *eval.Batch // answers of a float32 path
 		t.Run(name, func(t *testing.T) {
 			eachPath(t, func(t *testing.T, p kernel.Path) {
 				if n := forPath(t, n, p); n != c.n { // its weights are others
-					reference := answers(t, net.NewEvaluator(n), board, pos[:few])
-					exact := answers(t, evaluator(t, n, kernel.Float32()), board, pos)
-					compareAnswers(t, p, answers(t, evaluator(t, n, p), board, pos[:few]), reference)
+					reference := answers(t, evaltest.Raw(net.NewBackend(n)), board, pos[:few])
+					exact := answers(t, evaltest.Raw(evaluator(t, n, kernel.Float32())), board, pos)
+					compareAnswers(t, p, answers(t, evaltest.Raw(evaluator(t, n, p)), board, pos[:few]), reference)
 					if !emulated(p) {
-						compareAnswers(t, p, answers(t, evaluator(t, n, p), board, pos), exact)
+						compareAnswers(t, p, answers(t, evaltest.Raw(evaluator(t, n, p)), board, pos), exact)
 					}
 					return
 				}
 				e := evaluator(t, n, p)
-				compareAnswers(t, p, answers(t, e, board, pos[:few]), reference)
+				compareAnswers(t, p, answers(t, evaltest.Raw(e), board, pos[:few]), reference)
 				if !p.BFloat16() && !p.Int8() || emulated(p) {
 					return
 				}
 				if exact == nil {
-					exact = answers(t, evaluator(t, n, kernel.Float32()), board, pos)
+					exact = answers(t, evaltest.Raw(evaluator(t, n, kernel.Float32())), board, pos)
 				}
-				compareAnswers(t, p, answers(t, e, board, pos), exact)
+				compareAnswers(t, p, answers(t, evaltest.Raw(e), board, pos), exact)
 			})
 		})
 	}
@@ -164,7 +166,7 @@ func shippedNetwork(t testing.TB) *net.Network {
 	return n
 }
 
-func answers(t *testing.T, e eval.Evaluator, b *game.Board, pos []game.Position) *eval.Batch {
+func answers(t *testing.T, e *eval.Evaluator, b *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	batch := newBatch(b, pos)
 	if err := e.Evaluate(t.Context(), batch); err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches with a network, with Source eval.CPU.
-type Evaluator struct {
+// Backend answers batches with a network, with Source eval.CPU.
+type Backend struct {
 	tower *kernel.Tower
 	slots chan struct{} // one for each goroutine that may compute
 	jobs  sync.Pool     // of *job
@@ -37,7 +37,7 @@ type Evaluator struct {
 
 // New packs a network for the first of its Paths that passes its self-test (kernel.SelfTest). It does not keep the
 // network. The notes say which paths did not pass.
-func New(n *net.Network) (e *Evaluator, notes []error) {
+func New(n *net.Network) (e *Backend, notes []error) {
 	for _, p := range Paths(n) {
 		if err := kernel.SelfTest(p); err != nil {
 			notes = append(notes, err)
@@ -51,7 +51,7 @@ func New(n *net.Network) (e *Evaluator, notes []error) {
 }
 
 // NewPath packs a network for one path, and does not keep the network. The error lists the paths of this machine.
-func NewPath(n *net.Network, p kernel.Path) (*Evaluator, error) {
+func NewPath(n *net.Network, p kernel.Path) (*Backend, error) {
 	w, err := weights(n)
 	if err != nil {
 		return nil, fmt.Errorf("pack network: %w", err)
@@ -60,17 +60,20 @@ func NewPath(n *net.Network, p kernel.Path) (*Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{tower: tower, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	e := &Backend{tower: tower, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.jobs.New = func() any { return newJob(e) }
 	e.pool.New = func() any { return new(worker) }
 	return e, nil
 }
 
-// Path is the path that the evaluator uses.
-func (e *Evaluator) Path() kernel.Path { return e.tower.Path() }
+// Path is the path that the backend uses.
+func (e *Backend) Path() kernel.Path { return e.tower.Path() }
+
+// Attributes implements eval.Backend. The rows are enough for blocks on all cores.
+func (e *Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
 // Threads is the largest number of goroutines that compute, over all callers together.
-func (e *Evaluator) Threads() int { return cap(e.slots) }
+func (e *Backend) Threads() int { return cap(e.slots) }
 
 // weights returns a network's tensors in the form that the kernels take.
 func weights(n *net.Network) (w kernel.Network, err error) {
@@ -90,16 +93,10 @@ func weights(n *net.Network) (w kernel.Network, err error) {
 	return w, err
 }
 
-// Evaluate implements eval.Evaluator. No more than Threads goroutines compute at once, however many callers there are;
+// Compute implements eval.Backend. No more than Threads goroutines compute at once, however many callers there are;
 // further callers wait. A cancelled context is noticed between blocks. If the network's output is not finite, the error
 // names the first such row.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	if len(b.Pos) == 0 {
-		return nil
-	}
+func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	select {
 	case e.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -122,20 +119,20 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 }
 
 // Between enter and leave other goroutines may join the job.
-func (e *Evaluator) enter(j *job) {
+func (e *Backend) enter(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active = append(e.active, j)
 }
 
-func (e *Evaluator) leave(j *job) {
+func (e *Backend) leave(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active = slices.DeleteFunc(e.active, func(other *job) bool { return other == j })
 }
 
 // help starts another goroutine on the job, unless all slots are in use.
-func (e *Evaluator) help(j *job) bool {
+func (e *Backend) help(j *job) bool {
 	select {
 	case e.slots <- struct{}{}:
 		j.others.Add(1)
@@ -148,7 +145,7 @@ func (e *Evaluator) help(j *job) bool {
 
 // release frees a goroutine's slot. If a job has unclaimed rows, another goroutine takes the slot and works on that job.
 // Otherwise a job that began when all slots were in use would be left to its caller while cores are idle.
-func (e *Evaluator) release() {
+func (e *Backend) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, j := range e.active {

@@ -20,7 +20,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-var _ eval.Evaluator = (*Evaluator)(nil)
+var _ eval.Backend = (*Backend)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -44,7 +44,7 @@ func network(t testing.TB, config string, seed uint64) *net.Network {
 	return n
 }
 
-func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Evaluator {
+func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Backend {
 	t.Helper()
 	e, err := NewPath(forPath(t, n, p), p)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestConformance(t *testing.T) {
 			n = network(t, "1x9/6/10", 1)
 		}
 		c := evaltest.Config{
-			New:     func(t testing.TB) eval.Evaluator { return evaluator(t, n, p) },
+			New:     func(t testing.TB) *eval.Evaluator { return evaltest.Raw(evaluator(t, n, p)) },
 			Sources: []eval.Source{eval.CPU},
 		}
 		if gametest.Race || testing.Short() || emulated(p) {
@@ -133,7 +133,7 @@ func TestRandomSplits(t *testing.T) {
 			r := gametest.Rand(3)
 			pos := gametest.Positions(r, b, 90, false)
 			whole := newBatch(b, pos)
-			if err := e.Evaluate(t.Context(), whole); err != nil {
+			if err := e.Compute(t.Context(), whole); err != nil {
 				t.Fatal(err)
 			}
 			times := 10
@@ -144,7 +144,7 @@ func TestRandomSplits(t *testing.T) {
 				for from := 0; from < len(pos); {
 					to := min(len(pos), from+1+r.IntN(40))
 					part, want := newBatch(b, pos[from:to]), whole.Slice(from, to)
-					if err := e.Evaluate(t.Context(), part); err != nil {
+					if err := e.Compute(t.Context(), part); err != nil {
 						t.Fatal(err)
 					}
 					if !slices.Equal(part.WDL, want.WDL) || !slices.Equal(part.Policy, want.Policy) || !slices.Equal(part.Source, want.Source) {
@@ -168,28 +168,23 @@ func TestErrors(t *testing.T) {
 		pos := gametest.Positions(gametest.Rand(12), b, 400, true)
 
 		late := &cancelLater{Context: t.Context(), left: 10}
-		if err := evaluator(t, n, p).Evaluate(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
+		if err := evaluator(t, n, p).Compute(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want a context cancelled on the way", err)
 		}
 		if late.left < -4 {
 			t.Errorf("the context was asked %d times after it was cancelled by 4 goroutines", -late.left)
 		}
 
-		// Finished games do not reach the network, so the error names the first unfinished one.
-		won, _, err := b.ParseMoves("1212121")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pos[0], pos[1] = won, won
+		// The error names the first row.
 		for name, want := range map[string]string{
-			"value.wdl.bias":      "evaluate: row 2: win-draw-loss logit 1 is +Inf",
-			"value.gameover.bias": "evaluate: row 2: gameover logit 1 is +Inf",
-			"policy.logit.bias":   "evaluate: row 2: cell logit 0 is +Inf",
+			"value.wdl.bias":      "evaluate: row 0: win-draw-loss logit 1 is +Inf",
+			"value.gameover.bias": "evaluate: row 0: gameover logit 1 is +Inf",
+			"policy.logit.bias":   "evaluate: row 0: cell logit 0 is +Inf",
 		} {
 			broken := network(t, "2x16/8/16", 1)
 			overflow(broken, name)
 			for range 5 {
-				if err := evaluator(t, broken, p).Evaluate(t.Context(), newBatch(b, pos)); !errors.Is(err, eval.ErrNotFinite) || err.Error() != want {
+				if err := evaluator(t, broken, p).Compute(t.Context(), newBatch(b, pos)); !errors.Is(err, eval.ErrNotFinite) || err.Error() != want {
 					t.Errorf("%s: error %v, want %s", name, err, want)
 				}
 			}
@@ -245,7 +240,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
 	b := newBatch(game.MustBoard(game.Connect4), make([]game.Position, 3))
-	go func() { result <- e.Evaluate(ctx, b) }()
+	go func() { result <- e.Compute(ctx, b) }()
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want a cancelled context", err)
@@ -297,7 +292,7 @@ func TestAllocations(t *testing.T) {
 		e := evaluator(t, network(t, "1x4/3/5", 1), p)
 		batch := newBatch(b, gametest.Positions(gametest.Rand(4), b, 40, true))
 		evaluate := func() {
-			if err := e.Evaluate(t.Context(), batch); err != nil {
+			if err := e.Compute(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -321,7 +316,7 @@ func BenchmarkEvaluator(b *testing.B) {
 				batch := newBatch(board, gametest.Positions(gametest.Rand(1), board, 256, true))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := e.Evaluate(b.Context(), batch); err != nil {
+					if err := e.Compute(b.Context(), batch); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -15,7 +15,7 @@ import (
 // job is one batch under evaluation; its memory is reused. Rows are claimed in order, so every row before a failed one has
 // been claimed. The error of the lowest row is kept, so it does not depend on timing.
 type job struct {
-	e     *Evaluator
+	e     *Backend
 	ctx   context.Context
 	batch *eval.Batch
 	share int // the largest block, in rows, that gives every goroutine some
@@ -30,7 +30,7 @@ type job struct {
 	err error
 }
 
-func newJob(e *Evaluator) *job {
+func newJob(e *Backend) *job {
 	j := &job{e: e}
 	j.help = func() { // made once, since a closure per batch would be an allocation
 		j.work()
@@ -92,7 +92,6 @@ func (j *job) work() {
 type worker struct {
 	scratch  *kernel.Scratch
 	planes   []float32 // [scratch.Positions,5,H,W]
-	rows     []int     // rows of the batch, one for each position of the block
 	answerer net.Answerer
 }
 
@@ -101,30 +100,18 @@ func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	if w.scratch == nil || !w.scratch.Fits(board.Rows(), board.Columns()) {
 		w.scratch = t.NewScratch(board.Rows(), board.Columns())
 		w.planes = make([]float32, net.PlanesSize(board, w.scratch.Positions))
-		w.rows = make([]int, 0, w.scratch.Positions)
 	}
 }
 
 // answer fills the rows from first up to last, at most as many as the scratch has positions. With an error it returns the
 // row that failed.
 func (w *worker) answer(t *kernel.Tower, b *eval.Batch, first, last int) (row int, err error) {
-	w.rows = w.rows[:0]
-	size := net.PlanesSize(b.Board, 1)
+	n := last - first
+	planes := w.planes[:net.PlanesSize(b.Board, n)]
+	net.Planes(b.Board, b.Pos[first:last], planes)
+	t.Forward(w.scratch, planes, n)
 	for i := first; i < last; i++ {
-		if b.AnswerTerminal(i) {
-			continue
-		}
-		n := len(w.rows)
-		net.Planes(b.Board, b.Pos[i:i+1], w.planes[n*size:(n+1)*size])
-		w.rows = append(w.rows, i)
-	}
-	n := len(w.rows)
-	if n == 0 {
-		return 0, nil
-	}
-	t.Forward(w.scratch, w.planes[:n*size], n)
-	for k, i := range w.rows {
-		if err := w.finish(b, i, k); err != nil {
+		if err := w.finish(b, i, i-first); err != nil {
 			return i, err
 		}
 	}

@@ -24,7 +24,7 @@ func newCall() *call {
 }
 
 // run cuts the batch into launches. It waits for a slot only while it has none, so that callers cannot deadlock.
-func (c *call) run(ctx context.Context, e *Evaluator, b *eval.Batch) (err error) {
+func (c *call) run(ctx context.Context, e *Backend, b *eval.Batch) (err error) {
 	defer func() {
 		for _, s := range c.flying { // after an error
 			s.abandon()

@@ -14,7 +14,7 @@ import (
 
 // device is one GPU. It works in sessions, one after the other.
 type device struct {
-	e       *Evaluator
+	e       *Backend
 	info    driver.Device
 	retry   retry
 	yields  bool // the threads that poll, one a device, could keep all processors from the callers
@@ -36,7 +36,7 @@ type device struct {
 // targetOf is what plans must know of a device.
 func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared, d.Multiprocessors} }
 
-func newDevice(e *Evaluator, info driver.Device, r retry) *device {
+func newDevice(e *Backend, info driver.Device, r retry) *device {
 	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[string]error{}, stuck: make(chan struct{}, 1)}
 }
 

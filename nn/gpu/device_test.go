@@ -37,13 +37,13 @@ func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
 }
 
 // serve makes an evaluator on the device, until the test ends. Kernels that are not used are a failure of TestGPUKernels alone.
-func serve(t testing.TB, n *net.Network, d driver.Device) *Evaluator {
+func serve(t testing.TB, n *net.Network, d driver.Device) *Backend {
 	t.Helper()
 	return serveBy(t, n, d, "", limitsOf([]driver.Device{d}))
 }
 
 // serveBy is serve by the kernel of that name alone.
-func serveBy(t testing.TB, n *net.Network, d driver.Device, kernel string, r retry) *Evaluator {
+func serveBy(t testing.TB, n *net.Network, d driver.Device, kernel string, r retry) *Backend {
 	t.Helper()
 	e, notes, err := newEvaluator(n, []driver.Device{d}, Options{Kernel: kernel}, r)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestGPUConformance(t *testing.T) {
 	d, emulated := machine(t, hopper)
 	for _, text := range []string{"1x100/8/16", "6x64", "10x128", "20x256"} {
 		c := evaltest.Config{
-			New:     func(t testing.TB) eval.Evaluator { return serve(t, scrambled(t, text, 1), d) },
+			New:     func(t testing.TB) *eval.Evaluator { return evaltest.Raw(serve(t, scrambled(t, text, 1), d)) },
 			Sources: []eval.Source{eval.GPU},
 		}
 		if emulated {
@@ -123,9 +123,9 @@ func TestGPURules(t *testing.T) {
 	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), map[bool]int{true: 1000, false: 100_000}[emulated])
 }
 
-func rules(t *testing.T, e eval.Evaluator, n int) {
+func rules(t *testing.T, b eval.Backend, n int) {
 	t.Helper()
-	got := evaltest.Rules(t, eval.NewRuled(e), game.MustBoard(game.Connect4), n, 18)
+	got := evaltest.Rules(t, eval.New(b, eval.Options{}), game.MustBoard(game.Connect4), n, 18)
 	if got.Won < n/10 || got.Lost < n/200 || got.Forced < n/20 {
 		t.Errorf("of %d positions %+v: too few to tell", n, got)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches with a network on all GPUs of the machine, with Source eval.GPU.
+// Backend answers batches with a network on all GPUs of the machine, with Source eval.GPU.
 //
 // A batch is cut into launches of whole waves, several of which run at once, on one device or several. Less than a wave is
 // shared by devices that have nothing else to do, if that is sooner. Each launch is by the kernel that takes the least time for
@@ -31,7 +31,7 @@ import (
 // is not tried again.
 //
 // A position for which a number of the network is too large for fp16 fails its batch alone.
-type Evaluator struct {
+type Backend struct {
 	options Options
 	devices []*device
 	lost    atomic.Int32 // devices
@@ -49,7 +49,7 @@ type Evaluator struct {
 
 // New finds the GPUs and uses those of the options that pass a self-test with the network, which must not change from then
 // on. The notes say which GPUs failed, and which kernels are not used, and why. If all failed, the error says so.
-func New(n *net.Network, o Options) (e *Evaluator, notes []error, err error) {
+func New(n *net.Network, o Options) (e *Backend, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
 		return nil, nil, err
@@ -70,11 +70,11 @@ func limitsOf(devices []driver.Device) retry {
 	return r
 }
 
-func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Evaluator, notes []error, err error) {
+func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Backend, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
 	serves.barred = strings.FieldsFunc(os.Getenv(WithoutVariable), func(r rune) bool { return r == ',' })
-	e = &Evaluator{options: o, serves: serves, quit: make(chan struct{})}
+	e = &Backend{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
 	var failed []error
@@ -124,28 +124,25 @@ func (d *device) wait(started <-chan error) error {
 	}
 }
 
-func (e *Evaluator) say(text string) {
+func (e *Backend) say(text string) {
 	if e.options.Event != nil {
 		e.options.Event(text)
 	}
 }
 
 // change replaces the list of sessions that callers see.
-func (e *Evaluator) change(f func(live []*session) []*session) {
+func (e *Backend) change(f func(live []*session) []*session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	live := f(append([]*session(nil), *e.live.Load()...))
 	e.live.Store(&live)
 }
 
-// Evaluate implements eval.Evaluator. If ctx is cancelled, it returns without waiting for the device.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	if len(b.Pos) == 0 {
-		return nil
-	}
+// Attributes implements eval.Backend. With fewer rows per call the GPU waits for the CPU.
+func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1024, Invariant: true} }
+
+// Compute implements eval.Backend. If ctx is cancelled, it returns without waiting for the device.
+func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
@@ -155,7 +152,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 }
 
 // take returns a free slot of the device that has most of them. If there is none, it waits, or returns nil if wait is false.
-func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
+func (e *Backend) take(ctx context.Context, wait bool) (*slot, error) {
 	for {
 		live := *e.live.Load()
 		if len(live) == 0 {
@@ -186,7 +183,7 @@ func (e *Evaluator) take(ctx context.Context, wait bool) (*slot, error) {
 }
 
 // idle is how many devices besides that of a session have nothing to do.
-func (e *Evaluator) idle(but *session) (n int) {
+func (e *Backend) idle(but *session) (n int) {
 	for _, s := range *e.live.Load() {
 		if s != but && len(s.free) == slotsADevice {
 			n++
@@ -196,7 +193,7 @@ func (e *Evaluator) idle(but *session) (n int) {
 }
 
 // noDevice returns an error that says why no device works.
-func (e *Evaluator) noDevice() error {
+func (e *Backend) noDevice() error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
@@ -208,7 +205,7 @@ func (e *Evaluator) noDevice() error {
 }
 
 // Stats returns the counts so far.
-func (e *Evaluator) Stats() Stats {
+func (e *Backend) Stats() Stats {
 	var s Stats
 	for _, d := range e.devices {
 		s.Devices = append(s.Devices, d.stats())
@@ -217,7 +214,7 @@ func (e *Evaluator) Stats() Stats {
 }
 
 // String names the kernel for 7x6 and the devices.
-func (e *Evaluator) String() string {
+func (e *Backend) String() string {
 	var texts []string
 	for _, d := range e.devices {
 		texts = append(texts, fmt.Sprintf("%s on %v", d.kernel(), d.info))
@@ -227,7 +224,7 @@ func (e *Evaluator) String() string {
 
 // Close refuses new batches, waits for those in progress, and frees what the devices hold. If a device is stuck in a launch,
 // Close leaves it behind and returns an error. Later calls do nothing.
-func (e *Evaluator) Close() error {
+func (e *Backend) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-var _ eval.Evaluator = (*Evaluator)(nil)
+var _ eval.Backend = (*Backend)(nil)
 
 // fakeDriver runs the kernels in emulation. It is nil if there is no g++, or if EVALD_GPU=1 and the TestGPU tests use the
 // machine's driver.
@@ -81,7 +81,7 @@ func devices(t testing.TB, n int, like Target) []driver.Device {
 
 // evaluator makes an evaluator on the fake driver's devices until the test ends, and then checks that it has freed
 // everything.
-func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Evaluator {
+func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Backend {
 	t.Helper()
 	fakeDriver.Reset()
 	e, notes, err := newEvaluator(n, on, Options{Event: events}, quick)
@@ -111,11 +111,11 @@ func nothingLeft(t testing.TB, when string) {
 	}
 }
 
-func evaluate(t testing.TB, e eval.Evaluator, board *game.Board, pos []game.Position) *eval.Batch {
+func evaluate(t testing.TB, of eval.Backend, board *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := e.Evaluate(t.Context(), b); err != nil {
+	if err := evaltest.Raw(of).Evaluate(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -149,7 +149,9 @@ func TestEvaluatorConformance(t *testing.T) {
 			}
 			on := devices(t, test.devices, test.like)
 			evaltest.Run(t, evaltest.Config{
-				New:    func(t testing.TB) eval.Evaluator { return evaluator(t, scrambled(t, test.net, 1), on, nil) },
+				New: func(t testing.TB) *eval.Evaluator {
+					return evaltest.Raw(evaluator(t, scrambled(t, test.net, 1), on, nil))
+				},
 				Boards: test.boards, Rows: test.rows, Sources: []eval.Source{eval.GPU},
 			})
 		})
@@ -307,7 +309,7 @@ func TestEvaluatorAllocations(t *testing.T) {
 	b := eval.NewBatch(board, 150) // several launches
 	copy(b.Pos, gametest.Positions(gametest.Rand(4), board, len(b.Pos), true))
 	run := func() {
-		if err := e.Evaluate(t.Context(), b); err != nil {
+		if err := e.Compute(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -327,34 +329,17 @@ func TestEvaluatorCancelled(t *testing.T) {
 	pos := gametest.Positions(gametest.Rand(3), board, 200, false)
 	want := evaluate(t, e, board, pos)
 	for range 20 {
-		ctx := &cancelled{Context: t.Context(), done: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
 		b := eval.NewBatch(board, len(pos))
 		copy(b.Pos, pos)
-		close(ctx.done) // Ready has called Err before this
-		if err := e.Evaluate(ctx, b); err != nil && !errors.Is(err, context.Canceled) {
+		cancel()
+		if err := e.Compute(ctx, b); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
 	if !sameRows(evaluate(t, e, board, pos), want) {
 		t.Error("after cancelled batches answers differ")
 	}
-}
-
-// cancelled is a context that is cancelled, but whose Err says so only from the second call on.
-type cancelled struct {
-	context.Context
-	asked bool
-	done  chan struct{}
-}
-
-func (c *cancelled) Done() <-chan struct{} { return c.done }
-
-func (c *cancelled) Err() error {
-	if !c.asked {
-		c.asked = true
-		return nil
-	}
-	return context.Canceled
 }
 
 func TestEvaluatorClose(t *testing.T) {
@@ -367,7 +352,7 @@ func TestEvaluatorClose(t *testing.T) {
 	}
 	nothingLeft(t, "after Close")
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
-	if err := e.Evaluate(t.Context(), b); !errors.Is(err, ErrClosed) {
+	if err := e.Compute(t.Context(), b); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -424,7 +409,7 @@ func BenchmarkEvaluatorPolls(b *testing.B) {
 			}
 			before := fakeDriver.Calls()["cuStreamQuery"]
 			for b.Loop() {
-				if err := e.Evaluate(b.Context(), batch); err != nil {
+				if err := e.Compute(b.Context(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -127,7 +127,7 @@ func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	fakeDriver.Fail("cuCtxCreate_v2", 1, 3, fake.LaunchFailed)
 	b := eval.NewBatch(s.boards[0], len(s.pos[0]))
 	copy(b.Pos, s.pos[0])
-	if err := e.Evaluate(t.Context(), b); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED (719)") {
+	if err := e.Compute(t.Context(), b); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED (719)") {
 		t.Errorf("the batch of a device that was lost: %v", err)
 	}
 	said.wait("tried again", 1)
@@ -160,7 +160,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
+	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(s.network)}}
 	fakeDriver.Fail("kernel", 1, 1, fake.Hang)
 	var callers sync.WaitGroup
 	for range slotsADevice + 2 { // more than there are slots
@@ -207,7 +207,7 @@ func TestEvaluatorLosesDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
+	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(s.network)}}
 	ask := func(gpu int) {
 		t.Helper()
 		if b := evaluate(t, f, s.boards[0], s.pos[0]); s.check(t, "a device that is lost", b, 0, 0, len(s.pos[0])) != gpu {
@@ -251,7 +251,7 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	s, said := newScenario(t, manyRows), newEvents()
 	s.on = devices(t, 2, geforce)
 	e := evaluator(t, s.network, s.on, said.say)
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(s.network)})
+	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(s.network)}}
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	var batches [2]atomic.Uint64
@@ -272,7 +272,7 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 				if r.IntN(5) == 0 {
 					go cancel()
 				}
-				switch err := f.Evaluate(ctx, b); {
+				switch err := f.Compute(ctx, b); {
 				case err == nil:
 					batches[s.check(t, "under load", b, 0, from, to)].Add(1)
 				case ctx.Err() == nil:

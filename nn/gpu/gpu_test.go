@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
@@ -154,7 +155,7 @@ func reference(t testing.TB, n *net.Network, board *game.Board, pos []game.Posit
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := net.NewEvaluator(n).Evaluate(context.Background(), b); err != nil {
+	if err := evaltest.Raw(net.NewBackend(n)).Evaluate(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
 	return b

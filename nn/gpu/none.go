@@ -12,27 +12,30 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches with a network on GPUs. This build has no GPU support.
-type Evaluator struct{}
+// Backend answers batches with a network on GPUs. This build has no GPU support.
+type Backend struct{}
 
-// New returns an error that says why there is no evaluator.
-func New(*net.Network, Options) (e *Evaluator, notes []error, err error) {
+// New returns an error that says why there is no backend.
+func New(*net.Network, Options) (e *Backend, notes []error, err error) {
 	_, err = driver.Find()
 	return nil, nil, err
 }
 
 var errNone = errors.New("gpu: not in this build")
 
-// Evaluate returns an error.
-func (*Evaluator) Evaluate(context.Context, *eval.Batch) error { return errNone }
+// Attributes are empty.
+func (*Backend) Attributes() eval.Attributes { return eval.Attributes{} }
+
+// Compute returns an error.
+func (*Backend) Compute(context.Context, *eval.Batch) error { return errNone }
 
 // Time returns an error.
-func (*Evaluator) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
+func (*Backend) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 
 // Stats are empty.
-func (*Evaluator) Stats() Stats { return Stats{} }
+func (*Backend) Stats() Stats { return Stats{} }
 
-func (*Evaluator) String() string { return "no GPU" }
+func (*Backend) String() string { return "no GPU" }
 
 // Close does nothing.
-func (*Evaluator) Close() error { return nil }
+func (*Backend) Close() error { return nil }

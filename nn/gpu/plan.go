@@ -4,7 +4,7 @@
 //	hopper.go                   the same for the kernels of Hopper alone
 //	choice.go, predict.go       which kernel for how many positions, by measured or predicted times
 //	variants.go                 all kernels that could do it, to measure them one by one
-//	evaluator.go, call.go       Evaluator: the batches of callers, cut into launches
+//	evaluator.go, call.go       Backend: the batches of callers, cut into launches
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
 //	served.go, selftest.go      the network that serves, and its test before it does

@@ -90,7 +90,7 @@ func TestEvaluatorRefuses(t *testing.T) {
 	fakeDriver.Reset()
 	fakeDriver.Fail("kernel", 1, 1, fake.Spoil)
 	for range 2 { // the second time it is refused without a launch
-		if err := e.Evaluate(t.Context(), eval.NewBatch(large, 3)); !errors.Is(err, errSelfTest) || !strings.Contains(err.Error(), "kernel tower_any") {
+		if err := e.Compute(t.Context(), eval.NewBatch(large, 3)); !errors.Is(err, errSelfTest) || !strings.Contains(err.Error(), "kernel tower_any") {
 			t.Errorf("a kernel that fails its self-test serves: %v", err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestEvaluatorFloat16Overflows(t *testing.T) {
 		}
 	}
 	e := evaluator(t, n, devices(t, 1, geforce), nil)
-	f := eval.NewFallback(eval.Stage{Name: "gpu", Evaluator: e}, eval.Stage{Name: "cpu", Evaluator: net.NewEvaluator(n)})
+	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(n)}}
 	large, _, err := board.ParseMoves("151515262626373737") // nine stones of the side to move in a square
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// served is the network of an Evaluator, with everything that the devices need of it.
+// served is the network of a Backend, with everything that the devices need of it.
 type served struct {
 	network *net.Network
 	only    string // the kernel to use; empty: the best
@@ -163,7 +163,7 @@ func (n *served) want(board *game.Board) (*eval.Batch, error) {
 	}
 	b := eval.NewBatch(board, probes)
 	probe(b)
-	if err := net.NewEvaluator(n.network).Evaluate(context.Background(), b); err != nil {
+	if err := net.NewBackend(n.network).Compute(context.Background(), b); err != nil {
 		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network.Config(), err)
 	}
 	n.wants[board.Rules()] = b

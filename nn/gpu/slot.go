@@ -10,7 +10,7 @@ import (
 )
 
 // slot is a stream of a device and the memory for one launch, on the device and pinned on the host. At any time it is in
-// exactly one place: in its session's free or submitted, in flight, or with a caller of Evaluate. While a caller has it,
+// exactly one place: in its session's free or submitted, in flight, or with a caller of Compute. While a caller has it,
 // nobody else touches it.
 type slot struct {
 	session *session
@@ -35,7 +35,7 @@ const (
 	abandoned        // nobody waits; the slot goes back to free when it ends
 )
 
-// fill takes rows of the batch from first on and answers finished games by the rules. It returns the row to continue from. The
+// fill takes rows of the batch from first on. It returns the row to continue from. The
 // batch may be shared by so many devices.
 func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err error) {
 	if s.plan, err = n.planned(b.Board, targetOf(s.session.device.info)); err != nil {
@@ -44,9 +44,6 @@ func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err
 	share, size, to := s.plan.share(len(b.Pos)-first, devices), s.plan.PositionBytes(), s.hostIn.Bytes()
 	s.rows = s.rows[:0]
 	for next = first; next < len(b.Pos) && len(s.rows) < share; next++ {
-		if b.AnswerTerminal(next) {
-			continue
-		}
 		s.plan.PutPositions(to[len(s.rows)*size:], b.Pos[next:next+1])
 		s.rows = append(s.rows, int32(next))
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Options say which devices an Evaluator uses, and who hears of them. The zero value is all devices, and nobody.
+// Options say which devices a Backend uses, and who hears of them. The zero value is all devices, and nobody.
 type Options struct {
 	Devices []int             // the driver's numbers; none: all devices
 	Kernel  string            // the kernel of that name (Variants) on every device; empty: the best. Boards that it does not hold are errors

@@ -12,7 +12,7 @@ import (
 
 // Time measures, on the first device that works, launches of all the positions at once, one after the other, without copies
 // in between. Other batches wait meanwhile.
-func (e *Evaluator) Time(board *game.Board, pos []game.Position, launches int) (timing Timing, err error) {
+func (e *Backend) Time(board *game.Board, pos []game.Position, launches int) (timing Timing, err error) {
 	live := *e.live.Load()
 	if len(live) == 0 {
 		return timing, e.noDevice()

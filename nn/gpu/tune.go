@@ -32,7 +32,7 @@ const faster = 0.9
 //
 // The kernels for Hopper take the place of the tower's on all devices or on none, so that answers do not depend on the device. A
 // device on which even the tower does not end has failed; the others are left. There are no sessions yet.
-func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, failed, notes []error) {
+func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, failed, notes []error) {
 	n := e.serves
 	hung.Lock()
 	n.barred = append(n.barred, hung.kernels...)
@@ -64,7 +64,7 @@ func (e *Evaluator) tune(found []driver.Device, r retry) (left []driver.Device, 
 
 // try makes a trial of all kernels on a device. If one fails in it, or does not end, a note says so, and the others are tried
 // again without it. An error is about the tower or the device itself; errHung means that the device is lost.
-func (e *Evaluator) try(d driver.Device, r retry) (t *trial, notes []error, err error) {
+func (e *Backend) try(d driver.Device, r retry) (t *trial, notes []error, err error) {
 	n, on := e.serves, targetOf(d)
 	first, err := NewPlan(n.network.Config(), testBoard.Rules(), on)
 	if err != nil {
@@ -115,7 +115,7 @@ func (n *served) wayOut() string {
 
 // trial measures kernels on a device, in a context of its own, so that a fault costs nothing else.
 type trial struct {
-	e      *Evaluator
+	e      *Backend
 	d      driver.Device
 	r      retry
 	groups []Choice // the tower's family, then that of Hopper
@@ -128,7 +128,7 @@ type trial struct {
 	over  atomic.Bool // nobody waits for the trial any more
 }
 
-func (e *Evaluator) newTrial(d driver.Device, r retry, groups [][]Plan) (*trial, error) {
+func (e *Backend) newTrial(d driver.Device, r retry, groups [][]Plan) (*trial, error) {
 	t := &trial{e: e, d: d, r: r, times: Samples{}, steps: make(chan string)}
 	most := 0
 	for _, plans := range groups {

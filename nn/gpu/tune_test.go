@@ -32,7 +32,7 @@ func forget(t *testing.T) {
 }
 
 // tuned makes an evaluator on a device whose kernels are measured, while a fault is there.
-func tuned(t *testing.T, n int, r retry, fault func()) (*Evaluator, []error, error) {
+func tuned(t *testing.T, n int, r retry, fault func()) (*Backend, []error, error) {
 	t.Helper()
 	forget(t)
 	on := devices(t, n, hopper)

@@ -54,7 +54,7 @@ type Seconds struct {
 // Accuracy is how good a network, or a search with it, is on the run's positions of one kind, or on all of them.
 type Accuracy struct {
 	Kind   string `json:"kind"`   // one of sample.Kinds, or AllKinds
-	Visits int    `json:"visits"` // 0 is the network alone, without what the rules know (eval.Ruled), because that is what is learned
+	Visits int    `json:"visits"` // 0 is the network alone, without what the rules know (the rules step of eval.Evaluator), because that is what is learned
 	score.Summary
 }
 
@@ -135,7 +135,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 }
 
 // evaluator is the one that plays a generation's games here.
-func (r *Run) evaluator(g Generation) (e eval.Evaluator, done func(), err error) {
+func (r *Run) evaluator(g Generation) (e *eval.Evaluator, done func(), err error) {
 	if best := r.best(); best >= 0 {
 		network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
 		if err != nil {
@@ -237,7 +237,7 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 	}
 	defer done()
 	for _, visits := range r.Config.Visits {
-		e := candidate
+		e := eval.New(candidate.Backend(), eval.Options{OwnRules: true}) // the network alone
 		if visits > 0 {
 			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
 				return err

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -28,9 +30,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func onCPU(n *net.Network, _ string) (eval.Evaluator, func(), error) {
+func onCPU(n *net.Network, _ string) (*eval.Evaluator, func(), error) {
 	e, _ := cpu.New(n)
-	return e, func() {}, nil
+	return evaltest.Raw(e), func() {}, nil
 }
 
 // tiny is a run of a second or two.

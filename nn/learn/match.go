@@ -28,7 +28,7 @@ const roundPairs = 10
 const gamesAtOnce = 32
 
 // gate lets the new network play against the best one, and reports whether it is better.
-func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator) (promoted bool, err error) {
+func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator) (promoted bool, err error) {
 	best := r.best()
 	if best < 0 {
 		return true, nil
@@ -59,12 +59,12 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate eval.Evaluator)
 
 // match lets the generation's network play against an agent, and keeps the games in a file of that name. For the gate, best
 // is the evaluator of the best network, and the match ends with the verdict; otherwise best is nil.
-func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator, file string, against agent.Spec, best eval.Evaluator) (Meeting, error) {
+func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (Meeting, error) {
 	games := r.Config.OpponentGames
 	if best != nil {
 		games = r.Config.GateGames
 	}
-	batched := map[string]*eval.Batcher{name(g.Number): batcher(candidate)}
+	batched := map[string]*eval.Evaluator{name(g.Number): batcher(candidate)}
 	if best != nil {
 		batched[against.Model] = batcher(best)
 	}
@@ -73,7 +73,7 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate eval.Evaluator
 			b.Close()
 		}
 	}()
-	shared := agent.Shared{Models: func(model string) (eval.Evaluator, error) {
+	shared := agent.Shared{Models: func(model string) (*eval.Evaluator, error) {
 		if e, ok := batched[model]; ok {
 			return e, nil
 		}
@@ -101,8 +101,8 @@ func (r *Run) spec(number int) agent.Spec {
 }
 
 // batcher lets many games ask a network together.
-func batcher(e eval.Evaluator) *eval.Batcher {
-	return eval.NewBatcher(e, eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+func batcher(e *eval.Evaluator) *eval.Evaluator {
+	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
 }
 
 // rounds plays a match's games. If it is the gate's, it ends as soon as the test has a verdict.

@@ -20,7 +20,7 @@ import (
 )
 
 // Evaluators makes the evaluator of a network, which has a name. Call close when the evaluator is not needed any more.
-type Evaluators func(n *net.Network, name string) (e eval.Evaluator, close func(), err error)
+type Evaluators func(n *net.Network, name string) (e *eval.Evaluator, close func(), err error)
 
 // Run is a run in a folder. Close it.
 type Run struct {

@@ -11,22 +11,22 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Evaluator answers batches with the reference forward pass, on the CPU, one position at a time. Faster evaluators are
+// Backend answers batches with the reference forward pass, on the CPU, one position at a time. Faster backends are
 // checked against it.
-type Evaluator struct {
+type Backend struct {
 	net  *Network
 	pool sync.Pool // of *worker
 }
 
-// NewEvaluator makes an evaluator of a network, which must not change while it is in use.
-func NewEvaluator(n *Network) *Evaluator { return &Evaluator{net: n} }
+// NewBackend makes a backend of a network, which must not change while it is in use.
+func NewBackend(n *Network) *Backend { return &Backend{net: n} }
 
-// Evaluate implements eval.Evaluator, with Source eval.CPU. Rows are shared among up to GOMAXPROCS goroutines. A cancelled
+// Attributes implements eval.Backend.
+func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
+
+// Compute implements eval.Backend, with Source eval.CPU. Rows are shared among up to GOMAXPROCS goroutines. A cancelled
 // context is noticed between rows. If the network's output is not finite, the error names the first such row.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
+func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	run := &job{net: e.net, batch: b}
 	workers := min(runtime.GOMAXPROCS(0), len(b.Pos))
 	var others sync.WaitGroup
@@ -61,7 +61,7 @@ func (j *job) fail(row int, err error) {
 }
 
 // work evaluates rows until none is left.
-func (e *Evaluator) work(ctx context.Context, j *job) {
+func (e *Backend) work(ctx context.Context, j *job) {
 	w, _ := e.pool.Get().(*worker)
 	if w == nil {
 		w = &worker{}
@@ -101,9 +101,6 @@ func (w *worker) fit(c Config, board *game.Board) {
 
 // answer fills row i of the batch.
 func (w *worker) answer(n *Network, b *eval.Batch, i int) error {
-	if b.AnswerTerminal(i) {
-		return nil
-	}
 	Planes(b.Board, b.Pos[i:i+1], w.planes)
 	n.row(w.scratch, w.planes, nil)
 	return w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells)

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-var _ eval.Evaluator = (*Evaluator)(nil)
+var _ eval.Backend = (*Backend)(nil)
 
 // manyWorkers makes the evaluator use several goroutines on any machine.
 func manyWorkers(t testing.TB) {
@@ -32,7 +34,7 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 func TestEvaluator(t *testing.T) {
 	manyWorkers(t)
 	n := shipped(t, "seeded-2x16")
-	e := NewEvaluator(n) // one for all boards, which differ in size
+	e := evaltest.Raw(NewBackend(n)) // one for all boards, which differ in size
 	for _, b := range boards() {
 		pos := gametest.Positions(gametest.Rand(11), b, 60, false)
 		batch := newBatch(b, pos)
@@ -72,19 +74,19 @@ func TestEvaluator(t *testing.T) {
 // Many callers at once, with batches of many sizes and boards, get the same bits for the same position.
 func TestEvaluatorConcurrently(t *testing.T) {
 	manyWorkers(t)
-	e := NewEvaluator(shipped(t, "seeded-2x16"))
+	e := NewBackend(shipped(t, "seeded-2x16"))
 	var callers sync.WaitGroup
 	for seed, b := range gametest.Boards()[:5] {
 		pos := gametest.Positions(gametest.Rand(uint64(seed)), b, 24, true)
 		whole := newBatch(b, pos)
-		if err := e.Evaluate(t.Context(), whole); err != nil {
+		if err := e.Compute(t.Context(), whole); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range []int{1, 5, 24} {
 			callers.Go(func() {
 				for i := 0; i < len(pos); i += n {
 					part := newBatch(b, pos[i:min(i+n, len(pos))])
-					if err := e.Evaluate(t.Context(), part); err != nil {
+					if err := e.Compute(t.Context(), part); err != nil {
 						t.Error(err)
 						return
 					}
@@ -103,45 +105,31 @@ func TestEvaluatorErrors(t *testing.T) {
 	manyWorkers(t)
 	b := game.MustBoard(game.Connect4)
 	n := shipped(t, "seeded-2x16")
-	e := NewEvaluator(n)
+	e := NewBackend(n)
 	pos := gametest.Positions(gametest.Rand(12), b, 40, true)
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.Evaluate(cancelled, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
+	if err := e.Compute(cancelled, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want a cancelled context", err)
 	}
 	late := &cancelLater{Context: t.Context(), left: 10}
-	if err := e.Evaluate(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
+	if err := e.Compute(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want a context cancelled on the way", err)
 	}
 	if late.left < -4 {
 		t.Errorf("the context was asked %d times after it was cancelled by 4 goroutines", -late.left)
 	}
-	short := newBatch(b, pos)
-	short.Policy = short.Policy[1:]
-	if err := e.Evaluate(t.Context(), short); err == nil || !strings.Contains(err.Error(), "279 values of Policy, want 280") {
-		t.Errorf("error %v, want one that names Policy", err)
-	}
-	if err := e.Evaluate(t.Context(), eval.NewBatch(b, 0)); err != nil {
-		t.Errorf("an empty batch: %v", err)
-	}
-
-	// Finished games do not reach the network, so the error names the first unfinished one.
-	won, _, err := b.ParseMoves("1212121")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pos[0], pos[1] = won, won
+	// The error names the first row.
 	for name, want := range map[string]string{
-		"value.wdl.bias":      "evaluate: row 2: win-draw-loss logit 1 is +Inf",
-		"value.gameover.bias": "evaluate: row 2: gameover logit 1 is +Inf",
-		"policy.logit.bias":   "evaluate: row 2: cell logit 0 is +Inf",
+		"value.wdl.bias":      "evaluate: row 0: win-draw-loss logit 1 is +Inf",
+		"value.gameover.bias": "evaluate: row 0: gameover logit 1 is +Inf",
+		"policy.logit.bias":   "evaluate: row 0: cell logit 0 is +Inf",
 	} {
 		broken := mustNew(t, n.Config(), 1)
 		overflow(broken, name)
 		for range 5 {
-			if err := NewEvaluator(broken).Evaluate(t.Context(), newBatch(b, pos)); !errors.Is(err, eval.ErrNotFinite) || err.Error() != want {
+			if err := NewBackend(broken).Compute(t.Context(), newBatch(b, pos)); !errors.Is(err, eval.ErrNotFinite) || err.Error() != want {
 				t.Errorf("%s: error %v, want %s", name, err, want)
 			}
 		}
@@ -188,10 +176,10 @@ func (c *cancelLater) Err() error {
 func BenchmarkEvaluator(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
 	batch := newBatch(board, gametest.Positions(gametest.Rand(1), board, 64, true))
-	e := NewEvaluator(shipped(b, "seeded-2x16"))
+	e := NewBackend(shipped(b, "seeded-2x16"))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := e.Evaluate(b.Context(), batch); err != nil {
+		if err := e.Compute(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func TestTorchGolden(t *testing.T) {
 			if b.Result(state.Position) != game.Ongoing {
 				return // the rules answer instead of the network
 			}
-			if err := NewEvaluator(n).Evaluate(t.Context(), batch); err != nil {
+			if err := NewBackend(n).Compute(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
 			near(t, "wdl", batch.WDL, c.WDL, tolerance)

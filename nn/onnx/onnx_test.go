@@ -200,7 +200,7 @@ func compare(t *testing.T, n *net.Network, b batch, got map[string]struct {
 	// leaves to the rules.
 	e := eval.NewBatch(b.board, N)
 	copy(e.Pos, b.positions)
-	if err := net.NewEvaluator(n).Evaluate(t.Context(), e); err != nil {
+	if err := net.NewBackend(n).Compute(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	policy := "cell_policy"

@@ -36,7 +36,7 @@ func TestPatternRuntime(t *testing.T) {
 	}
 	b := eval.NewBatch(board, 200)
 	copy(b.Pos, gametest.Open(gametest.Rand(5), board, len(b.Pos)))
-	if err := pattern.NewEvaluator(n).Evaluate(t.Context(), b); err != nil {
+	if err := pattern.NewBackend(n).Compute(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	k, err := kernel.New(&n.Weights, kernel.Go)

@@ -23,7 +23,7 @@ func ExampleEvaluator() {
 	if b.Pos[1], _, err = board.ParseMoves("445566"); err != nil {
 		log.Fatal(err)
 	}
-	if err := e.Answers().Evaluate(context.Background(), b); err != nil {
+	if err := e.Evaluate(context.Background(), b); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(e.ModelOn(board.Rules()), "answers; of a network:", b.Source[0].Network())

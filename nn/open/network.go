@@ -63,14 +63,17 @@ func notOfNetworks(backend string) error {
 }
 
 // bitsquares answers what no network does.
-func bitsquares() (eval.Evaluator, error) { return heuristic.New(eval.Bitsquares) }
+func bitsquares() eval.Backend { return heuristic.WithPower(heuristic.DefaultPower) }
+
+// evaluator is an Evaluator of a backend.
+func evaluator(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{}) }
 
 // mirror lets the evaluator answer the mean of each position and its mirror image, if the options ask for it.
 func (e *Opened) mirror(o Options) {
 	if !o.Mirror {
 		return
 	}
-	e.Evaluator = eval.NewMirrored(e.Evaluator)
+	e.Evaluator = evaluator(eval.NewMirrored(e.Backend()))
 	e.Model += ", mirrored" // its answers are not the network's own, wherever they are kept
 	e.How += ", the mean of each position and its mirror image"
 }
@@ -82,24 +85,20 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := bitsquares()
-	if err != nil {
-		return nil, err
-	}
-	stages := []eval.Stage{{Name: "cpu", Evaluator: c.Evaluator}, {Name: "fast", Evaluator: newFast()}, {Name: "bitsquares", Evaluator: last}}
+	stages := eval.Fallback{{Name: "cpu", Backend: c.Backend()}, {Name: "fast", Backend: newFast()}, {Name: "bitsquares", Backend: bitsquares()}}
 	e := &Opened{Model: name, Network: true, How: c.How}
 	g, err := onGPU(n, name, o)
 	switch {
 	case err == nil:
 		e.How, e.OnGPU, e.gpu = g.How+"; should it fail, "+c.How, true, g.gpu
-		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Evaluator: g.Evaluator})
+		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Backend: g.Backend()})
 	case errors.Is(err, driver.ErrNone):
 		e.How += "; no GPU: " + errors.Unwrap(err).Error()
 	default:
-		of := c.Evaluator.(*cpu.Evaluator)
+		of := c.Backend().(*cpu.Backend)
 		o.note("NO GPU, the CPU evaluates (path %s, %d threads): %v", of.Path(), of.Threads(), errors.Unwrap(err))
 	}
-	e.Evaluator = eval.NewFallback(stages...)
+	e.Evaluator = evaluator(stages)
 	return e, nil
 }
 
@@ -116,7 +115,7 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	for _, note := range notes {
 		o.note("%v", note)
 	}
-	return &Opened{Evaluator: e, Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
+	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }
 
 // onCPU is the network on the CPU.
@@ -125,11 +124,11 @@ func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opened{Evaluator: e, Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
+	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
 }
 
 // fastestPath packs the network for the path that the environment names, or else for the fastest one that works.
-func fastestPath(n *net.Network, o Options) (*cpu.Evaluator, error) {
+func fastestPath(n *net.Network, o Options) (*cpu.Backend, error) {
 	if path := os.Getenv(PathVariable); path != "" {
 		e, err := cpu.NewPath(n, kernel.Path(path))
 		if err != nil {
@@ -154,10 +153,6 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	}
 	return o.Model
 }
-
-// Answers is the evaluator behind the rules (eval.Ruled): what the next stones decide is answered exactly. It is for all who
-// show answers or keep them. A search takes the Opened itself.
-func (o *Opened) Answers() eval.Evaluator { return eval.NewRuled(o.Evaluator) }
 
 // Close waits for the batches that are under way on GPUs, and gives their memory back. Without a GPU there is nothing to
 // give back. Calls after the first do nothing.

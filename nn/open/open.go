@@ -7,7 +7,7 @@
 //	}
 //	defer e.Close()
 //	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // one row: the empty board
-//	err = e.Answers().Evaluate(ctx, b)
+//	err = e.Evaluate(ctx, b)
 //	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
 //
 // Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
@@ -78,20 +78,18 @@ func (o Options) note(format string, args ...any) {
 // Opened is an evaluator that is ready, and what is to be said of it. It is safe for concurrent use. Its caller closes it,
 // and uses it no more from then on.
 type Opened struct {
-	// The evaluator as searches take it: their trees look at the rules by themselves. Everybody else takes Answers.
-	eval.Evaluator
+	*eval.Evaluator
 
 	Model   string // what answers call the model: "default", "mine@3", "bitsquares"
 	Network bool   // a network answers, and not a heuristic
 	OnGPU   bool   // GPUs answer first
-	Fast    bool   // a network of pattern tables answers: a batch costs less than to wait for company
 	How     string // how answers are computed, for people
 
 	// Games are the games that the model answers, in the order of its manifest; bitsquares answers all others. Nil: the
 	// model answers every game.
 	Games []game.Rules
 
-	gpu *gpu.Evaluator // nil if no GPU is used
+	gpu *gpu.Backend // nil if no GPU is used
 }
 
 // Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
@@ -163,30 +161,29 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 // whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network
 // knows less.
 func (o *Opened) whereTrained(m models.Entry) error {
-	other, err := bitsquares()
-	if err != nil {
-		return err
-	}
+	var err error
 	o.Games = make([]game.Rules, len(m.Rules))
 	for i, text := range m.Rules {
 		if o.Games[i], err = game.ParseRules(text); err != nil {
 			return fmt.Errorf("model %s: %w", m.Name, err)
 		}
 	}
-	o.Evaluator = trained{o.Evaluator, other, o.Games}
+	o.Evaluator = evaluator(trained{o.Backend(), bitsquares(), o.Games})
 	o.How += "; bitsquares on boards that it was not trained on"
 	return nil
 }
 
-// trained asks the network about some games, and another evaluator about the rest.
+// trained is a backend that asks the network about some games, and another backend about the rest.
 type trained struct {
-	network, other eval.Evaluator
+	network, other eval.Backend
 	games          []game.Rules // that the network was trained on
 }
 
-func (t trained) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if b.Board != nil && !slices.Contains(t.games, b.Board.Rules()) {
-		return t.other.Evaluate(ctx, b)
+func (t trained) Attributes() eval.Attributes { return t.network.Attributes() }
+
+func (t trained) Compute(ctx context.Context, b *eval.Batch) error {
+	if !slices.Contains(t.games, b.Board.Rules()) {
+		return t.other.Compute(ctx, b)
 	}
-	return t.network.Evaluate(ctx, b)
+	return t.network.Compute(ctx, b)
 }

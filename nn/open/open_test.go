@@ -46,7 +46,7 @@ func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
 	return e, notes
 }
 
-func evaluate(t *testing.T, e eval.Evaluator, board *game.Board, pos []game.Position) *eval.Batch {
+func evaluate(t *testing.T, e *eval.Evaluator, board *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
@@ -63,7 +63,7 @@ func TestDefault(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	for board, model := range map[*game.Board]string{connect4: "default", nineFive: "bitsquares"} {
-		b := evaluate(t, e, board, gametest.Open(gametest.Rand(1), board, 20))
+		b := evaluate(t, e.Evaluator, board, gametest.Open(gametest.Rand(1), board, 20))
 		for i, s := range b.Source {
 			if s.Network() != (model == "default") || e.ModelOn(board.Rules()) != model {
 				t.Errorf("%v, row %d: source %v, model on it %s, want %s", board.Rules(), i, s, e.ModelOn(board.Rules()), model)
@@ -72,7 +72,7 @@ func TestDefault(t *testing.T) {
 	}
 	// By its name it answers every game.
 	e, _ = opened(t, open.Options{Model: open.DefaultModel, Backend: open.CPU})
-	if b := evaluate(t, e, nineFive, make([]game.Position, 1)); b.Source[0] != eval.CPU || e.Games != nil || e.ModelOn(nineFive.Rules()) != "default" {
+	if b := evaluate(t, e.Evaluator, nineFive, make([]game.Position, 1)); b.Source[0] != eval.CPU || e.Games != nil || e.ModelOn(nineFive.Rules()) != "default" {
 		t.Errorf("by name: source %v, %+v", b.Source[0], e)
 	}
 }
@@ -89,8 +89,8 @@ func TestNetworkAnswers(t *testing.T) {
 	}
 	t.Setenv(open.PathVariable, "go")
 	pos := gametest.Positions(gametest.Rand(2), connect4, 50, true)
-	want := evaluate(t, net.NewEvaluator(n), connect4, pos)
-	mirrored := evaluate(t, eval.NewMirrored(net.NewEvaluator(n)), connect4, pos)
+	want := evaluate(t, evaltest.Raw(net.NewBackend(n)), connect4, pos)
+	mirrored := evaluate(t, evaltest.Raw(eval.NewMirrored(net.NewBackend(n))), connect4, pos)
 	for _, test := range []struct {
 		o     open.Options
 		model string
@@ -103,7 +103,7 @@ func TestNetworkAnswers(t *testing.T) {
 		{open.Options{Model: file, Backend: open.CPU, Mirror: true}, "mine, mirrored", 0, mirrored},
 	} {
 		e, notes := opened(t, test.o)
-		b := evaluate(t, e, connect4, pos)
+		b := evaluate(t, evaltest.Raw(e.Backend()), connect4, pos)
 		for i := range b.WDL {
 			if d := math.Abs(float64(b.WDL[i] - test.want.WDL[i])); d > 1e-4 {
 				t.Fatalf("%+v: row %d is %v, want %v", test.o, i/3, b.WDLRow(i/3), test.want.WDLRow(i/3))
@@ -112,7 +112,7 @@ func TestNetworkAnswers(t *testing.T) {
 		if e.Model != test.model || !e.Network || len(notes) != test.notes || !strings.HasPrefix(e.How, "network ") {
 			t.Errorf("%+v: %+v, notes %q", test.o, e, notes)
 		}
-		if d := evaltest.Rules(t, e.Answers(), connect4, 200, 18); d.Won == 0 {
+		if d := evaltest.Rules(t, e.Evaluator, connect4, 200, 18); d.Won == 0 {
 			t.Errorf("%+v: nothing was won at once: %+v", test.o, d)
 		}
 	}
@@ -158,7 +158,7 @@ func TestModelOfStore(t *testing.T) {
 func TestHeuristic(t *testing.T) {
 	for _, name := range []string{"bitsquares", "uniform"} {
 		e, _ := opened(t, open.Options{Backend: name})
-		if b := evaluate(t, e, nineFive, make([]game.Position, 1)); b.Source[0].String() != name || e.Model != name || e.Network || e.How != "heuristic "+name || e.ModelOn(nineFive.Rules()) != name {
+		if b := evaluate(t, e.Evaluator, nineFive, make([]game.Position, 1)); b.Source[0].String() != name || e.Model != name || e.Network || e.How != "heuristic "+name || e.ModelOn(nineFive.Rules()) != name {
 			t.Errorf("%s: source %v, %+v", name, b.Source[0], e)
 		}
 	}
@@ -247,7 +247,7 @@ func TestFallsBack(t *testing.T) {
 	}
 	defer e.Close()
 	other := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
-	if b := evaluate(t, e, other, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
+	if b := evaluate(t, e.Evaluator, other, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
 		t.Errorf("source %v", b.Source[0])
 	}
 	onCPU, err := open.Network(n, "overflows", open.Options{Backend: open.CPU})

@@ -23,17 +23,13 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	default:
 		return nil, notOfNetworks(o.Backend)
 	}
-	last, err := bitsquares()
-	if err != nil {
-		return nil, err
-	}
-	of := pattern.NewEvaluator(n)
+	of := pattern.NewBackend(n)
 	e := &Opened{
-		Evaluator: of, Model: name, Network: true, Fast: true, Games: []game.Rules{game.Connect4},
+		Evaluator: evaluator(of), Model: name, Network: true, Games: []game.Rules{game.Connect4},
 		How: fmt.Sprintf("network %s on the cpu, path %s", n, of.Path()),
 	}
 	e.mirror(o)
-	e.Evaluator = trained{e.Evaluator, last, e.Games}
+	e.Evaluator = evaluator(trained{e.Backend(), bitsquares(), e.Games})
 	e.How += "; bitsquares on boards that it was not trained on"
 	return e, nil
 }
@@ -41,11 +37,11 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 // fast is FastModel for those that it stands in for. It is read when it is asked for the first time, which hardly ever happens.
 // Its errors, one of another board among them, send a batch on to the next stage.
 type fast struct {
-	read func() (*pattern.Evaluator, error)
+	read func() (*pattern.Backend, error)
 }
 
 func newFast() fast {
-	return fast{sync.OnceValues(func() (*pattern.Evaluator, error) {
+	return fast{sync.OnceValues(func() (*pattern.Backend, error) {
 		_, p, err := Any(FastModel)
 		if err == nil && p.Pattern == nil {
 			err = errors.New("it is no network of pattern tables")
@@ -53,15 +49,18 @@ func newFast() fast {
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", FastModel, err)
 		}
-		return pattern.NewEvaluator(p.Pattern), nil
+		return pattern.NewBackend(p.Pattern), nil
 	})}
 }
 
-// Evaluate implements eval.Evaluator.
-func (f fast) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes are those of every network of pattern tables.
+func (fast) Attributes() eval.Attributes { return (*pattern.Backend)(nil).Attributes() }
+
+// Compute implements eval.Backend.
+func (f fast) Compute(ctx context.Context, b *eval.Batch) error {
 	e, err := f.read()
 	if err != nil {
 		return err
 	}
-	return e.Evaluate(ctx, b)
+	return e.Compute(ctx, b)
 }

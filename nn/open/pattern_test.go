@@ -35,7 +35,7 @@ func TestPatternOfStore(t *testing.T) {
 		t.Fatalf("%+v, called %s: %v", s.Entry, s.Label(), err)
 	}
 	e, _ := opened(t, open.Options{Model: "quick"})
-	b := evaluate(t, e, connect4, make([]game.Position, 1))
+	b := evaluate(t, e.Evaluator, connect4, make([]game.Position, 1))
 	if e.Model != "quick@1" || b.Source[0] != eval.Fast || !b.Source[0].Network() {
 		t.Errorf("%+v answers by %s", e, b.Source[0])
 	}
@@ -57,7 +57,7 @@ func TestFallsBackToFast(t *testing.T) {
 	defer e.Close()
 	other := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 3, Gravity: true})
 	for board, want := range map[*game.Board]eval.Source{connect4: eval.Fast, other: eval.Bitsquares} {
-		if b := evaluate(t, e, board, make([]game.Position, 3)); b.Source[2] != want {
+		if b := evaluate(t, e.Evaluator, board, make([]game.Position, 3)); b.Source[2] != want {
 			t.Errorf("%v: source %s, want %s", board.Rules(), b.Source[2], want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestPattern(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]string{false: "quick", true: "quick, mirrored"}[mirror]; e.Model != want || !e.Network || e.OnGPU || !e.Fast {
+		if want := map[bool]string{false: "quick", true: "quick, mirrored"}[mirror]; e.Model != want || !e.Network || e.OnGPU || e.Backend().Attributes().Rows != 1 {
 			t.Errorf("the model calls itself %s, want %s: %+v", e.Model, want, e)
 		}
 		known, other := game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 3, Gravity: true})
@@ -103,7 +103,7 @@ func TestPattern(t *testing.T) {
 			if board != known || mirror {
 				continue
 			}
-			if err := pattern.NewEvaluator(n).Evaluate(t.Context(), want); err != nil {
+			if err := pattern.NewBackend(n).Compute(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {

@@ -13,42 +13,42 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Evaluator answers batches of 7x6x4 with a network, with Source eval.Fast.
-type Evaluator struct {
+// Backend answers batches of 7x6x4 with a network, with Source eval.Fast.
+type Backend struct {
 	net  *kernel.Net
 	pool sync.Pool // of *worker
 }
 
-// NewEvaluator packs a network, which must not change while it is in use, for the fastest path of this machine.
-func NewEvaluator(n *Network) *Evaluator {
-	e, err := NewEvaluatorPath(n, kernel.Best())
+// NewBackend packs a network, which must not change while it is in use, for the fastest path of this machine.
+func NewBackend(n *Network) *Backend {
+	e, err := NewBackendPath(n, kernel.Best())
 	if err != nil {
 		panic(err) // cannot happen: the best path is one of this machine
 	}
 	return e
 }
 
-// NewEvaluatorPath packs a network for a path. The error lists the paths of this machine.
-func NewEvaluatorPath(n *Network, p kernel.Path) (*Evaluator, error) {
+// NewBackendPath packs a network for a path. The error lists the paths of this machine.
+func NewBackendPath(n *Network, p kernel.Path) (*Backend, error) {
 	packed, err := kernel.New(&n.Weights, p)
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{net: packed}, nil
+	return &Backend{net: packed}, nil
 }
 
-// Path is the path that the evaluator uses.
-func (e *Evaluator) Path() kernel.Path { return e.net.Path() }
+// Attributes implements eval.Backend. A block is computed at once, but a row alone costs little more.
+func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
+
+// Path is the path that the backend uses.
+func (e *Backend) Path() kernel.Path { return e.net.Path() }
 
 // block is how many positions are computed at once: enough for the call of C to cost nothing.
 const block = 128
 
-// Evaluate implements eval.Evaluator. Rows are shared among up to GOMAXPROCS goroutines, a block each at least. A cancelled
+// Compute implements eval.Backend. Rows are shared among up to GOMAXPROCS goroutines, a block each at least. A cancelled
 // context is noticed between blocks. Another board than 7x6x4 is an error.
-func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
+func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if b.Board.Rules() != game.Connect4 {
 		return fmt.Errorf("evaluate: a pattern network knows %v alone, not %v: use a convolutional network or a heuristic", game.Connect4, b.Board.Rules())
 	}
@@ -83,22 +83,17 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *eval.Batch) error {
 type worker struct {
 	rows [block * Each]int32
 	out  [block * kernel.Outputs]int32
-	at   [block]int // row of the batch by position of the block
 }
 
 // answer fills the batch's rows from first up to last, at most block.
 func (w *worker) answer(n *kernel.Net, b *eval.Batch, first, last int) {
-	rows, count := w.rows[:0], 0
-	for i := first; i < last; i++ {
-		if !b.AnswerTerminal(i) {
-			rows = AppendRows(rows, b.Pos[i])
-			w.at[count] = i
-			count++
-		}
+	rows := w.rows[:0]
+	for _, p := range b.Pos[first:last] {
+		rows = AppendRows(rows, p)
 	}
-	n.Forward(rows, Each, w.out[:count*kernel.Outputs])
-	for k, i := range w.at[:count] {
-		answer(b, i, w.out[k*kernel.Outputs:])
+	n.Forward(rows, Each, w.out[:(last-first)*kernel.Outputs])
+	for i := first; i < last; i++ {
+		answer(b, i, w.out[(i-first)*kernel.Outputs:])
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
 
-var _ eval.Evaluator = (*Evaluator)(nil)
+var _ eval.Backend = (*Backend)(nil)
 
 func TestConformance(t *testing.T) {
 	was := runtime.GOMAXPROCS(4)
@@ -23,12 +23,12 @@ func TestConformance(t *testing.T) {
 	for _, p := range kernel.Paths() {
 		t.Run(string(p), func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
-				New: func(t testing.TB) eval.Evaluator {
-					e, err := NewEvaluatorPath(n, p)
+				New: func(t testing.TB) *eval.Evaluator {
+					e, err := NewBackendPath(n, p)
 					if err != nil {
 						t.Fatal(err)
 					}
-					return e
+					return evaltest.Raw(e)
 				},
 				Boards: []*game.Board{board}, Rows: 2*block + 41, Sources: []eval.Source{eval.Fast},
 			})
@@ -41,13 +41,13 @@ func TestPathsAgree(t *testing.T) {
 	n := random(t)
 	var want *eval.Batch
 	for _, p := range kernel.Paths() {
-		e, err := NewEvaluatorPath(n, p)
+		e, err := NewBackendPath(n, p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := eval.NewBatch(board, 1000)
 		copy(b.Pos, gametest.Positions(gametest.Rand(2), board, 1000, false))
-		if err := e.Evaluate(t.Context(), b); err != nil {
+		if err := e.Compute(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		if want == nil {
@@ -57,15 +57,15 @@ func TestPathsAgree(t *testing.T) {
 			t.Errorf("path %s differs from %s", p, kernel.Paths()[0])
 		}
 	}
-	if best := NewEvaluator(n).Path(); best != kernel.Paths()[0] {
+	if best := NewBackend(n).Path(); best != kernel.Paths()[0] {
 		t.Errorf("path %s, want %s", best, kernel.Paths()[0])
 	}
 }
 
 func TestOtherBoards(t *testing.T) {
-	e := NewEvaluator(random(t))
+	e := NewBackend(random(t))
 	b := eval.NewBatch(game.MustBoard(game.Rules{Rows: 6, Columns: 8, InARow: 4, Gravity: true}), 1)
-	if err := e.Evaluate(t.Context(), b); err == nil || !strings.Contains(err.Error(), "7x6x4 alone, not 8x6x4") {
+	if err := e.Compute(t.Context(), b); err == nil || !strings.Contains(err.Error(), "7x6x4 alone, not 8x6x4") {
 		t.Errorf("another board: %v", err)
 	}
 }
@@ -101,7 +101,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	for _, shape := range [][3]int{{64, 32, 32}, {128, 64, 32}, {256, 64, 32}} {
 		n := randomShape(b, shape[0], shape[1], shape[2])
 		for _, p := range kernel.Paths() {
-			e, err := NewEvaluatorPath(n, p)
+			e, err := NewBackendPath(n, p)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func BenchmarkEvaluate(b *testing.B) {
 				was := runtime.GOMAXPROCS(1)
 				defer runtime.GOMAXPROCS(was)
 				for b.Loop() {
-					if err := e.Evaluate(b.Context(), batch); err != nil {
+					if err := e.Compute(b.Context(), batch); err != nil {
 						b.Fatal(err)
 					}
 				}

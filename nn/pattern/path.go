@@ -8,7 +8,7 @@ import (
 
 // Path evaluates the positions of a line of play one after the other. It hands the accumulator on from move to move and
 // changes only the rows of the table that differ: see LOG.md for what that costs beside a batch. The answers are those of
-// Evaluator, bit for bit. It is not safe for concurrent use.
+// Backend, bit for bit. It is not safe for concurrent use.
 type Path struct {
 	net    *kernel.Net
 	levels []level
@@ -29,7 +29,7 @@ type view struct {
 }
 
 // NewPath is a line that begins with the empty board.
-func (e *Evaluator) NewPath() *Path {
+func (e *Backend) NewPath() *Path {
 	p := &Path{net: e.net}
 	p.Start(game.Position{})
 	return p

@@ -31,7 +31,7 @@ func walk(p *Path, b *eval.Batch, row, depth int) int {
 func TestPath(t *testing.T) {
 	n := random(t)
 	for _, name := range kernel.Paths() {
-		e, err := NewEvaluatorPath(n, name)
+		e, err := NewBackendPath(n, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestPath(t *testing.T) {
 			rows := b.Slice(0, walk(p, b, 0, 3))
 			want := eval.NewBatch(board, len(rows.Pos))
 			copy(want.Pos, rows.Pos)
-			if err := e.Evaluate(t.Context(), want); err != nil {
+			if err := e.Compute(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(rows.WDL, want.WDL) || !slices.Equal(rows.Policy, want.Policy) || !slices.Equal(rows.Source, want.Source) {
@@ -55,7 +55,7 @@ func TestPath(t *testing.T) {
 // BenchmarkPath measures the positions of a search of four moves, by steps and as batches of so many.
 
 func BenchmarkPath(b *testing.B) {
-	e := NewEvaluator(randomShape(b, 256, 64, 32))
+	e := NewBackend(randomShape(b, 256, 64, 32))
 	p := e.NewPath()
 	start := gametest.Open(gametest.Rand(4), board, 1)[0]
 	all := eval.NewBatch(board, 1+7+49+343+2401)
@@ -76,7 +76,7 @@ func BenchmarkPath(b *testing.B) {
 			for b.Loop() {
 				for i := 0; i < len(rows.Pos); i += size {
 					part := rows.Slice(i, min(i+size, len(rows.Pos)))
-					if err := e.Evaluate(b.Context(), &part); err != nil {
+					if err := e.Compute(b.Context(), &part); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -42,7 +42,7 @@ func TestShipped(t *testing.T) {
 	}
 	b := eval.NewBatch(board, len(level))
 	copy(b.Pos, level)
-	if err := NewEvaluator(n).Evaluate(t.Context(), b); err != nil {
+	if err := NewBackend(n).Compute(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	right, book := 0, models.ExactBook(game.Connect4)

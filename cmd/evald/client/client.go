@@ -6,10 +6,10 @@
 //	}
 //	defer c.Close()
 //	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // of the empty board
-//	err = c.Evaluate(ctx, b)
+//	err = eval.New(c, eval.Options{}).Evaluate(ctx, b)
 //	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
 //
-// A Client is an eval.Evaluator. Whoever takes one, a search for instance, can so evaluate on another machine.
+// A Client is an eval.Backend, so that searches and everything else can evaluate on another machine.
 package client
 
 import (
@@ -46,19 +46,16 @@ func Dial(address, model string, options ...grpc.DialOption) (*Client, error) {
 // Close ends the connection. Calls under way end with an error.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// wants are the outputs that a batch has room for, in the order in which Evaluate reads them.
+// Attributes implements eval.Backend. A call has a price of its own, so larger batches are better.
+func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
+
+// wants are the outputs that a batch has room for, in the order in which Compute reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
-// Evaluate implements eval.Evaluator, with one call for the whole batch. The server answers what the next stones decide by
-// the rules (eval.Ruled). Errors of the server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable
+// Compute implements eval.Backend, with one call for the whole batch. The server answers what the next stones decide by
+// the rules. Errors of the server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable
 // if it is shutting down or cannot be reached. After these two the same request may succeed later.
-func (c *Client) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	if len(b.Pos) == 0 {
-		return nil
-	}
+func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
 	rules, width := b.Board.Rules().String(), int64(2)
 	if b.Board.Wide() {
 		width = 4

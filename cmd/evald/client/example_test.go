@@ -26,7 +26,7 @@ func serve() (address string, stop func()) {
 	}
 	s, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []string{"bitsquares"},
-		Load:     func(string) (service.Loaded, error) { return service.Loaded{Evaluator: e, Version: "1"}, nil },
+		Load:     func(string) (service.Loaded, error) { return service.Loaded{Backend: e.Backend(), Version: "1"}, nil },
 		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
 		Log: slog.New(slog.DiscardHandler), DrainTime: time.Second,
 	})
@@ -57,7 +57,7 @@ func Example() {
 	if b.Pos[1], _, err = board.ParseMoves("44554"); err != nil {
 		log.Fatal(err)
 	}
-	if err := c.Evaluate(context.Background(), b); err != nil {
+	if err := eval.New(c, eval.Options{}).Evaluate(context.Background(), b); err != nil {
 		log.Fatal(err)
 	}
 	for i := range b.Pos {

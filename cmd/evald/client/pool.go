@@ -55,14 +55,17 @@ func (p *Pool) Close() (err error) {
 	return err
 }
 
-// Evaluate implements eval.Evaluator, as Client does. If a server has too much to do, is shutting down or cannot be reached,
+// Attributes are those of its clients.
+func (p *Pool) Attributes() eval.Attributes { return p.servers[0].Attributes() }
+
+// Compute implements eval.Backend, as Client does. If a server has too much to do, is shutting down or cannot be reached,
 // the batch goes to the next one: nothing changes if two servers evaluate the same positions. Other errors are the same at
 // all servers and are returned. If no server can answer, the error is that of the last.
-func (p *Pool) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (p *Pool) Compute(ctx context.Context, b *eval.Batch) error {
 	var tried []*server
 	for {
 		s := p.take(tried, len(b.Pos))
-		err := s.Evaluate(ctx, b)
+		err := s.Compute(ctx, b)
 		again := err != nil && ctx.Err() == nil && (status.Code(err) == codes.Unavailable || status.Code(err) == codes.ResourceExhausted)
 		p.giveBack(s, len(b.Pos), again && status.Code(err) == codes.Unavailable)
 		if tried = append(tried, s); !again || len(tried) == len(p.servers) {

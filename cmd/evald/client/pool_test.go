@@ -67,13 +67,13 @@ func TestPool(t *testing.T) {
 		return b
 	}
 	want := batch(64)
-	if err := pool.Evaluate(t.Context(), want); err != nil {
+	if err := pool.Compute(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	ask := func() {
 		t.Helper()
 		b := batch(64)
-		if err := pool.Evaluate(t.Context(), b); err != nil {
+		if err := pool.Compute(t.Context(), b); err != nil {
 			t.Error(err)
 		} else if !slices.Equal(b.WDL, want.WDL) || !slices.Equal(b.Policy, want.Policy) || !slices.Equal(b.Source, want.Source) {
 			t.Error("another answer")
@@ -121,7 +121,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("a server that has ended was asked %d times", n)
 	}
 	stops[2]()
-	if err := pool.Evaluate(t.Context(), batch(1)); status.Code(err) != codes.Unavailable {
+	if err := pool.Compute(t.Context(), batch(1)); status.Code(err) != codes.Unavailable {
 		t.Errorf("no server is left: %v", err)
 	}
 	if _, err := client.DialPool(nil, "bitsquares", options...); err == nil {
@@ -141,7 +141,7 @@ func TestPoolRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	err = pool.Evaluate(t.Context(), eval.NewBatch(game.MustBoard(game.Connect4), 1))
+	err = pool.Compute(t.Context(), eval.NewBatch(game.MustBoard(game.Connect4), 1))
 	if status.Code(err) != codes.NotFound || count.of(a)+count.of(b) != 1 {
 		t.Errorf("%v after %d calls", err, count.of(a)+count.of(b))
 	}

@@ -218,7 +218,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 		t.infer = time.Since(c.began) - t.input
 	} else {
 		var timing eval.Timing
-		timing, err = g.batcher.Submit(ctx, b, c.priority)
+		timing, err = g.requests.Submit(ctx, b, c.priority)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

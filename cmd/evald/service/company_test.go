@@ -35,9 +35,9 @@ func TestSearchCompany(t *testing.T) {
 	}
 	onCPU, _ := cpu.New(network)
 	for name, c := range map[string]struct {
-		eval.Evaluator
+		eval.Backend
 		positions, rounds, visits int
-	}{"bitsquares": {bitsquares, 1000, 20, 12}, "network": {onCPU, 32, 4, 24}} {
+	}{"bitsquares": {bitsquares.Backend(), 1000, 20, 12}, "network": {onCPU, 32, 4, 24}} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() {
 				c.positions, c.rounds = c.positions/8, c.rounds/4

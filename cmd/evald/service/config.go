@@ -68,11 +68,11 @@ import (
 
 // Loaded is a model that is ready to evaluate.
 type Loaded struct {
-	Evaluator eval.Evaluator
-	Version   string // as replies give it
-	Platform  string // "evald_network" or "evald_heuristic"
-	Describe  string // how it computes, for people
-	InFlight  int    // batches that it takes at once; 0 is what Batching says
+	Backend  eval.Backend
+	Version  string // as replies give it
+	Platform string // "evald_network" or "evald_heuristic"
+	Describe string // how it computes, for people
+	InFlight int    // batches that it takes at once; 0 is what Batching says
 
 	// Devices are the counts of the GPUs that compute for it; nil: none does.
 	Devices func() []gpu.DeviceStats

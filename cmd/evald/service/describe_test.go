@@ -53,7 +53,7 @@ func TestDescriptions(t *testing.T) {
 		"/v2/models/stub":            {`{"datatype":"FP32","name":"planes","shape":[-1,5,6,7]}`, `"versions":["1"]`},
 		"/v2/models/search":          {`{"datatype":"INT32","name":"visits","shape":[-1,7]}`},
 		"/v2/models/stub/config":     {`"max_batch_size":4096`, `"max_queue_delay_microseconds":10000000`, `"dims":[5,6,7]`, `"response_cache":{"enable":true}`},
-		"/v2/models/stub/stats":      {`"inference_count":15`, `"execution_count":3`, `"batch_size":5`, `"cache_hit":{"count":10`},
+		"/v2/models/stub/stats":      {`"inference_count":15`, `"execution_count":1`, `"batch_size":5`, `"cache_hit":{"count":10`},
 		"/v2/models/stats":           {`"name":"search"`, `"name":"stub"`},
 		"/v2/models/x/stats":         {`404`},
 		"/v2/models/stub/versions/1": {`200`},
@@ -83,15 +83,15 @@ func TestDescriptions(t *testing.T) {
 	for _, want := range []string{
 		`nv_inference_request_success{model="stub",version="1"} 3`,
 		`nv_inference_count{model="stub",version="1"} 15`,
-		`nv_inference_exec_count{model="stub",version="1"} 3`,
+		`nv_inference_exec_count{model="stub",version="1"} 1`,
 		`nv_inference_request_failure{model="stub",reason="REJECTED",version="1"} 0`,
 		`nv_inference_pending_request_count{model="stub",version="1"} 0`,
-		`evald_batches_total{model="stub",reason="idle",version="1"} 3`,
+		`evald_batches_total{model="stub",reason="idle",version="1"} 1`,
 		`evald_rows_total{model="stub",source="cpu",version="1"} 5`,
 		`evald_rows_total{model="stub",source="cache",version="1"} 10`,
 		`evald_batch_rows_bucket{model="stub",version="1",le="4"} 0`,
-		`evald_batch_rows_bucket{model="stub",version="1",le="8"} 3`,
-		`evald_batch_rows_sum{model="stub",version="1"} 15`,
+		`evald_batch_rows_bucket{model="stub",version="1",le="8"} 1`,
+		`evald_batch_rows_sum{model="stub",version="1"} 5`,
 		`evald_ready 1`,
 	} {
 		if !strings.Contains(metrics, want+"\n") {

@@ -23,7 +23,7 @@ func load(name string) (service.Loaded, error) {
 	if err != nil {
 		return service.Loaded{}, err
 	}
-	return service.Loaded{Evaluator: e.Evaluator, Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How}, nil
+	return service.Loaded{Backend: e.Backend(), Close: e.Close, Version: "1", Platform: service.HeuristicPlatform, Describe: e.How}, nil
 }
 
 // A program serves the heuristic bitsquares over gRPC, and asks it.
@@ -50,7 +50,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
-	if err := c.Evaluate(ctx, b); err != nil {
+	if err := c.Compute(ctx, b); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%.3f %v\n", b.WDLRow(0), b.Source[0])

@@ -60,7 +60,7 @@ func TestOverload(t *testing.T) {
 	ask(1)
 	<-entered // one is under way
 	ask(6)
-	waitFor(t, "6 rows to wait", func() bool { return s.models.models["stub"].current.Load().batcher.Stats().Queued == 6 })
+	waitFor(t, "6 rows to wait", func() bool { return s.models.models["stub"].current.Load().requests.BatcherStats().Queued == 6 })
 	ask(3) // would make them 9
 	if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "6 of at most 8") {
 		t.Errorf("over the queue: %v", err)
@@ -191,7 +191,7 @@ func TestDrainHasAnEnd(t *testing.T) {
 func TestReload(t *testing.T) {
 	reloads := 200
 	var generation atomic.Int64
-	answering := func(n int64) eval.Evaluator { // the answer to everything is the generation
+	answering := func(n int64) eval.Backend { // the answer to everything is the generation
 		return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
 			for i := range b.WDL {
 				b.WDL[i] = float32(n)
@@ -202,7 +202,7 @@ func TestReload(t *testing.T) {
 	c.Cache = 1 << 10
 	c.Load = func(string) (Loaded, error) {
 		n := generation.Add(1)
-		return Loaded{Evaluator: answering(n), Version: "1", Platform: NetworkPlatform}, nil
+		return Loaded{Backend: answering(n), Version: "1", Platform: NetworkPlatform}, nil
 	}
 	s := serve(t, c)
 	api := s.dial(t)
@@ -269,7 +269,7 @@ func TestWatch(t *testing.T) {
 		if n == 1 {
 			return Loaded{}, fmt.Errorf("torn")
 		}
-		return Loaded{Evaluator: &evaltest.Stub{Source: eval.CPU}, Version: fmt.Sprint(n)}, nil
+		return Loaded{Backend: &evaltest.Stub{Source: eval.CPU}, Version: fmt.Sprint(n)}, nil
 	}
 	c.Watch = time.Millisecond
 	s := serve(t, c)

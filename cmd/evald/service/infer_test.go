@@ -61,7 +61,7 @@ func TestInputs(t *testing.T) {
 			two = append(two, planes[i*size:][:2*h*w]...)
 		}
 		words64 := client.Bitboards(board, pos)
-		want := expected(t, eval.NewRuled(stub), board, pos)
+		want := expected(t, eval.New(stub, eval.Options{}), board, pos)
 		contents := request(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
 		contents.RawInputContents = nil
 		contents.Inputs[0].Contents = &kserve.InferTensorContents{}
@@ -109,13 +109,13 @@ func playout(r *rand.Rand, b *game.Board) (p game.Position, actions []int) {
 // The Go client is an evaluator like any other.
 func TestClientConformance(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced}, New: func(t testing.TB) eval.Evaluator {
+	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced}, New: func(t testing.TB) *eval.Evaluator {
 		c, err := client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		return c
+		return evaltest.Raw(c)
 	}})
 }
 
@@ -124,7 +124,7 @@ func TestREST(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
 	pos := append(gametest.Positions(gametest.Rand(1), connect4, 20, true), game.Position{})
-	want := expected(t, eval.NewRuled(stub), connect4, pos)
+	want := expected(t, eval.New(stub, eval.Options{}), connect4, pos)
 	raw := client.Bitboards(connect4, pos)
 	var flat []uint64
 	var rows [][]uint64
@@ -201,7 +201,7 @@ func TestSearch(t *testing.T) {
 	pos = append(pos, gametest.Position(gametest.Rand(5), connect4, 42, false))
 	config := mcts.DefaultConfig()
 	config.Visits = 60
-	search, err := mcts.NewEvaluator(stub, config, mcts.Limits{Visits: 60, Batch: 16})
+	search, err := mcts.NewEvaluator(evaltest.Raw(stub), config, mcts.Limits{Visits: 60, Batch: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, testConfig(e))
+	s := serve(t, testConfig(e.Backend()))
 	api := s.dial(t)
 	ask := func(n int) error {
 		ask := bitboardRequest(connect4, make([]game.Position, n)...)
@@ -293,7 +293,7 @@ func TestSearchRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := serve(t, testConfig(e)).dial(t)
+	api := serve(t, testConfig(e.Backend())).dial(t)
 	roomy := mcts.DefaultConfig()
 	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
@@ -356,7 +356,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("answer %d: id %s, error %q", i, got.InferResponse.Id, got.ErrorMessage)
 		}
 		if got.ErrorMessage == "" {
-			want := expected(t, eval.NewRuled(stub), connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
+			want := expected(t, eval.New(stub, eval.Options{}), connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
 			if diff := cmp.Diff(want, raws(got.InferResponse)); diff != "" {
 				t.Errorf("answer %d (-want +got):\n%s", i, diff)
 			}

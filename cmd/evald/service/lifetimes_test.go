@@ -63,7 +63,7 @@ func (m *mortals) load(string) (Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.all = append(m.all, e)
-	return Loaded{Evaluator: e, Close: e.Close, Version: fmt.Sprint(len(m.all)), Platform: NetworkPlatform}, nil
+	return Loaded{Backend: e, Close: e.Close, Version: fmt.Sprint(len(m.all)), Platform: NetworkPlatform}, nil
 }
 
 // check wants each evaluator closed as often as told, and none used in a way that it must not be.

@@ -122,7 +122,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 		}
 	}
 	if !m.searches {
-		b := g.batcher.Stats()
+		b := g.requests.BatcherStats()
 		send(queuedMetric, prometheus.GaugeValue, float64(b.Queued))
 		send(refusedMetric, counter, float64(b.Refused))
 		send(droppedMetric, counter, float64(b.Dropped))

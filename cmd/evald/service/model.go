@@ -31,8 +31,8 @@ type model struct {
 // that it began with. The last one to let go ends it.
 type generation struct {
 	Loaded
-	batcher *eval.Batcher // of requests; bounded, and behind the rules
-	leaves  *eval.Batcher // of searches, which were accepted as a whole, and whose trees look at the rules
+	requests *eval.Evaluator // its batcher is bounded
+	leaves   *eval.Evaluator // of searches, which were accepted as a whole: its batcher is unbounded
 
 	holders atomic.Int64
 	end     func() // see Server.endGeneration
@@ -75,18 +75,18 @@ func (m *model) outputs() []string {
 
 // generation makes a model ready that was loaded; number tells it from those of the same name before. The caller holds it.
 func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
-	e := l.Evaluator
-	if s.cache != nil && l.Platform == NetworkPlatform {
-		e = s.cache.For(fmt.Sprintf("%s %d", m.name, number), e)
-	}
-	c := eval.BatcherConfig{
+	requests := eval.Options{OnAnswers: m.stats.answered, Batch: &eval.BatcherConfig{
 		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
 		MaxQueued: s.config.Batching.MaxQueued, OnBatch: m.stats.batch,
+	}}
+	if s.cache != nil && l.Platform == NetworkPlatform {
+		requests.Cache, requests.Model = s.cache, fmt.Sprintf("%s %d", m.name, number)
 	}
-	leaves := c
-	leaves.MaxQueued, leaves.OnBatch = 0, s.searcher.stats.batch
-	check := func(e eval.Evaluator) eval.Evaluator { return checked{e, &m.stats, s.config.Log} }
-	g := &generation{Loaded: l, batcher: eval.NewBatcher(check(eval.NewRuled(e)), c), leaves: eval.NewBatcher(check(e), leaves)}
+	leaves, batch := requests, *requests.Batch
+	batch.MaxQueued, batch.OnBatch = 0, s.searcher.stats.batch
+	leaves.Batch = &batch
+	b := checked{l.Backend, s.config.Log}
+	g := &generation{Loaded: l, requests: eval.New(b, requests), leaves: eval.New(b, leaves)}
 	g.holders.Store(1)
 	g.end = func() {
 		defer s.generations.Done()
@@ -98,7 +98,7 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 // endGeneration closes a generation that nobody holds any more. Requests that were cancelled have let go of it, but may have
 // left a batch under way; the batchers wait for it.
 func (s *Server) endGeneration(name string, g *generation) {
-	g.batcher.Close()
+	g.requests.Close()
 	g.leaves.Close()
 	if g.Close == nil {
 		return
@@ -114,53 +114,53 @@ const (
 	HeuristicPlatform = "evald_heuristic"
 )
 
-// checked refuses answers that are not finite, and counts who answered.
+// checked is a backend that refuses answers that are not finite, and turns a fault of the backend into an error.
 type checked struct {
-	eval.Evaluator
-	stats *stats
-	log   *slog.Logger
+	eval.Backend
+	log *slog.Logger
 }
 
-func (c checked) Evaluate(ctx context.Context, b *eval.Batch) (err error) {
+func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // it is in a goroutine of the batcher's, where it would end the program
 			c.log.Error("an evaluator ended in a fault", "fault", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("evaluate: the evaluator ended in a fault, which is logged")
 		}
 	}()
-	if err := c.Evaluator.Evaluate(ctx, b); err != nil {
+	if err := c.Backend.Compute(ctx, b); err != nil {
 		return err
 	}
-	if row, ok := b.Finite(); !ok {
-		return fmt.Errorf("%w: position %+v", eval.ErrNotFinite, b.Pos[row])
-	}
-	c.stats.answered(b.Source)
-	return nil
+	return b.Finite()
 }
 
 // Evaluator is a model that is served, for callers in this program: its batches are apart from those of requests, and it is
 // always that of the newest weights.
-func (s *Server) Evaluator(name string) (eval.Evaluator, error) {
-	if _, err := s.models.find(name, ""); err != nil {
+func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
+	m, err := s.models.find(name, "")
+	if err != nil {
 		return nil, errors.New(status.Convert(err).Message())
 	}
-	return newest{&s.models, name}, nil
+	return eval.New(newest{&s.models, name, m.current.Load().Backend.Attributes()}, eval.Options{}), nil
 }
 
-// newest is the model that is served under a name, for the time of each batch.
+// newest is a backend: the model that is served under a name, for the time of each batch.
 type newest struct {
-	models *repository
-	name   string
+	models     *repository
+	name       string
+	attributes eval.Attributes
 }
 
-// Evaluate implements eval.Evaluator. It is an error after the model was unloaded and when the server has ended.
-func (n newest) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes are those of the weights at the start.
+func (n newest) Attributes() eval.Attributes { return n.attributes }
+
+// Compute implements eval.Backend. It is an error after the model was unloaded and when the server has ended.
+func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 	_, g, err := n.models.hold(n.name, "")
 	if err != nil {
 		return errors.New(status.Convert(err).Message())
 	}
 	defer g.release()
-	return g.leaves.Evaluate(ctx, b)
+	return g.leaves.Leaves(ctx, b)
 }
 
 // repository is the models that are served.

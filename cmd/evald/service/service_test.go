@@ -40,7 +40,7 @@ type serving struct {
 }
 
 // testConfig serves a stub under the name "stub".
-func testConfig(e eval.Evaluator) Config {
+func testConfig(b eval.Backend) Config {
 	limits := DefaultLimits
 	limits.Timeout, limits.Receive = 10*time.Second, 2*time.Second
 	return Config{
@@ -49,7 +49,7 @@ func testConfig(e eval.Evaluator) Config {
 			if name != "stub" {
 				return Loaded{}, errors.New("there is no such file")
 			}
-			return Loaded{Evaluator: e, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
+			return Loaded{Backend: b, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
 		},
 		Available: func() []string { return []string{"stub", "other"} },
 		Batching:  DefaultBatching, Search: DefaultSearch, Limits: limits,
@@ -134,7 +134,7 @@ func setParameter(r *kserve.ModelInferRequest, name string, value any) {
 }
 
 // expected is what all outputs must be, by name, straight from the evaluator.
-func expected(t testing.TB, e eval.Evaluator, board *game.Board, pos []game.Position) map[string][]byte {
+func expected(t testing.TB, e *eval.Evaluator, board *game.Board, pos []game.Position) map[string][]byte {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
@@ -190,7 +190,7 @@ func BenchmarkInfer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := serve(b, testConfig(e))
+	s := serve(b, testConfig(e.Backend()))
 	api := s.dial(b)
 	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 256)...)
 	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}

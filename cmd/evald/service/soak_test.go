@@ -110,21 +110,21 @@ func TestOverloadSoak(t *testing.T) {
 	d, long := soak(t)
 	onCPU, _ := cpu.New(network(t, 6, 64, 1))
 	for name, c := range map[string]struct {
-		e        eval.Evaluator
+		e        *eval.Evaluator
 		rows     int // of a request
 		inFlight int
 		deadline time.Duration
 		capacity float64 // requests a second; 0 is to be measured
 	}{
-		"device":  {device(40 * time.Millisecond), 64, 1, time.Second, 256 / 64 / 0.04},
-		"network": {onCPU, 128, 2, 2 * time.Second, 0},
+		"device":  {evaltest.Raw(device(40 * time.Millisecond)), 64, 1, time.Second, 256 / 64 / 0.04},
+		"network": {evaltest.Raw(onCPU), 128, 2, 2 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.capacity == 0 && !long {
 				t.Skip("what this machine can do is not to be measured in a second: see EVALD_SOAK")
 			}
 			before := now(t)
-			config := testConfig(c.e)
+			config := testConfig(c.e.Backend())
 			config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: c.inFlight}
 			s, stop := serveFor(t, config)
 			conns := make([]kserve.GRPCInferenceServiceClient, 8)
@@ -327,7 +327,7 @@ func TestReloadSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, _ := cpu.New(n)
-		want[i] = expected(t, e, connect4, pos)[policyOutput]
+		want[i] = expected(t, evaltest.Raw(e), connect4, pos)[policyOutput]
 	}
 	var turn atomic.Int64
 	c := testConfig(nil)
@@ -337,7 +337,7 @@ func TestReloadSoak(t *testing.T) {
 			return Loaded{}, err
 		}
 		e, _ := cpu.New(n)
-		return Loaded{Evaluator: e, Version: "1", Platform: NetworkPlatform}, nil
+		return Loaded{Backend: e, Version: "1", Platform: NetworkPlatform}, nil
 	}
 	s, stopServer := serveFor(t, c)
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -18,7 +18,7 @@ type Decided struct {
 
 // Rules asks for n unfinished positions of random games, and fails if an answer is not what the rules say. It finds out what
 // they say by playing each move, and each reply.
-func Rules(t *testing.T, e eval.Evaluator, board *game.Board, n int, seed uint64) (d Decided) {
+func Rules(t *testing.T, e *eval.Evaluator, board *game.Board, n int, seed uint64) (d Decided) {
 	t.Helper()
 	const rows = 1000
 	r := gametest.Rand(seed)

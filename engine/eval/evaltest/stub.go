@@ -2,13 +2,23 @@ package evaltest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
 )
 
-// Stub is an Evaluator for tests of code that uses one. Its answers are quick and depend on the position alone.
+// Func is a Backend made of a function.
+type Func func(ctx context.Context, b *eval.Batch) error
+
+// Compute calls the function.
+func (f Func) Compute(ctx context.Context, b *eval.Batch) error { return f(ctx, b) }
+
+// Attributes prefer batches of 64 rows.
+func (Func) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+// Stub is a Backend for tests of code that uses one. Its answers are quick and depend on the position alone.
 type Stub struct {
 	Source eval.Source // of the answers
 
@@ -30,10 +40,13 @@ func (s *Stub) Sizes() []int {
 	return append([]int(nil), s.sizes...)
 }
 
-// Evaluate answers with numbers drawn from the position's hash.
-func (s *Stub) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
+// Attributes prefer batches of 64 rows.
+func (*Stub) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+// Compute answers with numbers drawn from the position's hash.
+func (s *Stub) Compute(ctx context.Context, b *eval.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stub: %w", err)
 	}
 	s.mu.Lock()
 	s.sizes = append(s.sizes, len(b.Pos))
@@ -45,9 +58,6 @@ func (s *Stub) Evaluate(ctx context.Context, b *eval.Batch) error {
 		}
 	}
 	for i, p := range b.Pos {
-		if b.AnswerTerminal(i) {
-			continue
-		}
 		h := p.Hash()
 		draw := func() float32 { // 1/256 .. 1
 			h = h*6364136223846793005 + 1442695040888963407

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -261,26 +263,26 @@ func sum(x []int) (n int) {
 
 // gate is an evaluator that waits for permission, or fails.
 type gate struct {
-	eval.Evaluator
+	eval.Backend
 	entered, leave chan struct{}
 	failures       chan error // one for each batch that must fail
 }
 
 func newGate(t *testing.T) (*gate, Config) {
 	c := config(t, 1)
-	g := &gate{c.Evaluator, make(chan struct{}, 1000), make(chan struct{}), make(chan error, 10)}
-	c.Evaluator = g
+	g := &gate{c.Evaluator.Backend(), make(chan struct{}, 1000), make(chan struct{}), make(chan error, 10)}
+	c.Evaluator = evaltest.Raw(g)
 	return g, c
 }
 
-func (g *gate) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (g *gate) Compute(ctx context.Context, b *eval.Batch) error {
 	g.entered <- struct{}{}
 	<-g.leave
 	select {
 	case err := <-g.failures:
 		return err
 	default:
-		return g.Evaluator.Evaluate(ctx, b)
+		return g.Backend.Compute(ctx, b)
 	}
 }
 
@@ -374,7 +376,7 @@ func TestInterruptLong(t *testing.T) {
 		t.Errorf("%+v, error %v; want endless, terminated", rest, err)
 	}
 	c := config(t, 1)
-	c.Evaluator = deaf{}
+	c.Evaluator = evaltest.Raw(deaf{})
 	ctx, cancel = context.WithCancel(t.Context())
 	d = talk(ctx, t, c)
 	d.say(`{"id":"endless","moves":"-"}`, `nonsense`)
@@ -389,7 +391,7 @@ func TestInterruptLong(t *testing.T) {
 func TestInterruptedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config(t, 1)
-		c.Evaluator, c.Parallel = deaf{}, 1
+		c.Evaluator, c.Parallel = evaltest.Raw(deaf{}), 1
 		ctx, cancel := context.WithCancel(t.Context())
 		queries := `{"id":"endless","moves":"-","visits":1000000000}` + "\n" + `{"id":"waits","moves":"-"}` + "\n"
 		ended := make(chan error)
@@ -410,7 +412,9 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 // deaf is an evaluator that never answers.
 type deaf struct{}
 
-func (deaf) Evaluate(ctx context.Context, _ *eval.Batch) error {
+func (deaf) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+func (deaf) Compute(ctx context.Context, _ *eval.Batch) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

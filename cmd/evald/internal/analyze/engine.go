@@ -18,7 +18,7 @@ const MaxNodes = 1 << 24
 
 // Config of a run.
 type Config struct {
-	Evaluator eval.Evaluator
+	Evaluator *eval.Evaluator
 	Model     func(game.Rules) string // the evaluator's name on a game's boards, for the answers
 	Search    mcts.Config             // Visits is for queries that give none, MaxNodes the limit of any tree
 	Parallel  int                     // positions searched at once, 1 or more; fewer if their trees would have more than MaxNodes

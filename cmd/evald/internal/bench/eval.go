@@ -194,7 +194,7 @@ func (e *evalBench) evaluators(network open.Parsed, name string) error {
 			// A position costs its own value and one for each of at most seven moves.
 			f.Ceiling, f.Why = e.values/8, "bitsquares values, 8 a position"
 		}
-		r := e.measure(f, len(e.positions), e.batch(h, len(e.positions)))
+		r := e.measure(f, len(e.positions), e.batch(h.Backend(), len(e.positions)))
 		if source == eval.Bitsquares {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
@@ -237,11 +237,11 @@ func (e *evalBench) evaluators(network open.Parsed, name string) error {
 	return e.err
 }
 
-func (e *evalBench) batch(evaluator eval.Evaluator, n int) func() {
+func (e *evalBench) batch(of eval.Backend, n int) func() {
 	b := eval.NewBatch(e.board, n)
 	copy(b.Pos, e.positions)
 	return func() {
-		if err := evaluator.Evaluate(e.ctx, b); err != nil && e.err == nil {
+		if err := of.Compute(e.ctx, b); err != nil && e.err == nil {
 			e.err = err
 		}
 	}

@@ -159,7 +159,7 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 }
 
 // measure fills a row: ours alone if there is no peer or it fails, else both in turns.
-func (m *gpuBench) measure(e *gpu.Evaluator, row *GPURow, work, peak float64) error {
+func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
 	ours := &gpuBatch{ctx: m.ctx, d: m.Round, e: e, board: m.board, pos: make([]game.Position, row.Batch)}
 	for i := range ours.pos {
 		ours.pos[i] = m.some[i%len(m.some)]
@@ -205,7 +205,7 @@ func (m *gpuBench) measure(e *gpu.Evaluator, row *GPURow, work, peak float64) er
 type gpuBatch struct {
 	ctx      context.Context
 	d        time.Duration
-	e        *gpu.Evaluator
+	e        *gpu.Backend
 	board    *game.Board
 	pos      []game.Position
 	launches int
@@ -238,7 +238,7 @@ func (b *gpuBatch) round() (rates [3]float64, err error) {
 		return rates, err
 	}
 	rates[0] = float64(len(b.pos)) / t.Seconds
-	if rates[1], err = timed(b.ctx, b.e, b.batches[0], b.d)(); err != nil {
+	if rates[1], err = timed(b.ctx, b.e.Compute, b.batches[0], b.d)(); err != nil {
 		return rates, err
 	}
 	rates[2], err = timedTogether(b.ctx, b.e, b.batches[:], b.d)
@@ -246,7 +246,7 @@ func (b *gpuBatch) round() (rates [3]float64, err error) {
 }
 
 // timedTogether is the positions a second of several callers at once.
-func timedTogether(ctx context.Context, e eval.Evaluator, batches []*eval.Batch, d time.Duration) (float64, error) {
+func timedTogether(ctx context.Context, e eval.Backend, batches []*eval.Batch, d time.Duration) (float64, error) {
 	var all sync.WaitGroup
 	var rows atomic.Int64
 	var failed atomic.Value
@@ -254,7 +254,7 @@ func timedTogether(ctx context.Context, e eval.Evaluator, batches []*eval.Batch,
 	for _, b := range batches {
 		all.Go(func() {
 			for first := true; first || time.Since(start) < d; first = false {
-				if err := e.Evaluate(ctx, b); err != nil {
+				if err := e.Compute(ctx, b); err != nil {
 					failed.Store(err)
 					return
 				}

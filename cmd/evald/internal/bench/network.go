@@ -24,7 +24,7 @@ type contender struct {
 	round   func() (float64, error) // positions a second over one round
 	ceiling func(d time.Duration) float64
 	why     string
-	ruled   bool // the contender before it in the list, with eval.Ruled in front
+	ruled   bool // the contender before it in the list, with the rules step in front
 	rates   []float64
 	peaks   []float64
 }
@@ -78,7 +78,7 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	if err != nil {
 		return nil, err
 	}
-	c := &contender{name: fmt.Sprintf("network %s, %s", name, p), round: timed(ctx, e, b, d)}
+	c := &contender{name: fmt.Sprintf("network %s, %s", name, p), round: timed(ctx, e.Compute, b, d)}
 	if p.Peak(1) > 0 {
 		first, rest := macs(n, b.Board, p)
 		c.ceiling = func(d time.Duration) float64 {
@@ -89,7 +89,7 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	return c, nil
 }
 
-// ruledContenders evaluate positions that the rules leave open, by the fastest path, without and with eval.Ruled in front:
+// ruledContenders evaluate positions that the rules leave open, by the fastest path, without and with the rules step in front:
 // what looking at the rules costs if it saves nothing.
 func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Duration) ([2]*contender, error) {
 	board := game.MustBoard(game.Connect4)
@@ -100,17 +100,17 @@ func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Du
 	copy(b.Pos, open)
 	e, err := cpu.NewPath(n, cpu.Paths(n)[0])
 	return [2]*contender{
-		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e, b, d)},
-		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.NewRuled(e), b, d), ruled: true},
+		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e.Compute, b, d)},
+		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.New(e, eval.Options{}).Evaluate, b, d), ruled: true},
 	}, err
 }
 
 // timed is a round of batches.
-func timed(ctx context.Context, e eval.Evaluator, b *eval.Batch, d time.Duration) func() (float64, error) {
+func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error, b *eval.Batch, d time.Duration) func() (float64, error) {
 	return func() (float64, error) {
 		rows, start := 0, time.Now()
 		for rows == 0 || time.Since(start) < d {
-			if err := e.Evaluate(ctx, b); err != nil {
+			if err := compute(ctx, b); err != nil {
 				return 0, err
 			}
 			rows += len(b.Pos)
@@ -169,7 +169,7 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	}
 	few := eval.NewBatch(board, 32)
 	copy(few.Pos, b.Pos)
-	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewEvaluator(n), few, d)}
+	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewBackend(n).Compute, few, d)}
 	both, err := ruledContenders(ctx, n, name, d)
 	if err != nil {
 		return nil, err

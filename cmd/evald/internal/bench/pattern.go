@@ -28,9 +28,9 @@ func Patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 	out := make([]int32, patternBatch*kernel.Outputs)
 
 	var contenders []*contender
-	var fastest *pattern.Evaluator
+	var fastest *pattern.Backend
 	for _, p := range kernel.Paths() {
-		e, err := pattern.NewEvaluatorPath(n, p)
+		e, err := pattern.NewBackendPath(n, p)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func Patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 		c.round = func() (float64, error) {
 			return batches(len(positions), d, func(from, to int) error {
 				part := b.Slice(from, to)
-				return e.Evaluate(ctx, &part)
+				return e.Compute(ctx, &part)
 			})
 		}
 		c.ceiling = func(d time.Duration) float64 {

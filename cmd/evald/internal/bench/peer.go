@@ -88,7 +88,7 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 	}
 	progress("the reference's answers")
 	want := newBatch(board, positions, len(positions))
-	if err := net.NewEvaluator(n).Evaluate(ctx, want); err != nil {
+	if err := net.NewBackend(n).Compute(ctx, want); err != nil {
 		return nil, err
 	}
 	r = &PeerReport{Network: name, Threads: runtime.GOMAXPROCS(0), Positions: len(positions)}
@@ -102,12 +102,12 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 			return nil, err
 		}
 		got := newBatch(board, positions, len(positions))
-		if err := e.Evaluate(ctx, got); err != nil {
+		if err := e.Compute(ctx, got); err != nil {
 			return nil, err
 		}
 		r.Contenders = append(r.Contenders, Contender{Name: "evald " + string(p), Difference: Compare(got.WDL, got.Policy, want)})
 		runners = append(runners, func(batch int) func() (float64, error) {
-			return timed(ctx, e, newBatch(board, positions, batch), d)
+			return timed(ctx, e.Compute, newBatch(board, positions, batch), d)
 		})
 	}
 	for _, library := range libraries {

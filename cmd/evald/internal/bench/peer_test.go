@@ -124,7 +124,7 @@ func TestPeersReport(t *testing.T) {
 		t.Errorf("%d positions to calibrate and %d to compare, want %d each and no position twice", len(calibration), len(positions), peerPositions)
 	}
 	right := newBatch(board, positions, len(positions))
-	if err := net.NewEvaluator(smallNetwork(t)).Evaluate(t.Context(), right); err != nil {
+	if err := net.NewBackend(smallNetwork(t)).Compute(t.Context(), right); err != nil {
 		t.Fatal(err)
 	}
 	type answer map[string]any

@@ -67,7 +67,7 @@ func (s *searchBench) forest(n int, selection mcts.Selection, transpositions boo
 }
 
 // search searches all trees anew, each to the limit of visits, and returns how many visits that were.
-func (s *searchBench) search(e eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
+func (s *searchBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
 	for _, t := range trees {
 		t.Reset(t.Root())
 	}
@@ -81,7 +81,7 @@ func (s *searchBench) search(e eval.Evaluator, trees []*mcts.Tree, limit, batch 
 }
 
 // oneCore measures visits a second of 64 trees on one core, and the memory that a visit allocates.
-func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
+func (s *searchBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
 	trees, err := s.forest(64, selection, transpositions)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *searchBench) oneCore(e eval.Evaluator, name string, selection mcts.Sele
 }
 
 // allocated counts the allocations and the visits of a search.
-func (s *searchBench) allocated(e eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
+func (s *searchBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	visits = float64(s.search(e, trees, limit, len(trees)))
@@ -123,11 +123,12 @@ func (s *searchBench) manyTrees() error {
 		return err
 	}
 	d := &device{}
-	s.search(d, trees, searchVisits, searchBatch) // grows the trees
+	behind := eval.New(d, eval.Options{})
+	s.search(behind, trees, searchVisits, searchBatch) // grows the trees
 	var alone, searched []float64
 	for range rounds {
 		alone = append(alone, d.rate(s.d, func() { s.alone(d) }))
-		searched = append(searched, d.rate(s.d, func() { s.search(d, trees, searchVisits, searchBatch) }))
+		searched = append(searched, d.rate(s.d, func() { s.search(behind, trees, searchVisits, searchBatch) }))
 	}
 	f.Rate, f.Ceiling = median(searched), median(alone)
 	s.figures = append(s.figures, f)
@@ -142,7 +143,7 @@ func (s *searchBench) alone(d *device) {
 			b := eval.NewBatch(s.board, searchBatch)
 			copy(b.Pos, s.positions)
 			for range 200 {
-				if d.Evaluate(s.ctx, b) != nil {
+				if d.Compute(s.ctx, b) != nil {
 					return // the search sees it too
 				}
 			}
@@ -169,11 +170,13 @@ type device struct {
 	rows  int
 }
 
-// Evaluate implements eval.Evaluator with even odds and policies.
-func (d *device) Evaluate(ctx context.Context, b *eval.Batch) error {
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
+// Attributes implements eval.Backend.
+func (*device) Attributes() eval.Attributes {
+	return eval.Attributes{Rows: searchBatch, Invariant: true}
+}
+
+// Compute implements eval.Backend with even odds and policies.
+func (d *device) Compute(_ context.Context, b *eval.Batch) error {
 	d.mu.Lock()
 	if now := time.Now(); d.ready.Before(now) {
 		d.ready = now

@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 // heuristic. A network's answers are remembered, as in self-play. The games pause while the evaluator alone answers the
 // batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
 // of the time.
-func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
+func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err
@@ -39,17 +39,17 @@ func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name strin
 	if err != nil {
 		return nil, err
 	}
-	p := &playBench{ctx: ctx, board: board, evaluator: fast, ended: make(chan struct{})}
+	p := &playBench{ctx: ctx, board: board, backend: fast.Backend(), ended: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	p.pause.Lock()
 	go func() {
 		defer close(p.ended)
-		p.err = selfplay.Play(inner, selfplay.Remember(p, name), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+		p.err = selfplay.Play(inner, selfplay.Remember(eval.New(p, eval.Options{}), name), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
 			p.games.Add(1)
 			return nil
 		})
 	}()
-	figures, err := p.measure(d, e, c, name, progress)
+	figures, err := p.measure(d, e.Backend(), c, name, progress)
 	cancel()
 	p.pause.Unlock()
 	<-p.ended
@@ -59,26 +59,29 @@ func SelfPlay(ctx context.Context, d time.Duration, e eval.Evaluator, name strin
 	return figures, nil
 }
 
-// playBench is self-play that can be halted: an evaluator around another.
+// playBench is self-play that can be halted: a backend around another.
 type playBench struct {
 	ctx   context.Context
 	board *game.Board
 	pause sync.RWMutex // locked while the play is halted
 
-	evaluator eval.Evaluator    // changed while the play is halted
-	mu        sync.Mutex        // of the next
-	batches   [][]game.Position // answered in this turn
-	games     atomic.Int64      // finished so far
+	backend eval.Backend      // changed while the play is halted
+	mu      sync.Mutex        // of the next
+	batches [][]game.Position // answered in this turn
+	games   atomic.Int64      // finished so far
 
 	ended chan struct{} // closed when Play has returned, with
 	err   error
 }
 
-// Evaluate implements eval.Evaluator.
-func (p *playBench) Evaluate(ctx context.Context, b *eval.Batch) error {
+// Attributes implements eval.Backend.
+func (p *playBench) Attributes() eval.Attributes { return p.backend.Attributes() }
+
+// Compute implements eval.Backend.
+func (p *playBench) Compute(ctx context.Context, b *eval.Batch) error {
 	p.pause.RLock()
 	defer p.pause.RUnlock()
-	if err := p.evaluator.Evaluate(ctx, b); err != nil {
+	if err := p.backend.Compute(ctx, b); err != nil {
 		return err
 	}
 	rows := append([]game.Position(nil), b.Pos...)
@@ -89,7 +92,7 @@ func (p *playBench) Evaluate(ctx context.Context, b *eval.Batch) error {
 }
 
 // measure is called with the play halted, and returns with it halted.
-func (p *playBench) measure(d time.Duration, e eval.Evaluator, c selfplay.Config, name string, progress func(string)) ([]Figure, error) {
+func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, name string, progress func(string)) ([]Figure, error) {
 	show := func(format string, a ...any) {
 		if progress != nil {
 			progress(name + ", " + fmt.Sprintf(format, a...))
@@ -102,7 +105,7 @@ func (p *playBench) measure(d time.Duration, e eval.Evaluator, c selfplay.Config
 			return nil, err
 		}
 	}
-	p.evaluator = e
+	p.backend = e
 	if _, err := p.play(d); err != nil { // warms up
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (t *tally) add(other tally) {
 func (t *tally) rate() float64 { return float64(t.rows) / t.seconds }
 
 // turn measures the evaluator alone, and then the play.
-func (p *playBench) turn(d time.Duration, e eval.Evaluator, alone, play *tally) error {
+func (p *playBench) turn(d time.Duration, e eval.Backend, alone, play *tally) error {
 	answered, err := p.alone(d, e)
 	if err != nil {
 		return err
@@ -187,7 +190,7 @@ func (p *playBench) play(d time.Duration) (t tally, err error) {
 }
 
 // alone lets the evaluator answer the batches of the play's last turn for about d, again and again.
-func (p *playBench) alone(d time.Duration, e eval.Evaluator) (t tally, err error) {
+func (p *playBench) alone(d time.Duration, e eval.Backend) (t tally, err error) {
 	if len(p.batches) == 0 {
 		return t, fmt.Errorf("no batch was answered in %v: a longer round is needed", d)
 	}
@@ -203,7 +206,7 @@ func (p *playBench) alone(d time.Duration, e eval.Evaluator) (t tally, err error
 				positions := p.batches[int(next.Add(1)-1)%len(p.batches)]
 				b.Reset(p.board, len(positions))
 				copy(b.Pos, positions)
-				failed[k] = e.Evaluate(p.ctx, &b)
+				failed[k] = e.Compute(p.ctx, &b)
 				rows.Add(int64(len(positions)))
 			}
 		})

@@ -21,7 +21,7 @@ func smallPlay() selfplay.Config {
 }
 
 func TestSelfPlay(t *testing.T) {
-	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, &evaltest.Stub{Source: eval.CPU}, "a stub", smallPlay(), nil)
+	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), "a stub", smallPlay(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +47,11 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 		}
 		return nil
 	}}
-	p := &playBench{ctx: ctx, board: game.MustBoard(game.Connect4), evaluator: player, ended: make(chan struct{})}
+	p := &playBench{ctx: ctx, board: game.MustBoard(game.Connect4), backend: player, ended: make(chan struct{})}
 	p.pause.Lock()
 	go func() {
 		defer close(p.ended)
-		p.err = selfplay.Play(ctx, p, smallPlay(), 0, 1<<20, nil, func(*selfplay.Game) error { return nil })
+		p.err = selfplay.Play(ctx, evaltest.Raw(p), smallPlay(), 0, 1<<20, nil, func(*selfplay.Game) error { return nil })
 	}()
 	for range 3 {
 		played, err := p.play(5 * time.Millisecond)
@@ -95,17 +95,17 @@ func TestSelfPlayFails(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := SelfPlay(t.Context(), 20*time.Millisecond, e, "a stub", smallPlay(), nil); !errors.Is(err, broken) {
+	if _, err := SelfPlay(t.Context(), 20*time.Millisecond, evaltest.Raw(e), "a stub", smallPlay(), nil); !errors.Is(err, broken) {
 		t.Errorf("a broken evaluator: error %v", err)
 	}
 	c := smallPlay()
 	c.Visits = 1
-	if _, err := SelfPlay(t.Context(), time.Millisecond, &evaltest.Stub{}, "a stub", c, nil); err == nil || !strings.Contains(err.Error(), "visits is 1") {
+	if _, err := SelfPlay(t.Context(), time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", c, nil); err == nil || !strings.Contains(err.Error(), "visits is 1") {
 		t.Errorf("wrong visits: error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := SelfPlay(ctx, time.Millisecond, &evaltest.Stub{}, "a stub", smallPlay(), nil); !errors.Is(err, context.Canceled) {
+	if _, err := SelfPlay(ctx, time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", smallPlay(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled context: error %v", err)
 	}
 }

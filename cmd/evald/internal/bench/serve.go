@@ -44,7 +44,7 @@ type ServeFigure struct {
 // Serve measures the service: bitsquares in requests of 256, 64 and 1 positions beside a server that answers without
 // evaluating, a network beside its evaluator alone, and the batches that 64 clients of single positions make. Each round
 // takes about d.
-func Serve(ctx context.Context, d time.Duration, e eval.Evaluator, name string, progress func(string)) ([]ServeFigure, error) {
+func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress func(string)) ([]ServeFigure, error) {
 	s := &serveBench{ctx: ctx, d: d, progress: progress, board: game.MustBoard(game.Connect4)}
 	s.positions = playedPositions(s.board, 256)
 	bitsquares, err := heuristic.New(eval.Bitsquares)
@@ -80,11 +80,11 @@ func (s *serveBench) say(name string) {
 }
 
 // serve runs a service until the function returned is called.
-func (s *serveBench) serve(e eval.Evaluator, name, platform string) (*service.Server, string, func() error, error) {
+func (s *serveBench) serve(e *eval.Evaluator, name, platform string) (*service.Server, string, func() error, error) {
 	server, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []string{name},
 		Load: func(string) (service.Loaded, error) {
-			return service.Loaded{Evaluator: e, Version: "1", Platform: platform}, nil
+			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: platform}, nil
 		},
 		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
 		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
@@ -104,7 +104,7 @@ func (s *serveBench) serve(e eval.Evaluator, name, platform string) (*service.Se
 
 // overhead measures requests of that many rows to an evaluator that takes next to no time, in turns with the same requests
 // to a server that has the answer ready.
-func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
+func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	name := fmt.Sprintf("bitsquares over gRPC, requests of %d", rows)
 	s.say(name)
 	_, address, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform)
@@ -145,7 +145,7 @@ func (s *serveBench) overhead(e eval.Evaluator, rows int) error {
 }
 
 // beside measures requests of 256 rows to a network, in turns with the network's evaluator alone.
-func (s *serveBench) beside(e eval.Evaluator, name string) error {
+func (s *serveBench) beside(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}}
 	s.say(f.Name)
 	_, address, stop, err := s.serve(e, name, service.NetworkPlatform)
@@ -196,7 +196,7 @@ func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
 }
 
 // alone is the evaluator's own rate, two batches at once.
-func (s *serveBench) alone(e eval.Evaluator) (float64, error) {
+func (s *serveBench) alone(e *eval.Evaluator) (float64, error) {
 	var rows atomic.Int64
 	errs := make(chan error, 2)
 	start := time.Now()
@@ -219,7 +219,7 @@ func (s *serveBench) alone(e eval.Evaluator) (float64, error) {
 }
 
 // batches measures 64 clients that send single positions, and the batches that the service makes of them.
-func (s *serveBench) batches(e eval.Evaluator, name string) error {
+func (s *serveBench) batches(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
 	s.say(f.Name)
 	server, address, stop, err := s.serve(e, name, service.NetworkPlatform)

@@ -72,7 +72,7 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 		return err
 	}
 	p.how, p.want = answer.How, b
-	return net.NewEvaluator(n).Evaluate(ctx, b)
+	return net.NewBackend(n).Compute(ctx, b)
 }
 
 // errPeer is an error that the peer reports and survives.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/agent"
@@ -124,7 +126,7 @@ func TestAllowed(t *testing.T) {
 // An agent that names no network has the one for short moves in games that give little time, and only there.
 func TestShortMoves(t *testing.T) {
 	var asked []string
-	players := newPlayers(t, "mcts:time=2s", 1, agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (eval.Evaluator, error) {
+	players := newPlayers(t, "mcts:time=2s", 1, agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (*eval.Evaluator, error) {
 		asked = append(asked, name)
 		return heuristic.New(eval.Bitsquares)
 	}})
@@ -208,7 +210,9 @@ func TestClientGone(t *testing.T) {
 // moody is an evaluator that fails or panics.
 type moody struct{ panics bool }
 
-func (m moody) Evaluate(context.Context, *eval.Batch) error {
+func (moody) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+func (m moody) Compute(context.Context, *eval.Batch) error {
 	if m.panics {
 		panic("moody")
 	}
@@ -218,7 +222,7 @@ func (m moody) Evaluate(context.Context, *eval.Batch) error {
 func TestFailures(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		players := newPlayers(t, "policy:model=moody", 1, agent.Shared{
-			Models: func(string) (eval.Evaluator, error) { return moody{panics}, nil },
+			Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(moody{panics}), nil },
 		})
 		func() {
 			defer func() {

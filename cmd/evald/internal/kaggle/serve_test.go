@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -296,9 +298,11 @@ type gate struct{ entered, open chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
 
-func (g gate) models(string) (eval.Evaluator, error) { return g, nil }
+func (g gate) models(string) (*eval.Evaluator, error) { return evaltest.Raw(g), nil }
 
-func (g gate) Evaluate(ctx context.Context, b *eval.Batch) error {
+func (gate) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
+
+func (g gate) Compute(ctx context.Context, b *eval.Batch) error {
 	g.entered <- struct{}{}
 	select {
 	case <-g.open:

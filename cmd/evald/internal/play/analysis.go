@@ -36,7 +36,7 @@ const (
 // Analyst searches positions of one board. It keeps the tree's memory from one position to the next.
 type Analyst struct {
 	Board     *game.Board
-	Evaluator eval.Evaluator
+	Evaluator *eval.Evaluator
 	Leaves    int // leaves under way at once, as mcts.Limits.Leaves: more are faster, but change the search
 
 	mu   sync.Mutex // one position at a time

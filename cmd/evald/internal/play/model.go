@@ -27,12 +27,12 @@ type Player struct {
 // Config describes a game.
 type Config struct {
 	Board     *game.Board
-	Start     []int          // legal moves at the start of a game
-	Players   [2]Player      // the first player moves first until the sides are swapped
-	Evaluator eval.Evaluator // for the search that evaluates moves
-	Search    string         // the evaluator's name
-	Evaluate  bool           // show the evaluation from the start
-	Book      solver.Book    // of exact scores; nil for none
+	Start     []int           // legal moves at the start of a game
+	Players   [2]Player       // the first player moves first until the sides are swapped
+	Evaluator *eval.Evaluator // for the search that evaluates moves
+	Search    string          // the evaluator's name
+	Evaluate  bool            // show the evaluation from the start
+	Book      solver.Book     // of exact scores; nil for none
 }
 
 func (c *Config) session() *Session {

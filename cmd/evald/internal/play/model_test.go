@@ -345,7 +345,7 @@ func TestSearchProves(t *testing.T) {
 func TestSearchFails(t *testing.T) {
 	c := config(t, "-", nil)
 	c.Evaluate = true
-	c.Evaluator = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error { return errors.New("device is gone") }}
+	c.Evaluator = evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error { return errors.New("device is gone") }})
 	d := drive(t, c)
 	d.until("a report", func() bool { return d.report != nil })
 	d.shows("search  ", "device is gone")
@@ -368,13 +368,13 @@ func (c late) Deadline() (time.Time, bool) {
 func TestSearchLate(t *testing.T) {
 	c := config(t, "44", nil)
 	batches, passed := 0, false
-	s := Analyst{Board: c.Board, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+	s := Analyst{Board: c.Board, Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if batches++; batches < 40 {
 			return nil
 		}
 		passed = true
 		return context.DeadlineExceeded
-	}}}
+	}})}
 	var last Report
 	s.Search(late{t.Context(), &passed}, c.session().Position(), 3000, func(r Report) { last = r })
 	if last.Err != nil || last.Best < 0 || last.Visits == 0 {

@@ -24,7 +24,7 @@ type Format interface {
 
 // Job is one run.
 type Job struct {
-	Evaluator eval.Evaluator
+	Evaluator *eval.Evaluator
 	Model     func(game.Rules) string // the evaluator's name for a game; answers name it, or the heuristic that stood in
 	Rows      int                     // lines that are evaluated as one batch, 1 or more
 	Workers   int                     // batches at once, 1 or more
@@ -204,7 +204,7 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 
 // answer parses the chunk's lines and evaluates the valid ones, one batch for each game among them. If ctx ends first, the
 // chunk is given up.
-func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e eval.Evaluator) {
+func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluator) {
 	c.games, c.givenUp = 0, false
 	for i := range c.Answers {
 		a := &c.Answers[i]

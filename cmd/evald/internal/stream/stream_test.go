@@ -22,11 +22,11 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-func job(e eval.Evaluator) Job { return Job{Evaluator: e, Model: m, Rows: 16, Workers: 3} }
+func job(e *eval.Evaluator) Job { return Job{Evaluator: e, Model: m, Rows: 16, Workers: 3} }
 
 func m(game.Rules) string { return "m" }
 
-func bitsquares(t testing.TB) eval.Evaluator {
+func bitsquares(t testing.TB) *eval.Evaluator {
 	e, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +315,7 @@ func TestInterrupt(t *testing.T) {
 		return ctx.Err() // some time is left
 	}}
 	go fmt.Fprintf(feed, "44\n45\n46\n4") // the last line is incomplete
-	sum, err := Run(ctx, in, JSONL{&out}, job(slow))
+	sum, err := Run(ctx, in, JSONL{&out}, job(evaltest.Raw(slow)))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
@@ -337,7 +337,7 @@ func TestInterruptDrops(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	j := job(stuck)
+	j := job(evaltest.Raw(stuck))
 	j.Workers = 1
 	sum, err := Run(ctx, &endless{n: 100_000}, JSONL{&out}, j)
 	if !errors.Is(err, context.Canceled) || batches != 3 || sum.Lines != 32 || sum.GivenUp != 16 || sum.Bad != 0 {
@@ -356,7 +356,7 @@ func TestInterruptTooLate(t *testing.T) {
 		cancel()
 		return nil
 	}}
-	sum, err := Run(ctx, strings.NewReader("44"), JSONL{&out}, job(e)) // no newline: the end is read with the line
+	sum, err := Run(ctx, strings.NewReader("44"), JSONL{&out}, job(evaltest.Raw(e))) // no newline: the end is read with the line
 	if err != nil || sum.Lines != 1 {
 		t.Errorf("%+v, error %v; want the line and no error", sum, err)
 	}
@@ -371,7 +371,7 @@ func TestEvaluatorFails(t *testing.T) {
 		return nil
 	}}
 	var out bytes.Buffer
-	sum, err := Run(t.Context(), strings.NewReader("44\n9x5x4:44\n45\n"), JSONL{&out}, job(e))
+	sum, err := Run(t.Context(), strings.NewReader("44\n9x5x4:44\n45\n"), JSONL{&out}, job(evaltest.Raw(e)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +418,7 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 		var out bytes.Buffer
-		sum, err := Run(t.Context(), bytes.NewReader(text), JSONL{&out}, job(&evaltest.Stub{Source: eval.CPU}))
+		sum, err := Run(t.Context(), bytes.NewReader(text), JSONL{&out}, job(evaltest.Raw(&evaltest.Stub{Source: eval.CPU})))
 		if err != nil {
 			t.Fatal(err)
 		}

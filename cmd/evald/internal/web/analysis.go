@@ -90,7 +90,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	defer end()
 	batch := eval.NewBatch(b, 1)
 	batch.Pos[0] = p
-	if err := h.ruled.Evaluate(ctx, batch); err != nil {
+	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
 		return h.why(err)
 	}
 	ctx, stop := context.WithCancel(ctx)

@@ -228,11 +228,11 @@ func TestAnalysisUnheard(t *testing.T) {
 // stuck returns a page whose evaluator waits until its context ends.
 func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, server *httptest.Server) {
 	entered = make(chan struct{}, 100)
-	h = handler(t, Config{Limits: l, Evaluator: &evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+	h = handler(t, Config{Limits: l, Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
-	}}})
+	}})})
 	server = httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return h, entered, server
@@ -331,7 +331,7 @@ func TestClose(t *testing.T) {
 
 // An evaluator's failure is a server error, and its time is limited.
 func TestEvaluatorFails(t *testing.T) {
-	h := handler(t, Config{Evaluator: &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }}})
+	h := handler(t, Config{Evaluator: evaltest.Raw(&evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }})})
 	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
 		t.Errorf("status %d", r.StatusCode)
 	}

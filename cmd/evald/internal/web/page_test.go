@@ -189,7 +189,7 @@ func scoreText(x int) string {
 
 // The bars move while a search runs.
 func TestPageUpdates(t *testing.T) {
-	b := open(t, handler(t, Config{Evaluator: &evaltest.Stub{Source: eval.CPU}, Model: "mine"}), "/")
+	b := open(t, handler(t, Config{Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), Model: "mine"}), "/")
 	b.says("#opinions", "Network mine, in %")
 	b.until("/[0-9.]+ k? ?positions tried/.test(document.getElementById('search-text').textContent)")
 	first := b.text("#search-text")

@@ -39,7 +39,7 @@ func servePage(t *testing.T, h *Handler, tokens string) string {
 	c := service.Config{
 		Rules: game.Connect4, Models: []string{"bitsquares"},
 		Load: func(string) (service.Loaded, error) {
-			return service.Loaded{Evaluator: e, Version: "1", Platform: service.HeuristicPlatform}, nil
+			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: service.HeuristicPlatform}, nil
 		},
 		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
 		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,

@@ -39,7 +39,7 @@ func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
 		batch.Pos[i], p = p, b.Play(p, a)
 	}
 	batch.Pos[len(moves)] = p
-	if err := h.ruled.Evaluate(ctx, batch); err != nil {
+	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
 		return h.why(err)
 	}
 	values := make([]valued, len(batch.Pos))

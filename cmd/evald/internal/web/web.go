@@ -41,10 +41,10 @@ import (
 
 // Config of a page.
 type Config struct {
-	Evaluator eval.Evaluator // its opinion of each column is shown, and the search uses it
-	Model     string         // the evaluator's name
-	Agents    agent.Shared   // settings common to all agents to play against; opening books are not read
-	Networks  []string       // the models that agents may use in addition to heuristics; others are refused
+	Evaluator *eval.Evaluator // its opinion of each column is shown, and the search uses it
+	Model     string          // the evaluator's name
+	Agents    agent.Shared    // settings common to all agents to play against; opening books are not read
+	Networks  []string        // the models that agents may use in addition to heuristics; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none
@@ -98,7 +98,6 @@ func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
 // origin.Policy in front of it.
 type Handler struct {
 	config  Config
-	ruled   *eval.Ruled // config.Evaluator, with the rules answering first
 	mux     http.ServeMux
 	files   map[string]file
 	slots   slots
@@ -121,7 +120,7 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Limits.thought()
-	h := &Handler{config: c, ruled: eval.NewRuled(c.Evaluator), slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
+	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)

@@ -271,7 +271,7 @@ func TestValues(t *testing.T) {
 		for i, x := range got {
 			batch := eval.NewBatch(b, 1)
 			batch.Pos[0] = p
-			if err := eval.NewRuled(h.config.Evaluator).Evaluate(t.Context(), batch); err != nil {
+			if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
 			want := batch.Value(0) * []float32{1, -1}[i%2]
@@ -366,11 +366,11 @@ func TestConfig(t *testing.T) {
 		t.Error("a page without an evaluator")
 	}
 	e := &evaltest.Stub{}
-	if _, err := New(Config{Evaluator: e, Runs: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "no/such/folder") {
+	if _, err := New(Config{Evaluator: evaltest.Raw(e), Runs: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "no/such/folder") {
 		t.Errorf("runs in no folder: %v", err)
 	}
 	for _, l := range []Limits{{Visits: -1}, {Searches: -1}, {Waiting: -1}, {Time: -1}} {
-		if _, err := New(Config{Evaluator: e, Limits: l}); err == nil {
+		if _, err := New(Config{Evaluator: evaltest.Raw(e), Limits: l}); err == nil {
 			t.Errorf("limits %+v", l)
 		}
 	}

@@ -20,7 +20,7 @@ func main() {
 	b := eval.NewBatch(board, 2) // two empty boards
 	b.Pos[1], _, err = board.ParseMoves("445566")
 	must(err)
-	must(e.Answers().Evaluate(ctx, b))
+	must(e.Evaluate(ctx, b))
 	fmt.Printf("model %s, a network %v: %v\n", e.ModelOn(board.Rules()), e.Network, b.Source[0].Network())
 	fmt.Printf("the first row adds up to %.3f, the second is %.0f by %v\n", b.WDL[0]+b.WDL[1]+b.WDL[2], b.WDLRow(1), b.Source[1])
 
@@ -29,7 +29,7 @@ func main() {
 	tree, err := mcts.New(board, config)
 	must(err)
 	tree.Reset(b.Pos[0])
-	must(mcts.Search(ctx, e, []*mcts.Tree{tree}, mcts.Limits{Visits: config.Visits, Batch: 1}))
+	must(mcts.Search(ctx, e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: config.Visits, Batch: 1}))
 	fmt.Println("the search begins with column", tree.Best()+1)
 }
 

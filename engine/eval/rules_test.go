@@ -12,32 +12,32 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-func TestRuledConforms(t *testing.T) {
+func TestRulesConform(t *testing.T) {
 	evaltest.Run(t, evaltest.Config{
-		New:     func(testing.TB) eval.Evaluator { return eval.NewRuled(&evaltest.Stub{Source: eval.CPU}) },
+		New:     func(testing.TB) *eval.Evaluator { return eval.New(&evaltest.Stub{Source: eval.CPU}, eval.Options{}) },
 		Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced},
 	})
 }
 
 // On every board each answer is what playing the next two moves shows.
-func TestRuled(t *testing.T) {
+func TestRules(t *testing.T) {
 	for i, b := range gametest.Boards() {
-		d := evaltest.Rules(t, eval.NewRuled(&evaltest.Stub{Source: eval.CPU}), b, 2000, uint64(i))
+		d := evaltest.Rules(t, eval.New(&evaltest.Stub{Source: eval.CPU}, eval.Options{}), b, 2000, uint64(i))
 		if d.Won < 20 || d.Forced < 20 || d.Lost < 3 {
 			t.Errorf("%v: %+v: too few to tell", b.Rules(), d)
 		}
 	}
 }
 
-// The evaluator is asked once for what the rules leave open and for nothing else; its answers come back in their rows.
-func TestRuledAsks(t *testing.T) {
+// The backend is asked once for what the rules leave open and for nothing else; its answers come back in their rows.
+func TestRulesAsk(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	var asked []game.Position
 	stub := &evaltest.Stub{Source: eval.GPU, Before: func(_ context.Context, batch *eval.Batch) error {
 		asked = slices.Clone(batch.Pos)
 		return nil
 	}}
-	ruled := eval.NewRuled(stub)
+	ruled := eval.New(stub, eval.Options{})
 	position := func(moves string) game.Position {
 		p, _, err := b.ParseMoves(moves)
 		if err != nil {
@@ -60,11 +60,11 @@ func TestRuledAsks(t *testing.T) {
 	}
 	plain := eval.NewBatch(b, 3)
 	copy(plain.Pos, asked)
-	if err := stub.Evaluate(t.Context(), plain); err != nil {
+	if err := stub.Compute(t.Context(), plain); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(batch.WDLRow(1), plain.WDLRow(0)) || !slices.Equal(batch.PolicyRow(1), plain.PolicyRow(0)) || !slices.Equal(batch.PolicyRow(5), plain.PolicyRow(2)) {
-		t.Error("an open row is not the evaluator's, bit for bit")
+		t.Error("an open row is not the backend's, bit for bit")
 	}
 	if got, after := batch.WDLRow(3), plain.WDLRow(1); got[0] != after[2] || got[1] != after[1] || got[2] != after[0] {
 		t.Errorf("a forced move leads to %v for the other side, its row says %v", after, got)
@@ -85,7 +85,7 @@ func TestRuledAsks(t *testing.T) {
 }
 
 // Moves that lose at once have no probability, and the others share it in their old proportions, or evenly if they had none.
-func TestRuledMask(t *testing.T) {
+func TestRulesMask(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	var p game.Position
 	r := gametest.Rand(4)
@@ -102,15 +102,15 @@ func TestRuledMask(t *testing.T) {
 			}
 		}
 	}}
-	unsafe := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
+	losing := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
 		policy := batch.PolicyRow(0)
 		clear(policy)
 		policy[b.Action(b.Legal(p).AndNot(o.Moves).First())] = 1
 	}}
-	for name, stub := range map[string]*evaltest.Stub{"all alike": uniform, "all on one that loses": unsafe} {
+	for name, stub := range map[string]*evaltest.Stub{"all alike": uniform, "all on one that loses": losing} {
 		batch := eval.NewBatch(b, 1)
 		batch.Pos[0] = p
-		if err := eval.NewRuled(stub).Evaluate(t.Context(), batch); err != nil {
+		if err := eval.New(stub, eval.Options{}).Evaluate(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 		for a, x := range batch.Policy {
@@ -128,13 +128,13 @@ func TestRuledMask(t *testing.T) {
 	}
 }
 
-func TestRuledAllocates(t *testing.T) {
+func TestRulesAllocate(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector allocates")
 	}
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 256)
 	copy(b.Pos, gametest.Positions(gametest.Rand(1), b.Board, 256, true))
-	ruled := eval.NewRuled(fixed{})
+	ruled := eval.New(fixed{}, eval.Options{})
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ruled.Evaluate(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -147,12 +147,14 @@ func TestRuledAllocates(t *testing.T) {
 // fixed leaves the answers as they are.
 type fixed struct{}
 
-func (fixed) Evaluate(context.Context, *eval.Batch) error { return nil }
+func (fixed) Attributes() eval.Attributes { return eval.Attributes{} }
 
-func BenchmarkRuled(b *testing.B) {
+func (fixed) Compute(context.Context, *eval.Batch) error { return nil }
+
+func BenchmarkRules(b *testing.B) {
 	batch := eval.NewBatch(game.MustBoard(game.Connect4), 256)
 	copy(batch.Pos, gametest.Positions(gametest.Rand(1), batch.Board, 256, true))
-	ruled := eval.NewRuled(fixed{})
+	ruled := eval.New(fixed{}, eval.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := ruled.Evaluate(b.Context(), batch); err != nil {

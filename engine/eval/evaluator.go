@@ -1,0 +1,150 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Evaluator answers positions with a Backend. Evaluate is for everyone who shows or keeps answers, Leaves for tree searches.
+// Both are safe for concurrent use. A batch takes these steps, in this order:
+//
+//	ready     the slices have the right lengths, and the context has not ended
+//	finished  the rules answer games that are over (Leaves refuses them)
+//	rules     the rules answer what the next stones decide (Evaluate alone; see Outlook of game.Board)
+//	cache     earlier answers, if there is a Cache
+//	batch     the rest joins the rows of other callers, if there is a Batcher
+//	backend   computes; if it is a Fallback, its stages are asked in turn
+type Evaluator struct {
+	backend Backend
+	options Options
+	batcher *Batcher // around backend; nil without Options.Batch
+	model   uint32   // the number of Options.Model in the cache
+	work    sync.Pool
+}
+
+// Options of an Evaluator. The zero value has no cache and no batcher.
+type Options struct {
+	// Cache keeps answers under the name Model. New weights need a new name.
+	Cache *Cache
+	Model string
+
+	// Batch merges the rows of concurrent callers into larger batches for the backend.
+	Batch *BatcherConfig
+
+	// OwnRules says that the backend looks at the rules by itself, as a search does. Evaluate leaves the rules step out.
+	OwnRules bool
+
+	// OnAnswers is called with the sources of each batch that was answered; concurrently. It may be nil.
+	OnAnswers func([]Source)
+}
+
+// New is an Evaluator of a backend.
+func New(b Backend, o Options) *Evaluator {
+	e := &Evaluator{backend: b, options: o}
+	if o.Cache != nil {
+		e.model = o.Cache.model(o.Model)
+	}
+	if o.Batch != nil {
+		e.batcher = NewBatcher(b, *o.Batch)
+	}
+	e.work.New = func() any { return new(undecided) }
+	return e
+}
+
+// Backend is what the Evaluator asks, for another Evaluator with other options.
+func (e *Evaluator) Backend() Backend { return e.backend }
+
+// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend's is.
+// Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the
+// error wraps ctx.Err().
+func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
+	_, err := e.Submit(ctx, b, Normal)
+	return err
+}
+
+// Submit is Evaluate with a priority among the callers of one Batcher, and says how long the rows waited there. Its other
+// errors are those of Batcher.Submit.
+func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority) (t Timing, err error) {
+	if err := b.Ready(ctx); err != nil {
+		return Timing{}, err
+	}
+	w := e.work.Get().(*undecided)
+	defer e.work.Put(w)
+	w.take(b, e.options.OwnRules) // finished, rules
+	if t, err = e.compute(ctx, &w.batch, p); err != nil {
+		return t, err
+	}
+	w.giveBack(b)
+	e.answered(b)
+	return t, nil
+}
+
+// Leaves fills every row with the backend's own answer, also where the next stones decide: trees look at the rules by
+// themselves. A finished game is an error that names the row. Otherwise it is like Evaluate.
+func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
+	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	for i, p := range b.Pos {
+		if r := b.Board.Result(p); r != game.Ongoing {
+			return fmt.Errorf("evaluate: row %d: the game is over (%v), and leaves are positions of unfinished games: ask Evaluate", i, r)
+		}
+	}
+	if _, err := e.compute(ctx, b, Normal); err != nil {
+		return err
+	}
+	e.answered(b)
+	return nil
+}
+
+// compute answers unfinished games: cache, batch, backend.
+func (e *Evaluator) compute(ctx context.Context, b *Batch, p Priority) (Timing, error) {
+	if len(b.Pos) == 0 {
+		return Timing{}, nil
+	}
+	if e.options.Cache == nil {
+		return e.send(ctx, b, p)
+	}
+	m := e.options.Cache.look(b, e.model)
+	defer e.options.Cache.release(m)
+	if len(m.rows) == 0 {
+		return Timing{}, nil
+	}
+	t, err := e.send(ctx, &m.batch, p)
+	if err == nil {
+		e.options.Cache.keep(b, m)
+	}
+	return t, err
+}
+
+func (e *Evaluator) send(ctx context.Context, b *Batch, p Priority) (Timing, error) {
+	if e.batcher != nil {
+		return e.batcher.Submit(ctx, b, p)
+	}
+	return Timing{}, e.backend.Compute(ctx, b)
+}
+
+func (e *Evaluator) answered(b *Batch) {
+	if e.options.OnAnswers != nil {
+		e.options.OnAnswers(b.Source)
+	}
+}
+
+// BatcherStats are the counts of the Batcher; zeros without one.
+func (e *Evaluator) BatcherStats() BatcherStats {
+	if e.batcher == nil {
+		return BatcherStats{}
+	}
+	return e.batcher.Stats()
+}
+
+// Close refuses further batches and returns when those accepted are answered, if there is a Batcher. It does not close the
+// backend.
+func (e *Evaluator) Close() {
+	if e.batcher != nil {
+		e.batcher.Close()
+	}
+}
