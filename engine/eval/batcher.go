@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Why a Batcher refuses a request at once.
+// Why a batcher refuses a request at once.
 var (
 	ErrClosed = errors.New("evaluate: batcher is closed")
 	ErrFull   = errors.New("evaluate: too many rows wait already")
@@ -62,7 +62,7 @@ type Sent struct {
 	Err            error         // of the backend; each of the requests got it
 }
 
-// BatcherStats count since the Batcher was made.
+// BatcherStats count since the Evaluator was made.
 type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
 	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
@@ -76,10 +76,10 @@ type BatcherStats struct {
 // Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
 type Timing struct{ Queued, Computed time.Duration }
 
-// Batcher merges small concurrent requests into larger batches for the backend behind it. Requests of different rules
+// batcher merges small concurrent requests into larger batches for the backend behind it. Requests of different rules
 // never share a batch. A batch is formed by priority, then in order of arrival. It is sent when it is full, when a request
 // has waited MaxDelay or is near its deadline, or at once if nothing is under way. Requests cancelled by then are left out.
-type Batcher struct {
+type batcher struct {
 	next   Backend
 	config BatcherConfig
 
@@ -101,7 +101,7 @@ type request struct {
 	priority Priority
 	arrived  time.Time
 	deadline time.Time // zero if there is none
-	waiting  bool      // in a queue; guarded by the Batcher's mu
+	waiting  bool      // in a queue; guarded by the batcher's mu
 
 	mu        sync.Mutex
 	batch     *Batch // nil once the caller is gone
@@ -110,26 +110,26 @@ type request struct {
 	done      chan error // receives once, unless the request was dropped
 }
 
-// NewBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
-func NewBatcher(next Backend, c BatcherConfig) *Batcher {
+// newBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
+func newBatcher(next Backend, c BatcherConfig) *batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
 	}
-	b := &Batcher{next: next, config: c, queues: map[game.Rules]*queue{}}
+	b := &batcher{next: next, config: c, queues: map[game.Rules]*queue{}}
 	b.idle.L = &b.mu
 	b.merged.New = func() any { return new(Batch) }
 	return b
 }
 
 // Stats are the counts so far.
-func (b *Batcher) Stats() BatcherStats {
+func (b *batcher) Stats() BatcherStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stats
 }
 
 // Close refuses new requests, sends those accepted without delay, and returns when they are answered.
-func (b *Batcher) Close() {
+func (b *batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
@@ -139,19 +139,10 @@ func (b *Batcher) Close() {
 	}
 }
 
-// Compute is Submit with normal priority.
-func (b *Batcher) Compute(ctx context.Context, batch *Batch) error {
-	_, err := b.Submit(ctx, batch, Normal)
-	return err
-}
-
-// Attributes are those of the backend behind it.
-func (b *Batcher) Attributes() Attributes { return b.next.Attributes() }
-
 // Submit waits until the batch is answered or ctx ends; from then on the batch is the caller's again. A request that finds
 // too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
 // its deadline. The other half is kept for what cannot be foreseen.
-func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
+func (b *batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
 	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), waiting: true, done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
 	if err := b.enqueue(r); err != nil {
@@ -172,7 +163,7 @@ func (b *Batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing,
 	return Timing{}, fmt.Errorf("evaluate: %w", ctx.Err())
 }
 
-func (b *Batcher) enqueue(r *request) error {
+func (b *batcher) enqueue(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -199,7 +190,7 @@ func (b *Batcher) enqueue(r *request) error {
 
 // refuse is nil if a request is accepted, or says why not. If no rows wait, a request of any size is accepted. The pace
 // counts only if batches are full, since small ones say little about it. b.mu is held.
-func (b *Batcher) refuse(r *request) error {
+func (b *batcher) refuse(r *request) error {
 	queued := b.stats.Queued
 	if b.config.MaxQueued > 0 && queued > 0 && queued+r.rows > b.config.MaxQueued {
 		return fmt.Errorf("%w: %d of at most %d", ErrFull, queued, b.config.MaxQueued)
@@ -221,7 +212,7 @@ func (b *Batcher) refuse(r *request) error {
 }
 
 // hurry sets the queue's timer so that a request is sent in time. b.mu is held.
-func (b *Batcher) hurry(rules game.Rules, q *queue, r *request) {
+func (b *batcher) hurry(rules game.Rules, q *queue, r *request) {
 	due, why := r.arrived.Add(b.config.MaxDelay), Delay
 	if last := r.deadline.Add(-2 * b.pace.batch); !r.deadline.IsZero() && last.Before(due) {
 		due, why = last, Deadline
@@ -246,7 +237,7 @@ func (b *Batcher) hurry(rules game.Rules, q *queue, r *request) {
 }
 
 // drop removes a request whose caller is gone from its queue, if it is still there.
-func (b *Batcher) drop(r *request, rules game.Rules) {
+func (b *batcher) drop(r *request, rules game.Rules) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !r.waiting {
@@ -268,7 +259,7 @@ func (b *Batcher) drop(r *request, rules game.Rules) {
 }
 
 // dequeued counts a request that is no longer in its queue. b.mu is held.
-func (b *Batcher) dequeued(q *queue, r *request) {
+func (b *batcher) dequeued(q *queue, r *request) {
 	r.waiting = false
 	q.rows -= r.rows
 	b.stats.Queued -= r.rows
@@ -276,7 +267,7 @@ func (b *Batcher) dequeued(q *queue, r *request) {
 }
 
 // remove ends an empty queue. b.mu is held.
-func (b *Batcher) remove(rules game.Rules, q *queue) {
+func (b *batcher) remove(rules game.Rules, q *queue) {
 	if q.timer != nil {
 		q.timer.Stop()
 	}

@@ -16,6 +16,11 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
+// batching is a backend behind a batcher, without the rules step.
+func batching(b eval.Backend, c eval.BatcherConfig) *eval.Evaluator {
+	return eval.New(b, eval.Options{OwnRules: true, Batch: &c})
+}
+
 // The clock of these tests is synctest's: it moves only while everybody waits.
 func TestBatcherMerges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -24,12 +29,12 @@ func TestBatcherMerges(t *testing.T) {
 			<-busy
 			return nil
 		}}
-		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Millisecond, InFlight: 2})
+		b := batching(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Millisecond, InFlight: 2})
 		var wg sync.WaitGroup
 		ask := func(seed uint64, n int) {
 			wg.Go(func() {
 				got, want := batch(positions(seed, n)...), batch(positions(seed, n)...)
-				if err := b.Compute(t.Context(), got); err != nil {
+				if err := b.Evaluate(t.Context(), got); err != nil {
 					t.Error(err)
 				}
 				if err := (&evaltest.Stub{Source: eval.CPU}).Compute(t.Context(), want); err != nil {
@@ -63,12 +68,12 @@ func TestBatcherMerges(t *testing.T) {
 		if !slices.Equal(got, []int{1, 6, 2, 8, 9}) {
 			t.Errorf("batches %v, want [1 6] and then 8, 2 and 9", got)
 		}
-		s := b.Stats()
+		s := b.BatcherStats()
 		if s.Rows != 26 || s.Batches[eval.Idle] == 0 || s.Batches[eval.Delay] == 0 || s.Batches[eval.Full] == 0 {
 			t.Errorf("%+v, want 26 rows and batches for each reason", s)
 		}
 		b.Close()
-		if err := b.Compute(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
+		if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, eval.ErrClosed) {
 			t.Errorf("after Close: error %v, want ErrClosed", err)
 		}
 	})
@@ -81,11 +86,11 @@ func TestBatcherDropsCancelled(t *testing.T) {
 			<-busy
 			return nil
 		}}
-		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Hour, InFlight: 1})
+		b := batching(stub, eval.BatcherConfig{MaxRows: 8, MaxDelay: time.Hour, InFlight: 1})
 		var wg sync.WaitGroup
 		ask := func(ctx context.Context, n int, want error) {
 			wg.Go(func() {
-				if err := b.Compute(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
+				if err := b.Evaluate(ctx, batch(positions(1, n)...)); !errors.Is(err, want) {
 					t.Errorf("error %v, want %v", err, want)
 				}
 			})
@@ -105,7 +110,7 @@ func TestBatcherDropsCancelled(t *testing.T) {
 		if got := stub.Sizes(); !slices.Equal(got, []int{1, 2}) {
 			t.Errorf("batches %v, want [1 2]", got)
 		}
-		if s := b.Stats(); s.Dropped != 1 {
+		if s := b.BatcherStats(); s.Dropped != 1 {
 			t.Errorf("%d dropped, want 1", s.Dropped)
 		}
 	})
@@ -119,11 +124,11 @@ func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 			<-busy
 			return broken
 		}}
-		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 8, InFlight: 1})
+		b := batching(stub, eval.BatcherConfig{MaxRows: 8, InFlight: 1})
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := b.Compute(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
+				if err := b.Evaluate(t.Context(), batch(game.Position{})); !errors.Is(err, broken) {
 					t.Errorf("error %v, want %v", err, broken)
 				}
 			})
@@ -132,20 +137,20 @@ func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 		close(busy)
 		wg.Wait()
 		b.Close()
-		if s := b.Stats(); s.Failed != 2 {
+		if s := b.BatcherStats(); s.Failed != 2 {
 			t.Errorf("%d merged batches failed, want 2 (one request, then the four that waited)", s.Failed)
 		}
 	})
 }
 
 // held is a batcher whose evaluator waits until release is called, with a clock of synctest's.
-func held(t *testing.T, c eval.BatcherConfig) (b *eval.Batcher, stub *evaltest.Stub, ask func(ctx context.Context, n int, p eval.Priority, want error), release func()) {
+func held(t *testing.T, c eval.BatcherConfig) (b *eval.Evaluator, stub *evaltest.Stub, ask func(ctx context.Context, n int, p eval.Priority, want error), release func()) {
 	busy := make(chan struct{})
 	stub = &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		<-busy
 		return nil
 	}}
-	b = eval.NewBatcher(stub, c)
+	b = batching(stub, c)
 	var wg sync.WaitGroup
 	ask = func(ctx context.Context, n int, p eval.Priority, want error) {
 		wg.Go(func() {
@@ -182,7 +187,7 @@ func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 		ask(ctx, 5, eval.Normal, context.Canceled)
 		ask(t.Context(), 1, eval.Normal, nil)
 		ask(t.Context(), 1, eval.High, eval.ErrFull)
-		if q := b.Stats().Queued; q != 6 {
+		if q := b.BatcherStats().Queued; q != 6 {
 			t.Errorf("%d rows wait, want 6", q)
 		}
 		cancel() // makes room at once
@@ -192,7 +197,7 @@ func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 		if got := stub.Sizes(); !slices.Equal(got, []int{9, 1, 5}) {
 			t.Errorf("batches %v, want [9 1 5]", got)
 		}
-		if s := b.Stats(); s.Refused != 1 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[0] != 1 || s.Sizes[3] != 1 || s.Sizes[4] != 1 {
+		if s := b.BatcherStats(); s.Refused != 1 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[0] != 1 || s.Sizes[3] != 1 || s.Sizes[4] != 1 {
 			t.Errorf("%+v, want 1 refused, 1 dropped, nothing waiting, and batches of 1, of 5 to 8 and of 9 to 16 rows", s)
 		}
 	})
@@ -208,7 +213,7 @@ func TestBatcherDeadlines(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}}
-		b := eval.NewBatcher(stub, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 2, OnBatch: func(s eval.Sent) {
+		b := batching(stub, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 2, OnBatch: func(s eval.Sent) {
 			if s.Took != 10*time.Millisecond {
 				t.Errorf("a batch took %v, want 10ms", s.Took)
 			}
@@ -253,15 +258,15 @@ func TestBatcherDeadlines(t *testing.T) {
 func TestBatcherCountsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Int64
-		b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 4, InFlight: 1, OnBatch: func(eval.Sent) {
+		b := batching(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 4, InFlight: 1, OnBatch: func(eval.Sent) {
 			time.Sleep(time.Second)
 			heard.Add(1)
 		}})
 		for i := range int64(3) {
-			if err := b.Compute(t.Context(), batch(positions(1, 2)...)); err != nil {
+			if err := b.Evaluate(t.Context(), batch(positions(1, 2)...)); err != nil {
 				t.Fatal(err)
 			}
-			if n, s := heard.Load(), b.Stats(); n != i+1 || s.Rows != 2*uint64(i+1) {
+			if n, s := heard.Load(), b.BatcherStats(); n != i+1 || s.Rows != 2*uint64(i+1) {
 				t.Errorf("after %d answers %d batches were heard of, %d rows counted", i+1, n, s.Rows)
 			}
 		}
@@ -271,7 +276,7 @@ func TestBatcherCountsFirst(t *testing.T) {
 
 // Close must finish what was accepted, also while requests pour in for several games.
 func TestBatcherManyGames(t *testing.T) {
-	b := eval.NewBatcher(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 32, MaxDelay: 50 * time.Microsecond, InFlight: 3})
+	b := batching(&evaltest.Stub{Source: eval.CPU}, eval.BatcherConfig{MaxRows: 32, MaxDelay: 50 * time.Microsecond, InFlight: 3})
 	var wg sync.WaitGroup
 	for _, board := range gametest.Boards() {
 		for g := range 3 {
@@ -282,7 +287,7 @@ func TestBatcherManyGames(t *testing.T) {
 					got, want := eval.NewBatch(board, n), eval.NewBatch(board, n)
 					copy(got.Pos, gametest.Positions(r, board, n, true))
 					copy(want.Pos, got.Pos)
-					if err := b.Compute(t.Context(), got); err != nil {
+					if err := b.Evaluate(t.Context(), got); err != nil {
 						t.Error(err)
 						return
 					}

@@ -43,7 +43,7 @@ func (p *pace) left(rows int) time.Duration {
 }
 
 // dispatch sends the batches that are due. b.mu is held.
-func (b *Batcher) dispatch() {
+func (b *batcher) dispatch() {
 	for b.running < b.config.InFlight {
 		rules, q, reason := b.pick(b.running == 0)
 		if q == nil {
@@ -60,7 +60,7 @@ func (b *Batcher) dispatch() {
 }
 
 // pick is the queue with the most urgent request, and why it is sent; nil if none is due. b.mu is held.
-func (b *Batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchReason) {
+func (b *batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchReason) {
 	now := time.Now()
 	for r, q := range b.queues {
 		why := q.why
@@ -82,7 +82,7 @@ func (b *Batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchRe
 
 // runIdle sends a batch that has nothing to wait for. It lets callers go first that are about to send a request: otherwise,
 // on few cores, the first request would always travel alone.
-func (b *Batcher) runIdle() {
+func (b *batcher) runIdle() {
 	runtime.Gosched()
 	b.mu.Lock()
 	rules, q, reason := b.pick(true)
@@ -98,7 +98,7 @@ func (b *Batcher) runIdle() {
 }
 
 // rest wakes Close if nothing is left. b.mu is held.
-func (b *Batcher) rest() {
+func (b *batcher) rest() {
 	if b.running == 0 && len(b.queues) == 0 {
 		b.idle.Broadcast()
 	}
@@ -126,7 +126,7 @@ func (q *queue) before(other *queue) bool {
 }
 
 // take removes the first requests that fit into a batch from the queue. b.mu is held.
-func (b *Batcher) take(rules game.Rules, q *queue) []*request {
+func (b *batcher) take(rules game.Rules, q *queue) []*request {
 	var requests []*request
 	rows := 0
 	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
@@ -154,7 +154,7 @@ func (b *Batcher) take(rules game.Rules, q *queue) []*request {
 }
 
 // run evaluates one merged batch and hands out its answers.
-func (b *Batcher) run(requests []*request, reason BatchReason) {
+func (b *batcher) run(requests []*request, reason BatchReason) {
 	m := b.merged.Get().(*Batch)
 	start := time.Now()
 	taken := gather(m, requests, start)
@@ -177,7 +177,7 @@ func (b *Batcher) run(requests []*request, reason BatchReason) {
 }
 
 // count adds a batch, and the requests dropped before it was formed, to the counts.
-func (b *Batcher) count(s Sent, dropped int) {
+func (b *batcher) count(s Sent, dropped int) {
 	if s.Requests > 0 && b.config.OnBatch != nil {
 		b.config.OnBatch(s)
 	}

@@ -1,13 +1,13 @@
 // Package eval is the contract between callers who want positions evaluated and those who compute the answers. A Batch is
 // memory that the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in one fixed order of steps, and
-// is what all callers use. Fallback, Mirrored and Batcher are backends around backends.
+// is what all callers use. Fallback and Mirrored are backends around backends.
 //
 // Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, cache.go, batcher.go and dispatch.go, fallback.go,
 // mirrored.go, source.go.
 //
 // # Decisions
 //
-// An idle Batcher lets callers go first: with nothing under way a batch is formed after one turn of the scheduler. On
+// An idle batcher lets callers go first: with nothing under way a batch is formed after one turn of the scheduler. On
 // few cores the first of many small requests would always travel alone otherwise.
 package eval
 

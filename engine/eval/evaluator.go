@@ -15,12 +15,12 @@ import (
 //	finished  the rules answer games that are over (Leaves refuses them)
 //	rules     the rules answer what the next stones decide (Evaluate alone; see Outlook of game.Board)
 //	cache     earlier answers, if there is a Cache
-//	batch     the rest joins the rows of other callers, if there is a Batcher
+//	batch     the rest joins the rows of other callers, if there is Options.Batch
 //	backend   computes; if it is a Fallback, its stages are asked in turn
 type Evaluator struct {
 	backend Backend
 	options Options
-	batcher *Batcher // around backend; nil without Options.Batch
+	batcher *batcher // around backend; nil without Options.Batch
 	model   uint32   // the number of Options.Model in the cache
 	work    sync.Pool
 }
@@ -48,7 +48,7 @@ func New(b Backend, o Options) *Evaluator {
 		e.model = o.Cache.model(o.Model)
 	}
 	if o.Batch != nil {
-		e.batcher = NewBatcher(b, *o.Batch)
+		e.batcher = newBatcher(b, *o.Batch)
 	}
 	e.work.New = func() any { return new(undecided) }
 	return e
@@ -65,8 +65,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// Submit is Evaluate with a priority among the callers of one Batcher, and says how long the rows waited there. Its other
-// errors are those of Batcher.Submit.
+// Submit is Evaluate with a priority among the callers of one batcher, and says how long the rows waited there. Its other
+// errors are ErrFull, ErrLate and ErrClosed.
 func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
 		return Timing{}, err
@@ -133,7 +133,7 @@ func (e *Evaluator) answered(b *Batch) {
 	}
 }
 
-// BatcherStats are the counts of the Batcher; zeros without one.
+// BatcherStats are the counts of the batcher; zeros without one.
 func (e *Evaluator) BatcherStats() BatcherStats {
 	if e.batcher == nil {
 		return BatcherStats{}
@@ -141,7 +141,7 @@ func (e *Evaluator) BatcherStats() BatcherStats {
 	return e.batcher.Stats()
 }
 
-// Close refuses further batches and returns when those accepted are answered, if there is a Batcher. It does not close the
+// Close refuses further batches and returns when those accepted are answered, if there is a batcher. It does not close the
 // backend.
 func (e *Evaluator) Close() {
 	if e.batcher != nil {

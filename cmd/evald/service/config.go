@@ -5,7 +5,7 @@
 // ends. The example shows all of it; package nn/open makes the models that Config.Load returns. Package client is the other
 // end.
 //
-// Requests of both transports become the same call. An eval.Batcher merges it with others, and each output that the request
+// Requests of both transports become the same call. The eval.Evaluator merges it with others, and each output that the request
 // names goes back as one tensor.
 //
 // # Inputs
