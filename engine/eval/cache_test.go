@@ -147,7 +147,7 @@ func BenchmarkCacheHit(b *testing.B) {
 	x := batch(positions(2, 256)...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := e.Evaluate(context.Background(), x); err != nil {
+		if err := e.Leaves(context.Background(), x); err != nil {
 			b.Fatal(err)
 		}
 	}
