@@ -34,7 +34,7 @@ const defaultBenchModel = "seeded-2x16"
 // benchEvalCmd is `evald bench eval`.
 type benchEvalCmd struct {
 	Backend   string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer."`
-	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure (${default})."`
+	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure, or grpc://HOST:PORT/NAME for a model of evald serve there (${default})."`
 	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name (${default})."`
 	Batches   []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
 	Kernel    string        `needs:"backend=gpu" placeholder:"NAME" help:"With --backend gpu: the kernel to use in place of the best. An unknown name is answered with those that can be chosen."`
@@ -76,19 +76,35 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 		}
 		return writeJSON(s.out, report)
 	}
-	m, network, err := open.Any(c.Model)
+	model, err := c.model(s.err)
 	if err != nil {
 		return err
 	}
-	if text := m.Warning(); text != "" {
-		linesTo(s.err)(text)
-	}
-	figures, err := bench.Eval(ctx, c.Round, network, m.Label(), progress)
+	figures, err := bench.Eval(ctx, c.Round, model, progress)
 	if err != nil {
 		return err
 	}
 	clear()
 	return writeFigures(s.out, figures, c.JSON)
+}
+
+// model opens the model to measure on the CPU, or at a service.
+func (c *benchEvalCmd) model(notes io.Writer) (bench.Model, error) {
+	if isRemote(c.Model) {
+		e, err := backend{Backend: open.Auto, Model: c.Model}.choose(notes)
+		if err != nil {
+			return bench.Model{}, err
+		}
+		return bench.Model{Name: e.Model, Remote: e.Evaluator}, nil
+	}
+	m, network, err := open.Any(c.Model)
+	if err != nil {
+		return bench.Model{}, err
+	}
+	if text := m.Warning(); text != "" {
+		linesTo(notes)(text)
+	}
+	return bench.Model{Name: m.Label(), Parsed: network}, nil
 }
 
 // python is the interpreter for peers.

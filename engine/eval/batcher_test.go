@@ -154,7 +154,7 @@ func held(t *testing.T, c eval.BatcherConfig) (b *eval.Evaluator, stub *evaltest
 	var wg sync.WaitGroup
 	ask = func(ctx context.Context, n int, p eval.Priority, want error) {
 		wg.Go(func() {
-			if _, err := b.Submit(ctx, batch(positions(1, n)...), p); !errors.Is(err, want) {
+			if _, err := b.Submit(ctx, batch(positions(1, n)...), p, false); !errors.Is(err, want) {
 				t.Errorf("%d rows: error %v, want %v", n, err, want)
 			}
 		})
@@ -227,7 +227,7 @@ func TestBatcherDeadlines(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				start := time.Now()
-				timing, err := b.Submit(ctx, batch(positions(1, n)...), eval.Normal)
+				timing, err := b.Submit(ctx, batch(positions(1, n)...), eval.Normal, false)
 				if !errors.Is(err, want) || err == nil && timing.Queued+timing.Computed != time.Since(start) {
 					t.Errorf("error %v, want %v; %+v in %v", err, want, timing, time.Since(start))
 				}

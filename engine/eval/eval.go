@@ -130,6 +130,16 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	return true
 }
 
+// Unfinished is an error that names the first row whose game is over, or nil if there is none.
+func (b *Batch) Unfinished() error {
+	for i, p := range b.Pos {
+		if r := b.Board.Result(p); r != game.Ongoing {
+			return fmt.Errorf("row %d: the game is over (%v), and only unfinished games have raw answers", i, r)
+		}
+	}
+	return nil
+}
+
 // setResult writes a certain result into the WDL of row i.
 func (b *Batch) setResult(i int, result game.Result) {
 	wdl := result.WDL()

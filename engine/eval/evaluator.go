@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-
-	"github.com/evald/evald/engine/game"
 )
 
 // Evaluator answers positions with a Backend. Evaluate is for everyone who shows or keeps answers, Leaves for tree searches.
@@ -61,43 +59,40 @@ func (e *Evaluator) Backend() Backend { return e.backend }
 // Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the
 // error wraps ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
-	_, err := e.Submit(ctx, b, Normal)
+	_, err := e.Submit(ctx, b, Normal, false)
 	return err
-}
-
-// Submit is Evaluate with a priority among the callers of one batcher, and says how long the rows waited there. Its other
-// errors are ErrFull, ErrLate and ErrClosed.
-func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority) (t Timing, err error) {
-	if err := b.Ready(ctx); err != nil {
-		return Timing{}, err
-	}
-	w := e.work.Get().(*undecided)
-	defer e.work.Put(w)
-	w.take(b, e.options.OwnRules) // finished, rules
-	if t, err = e.compute(ctx, &w.batch, p); err != nil {
-		return t, err
-	}
-	w.giveBack(b)
-	e.answered(b)
-	return t, nil
 }
 
 // Leaves fills every row with the backend's own answer, also where the next stones decide: trees look at the rules by
 // themselves. A finished game is an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
+	_, err := e.Submit(ctx, b, Normal, true)
+	return err
+}
+
+// Submit is Evaluate, or Leaves if raw is set, with a priority among the callers of one batcher, and says how long the rows
+// waited there. Its other errors are ErrFull, ErrLate and ErrClosed.
+func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority, raw bool) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
-		return err
+		return Timing{}, err
 	}
-	for i, p := range b.Pos {
-		if r := b.Board.Result(p); r != game.Ongoing {
-			return fmt.Errorf("evaluate: row %d: the game is over (%v), and leaves are positions of unfinished games: ask Evaluate", i, r)
+	if raw {
+		if err := b.Unfinished(); err != nil {
+			return Timing{}, fmt.Errorf("evaluate: %w", err)
+		}
+		t, err = e.compute(ctx, b, p)
+	} else {
+		w := e.work.Get().(*undecided)
+		defer e.work.Put(w)
+		w.take(b, e.options.OwnRules) // finished, rules
+		if t, err = e.compute(ctx, &w.batch, p); err == nil {
+			w.giveBack(b)
 		}
 	}
-	if _, err := e.compute(ctx, b, Normal); err != nil {
-		return err
+	if err == nil && e.options.OnAnswers != nil {
+		e.options.OnAnswers(b.Source)
 	}
-	e.answered(b)
-	return nil
+	return t, err
 }
 
 // compute answers unfinished games: cache, batch, backend.
@@ -125,12 +120,6 @@ func (e *Evaluator) send(ctx context.Context, b *Batch, p Priority) (Timing, err
 		return e.batcher.Submit(ctx, b, p)
 	}
 	return Timing{}, e.backend.Compute(ctx, b)
-}
-
-func (e *Evaluator) answered(b *Batch) {
-	if e.options.OnAnswers != nil {
-		e.options.OnAnswers(b.Source)
-	}
 }
 
 // BatcherStats are the counts of the batcher; zeros without one.

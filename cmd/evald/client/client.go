@@ -52,17 +52,20 @@ func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, 
 // wants are the outputs that a batch has room for, in the order in which Compute reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
-// Compute implements eval.Backend, with one call for the whole batch. The server answers what the next stones decide by
-// the rules. Errors of the server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable
-// if it is shutting down or cannot be reached. After these two the same request may succeed later.
+// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows. Errors of the server wrap a
+// gRPC status: ResourceExhausted if it has too much to do, and Unavailable if it is shutting down or cannot be reached. After
+// these two the same request may succeed later. It is an error if the server has answered a row by the rules.
 func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
 	rules, width := b.Board.Rules().String(), int64(2)
 	if b.Board.Wide() {
 		width = 4
 	}
 	r, err := c.api.ModelInfer(ctx, &kserve.ModelInferRequest{
-		ModelName:        c.model,
-		Parameters:       map[string]*kserve.InferParameter{"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}}},
+		ModelName: c.model,
+		Parameters: map[string]*kserve.InferParameter{
+			"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}},
+			"raw":   {ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: true}},
+		},
 		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(len(b.Pos)), width}}},
 		Outputs:          wants,
 		RawInputContents: [][]byte{Bitboards(b.Board, b.Pos)},
@@ -125,6 +128,10 @@ func sources(to []eval.Source, raw []byte) error {
 			to[i] = s
 		} else {
 			to[i] = eval.Source(name) // a heuristic, also one that this client does not know
+		}
+		switch to[i] {
+		case eval.None, eval.Terminal, eval.Rules, eval.Forced:
+			return fmt.Errorf("evaluate: row %d is answered by source %q, but raw rows were asked for: the server does not know the parameter raw", i, to[i])
 		}
 		raw = raw[4+n:]
 	}

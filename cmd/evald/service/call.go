@@ -34,6 +34,7 @@ type parameters struct {
 	visits   int           // "visits" of a search
 	priority eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout  time.Duration // "timeout" in microseconds
+	raw      bool          // "raw": the model's own answers, without the rules step; a finished game is refused
 }
 
 // set reads one parameter; value is a bool, int64, uint64, float64 or string.
@@ -48,6 +49,13 @@ func (s *Server) set(p *parameters, name string, value any) error {
 			return invalid("parameter %q: %s", name, err)
 		}
 		p.board = board
+		return nil
+	}
+	if name == "raw" {
+		var ok bool
+		if p.raw, ok = value.(bool); !ok {
+			return invalid("parameter %q: %v, must be true or false", name, value)
+		}
 		return nil
 	}
 	number, ok := int64(0), true
@@ -75,7 +83,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; there are none
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority or timeout", name)
+		return invalid("parameter %q: must be board, visits, priority, timeout or raw", name)
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
 		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
@@ -211,6 +219,11 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 		b.Board = board
 		b.WDL, b.Policy = b.WDL[:3*n], slices.Grow(b.Policy[:0], board.Actions()*n)[:board.Actions()*n]
 	}
+	if c.raw {
+		if err := b.Unfinished(); err != nil {
+			return answer{}, invalid("input %q: %s", c.input.name, err)
+		}
+	}
 	t.input = time.Since(c.began)
 	var f *found
 	if m.searches {
@@ -218,7 +231,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call,
 		t.infer = time.Since(c.began) - t.input
 	} else {
 		var timing eval.Timing
-		timing, err = g.requests.Submit(ctx, b, c.priority)
+		timing, err = g.requests.Submit(ctx, b, c.priority, c.raw)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

@@ -23,6 +23,8 @@
 // A request may name which of these it wants; the default is all. A is the number of actions of the board. All values are for
 // the side to move.
 //
+// With the parameter "raw" the rules answer nothing: the outputs are the model's own answers, and finished games are refused.
+//
 //	wdl       FP32 [N,3]    probabilities of win, draw and loss
 //	value     FP32 [N,1]    win less loss
 //	policy    FP32 [N,A]    probabilities of the moves

@@ -109,7 +109,7 @@ func playout(r *rand.Rand, b *game.Board) (p game.Position, actions []int) {
 // The Go client is an evaluator like any other.
 func TestClientConformance(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced}, New: func(t testing.TB) *eval.Evaluator {
+	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU}, New: func(t testing.TB) *eval.Evaluator {
 		c, err := client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
@@ -186,6 +186,34 @@ func TestREST(t *testing.T) {
 				t.Errorf("%s: gameover %v", name, got.Outputs[3].Data)
 			}
 		}
+	}
+}
+
+// Raw rows are the model's own answers, over both transports, also where the next stones decide.
+func TestRaw(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	s := serve(t, testConfig(stub))
+	pos := gametest.Open(gametest.Rand(3), connect4, 20)
+	for _, moves := range []string{"112233", "11223", "22334"} { // won, forced, lost
+		p, _, err := connect4.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pos = append(pos, p)
+	}
+	want := expected(t, evaltest.Raw(stub), connect4, pos)
+	ask := bitboardRequest(connect4, pos...)
+	setParameter(ask, "raw", true)
+	got, err := s.dial(t).ModelInfer(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, raws(got)); diff != "" {
+		t.Errorf("gRPC (-want +got):\n%s", diff)
+	}
+	body := `{"parameters":{"raw":true},"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["11223"]}],"outputs":[{"name":"source"}]}`
+	if reply, text := s.post(t, inferPath, nil, []byte(body)); reply.StatusCode != http.StatusOK || !strings.Contains(string(text), `"data":["cpu"]`) {
+		t.Errorf("REST: %s", text)
 	}
 }
 

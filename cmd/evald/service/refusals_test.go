@@ -43,6 +43,10 @@ func TestRefusals(t *testing.T) {
 	wrongPlane[2*42+5*7] = 0
 	nan := slices.Clone(planes)
 	nan[3] = float32(0) / float32(len(nan)-5*42)
+	won, _, err := connect4.ParseMoves("1122334")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		ask  *kserve.ModelInferRequest
@@ -83,6 +87,9 @@ func TestRefusals(t *testing.T) {
 		{"visits", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 1<<40) }), codes.InvalidArgument, "100000"},
 		{"visits without a search", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 5) }), codes.InvalidArgument, "does not search"},
 		{"priority", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "priority", 4) }), codes.InvalidArgument, "0 to 3"},
+		{"raw", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "raw", 1) }), codes.InvalidArgument, "must be true or false"},
+		{"raw, a game that is over", with(bitboardRequest(connect4, game.Position{}, won), func(r *kserve.ModelInferRequest) { setParameter(r, "raw", true) }), codes.InvalidArgument, "row 1: the game is over (loss)"},
+		{"raw search, a game that is over", with(bitboardRequest(connect4, won), func(r *kserve.ModelInferRequest) { r.ModelName = searchModel; setParameter(r, "raw", true) }), codes.InvalidArgument, "row 0: the game is over (loss)"},
 		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
 	} {
 		_, err := api.ModelInfer(t.Context(), c.ask)
@@ -90,7 +97,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v %q, want %v with %q", c.name, got.Code(), got.Message(), c.code, c.says)
 		}
 	}
-	_, err := api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
+	_, err = api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("index: %v, want Unimplemented", err)
 	}

@@ -25,13 +25,20 @@ const (
 	vectorOperations     = 4*(2*26+3) + 13 + 17  // of 512 bits, for eight positions: sides and shifts of each direction; loads; the weights
 )
 
-// Eval measures evaluation, from the win test to whole files. Progress, unless nil, hears the name of each figure
-// before it is measured. Each round of a figure takes about d.
-func Eval(ctx context.Context, d time.Duration, network open.Parsed, name string, progress func(string)) ([]Figure, error) {
+// Model is measured beside the heuristics: a network of this program, or the model of a service.
+type Model struct {
+	Name string
+	open.Parsed
+	Remote *eval.Evaluator // nil: the network is Parsed
+}
+
+// Eval measures evaluation, from the win test to whole files. Unless progress is nil, it is called with the name of each
+// figure before that is measured. Each round of a figure takes about d.
+func Eval(ctx context.Context, d time.Duration, model Model, progress func(string)) ([]Figure, error) {
 	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	e.positions = playedPositions(e.board, 1024)
 	e.kernels()
-	if err := e.evaluators(network, name); err != nil {
+	if err := e.evaluators(model); err != nil {
 		return nil, err
 	}
 	return e.figures, e.err
@@ -176,7 +183,7 @@ func lineMasks(b *game.Board, ps []game.Position) func() {
 }
 
 // evaluators measures whole answers, and files of them.
-func (e *evalBench) evaluators(network open.Parsed, name string) error {
+func (e *evalBench) evaluators(model Model) error {
 	var all float64                        // bitsquares on one core
 	sources := []eval.Source{eval.Uniform} // it computes nothing, so the others are to be compared with it
 	for _, h := range heuristic.All() {
@@ -201,10 +208,13 @@ func (e *evalBench) evaluators(network open.Parsed, name string) error {
 	}
 	var figures []Figure
 	var err error
-	if network.Pattern != nil {
-		figures, err = Patterns(e.ctx, e.d, network.Pattern, name, e.progress)
-	} else {
-		figures, err = Network(e.ctx, e.d, network.Conv, name, e.progress)
+	switch {
+	case model.Remote != nil:
+		figures, err = Remote(e.ctx, e.d, model.Remote, model.Name, e.progress)
+	case model.Pattern != nil:
+		figures, err = Patterns(e.ctx, e.d, model.Pattern, model.Name, e.progress)
+	default:
+		figures, err = Network(e.ctx, e.d, model.Conv, model.Name, e.progress)
 	}
 	if err != nil {
 		return err

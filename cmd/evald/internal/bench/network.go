@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -197,4 +198,41 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		figures = append(figures, f)
 	}
 	return figures, nil
+}
+
+// Remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes
+// about d.
+func Remote(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress func(string)) ([]Figure, error) {
+	board := game.MustBoard(game.Connect4)
+	positions := playedPositions(board, networkBatch)
+	contenders := []*contender{
+		{name: "model " + name + ", 1 caller", round: func() (float64, error) { return callersRate(ctx, d, e, board, positions, 1) }},
+		{name: "model " + name + ", 8 callers", round: func() (float64, error) { return callersRate(ctx, d, e, board, positions, 8) }},
+	}
+	if err := race(ctx, contenders, d, progress); err != nil {
+		return nil, err
+	}
+	return []Figure{contenders[0].figure(contenders[0]), contenders[1].figure(contenders[0])}, nil
+}
+
+// callersRate is the rate in positions a second of n concurrent callers, each of which evaluates the positions repeatedly for
+// about d.
+func callersRate(ctx context.Context, d time.Duration, e *eval.Evaluator, board *game.Board, positions []game.Position, n int) (float64, error) {
+	rates := make(chan float64, n)
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			b := eval.NewBatch(board, len(positions))
+			copy(b.Pos, positions)
+			rate, err := timed(ctx, e.Evaluate, b, d)()
+			rates <- rate
+			errs <- err
+		}()
+	}
+	sum, err := 0.0, error(nil)
+	for range n {
+		sum += <-rates
+		err = errors.Join(err, <-errs)
+	}
+	return sum, err
 }

@@ -159,7 +159,7 @@ func (s *serveBench) beside(e *eval.Evaluator, name string) error {
 	}
 	defer callers.close()
 	ask := s.request(name, 256)
-	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return s.alone(e) })
+	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return callersRate(s.ctx, s.d, e, s.board, s.positions, 2) })
 	if err != nil {
 		return err
 	}
@@ -193,29 +193,6 @@ func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
 	}
 	f.Rate, f.Ceiling, f.PerCPU, f.CeilingPerCPU = median(rates), median(ceilings), median(perCPU), median(ceilingPerCPU)
 	return nil
-}
-
-// alone is the evaluator's own rate, two batches at once.
-func (s *serveBench) alone(e *eval.Evaluator) (float64, error) {
-	var rows atomic.Int64
-	errs := make(chan error, 2)
-	start := time.Now()
-	for range 2 {
-		go func() {
-			b := eval.NewBatch(s.board, len(s.positions))
-			copy(b.Pos, s.positions)
-			for time.Since(start) < s.d {
-				if err := e.Evaluate(s.ctx, b); err != nil {
-					errs <- err
-					return
-				}
-				rows.Add(int64(len(b.Pos)))
-			}
-			errs <- nil
-		}()
-	}
-	err := errors.Join(<-errs, <-errs)
-	return float64(rows.Load()) / time.Since(start).Seconds(), err
 }
 
 // batches measures 64 clients that send single positions, and the batches that the service makes of them.
