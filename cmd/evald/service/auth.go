@@ -163,9 +163,9 @@ func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) 
 // also to those that other sites cause, so an origin.Policy must stand before the guard.
 func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := entryOf(r.Context())
-		e.model, e.group = r.PathValue("model"), g
-		if err := e.account.conn.admits(g); err != nil {
+		ask := requestOf(r.Context())
+		ask.model, ask.version, ask.group = r.PathValue("model"), r.PathValue("version"), g
+		if err := ask.conn.admits(g); err != nil {
 			w.Header().Set("Connection", "close")
 			writeError(w, err)
 			return
@@ -176,7 +176,7 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 			token = password
 		}
 		var err error
-		e.token, err = t.allow(g, token)
+		ask.token, err = t.allow(g, token)
 		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
 			// A browser keeps a password until it hears 401, even if that is the token of other groups.
 			why := status.Convert(err).Message()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,23 +24,24 @@ type body struct {
 	limit     int // bytes of the whole body
 	read      int // so far
 	value     int // what read may be at most while one value is read; 0 is no bound
-	paid      *hold
+	request   *request
 	kept      bool         // what is read is kept, so that each byte is paid for
 	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
 	connected *http.ResponseController
 }
 
 // openBody prepares to read a request's body, and reads nothing yet.
-func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*body, error) {
+func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+	ask := requestOf(r.Context())
 	limit := s.config.Limits.Body
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge{limit}
 	}
-	b := &body{limit: limit, paid: h, connected: http.NewResponseController(w)}
+	b := &body{limit: limit, request: ask, connected: http.NewResponseController(w)}
 	if err := b.deadline(time.Now().Add(s.config.Limits.Receive)); err != nil {
 		return nil, err
 	}
-	if err := h.take(bodyBuffers); err != nil {
+	if err := ask.take(bodyBuffers); err != nil {
 		return nil, err
 	}
 	b.in = http.MaxBytesReader(w, r.Body, int64(limit))
@@ -59,7 +61,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, h *hold) (*bod
 		return nil, b.wrong(err)
 	}
 	b.in = &polite{in: b.in}
-	return b, h.take(unzipBuffers)
+	return b, ask.take(unzipBuffers)
 }
 
 // The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
@@ -83,7 +85,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p[:min(len(p), b.limit+1-b.read)])
 	b.read += n
 	if b.kept {
-		if err := b.paid.take(keptCost * n); err != nil {
+		if err := b.request.take(keptCost * n); err != nil {
 			return n, err
 		}
 	}
@@ -99,7 +101,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) keep(p []byte) error {
 	last := &(*b.text)[len(*b.text)-1]
 	if len(*last)+len(p) > cap(*last) {
-		if err := b.paid.take(textPiece); err != nil {
+		if err := b.request.take(textPiece); err != nil {
 			return err
 		}
 		*b.text = append(*b.text, make([]byte, 0, textPiece))
@@ -122,7 +124,7 @@ func (b *body) one() { b.value = b.read + longestValue }
 func (b *body) rest(n int) (raw []byte, err error) {
 	b.value = 0
 	for len(raw) < n {
-		if raw, err = b.paid.grow(raw, min(n-len(raw), 32<<10)); err != nil {
+		if raw, err = b.request.grow(raw, min(n-len(raw), 32<<10)); err != nil {
 			return nil, err
 		}
 		k, err := b.Read(raw[len(raw):min(n, cap(raw))])
@@ -205,3 +207,25 @@ func (b *body) wrong(err error) error {
 type tooLarge struct{ limit int }
 
 func (e tooLarge) Error() string { return fmt.Sprintf("body: is longer than %d bytes", e.limit) }
+
+// polite is a reader that lets other goroutines run after each politeBytes. Without that, a few clients whose long bodies are
+// decompressed and parsed would hold all processors for ten milliseconds at a time, and short requests would wait their turn
+// behind each of them.
+type polite struct {
+	in   io.Reader
+	read int // since the last pause
+}
+
+// politeBytes take about a tenth of a millisecond to decompress or parse.
+const politeBytes = 16 << 10
+
+// Read implements io.Reader.
+func (p *polite) Read(to []byte) (int, error) {
+	if p.read >= politeBytes {
+		p.read = 0
+		runtime.Gosched()
+	}
+	n, err := p.in.Read(to[:min(len(to), politeBytes)])
+	p.read += n
+	return n, err
+}

@@ -39,18 +39,19 @@
 //
 // # Decisions
 //
-// Memory is taken from one budget before it is there (memory.go), by whoever reads, decodes, searches or answers, and
-// never waited for. REST's JSON is read token by token (rest_call.go), so that a zipped body is refused at the point
-// at which it first asks for too much. gRPC reads messages whole: one reads in a slot with room for the longest
-// (slots.go), is counted field by field before it is decoded (census.go), and its answer until it was written
-// (codec.go). A stream has room for the longest message all the time.
+// One request object (request.go) follows a request of either transport from the connection to the answer.
 //
-// Who was answered before keeps its place. Connections (connections.go) and slots of strangers make way first. Under
-// a rush an address that nobody knows can take a quarter of a port, and health has connections in reserve.
+// Its memory is taken from one budget before it is there (memory.go), and never waited for. REST's JSON is read token by token
+// (rest_call.go), so that a zipped body is refused at the point at which it first asks for too much. gRPC reads messages whole:
+// one is read in a slot with room for the longest, is counted field by field before it is decoded, and its answer until it
+// was written (message.go). A stream has room for the longest message all the time.
+//
+// A client that was answered before keeps its place. Connections (connections.go) and slots of strangers make way first. Under
+// a rush an address that is not known can take a quarter of a port, and health has connections in reserve.
 //
 // Errors are gRPC's statuses in both transports, and inputs raw little-endian bytes in both: JSON and typed lists are
 // turned into them, so that one reader checks and decodes. Calls of gRPC are counted and logged at the place that
-// registers services (messages.go), around each method's handler: interceptors do not hear of messages that are too
+// registers services (grpc.go), around each method's handler: interceptors are not called for messages that are too
 // long, and a stats.Handler made a request of one position a tenth dearer.
 package service
 

@@ -1,14 +1,11 @@
 package service
 
 import (
-	"context"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -34,7 +31,7 @@ const spareConnections = 32
 // firstMoment is how long a new connection does not have to make way.
 const firstMoment = time.Second
 
-// connection is one connection of a port. A nil connection is one that is not counted; its methods do nothing.
+// connection is one connection of a port.
 type connection struct {
 	net.Conn
 	of   *connections
@@ -199,46 +196,14 @@ type remote struct {
 	conn *connection
 }
 
-// connectionOf is the connection of an address, or nil.
-func connectionOf(a net.Addr) *connection {
-	if r, ok := a.(remote); ok {
-		return r.conn
-	}
-	return nil
-}
-
-type connectionKey struct{}
-
-// withConnection is http.Server's ConnContext.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
-}
-
-// httpAccount says for whom a request of HTTP is counted.
-func (s *Server) httpAccount(r *http.Request) account {
-	conn, _ := r.Context().Value(connectionKey{}).(*connection)
-	return s.account(conn, r.RemoteAddr)
-}
-
-// grpcAccount says for whom a call of gRPC is counted.
-func (s *Server) grpcAccount(p *peer.Peer) account {
-	return s.account(connectionOf(p.Addr), p.Addr.String())
-}
-
-func (s *Server) account(conn *connection, remote string) account {
-	if conn != nil {
-		return account{s.memory, conn.from, conn}
-	}
-	return account{s.memory, addressOf(remote), nil}
-}
+// connectionOf is the connection of an address that RemoteAddr has given.
+func connectionOf(a net.Addr) *connection { return a.(remote).conn }
 
 // update changes a connection's counts.
 func (c *connection) update(f func()) {
-	if c != nil {
-		c.of.mu.Lock()
-		defer c.of.mu.Unlock()
-		f()
-	}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	f()
 }
 
 // begin is called when a request has arrived whole. The function that it returns is called when the request was answered.
@@ -263,31 +228,25 @@ func (c *connection) isKnown() (known bool) {
 	return known
 }
 
-// sends is called before an answer of n bytes is written, and sent after it. They report whether the answer counts: a
-// connection that was closed has none on their way.
-func (c *connection) sends(n int) (counts bool) {
-	return c.unread(n, func() bool { return c.unsent == n })
-}
-
-func (c *connection) sent(n int) (counts bool) { return c.unread(-n, func() bool { return true }) }
-
-func (c *connection) unread(n int, moved func() bool) (counts bool) {
-	if c == nil {
-		return true
-	}
+// unread is called with the bytes of an answer before it is written, and with minus as many after that. They are counted until
+// then, unless the connection was closed: that has no answer on its way.
+func (c *connection) unread(n int) {
+	counts := false
 	c.update(func() {
 		if counts = !c.closed; counts {
-			if c.unsent += n; moved() {
+			if c.unsent += n; n < 0 || c.unsent == n {
 				c.stuck = time.Now()
 			}
 		}
 	})
-	return counts
+	if counts {
+		c.of.memory.force(c.from, n)
+	}
 }
 
 // admits refuses all calls but those of health on connections beyond the bound.
 func (c *connection) admits(g group) (err error) {
-	if c != nil && c.spare && g != healthCalls {
+	if c.spare && g != healthCalls {
 		return status.Error(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
 	}
 	return nil

@@ -19,6 +19,11 @@ type addressed struct {
 func (a *addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 1} }
 func (a *addressed) Close() error         { a.closed = true; return nil }
 
+// connectionFrom is a counted connection from an address.
+func connectionFrom(from string, b *budget) *connection {
+	return newConnections(8, b).enter(&addressed{from: from}, time.Now())
+}
+
 // Whatever comes, there are no more connections than there may be, nobody loses one at work, no known one makes way for the
 // unknown while unknown ones are idle, and the counts are those of the connections.
 func TestConnections(t *testing.T) {
@@ -122,10 +127,10 @@ func TestStuckConnection(t *testing.T) {
 	l := newConnections(8, newBudget(1<<20))
 	stuck, slow := l.enter(&addressed{from: "10.0.0.1"}, time.Now()), l.enter(&addressed{from: "10.0.0.2"}, time.Now())
 	for range 3 {
-		stuck.sends(100)
-		slow.sends(100)
+		stuck.unread(100)
+		slow.unread(100)
 	}
-	slow.sent(100)
+	slow.unread(-100)
 	slow.stuck = slow.stuck.Add(time.Minute)
 	l.closeStuck(time.Now().Add(time.Second))
 	if l.all[stuck] || !l.all[slow] {
@@ -133,17 +138,16 @@ func TestStuckConnection(t *testing.T) {
 	}
 	// Answers on a connection that was closed are counted no more, whoever is told of them, and when.
 	b := newBudget(1 << 20)
-	c := newConnections(8, b).enter(&addressed{from: "10.0.0.1"}, time.Now())
-	a := &account{b, c.from, c}
-	a.sends(100)
-	a.sends(200)
-	a.sent(100)
+	c := connectionFrom("10.0.0.1", b)
+	c.unread(100)
+	c.unread(200)
+	c.unread(-100)
 	if b.inUse() != 200 {
 		t.Errorf("%d bytes are on their way, want 200", b.inUse())
 	}
 	c.Close()
-	a.sent(200)
-	a.sends(300)
+	c.unread(-200)
+	c.unread(300)
 	if b.inUse() != 0 {
 		t.Errorf("after the connection %d bytes are on their way", b.inUse())
 	}

@@ -36,8 +36,8 @@ func refuse(code codes.Code, format string, args ...any) error {
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
-// wrong gives an evaluator's error the code of a status.
-func wrong(err error) error {
+// toStatus gives an evaluator's error the code of a status.
+func toStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}

@@ -398,7 +398,7 @@ func TestDecompression(t *testing.T) {
 	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
 		t.Error(err)
 	}
-	if _, err := api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
+	if _, err := api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("4 MiB of zeros over gRPC: %v, want ResourceExhausted", err)
 	}
 }

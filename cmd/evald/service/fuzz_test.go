@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -22,8 +23,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// fuzzServer is a server without ports, with small limits.
-func fuzzServer(t testing.TB) *Server {
+// fuzzServer is a server without ports, with small limits. Its handler is that of a connection.
+func fuzzServer(t testing.TB) (*Server, http.Handler) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Limits.Body, c.Limits.Batch, c.Search.MaxVisits, c.Search.Visits, c.Repository = 1<<16, 64, 50, 10, true
 	s, err := New(c)
@@ -31,7 +32,11 @@ func fuzzServer(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	s.enterState(ready)
-	return s
+	conn := connectionFrom("10.0.0.1", s.memory)
+	h := s.receiveHTTP(s.handler())
+	return s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, conn)))
+	})
 }
 
 // restSeed is a body with the length of its JSON, or -1.
@@ -72,9 +77,9 @@ func restHolds(t testing.TB, h http.Handler, model string, seed restSeed) {
 }
 
 func grpcSeeds(t testing.TB) (seeds [][]byte) {
-	planes := request(planesInput, floatType, make([]byte, 4*2*42), 1, 2, 6, 7)
-	moves := request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "7x6x4:1"), 2)
-	typed := request(bitboardsInput, uint64Type, nil, 1, 2)
+	planes := rawRequest(planesInput, floatType, make([]byte, 4*2*42), 1, 2, 6, 7)
+	moves := rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "7x6x4:1"), 2)
+	typed := rawRequest(bitboardsInput, uint64Type, nil, 1, 2)
 	typed.RawInputContents = nil
 	typed.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: []uint64{0, 0}}
 	search := bitboardRequest(connect4, game.Position{})
@@ -97,7 +102,9 @@ func grpcHolds(t testing.TB, s *Server, message []byte) {
 	if proto.Unmarshal(message, &r) != nil {
 		return // the transport refuses it
 	}
-	got, err := grpcService{Server: s}.ModelInfer(t.Context(), &r)
+	call := &request{conn: connectionFrom("10.0.0.1", s.memory)}
+	defer call.end()
+	got, err := grpcService{Server: s}.ModelInfer(call.context(t.Context()), &r)
 	switch status.Code(err) {
 	case codes.OK:
 		if _, err := proto.Marshal(got); err != nil { // text that is not UTF-8
@@ -113,7 +120,7 @@ func FuzzREST(f *testing.F) {
 	for _, seed := range restSeeds() {
 		f.Add(seed.body, seed.length)
 	}
-	h := fuzzServer(f).handler()
+	_, h := fuzzServer(f)
 	f.Fuzz(func(t *testing.T, body []byte, length int) { restHolds(t, h, "stub", restSeed{body, length}) })
 }
 
@@ -121,7 +128,7 @@ func FuzzGRPC(f *testing.F) {
 	for _, seed := range grpcSeeds(f) {
 		f.Add(seed)
 	}
-	s := fuzzServer(f)
+	s, _ := fuzzServer(f)
 	f.Fuzz(func(t *testing.T, message []byte) { grpcHolds(t, s, message) })
 }
 
@@ -153,8 +160,7 @@ func mutate(r *rand.Rand, b []byte) []byte {
 
 // Thousands of damaged bodies: none may end the server, and it answers as before after them.
 func TestDamagedBodies(t *testing.T) {
-	s := fuzzServer(t)
-	h := s.handler()
+	s, h := fuzzServer(t)
 	r := gametest.Rand(11)
 	rest, rpc := restSeeds(), grpcSeeds(t)
 	for i := range 4000 {

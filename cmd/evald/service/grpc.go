@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/tap"
@@ -42,6 +43,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: idleTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the other way is a list of the whole program
 		grpc.InTapHandle(s.admit),
 		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
@@ -59,37 +61,129 @@ func (s *Server) grpcServer() *grpc.Server {
 	return g
 }
 
-// admit looks at a call before its message is read. It refuses a wrong token, and sets the call's deadline; a stream has none
-// of its own.
+// admit makes a request of a call before its message is read. It refuses a wrong token, and sets the call's deadline; a
+// stream has none of its own.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
-	e := s.grpcEntry(ctx, info)
-	err := e.account.conn.admits(e.group)
+	from, _ := peer.FromContext(ctx)
+	r := &request{
+		conn: connectionOf(from.Addr), protocol: "gRPC", method: info.FullMethodName, remote: from.Addr.String(),
+		began: time.Now(), group: grpcGroup(info.FullMethodName),
+	}
+	err := r.conn.admits(r.group)
 	if err == nil {
-		e.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header)
+		r.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header)
 	}
 	if err != nil {
-		s.loggedGRPC(e, err)
+		s.loggedGRPC(r, err)
 		return nil, err
 	}
-	ctx = e.context(ctx)
+	ctx = r.context(ctx)
 	var limited context.Context
 	switch info.FullMethodName {
 	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName:
 		return ctx, nil
 	case healthpb.Health_Watch_FullMethodName, reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:
-		limited, e.cancel = context.WithCancel(ctx)
-		unhook := context.AfterFunc(s.over, e.cancel)
-		context.AfterFunc(ctx, func() { unhook(); e.cancel() })
+		limited, r.cancel = context.WithCancel(ctx)
+		unhook := context.AfterFunc(s.over, r.cancel)
+		context.AfterFunc(ctx, func() { unhook(); r.cancel() })
 	default:
-		limited, e.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
+		limited, r.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
 		// Others go on first if there are many calls. Without that, hundreds of calls that come at once on a connection are all
 		// begun before the next client's turn. A twelfth fewer calls are answered if each one does so.
 		if s.calls.Add(1) > manyCalls {
 			runtime.Gosched()
 		}
-		context.AfterFunc(ctx, func() { s.calls.Add(-1); e.cancel() }) // ctx ends with the call
+		context.AfterFunc(ctx, func() { s.calls.Add(-1); r.cancel() }) // ctx ends with the call
 	}
 	return limited, nil
+}
+
+// grpcCalls registers services whose calls are counted and logged. Interceptors do not hear of messages that are too long, and
+// a stats.Handler makes each call cost a tenth more.
+type grpcCalls struct {
+	*grpc.Server
+	service *Server
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	counted := *desc
+	counted.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, method := range desc.Methods {
+		counted.Methods[i] = grpc.MethodDesc{MethodName: method.MethodName, Handler: g.service.unary(method.Handler)}
+	}
+	counted.Streams = make([]grpc.StreamDesc, len(desc.Streams))
+	for i, stream := range desc.Streams {
+		counted.Streams[i] = stream
+		counted.Streams[i].Handler = g.service.streaming(stream.Handler, stream.ClientStreams)
+	}
+	g.Server.RegisterService(&counted, impl)
+}
+
+// unary answers a call of one message.
+func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, read func(any) error, i grpc.UnaryServerInterceptor) (answer any, err error) {
+		r := requestOf(ctx)
+		defer r.end()
+		defer func() { s.loggedGRPC(r, err) }()
+		if err := r.take(callCost); err != nil {
+			return nil, err
+		}
+		if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil { // so that the bytes counted are the bytes sent
+			return nil, err
+		}
+		end := func() {}
+		defer func() { end() }()
+		answer, err = next(srv, ctx, func(message any) error {
+			err := s.receive(ctx, r, read, message)
+			end = r.conn.begin()
+			return err
+		}, i)
+		if err != nil {
+			return nil, err
+		}
+		s.knows(r)
+		return outgoing{answer, r}, nil
+	}
+}
+
+// receive reads a message while the request holds a slot.
+func (s *Server) receive(ctx context.Context, r *request, read func(any) error, message any) error {
+	slots := s.reading
+	if r.group == healthCalls {
+		slots = s.readingHealth
+	}
+	if err := slots.acquire(ctx, r); err != nil {
+		return err
+	}
+	defer slots.release(r)
+	var f frame
+	if err := read(&f); err != nil {
+		return r.why(err)
+	}
+	defer f.free()
+	err := s.decode(&f, message, r)
+	r.asks(message)
+	return err
+}
+
+// asks notes what a message says about the request, for the log.
+func (r *request) asks(message any) {
+	switch m := message.(type) {
+	case interface{ GetModelName() string }: // of inference, and the repository
+		r.model = m.GetModelName()
+	case interface{ GetName() string }: // of metadata
+		r.model = m.GetName()
+	}
+	if m, ok := message.(interface{ GetId() string }); ok {
+		r.id = m.GetId()
+	}
+}
+
+// noCall answers calls that no service knows.
+func noCall(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return refuse(codes.Unimplemented, "%s is no call of the protocol", method)
 }
 
 // setHealth tells the health protocol whether the server is ready. s.mu is held, or nobody shares s yet.
@@ -145,57 +239,53 @@ func (s grpcService) RepositoryModelUnload(_ context.Context, r *kserve.Reposito
 	return &kserve.RepositoryModelUnloadResponse{}, s.repositoryUnload(r.ModelName)
 }
 
-func (s grpcService) ModelInfer(ctx context.Context, r *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
-	c, err := s.grpcCall(r)
-	c.paid = entryOf(ctx).paid
-	if err != nil {
+func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
+	r := requestOf(ctx)
+	r.asked = time.Now()
+	if err := s.ask(r, m); err != nil {
 		return nil, err
 	}
-	a, err := s.infer(ctx, &c)
-	if err != nil {
+	if err := s.infer(ctx, r); err != nil {
 		return nil, err
 	}
-	entryOf(ctx).answer = a
-	return a.message(c.id), nil
+	return r.message(), nil
 }
 
-// grpcCall makes a call of a gRPC request. The values of its input are not copied.
-func (s *Server) grpcCall(r *kserve.ModelInferRequest) (call, error) {
-	c := call{model: r.ModelName, version: r.ModelVersion, id: r.Id, began: time.Now()}
-	for name, p := range r.Parameters {
-		if err := s.set(&c.parameters, name, parameter(p)); err != nil {
-			return c, err
+// ask reads what a message asks for. The values of its input are not copied.
+func (s *Server) ask(r *request, m *kserve.ModelInferRequest) error {
+	r.model, r.version, r.id = m.ModelName, m.ModelVersion, m.Id
+	for name, p := range m.Parameters {
+		if err := s.set(&r.parameters, name, parameter(p)); err != nil {
+			return err
 		}
 	}
-	if len(r.Inputs) != 1 {
-		return c, invalid("%d inputs, must be one: bitboards, planes or moves", len(r.Inputs))
+	if len(m.Inputs) != 1 {
+		return invalid("%d inputs, must be one: bitboards, planes or moves", len(m.Inputs))
 	}
-	in := r.Inputs[0]
-	c.input = tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
-	switch len(r.RawInputContents) {
+	in := m.Inputs[0]
+	r.input = tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
+	switch len(m.RawInputContents) {
 	case 0:
-		if err := c.input.fromContents(in.Contents); err != nil {
-			return c, err
+		if err := r.input.fromContents(in.Contents); err != nil {
+			return err
 		}
 	case 1:
 		if in.Contents != nil {
-			return c, invalid("input %q: both contents and raw_input_contents", in.Name)
+			return invalid("input %q: both contents and raw_input_contents", in.Name)
 		}
-		c.input.raw = r.RawInputContents[0]
+		r.input.raw = m.RawInputContents[0]
 	default:
-		return c, invalid("%d raw_input_contents for one input", len(r.RawInputContents))
+		return invalid("%d raw_input_contents for one input", len(m.RawInputContents))
 	}
-	for _, o := range r.Outputs {
-		if len(o.Parameters) > 0 {
-			for name := range o.Parameters {
-				if name != "binary_data" {
-					return c, refuse(codes.Unimplemented, "output %q: parameter %q", o.Name, name)
-				}
+	for _, o := range m.Outputs {
+		for name := range o.Parameters {
+			if name != "binary_data" {
+				return refuse(codes.Unimplemented, "output %q: parameter %q", o.Name, name)
 			}
 		}
-		c.outputs = append(c.outputs, o.Name)
+		r.outputs = append(r.outputs, o.Name)
 	}
-	return c, nil
+	return nil
 }
 
 func parameter(p *kserve.InferParameter) any {
@@ -215,15 +305,17 @@ func parameter(p *kserve.InferParameter) any {
 }
 
 // message is the answer as gRPC has it. It has the answer's memory, and is written after the call has ended.
-func (a *answer) message(id string) *kserve.ModelInferResponse {
-	r := &kserve.ModelInferResponse{ModelName: a.model, ModelVersion: a.version, Id: id}
-	tensors := make([]kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))
-	r.Outputs = make([]*kserve.ModelInferResponse_InferOutputTensor, len(a.outputs))
-	r.RawOutputContents = make([][]byte, len(a.outputs))
-	for i := range a.outputs {
-		o := &a.outputs[i]
-		tensors[i].Name, tensors[i].Datatype, tensors[i].Shape = o.name, o.datatype, o.shape
-		r.Outputs[i], r.RawOutputContents[i] = &tensors[i], o.raw
+func (r *request) message() *kserve.ModelInferResponse {
+	n := len(r.answer.outputs)
+	m := &kserve.ModelInferResponse{
+		ModelName: r.model, ModelVersion: r.answer.version, Id: r.id,
+		Outputs: make([]*kserve.ModelInferResponse_InferOutputTensor, n), RawOutputContents: make([][]byte, n),
 	}
-	return r
+	tensors := make([]kserve.ModelInferResponse_InferOutputTensor, n)
+	for i := range r.answer.outputs {
+		o := &r.answer.outputs[i]
+		tensors[i].Name, tensors[i].Datatype, tensors[i].Shape = o.name, o.datatype, o.shape
+		m.Outputs[i], m.RawOutputContents[i] = &tensors[i], o.raw
+	}
+	return m
 }

@@ -62,7 +62,7 @@ func TestInputs(t *testing.T) {
 		}
 		words64 := client.Bitboards(board, pos)
 		want := expected(t, eval.New(stub, eval.Options{}), board, pos)
-		contents := request(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
+		contents := rawRequest(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
 		contents.RawInputContents = nil
 		contents.Inputs[0].Contents = &kserve.InferTensorContents{}
 		for k := 0; k < len(words64); k += 8 {
@@ -71,10 +71,10 @@ func TestInputs(t *testing.T) {
 		for input, ask := range map[string]*kserve.ModelInferRequest{
 			"bitboards":       bitboardRequest(board, pos...),
 			"typed bitboards": contents,
-			"planes":          request(planesInput, floatType, appendFloats(nil, planes), n, 5, h, w),
-			"two planes":      request(planesInput, floatType, appendFloats(nil, two), n, 2, h, w),
-			"moves":           request(movesInput, bytesType, lines, n),
-			"moves in a row":  request(movesInput, bytesType, lines, n, 1),
+			"planes":          rawRequest(planesInput, floatType, appendFloats(nil, planes), n, 5, h, w),
+			"two planes":      rawRequest(planesInput, floatType, appendFloats(nil, two), n, 2, h, w),
+			"moves":           rawRequest(movesInput, bytesType, lines, n),
+			"moves in a row":  rawRequest(movesInput, bytesType, lines, n, 1),
 		} {
 			if !strings.HasPrefix(input, "moves") { // which name their board
 				setParameter(ask, "board", name)

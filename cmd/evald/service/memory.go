@@ -1,9 +1,13 @@
 package service
 
 import (
+	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,28 +31,18 @@ type budget struct {
 // smallRequest is the most bytes that a small request holds.
 const smallRequest = 256 << 10
 
-// hold is the part of the budget that one request has. One goroutine uses it. A nil hold holds nothing and is never refused.
-type hold struct {
-	budget *budget
-	from   string
-	bytes  int64
-}
-
 func newBudget(total int64) *budget { return &budget{total: total, by: map[string]int64{}} }
 
-// hold begins a request from an address.
-func (b *budget) hold(from string) *hold { return &hold{budget: b, from: from} }
-
-// take takes n bytes more, or none and returns an error, ResourceExhausted.
-func (h *hold) take(n int) error {
-	if h == nil || n <= 0 {
+// take takes n bytes more for the request, or none and returns an error, ResourceExhausted.
+func (r *request) take(n int) error {
+	if n <= 0 {
 		return nil
 	}
-	b := h.budget
+	b, address := r.conn.of.memory, r.conn.from
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room, from := b.total-b.used, b.total/4*3-b.by[h.from]
-	if h.bytes+int64(n) > smallRequest {
+	room, from := b.total-b.used, b.total/4*3-b.by[address]
+	if r.bytes+int64(n) > smallRequest {
 		room -= b.total / 4
 		from -= b.total / 4
 	}
@@ -56,30 +50,21 @@ func (h *hold) take(n int) error {
 	case int64(n) > room:
 		return status.Errorf(codes.ResourceExhausted, "the memory for requests is in use: %d of %d MiB; ask again later, or for less", b.used>>20, b.total>>20)
 	case int64(n) > from:
-		return status.Errorf(codes.ResourceExhausted, "requests from your address hold their share of the memory for requests, %d MiB: ask again when some are answered, or for less", b.by[h.from]>>20)
+		return status.Errorf(codes.ResourceExhausted, "requests from your address hold their share of the memory for requests, %d MiB: ask again when some are answered, or for less", b.by[address]>>20)
 	}
-	h.bytes += int64(n)
-	b.add(h.from, int64(n))
+	r.bytes += int64(n)
+	b.add(address, int64(n))
 	return nil
 }
 
 // give gives n bytes back.
-func (h *hold) give(n int) {
-	if h == nil {
-		return
-	}
-	h.budget.mu.Lock()
-	defer h.budget.mu.Unlock()
-	h.bytes -= int64(n)
-	h.budget.add(h.from, -int64(n))
+func (r *request) give(n int) {
+	r.bytes -= int64(n)
+	r.conn.of.memory.force(r.conn.from, -n)
 }
 
 // end gives everything back.
-func (h *hold) end() {
-	if h != nil {
-		h.give(int(h.bytes))
-	}
-}
+func (r *request) end() { r.give(int(r.bytes)) }
 
 // force counts n bytes of an address that are in use already. A negative n gives bytes back.
 func (b *budget) force(from string, n int) {
@@ -119,17 +104,17 @@ func (b *budget) cooled() bool {
 }
 
 // grow returns b with room for n more bytes, which it takes from the budget first.
-func (h *hold) grow(b []byte, n int) ([]byte, error) {
+func (r *request) grow(b []byte, n int) ([]byte, error) {
 	if len(b)+n <= cap(b) {
 		return b, nil
 	}
 	size := max(2*cap(b), len(b)+n, 512)
-	if err := h.take(size); err != nil {
+	if err := r.take(size); err != nil {
 		return nil, err
 	}
 	larger := make([]byte, len(b), size)
 	copy(larger, b)
-	h.give(cap(b))
+	r.give(cap(b))
 	return larger, nil
 }
 
@@ -148,4 +133,134 @@ func addressOf(remote string) string {
 		return a.String()
 	}
 	return netip.PrefixFrom(a, 64).Masked().Addr().String()
+}
+
+// slots bound how many messages are read at once, each of which may be as long as a message can be. If no slot is free, a
+// message waits for one. Clients that are known go first, and strangers may have half of the slots. Of the strangers the last
+// to come goes first: during a rush, those who have waited for long will mostly give up before their turn. While somebody
+// waits, a message that does not arrive in time loses its slot.
+type slots struct {
+	n int
+
+	mu      sync.Mutex
+	held    []*request // the oldest first
+	by      map[string]int
+	unknown int
+	waiting []*request // in the order in which they came
+}
+
+// slot is what a request of gRPC knows of its own slot.
+type slot struct {
+	cancel  func() // ends the call
+	known   bool   // its client was, when it came
+	since   time.Time
+	granted chan struct{}
+	lost    atomic.Bool
+}
+
+// slowMessage is how long a message may take while others wait.
+const slowMessage = time.Second
+
+func newSlots(n int) *slots { return &slots{n: n, by: map[string]int{}} }
+
+// acquire waits for a slot until ctx ends.
+func (s *slots) acquire(ctx context.Context, w *request) error {
+	w.known = w.conn.isKnown()
+	s.mu.Lock()
+	if s.may(w) {
+		s.grant(w)
+		s.mu.Unlock()
+		return nil
+	}
+	w.granted = make(chan struct{})
+	s.waiting = append(s.waiting, w)
+	s.mu.Unlock()
+	look := time.NewTicker(slowMessage / 4)
+	defer look.Stop()
+	for {
+		select {
+		case <-w.granted:
+			return nil
+		case now := <-look.C:
+			s.end(now.Add(-slowMessage))
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if i := slices.Index(s.waiting, w); i >= 0 {
+				s.waiting = slices.Delete(s.waiting, i, i+1)
+				return refuse(codes.ResourceExhausted, "too many messages come at once, and slowly")
+			}
+			return nil // it was granted at the same moment
+		}
+	}
+}
+
+// may reports whether a call may have a slot. mu is held.
+func (s *slots) may(w *request) bool {
+	if w.known {
+		return len(s.held) < s.n && s.by[w.conn.from] < max(1, s.n/4*3)
+	}
+	return len(s.held) < s.n && s.by[w.conn.from] < max(1, s.n/2) && s.unknown < max(1, s.n/2)
+}
+
+// grant gives a call a slot. mu is held.
+func (s *slots) grant(w *request) {
+	w.since = time.Now()
+	s.held = append(s.held, w)
+	s.by[w.conn.from]++
+	if !w.known {
+		s.unknown++
+	}
+}
+
+// end ends the call that has held a slot for the longest time, if it has held it since before then.
+func (s *slots) end(then time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.held {
+		if w.since.After(then) {
+			return
+		}
+		if !w.lost.Swap(true) {
+			w.cancel()
+			return
+		}
+	}
+}
+
+// release gives a slot back, or to a call that waits and may have it.
+func (s *slots) release(w *request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.held, w)
+	s.held = slices.Delete(s.held, i, i+1)
+	if s.by[w.conn.from]--; s.by[w.conn.from] == 0 {
+		delete(s.by, w.conn.from)
+	}
+	if !w.known {
+		s.unknown--
+	}
+	next := -1
+	for i, w := range s.waiting {
+		if !s.may(w) {
+			continue
+		}
+		if next = i; w.known {
+			break
+		}
+	}
+	if next >= 0 {
+		w := s.waiting[next]
+		s.waiting = slices.Delete(s.waiting, next, next+1)
+		s.grant(w)
+		close(w.granted)
+	}
+}
+
+// why says why a message was not read.
+func (w *request) why(err error) error {
+	if w.lost.Load() {
+		return refuse(codes.ResourceExhausted, "the message took more than %v to come, and others waited", slowMessage)
+	}
+	return err
 }

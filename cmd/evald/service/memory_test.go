@@ -14,10 +14,11 @@ func TestBudget(t *testing.T) {
 	const total = 64 << 20
 	b := newBudget(total)
 	r := rand.New(rand.NewPCG(1, 2))
-	var holds []*hold
-	for _, from := range []string{"a", "b", "c"} {
+	var holds []*request
+	for _, from := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		conn := connectionFrom(from, b)
 		for range 20 {
-			holds = append(holds, b.hold(from))
+			holds = append(holds, &request{conn: conn})
 		}
 	}
 	refused := 0
@@ -37,14 +38,14 @@ func TestBudget(t *testing.T) {
 				if status.Code(err) != codes.ResourceExhausted || b.inUse() != used {
 					t.Fatalf("%v, and %d bytes in use instead of %d", err, b.inUse(), used)
 				}
-			} else if large && (b.inUse() > total/4*3 || b.by[h.from] > total/2) {
+			} else if large && (b.inUse() > total/4*3 || b.by[h.conn.from] > total/2) {
 				t.Fatalf("a large request has too much: %d bytes in use, %v", b.inUse(), b.by)
 			}
 		}
 		sum, by := int64(0), map[string]int64{}
 		for _, h := range holds {
 			sum += h.bytes
-			by[h.from] += h.bytes
+			by[h.conn.from] += h.bytes
 		}
 		if sum != b.inUse() || sum > total {
 			t.Fatalf("%d bytes in use, the holds have %d", b.inUse(), sum)

@@ -56,26 +56,26 @@ func TestRefusals(t *testing.T) {
 		{"model", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelName = "x" }), codes.NotFound, "[search stub]"},
 		{"version", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelVersion = "2" }), codes.NotFound, "version 1"},
 		{"no input", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = nil }), codes.InvalidArgument, "0 inputs"},
-		{"input", request("bits", uint64Type, word(0, 0), 1, 2), codes.InvalidArgument, "bitboards, planes or moves"},
-		{"datatype", request(bitboardsInput, "INT64", word(0, 0), 1, 2), codes.InvalidArgument, "must be UINT64"},
-		{"shape", request(bitboardsInput, uint64Type, word(0, 0), 1, 3), codes.InvalidArgument, "[N,2]"},
-		{"no shape", request(bitboardsInput, uint64Type, word(0, 0)), codes.InvalidArgument, "no row"},
-		{"negative shape", request(bitboardsInput, uint64Type, word(0, 0), -1, 2), codes.InvalidArgument, "-1 positions"},
-		{"huge shape", request(bitboardsInput, uint64Type, word(0, 0), 1<<60, 2), codes.InvalidArgument, "must be 1 to 4096"},
-		{"too short", request(bitboardsInput, uint64Type, word(0), 1, 2), codes.InvalidArgument, "8 bytes"},
-		{"no contents", with(request(bitboardsInput, uint64Type, nil, 1, 2), func(r *kserve.ModelInferRequest) { r.RawInputContents = nil }), codes.InvalidArgument, "neither contents"},
-		{"own without all", request(bitboardsInput, uint64Type, word(1, 0), 1, 2), codes.InvalidArgument, "row 0"},
-		{"off the board", request(bitboardsInput, uint64Type, word(0, 0, 0, 1<<63), 2, 2), codes.InvalidArgument, "row 1"},
-		{"guard bit", request(bitboardsInput, uint64Type, word(0, 1<<6), 1, 2), codes.InvalidArgument, "off the board"},
-		{"floating", request(bitboardsInput, uint64Type, word(0, 2), 1, 2), codes.InvalidArgument, "nothing below"},
-		{"plane's value", request(planesInput, floatType, appendFloats(nil, nan), 1, 5, 6, 7), codes.InvalidArgument, "cell 3 of plane 0"},
-		{"plane against stones", request(planesInput, floatType, appendFloats(nil, wrongPlane), 1, 5, 6, 7), codes.InvalidArgument, "cell 35 of plane 2"},
-		{"planes of another board", request(planesInput, floatType, appendFloats(nil, planes), 1, 5, 7, 6), codes.InvalidArgument, `parameter "board"`},
-		{"moves", request(movesInput, bytesType, appendBytes(nil, "448"), 1), codes.InvalidArgument, "row 0"},
-		{"torn moves", request(movesInput, bytesType, appendBytes(nil, "44")[:5], 1), codes.InvalidArgument, "less than its length"},
-		{"more moves", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "4"), 1), codes.InvalidArgument, "follow"},
-		{"a board not inherited", request(movesInput, bytesType, appendBytes(appendBytes(nil, "9x5x4:4"), "44"), 2), codes.InvalidArgument, "row 1 is on board 7x6x4, those before it on 9x5x4: a request has one board"},
-		{"two boards", request(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "9x5x4:4"), 2), codes.InvalidArgument, "one board"},
+		{"input", rawRequest("bits", uint64Type, word(0, 0), 1, 2), codes.InvalidArgument, "bitboards, planes or moves"},
+		{"datatype", rawRequest(bitboardsInput, "INT64", word(0, 0), 1, 2), codes.InvalidArgument, "must be UINT64"},
+		{"shape", rawRequest(bitboardsInput, uint64Type, word(0, 0), 1, 3), codes.InvalidArgument, "[N,2]"},
+		{"no shape", rawRequest(bitboardsInput, uint64Type, word(0, 0)), codes.InvalidArgument, "no row"},
+		{"negative shape", rawRequest(bitboardsInput, uint64Type, word(0, 0), -1, 2), codes.InvalidArgument, "-1 positions"},
+		{"huge shape", rawRequest(bitboardsInput, uint64Type, word(0, 0), 1<<60, 2), codes.InvalidArgument, "must be 1 to 4096"},
+		{"too short", rawRequest(bitboardsInput, uint64Type, word(0), 1, 2), codes.InvalidArgument, "8 bytes"},
+		{"no contents", with(rawRequest(bitboardsInput, uint64Type, nil, 1, 2), func(r *kserve.ModelInferRequest) { r.RawInputContents = nil }), codes.InvalidArgument, "neither contents"},
+		{"own without all", rawRequest(bitboardsInput, uint64Type, word(1, 0), 1, 2), codes.InvalidArgument, "row 0"},
+		{"off the board", rawRequest(bitboardsInput, uint64Type, word(0, 0, 0, 1<<63), 2, 2), codes.InvalidArgument, "row 1"},
+		{"guard bit", rawRequest(bitboardsInput, uint64Type, word(0, 1<<6), 1, 2), codes.InvalidArgument, "off the board"},
+		{"floating", rawRequest(bitboardsInput, uint64Type, word(0, 2), 1, 2), codes.InvalidArgument, "nothing below"},
+		{"plane's value", rawRequest(planesInput, floatType, appendFloats(nil, nan), 1, 5, 6, 7), codes.InvalidArgument, "cell 3 of plane 0"},
+		{"plane against stones", rawRequest(planesInput, floatType, appendFloats(nil, wrongPlane), 1, 5, 6, 7), codes.InvalidArgument, "cell 35 of plane 2"},
+		{"planes of another board", rawRequest(planesInput, floatType, appendFloats(nil, planes), 1, 5, 7, 6), codes.InvalidArgument, `parameter "board"`},
+		{"moves", rawRequest(movesInput, bytesType, appendBytes(nil, "448"), 1), codes.InvalidArgument, "row 0"},
+		{"torn moves", rawRequest(movesInput, bytesType, appendBytes(nil, "44")[:5], 1), codes.InvalidArgument, "less than its length"},
+		{"more moves", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "4"), 1), codes.InvalidArgument, "follow"},
+		{"a board not inherited", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "9x5x4:4"), "44"), 2), codes.InvalidArgument, "row 1 is on board 7x6x4, those before it on 9x5x4: a request has one board"},
+		{"two boards", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "9x5x4:4"), 2), codes.InvalidArgument, "one board"},
 		{"output", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
 			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "visits"}}
 		}), codes.InvalidArgument, "must be one of [wdl"},
@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("index: %v, want Unimplemented", err)
 	}
-	_, err = api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
+	_, err = api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("9 MiB: %v, want ResourceExhausted", err)
 	}

@@ -116,7 +116,7 @@ func TestRequestLog(t *testing.T) {
 		},
 		{
 			"gRPC, too long", func() {
-				_, _ = api.ModelInfer(t.Context(), request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
+				_, _ = api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
 			},
 			[]record{{"protocol": "gRPC", "method": inferMethod, "status": "ResourceExhausted"}},
 		},
@@ -213,7 +213,7 @@ func TestRefusalLog(t *testing.T) {
 		{"gRPC, no token", func() { _, _ = api.ModelInfer(t.Context(), ok) }, "Unauthenticated", nil, "need the header"},
 		{"gRPC, another's token", grpcAs("other", ok), "PermissionDenied", "line 3", "does not open"},
 		{"gRPC, bad", grpcAs("s3cret", bad), "InvalidArgument", "line 2", "must be board, visits"},
-		{"gRPC, too long", grpcAs("s3cret", request(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2)), "ResourceExhausted", "line 2", "larger than max"},
+		{"gRPC, too long", grpcAs("s3cret", rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2)), "ResourceExhausted", "line 2", "larger than max"},
 		{"gRPC, good", grpcAs("s3cret", ok), nil, nil, ""},
 		{"gRPC, wrong token", grpcAs("wr0ng", ok), "Unauthenticated", nil, "the token is not known"}, // after the good one
 	} {
@@ -302,7 +302,7 @@ func TestRequestLogIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &logEntry{method: "POST", path: inferPath, model: "stub"}
+	e := &request{method: "POST", path: inferPath, model: "stub"}
 	if n := testing.AllocsPerRun(100, func() { s.logged(e, http.StatusOK, ""); s.logged(e, codes.OK, "") }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -1,16 +1,11 @@
 package service
 
 import (
-	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"net/http/pprof"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -18,20 +13,6 @@ import (
 
 	"github.com/evald/evald/engine/strictjson"
 )
-
-func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           s.logHTTP(s.config.Origins.Guard(h)),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       withConnection,
-		ReadHeaderTimeout: s.config.Limits.Receive,
-		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
-		WriteTimeout:      s.writeTime(),
-		IdleTimeout:       4 * s.config.Limits.Receive,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
-	}
-}
 
 // handler is the HTTP port: the protocol below /v2, and the page.
 func (s *Server) handler() http.Handler {
@@ -82,23 +63,6 @@ func (s *Server) handler() http.Handler {
 	return otelhttp.NewHandler(mux, "rest", otelhttp.WithTracerProvider(s.config.Traces), otelhttp.WithPropagators(propagator))
 }
 
-// metricsHandler is the metrics port.
-func (s *Server) metricsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics}))
-	return mux
-}
-
-// profileHandler is the port for profiles.
-func profileHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
-}
-
 func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
 	var ask struct {
 		Ready bool `json:"ready"`
@@ -135,7 +99,7 @@ const smallBody = 64 << 10
 
 // readSmall reads a body that is empty or an object such as the example.
 func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
-	in, err := s.openBody(w, r, entryOf(r.Context()).paid)
+	in, err := s.openBody(w, r)
 	if err != nil {
 		return err
 	}

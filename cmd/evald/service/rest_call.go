@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// restCall is a call, and which of its outputs go back as binary tensors, which only REST has.
+// restCall is a request, and which of its outputs go back as binary tensors, which only REST has.
 type restCall struct {
-	call
+	*request
 	binary    bool            // those that were not asked for by name go back so
 	binaryFor map[string]bool // whether one that was asked for does
 }
@@ -30,12 +30,13 @@ const (
 )
 
 // restCall reads a request.
-func (s *Server) restCall(w http.ResponseWriter, r *http.Request, paid *hold) (*restCall, error) {
-	in, err := s.openBody(w, r, paid)
+func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, error) {
+	in, err := s.openBody(w, r)
 	if err != nil {
 		return nil, err
 	}
-	c := &restCall{call: call{paid: paid, copies: jsonCopies}, binaryFor: map[string]bool{}}
+	c := &restCall{request: in.request, binaryFor: map[string]bool{}}
+	c.copies = jsonCopies
 	text := io.Reader(in)
 	if length := r.Header.Get(jsonLength); length != "" {
 		n, err := strconv.Atoi(length)
@@ -45,7 +46,7 @@ func (s *Server) restCall(w http.ResponseWriter, r *http.Request, paid *hold) (*
 		text = io.LimitReader(in, int64(n))
 	}
 	d := &restDecoder{Decoder: jsontext.NewDecoder(text), body: in, server: s, restCall: c, size: -1}
-	err = d.request()
+	err = d.readRequest()
 	if err == nil {
 		err = in.blank(d.UnreadBuffer(), text)
 	}
@@ -196,7 +197,7 @@ func (d *restDecoder) skip(name string) error {
 	}
 }
 
-func (d *restDecoder) request() error {
+func (d *restDecoder) readRequest() error {
 	err := d.object("body", mostMembers, func(name string) (err error) {
 		switch name {
 		case "id":
@@ -336,7 +337,7 @@ func (d *restDecoder) keep() error {
 	first := bytes.TrimLeft(ahead, " \t\r\n:")
 	begin := d.InputOffset() + int64(len(ahead)-len(first))
 	text := net.Buffers{bytes.Clone(first)}
-	if err := d.paid.take(len(text[0])); err != nil {
+	if err := d.take(len(text[0])); err != nil {
 		return err
 	}
 	d.body.text = &text
@@ -405,20 +406,20 @@ func (d *restDecoder) value(t jsontext.Token) (err error) {
 	switch kind := t.Kind(); {
 	case in.datatype == bytesType && kind == '"':
 		text := t.String()
-		if in.raw, err = d.paid.grow(in.raw, 4+len(text)); err == nil {
+		if in.raw, err = d.grow(in.raw, 4+len(text)); err == nil {
 			in.raw = appendBytes(in.raw, text)
 		}
 		return err
 	case in.datatype == uint64Type && kind == '0':
 		if x, wrong := t.Uint(); wrong == nil {
-			if in.raw, err = d.paid.grow(in.raw, 8); err == nil {
+			if in.raw, err = d.grow(in.raw, 8); err == nil {
 				in.raw = binary.LittleEndian.AppendUint64(in.raw, x)
 			}
 			return err
 		}
 	case in.datatype == floatType && kind == '0':
 		if x, wrong := t.Float32(); wrong == nil {
-			if in.raw, err = d.paid.grow(in.raw, 4); err == nil {
+			if in.raw, err = d.grow(in.raw, 4); err == nil {
 				in.raw = binary.LittleEndian.AppendUint32(in.raw, math.Float32bits(x))
 			}
 			return err

@@ -17,25 +17,22 @@ const jsonLength = "Inference-Header-Content-Length"
 
 // restInfer answers POST ../infer.
 func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	ask, err := s.restCall(w, r, entryOf(r.Context()).paid)
-	if err == nil {
-		entryOf(r.Context()).id = ask.id
-		ask.model, ask.version, ask.began = r.PathValue("model"), r.PathValue("version"), began
-		err = s.restAnswer(w, r, ask)
-	}
-	if err != nil {
+	if err := s.restAnswer(w, r); err != nil {
 		writeError(w, err)
 	}
 }
 
-func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request, ask *restCall) error {
-	a, err := s.infer(r.Context(), &ask.call)
+func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request) error {
+	requestOf(r.Context()).asked = time.Now()
+	c, err := s.restCall(w, r)
 	if err != nil {
 		return err
 	}
-	defer a.release()
-	head, tail, err := a.rest(ask)
+	if err := s.infer(r.Context(), c.request); err != nil {
+		return err
+	}
+	defer c.answer.release()
+	head, tail, err := c.encode()
 	if err != nil {
 		return err
 	}
@@ -52,20 +49,20 @@ func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request, ask *restCal
 	return nil
 }
 
-// rest is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none.
-func (a *answer) rest(c *restCall) (head, tail []byte, err error) {
+// encode is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none.
+func (c *restCall) encode() (head, tail []byte, err error) {
 	b := make([]byte, 0, 1<<10)
 	b = append(b, `{"model_name":`...)
-	b = appendString(b, a.model)
+	b = appendString(b, c.model)
 	b = append(b, `,"model_version":`...)
-	b = appendString(b, a.version)
+	b = appendString(b, c.answer.version)
 	if c.id != "" {
 		b = append(b, `,"id":`...)
 		b = appendString(b, c.id)
 	}
 	b = append(b, `,"outputs":[`...)
-	for i := range a.outputs {
-		o := &a.outputs[i]
+	for i := range c.answer.outputs {
+		o := &c.answer.outputs[i]
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -21,8 +21,8 @@ const largeSearch = 256
 
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
-func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b *eval.Batch) (*found, error) {
-	visits := c.visits
+func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch) (*found, error) {
+	visits := r.visits
 	if visits == 0 {
 		visits = s.config.Search.Visits
 	}
@@ -41,10 +41,10 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, c *call, b
 			return nil, fmt.Errorf("search: %w", ctx.Err())
 		}
 	}
-	if err := c.paid.take(bytes); err != nil {
+	if err := r.take(bytes); err != nil {
 		return nil, err
 	}
-	defer c.paid.give(bytes)
+	defer r.give(bytes)
 
 	config := mcts.DefaultConfig()
 	config.Visits, config.MaxNodes = visits, nodes

@@ -313,29 +313,7 @@ func (s *Server) Ready() bool {
 	return s.state == ready
 }
 
-// enter counts a request that begins, or refuses it.
-func (s *Server) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == draining {
-		return errDraining
-	}
-	if s.requests >= s.config.Limits.Requests {
-		return status.Errorf(codes.ResourceExhausted, "%d requests are under way already", s.requests)
-	}
-	s.requests++
-	return nil
-}
-
 var errDraining = status.Error(codes.Unavailable, "the server is shutting down")
-
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.requests--; s.requests == 0 {
-		s.quiet.Broadcast()
-	}
-}
 
 // startWatch looks for changed model files until ctx ends. The channel is closed when it has stopped.
 func (s *Server) startWatch(ctx context.Context) <-chan struct{} {

@@ -102,8 +102,8 @@ func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInfe
 	return kserve.NewGRPCInferenceServiceClient(conn)
 }
 
-// request asks for raw values.
-func request(name, datatype string, raw []byte, shape ...int64) *kserve.ModelInferRequest {
+// rawRequest asks for raw values.
+func rawRequest(name, datatype string, raw []byte, shape ...int64) *kserve.ModelInferRequest {
 	return &kserve.ModelInferRequest{
 		ModelName:        "stub",
 		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: name, Datatype: datatype, Shape: shape}},
@@ -112,7 +112,7 @@ func request(name, datatype string, raw []byte, shape ...int64) *kserve.ModelInf
 }
 
 func bitboardRequest(board *game.Board, pos ...game.Position) *kserve.ModelInferRequest {
-	r := request(bitboardsInput, uint64Type, client.Bitboards(board, pos), int64(len(pos)), int64(2*words(board)))
+	r := rawRequest(bitboardsInput, uint64Type, client.Bitboards(board, pos), int64(len(pos)), int64(2*words(board)))
 	setParameter(r, "board", board.Rules().String())
 	return r
 }

@@ -12,6 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// slotRequest is a request from an address that is known or not.
+func slotRequest(from string, known bool, cancel func()) *request {
+	r := &request{conn: connectionFrom(from, newBudget(1<<20)), slot: slot{cancel: cancel}}
+	if known {
+		r.conn.know()
+	}
+	return r
+}
+
 // Many ask for few slots: no more are held than there are, each gets one in the end or hears that its time is over, and
 // none is lost.
 func TestSlots(t *testing.T) {
@@ -23,8 +32,8 @@ func TestSlots(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 1))
 			for range 20 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+r.IntN(20))*time.Millisecond)
-				slot, err := s.acquire(ctx, []string{"a", "b", "c"}[i%3], i%4 == 0, cancel)
-				if err != nil {
+				w := slotRequest([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}[i%3], i%4 == 0, cancel)
+				if err := s.acquire(ctx, w); err != nil {
 					refused.Add(1)
 					if status.Code(err) != codes.ResourceExhausted {
 						t.Error(err)
@@ -34,7 +43,7 @@ func TestSlots(t *testing.T) {
 					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 					}
 					held.Add(-1)
-					s.release(slot)
+					s.release(w)
 				}
 				cancel()
 			}
@@ -50,19 +59,19 @@ func TestSlots(t *testing.T) {
 func TestSlotsOfTheUnknown(t *testing.T) {
 	s := newSlots(4)
 	ended := make(chan struct{})
-	acquire := func(from string, known bool, cancel func()) *slot {
+	acquire := func(from string, known bool, cancel func()) *request {
 		t.Helper()
-		slot, err := s.acquire(t.Context(), from, known, cancel)
-		if err != nil {
+		w := slotRequest(from, known, cancel)
+		if err := s.acquire(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		return slot
+		return w
 	}
-	first := acquire("a", false, func() { close(ended) })
-	acquire("a", false, func() {})
-	acquire("b", true, func() {}) // as fast as ever
-	got := make(chan *slot)
-	go func() { got <- acquire("a", false, func() {}) }()
+	first := acquire("10.0.0.1", false, func() { close(ended) })
+	acquire("10.0.0.1", false, func() {})
+	acquire("10.0.0.2", true, func() {}) // as fast as ever
+	got := make(chan *request)
+	go func() { got <- acquire("10.0.0.1", false, func() {}) }()
 	<-ended
 	if err := first.why(context.Canceled); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("the one that lost its slot hears %v", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -32,7 +33,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 			select {
 			case requests <- r:
 			case <-ctx.Done():
-				r.entry.paid.end()
+				r.end()
 				readErr = ctx.Err()
 				return
 			}
@@ -61,7 +62,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 					select {
 					case answers <- answer:
 					case <-ctx.Done():
-						(<-answer).entry.paid.end()
+						(<-answer).end()
 						return ctx.Err()
 					}
 				}
@@ -74,16 +75,16 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 		if sendErr == nil {
 			sendErr = stream.Send(r.response)
 		}
-		r.entry.answer.release()
-		r.entry.paid.end()
+		r.answer.release()
+		r.end()
 	}
 	return errors.Join(sendErr, <-ended)
 }
 
 // streamRequest is one request of a stream. It holds its memory until the connection has its answer.
 type streamRequest struct {
-	entry    *logEntry
-	request  *kserve.ModelInferRequest
+	request
+	message  *kserve.ModelInferRequest
 	err      error // why it could not be read
 	response *kserve.ModelStreamInferResponse
 }
@@ -95,27 +96,82 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, er
 		return nil, err
 	}
 	defer f.free()
-	all := entryOf(stream.Context())
-	e := &logEntry{protocol: "gRPC stream", method: kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName, began: time.Now()}
-	e.remote, e.token, e.group, e.account = all.remote, all.token, all.group, all.account
-	e.paid = s.memory.hold(e.account.from)
-	r := &streamRequest{entry: e, request: new(kserve.ModelInferRequest)}
-	r.err = s.decode(&f, r.request, e.paid)
-	e.asks(r.request)
+	all := requestOf(stream.Context())
+	r := &streamRequest{message: new(kserve.ModelInferRequest), request: request{
+		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token,
+	}}
+	r.err = s.decode(&f, r.message, &r.request)
+	r.asks(r.message)
 	return r, nil
 }
 
 func (s grpcService) streamAnswer(stream grpc.ServerStream, r *streamRequest) {
 	response, err := (*kserve.ModelInferResponse)(nil), r.err
 	if err == nil {
-		response, err = s.ModelInfer(r.entry.context(stream.Context()), r.request)
+		response, err = s.ModelInfer(r.context(stream.Context()), r.message)
 	}
-	s.loggedGRPC(r.entry, err)
+	s.loggedGRPC(&r.request, err)
 	r.response = &kserve.ModelStreamInferResponse{InferResponse: response}
 	if err != nil {
 		r.response = &kserve.ModelStreamInferResponse{
 			ErrorMessage:  status.Convert(err).Message(),
-			InferResponse: &kserve.ModelInferResponse{ModelName: r.request.ModelName, Id: r.request.Id},
+			InferResponse: &kserve.ModelInferResponse{ModelName: r.model, Id: r.id},
 		}
 	}
+}
+
+// streaming answers a call of many messages. A stream on which the client sends many has room for the longest message all the
+// time.
+func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandler {
+	return func(srv any, stream grpc.ServerStream) (err error) {
+		r := requestOf(stream.Context())
+		defer r.end()
+		defer func() { s.loggedGRPC(r, err) }()
+		if r.group != healthCalls {
+			defer r.conn.begin()()
+		}
+		cost := callCost
+		if many {
+			cost += s.messageCost()
+		}
+		if err := r.take(cost); err != nil {
+			return err
+		}
+		if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
+			return err
+		}
+		return next(srv, &countedStream{stream, s, r, many})
+	}
+}
+
+// countedStream is a stream whose messages are paid for.
+type countedStream struct {
+	grpc.ServerStream
+	server  *Server
+	request *request
+	many    bool
+}
+
+// RecvMsg implements grpc.ServerStream. The caller decodes a frame.
+func (c *countedStream) RecvMsg(message any) error {
+	if f, ok := message.(*frame); ok {
+		return c.ServerStream.RecvMsg(f)
+	}
+	if !c.many {
+		return c.server.receive(c.Context(), c.request, c.ServerStream.RecvMsg, message)
+	}
+	var f frame
+	if err := c.ServerStream.RecvMsg(&f); err != nil {
+		return err
+	}
+	defer f.free()
+	held := request{conn: c.request.conn}
+	defer held.end() // the message is reflection's, which is small
+	return c.server.decode(&f, message, &held)
+}
+
+// SendMsg implements grpc.ServerStream.
+func (c *countedStream) SendMsg(message any) error {
+	c.server.knows(c.request)
+	return c.ServerStream.SendMsg(outgoing{message, c.request})
 }

@@ -17,15 +17,51 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// call is one inference, as both transports give it.
-type call struct {
-	model, version, id string
+// request is one request while it is under way, over either transport: on which connection it came, what it asks for, what it
+// holds, and its answer. One goroutine uses it at a time.
+type request struct {
+	conn  *connection
+	bytes int64 // that it holds of the budget for its address
+	slot        // in which its message is read, if it came over gRPC
+
+	protocol  string // "HTTP/1.1", "gRPC" or "gRPC stream"
+	method    string // "GET", or the full name of gRPC
+	path      string // of HTTP
+	remote    string // address
+	began     time.Time
+	asked     time.Time // from when on its timeout counts: over gRPC its message is here then
+	group     group
+	token     int // its line in the file of tokens; 0 if there is no token, or an unknown one
+	model, id string
+	rows      int // 0 if not known
+
+	// of an inference
+	version string
 	parameters
 	input   tensor
 	outputs []string // the names asked for; none stands for all
-	paid    *hold    // its memory
 	copies  int      // how many times its own size the answer takes in the form in which it is sent; 0 stands for 1
-	began   time.Time
+	times   times
+	answer  answer
+}
+
+type requestKey struct{}
+
+// requestOf is the request that ctx belongs to.
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+func (r *request) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// knows notes that the client has shown who it is: by a token, or if no tokens are asked for, by a request that is answered.
+func (s *Server) knows(r *request) {
+	if r.group != healthCalls && (s.config.Tokens == nil || r.token > 0) {
+		r.conn.know()
+	}
 }
 
 // parameters are what a request may set. Both transports know them by the same names.
@@ -138,10 +174,9 @@ func (b *boards) get(text string) (*game.Board, error) {
 
 // answer is what goes back. The outputs' values lie one after the other in memory, which release gives back.
 type answer struct {
-	model, version string
-	rows           int
-	outputs        []tensor
-	memory         *[]byte
+	version string
+	outputs []tensor
+	memory  *[]byte
 }
 
 var memories = sync.Pool{New: func() any { return new([]byte) }}
@@ -150,134 +185,151 @@ var memories = sync.Pool{New: func() any { return new([]byte) }}
 func (a *answer) release() {
 	if a.memory != nil {
 		memories.Put(a.memory)
-		a.memory = nil
+		*a = answer{}
 	}
 }
 
-// infer answers a call. Errors are gRPC statuses. The request is counted, and the server does not end before it.
-func (s *Server) infer(ctx context.Context, c *call) (a answer, err error) {
+// enter counts a request that begins, or refuses it.
+func (s *Server) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == draining {
+		return errDraining
+	}
+	if s.requests >= s.config.Limits.Requests {
+		return refuse(codes.ResourceExhausted, "%d requests are under way already", s.requests)
+	}
+	s.requests++
+	return nil
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests--; s.requests == 0 {
+		s.quiet.Broadcast()
+	}
+}
+
+// infer answers a request. Errors are gRPC statuses. The request is counted, and the server does not end before it.
+func (s *Server) infer(ctx context.Context, r *request) (err error) {
 	if err := s.enter(); err != nil {
-		return a, err
+		return err
 	}
 	defer s.leave()
-	m, g, err := s.models.hold(c.model, c.version)
+	m, g, err := s.models.hold(r.model, r.version)
 	if err != nil {
-		return a, err
+		return err
 	}
 	defer g.release()
-	var t times
 	m.stats.begin()
 	defer func() {
 		if p := recover(); p != nil { // a fault in one request must not end the others
-			s.config.Log.Error("a request ended in a panic", "model", c.model, "panic", p)
-			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", c.model)
+			s.config.Log.Error("a request ended in a panic", "model", r.model, "panic", p)
+			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", r.model)
 		}
-		t.total = time.Since(c.began)
-		m.stats.end(&t, a.rows, err)
+		r.times.total = time.Since(r.asked)
+		m.stats.end(&r.times, r.rows, err)
 	}()
 	timeout := s.config.Limits.Timeout
-	if c.timeout > 0 {
-		timeout = min(timeout, c.timeout)
+	if r.timeout > 0 {
+		timeout = min(timeout, r.timeout)
 	}
 	if d, ok := ctx.Deadline(); !ok || time.Until(d) > timeout {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.began.Add(timeout))
+		ctx, cancel = context.WithDeadline(ctx, r.asked.Add(timeout))
 		defer cancel()
 	}
-	return s.evaluate(ctx, m, g, c, &t)
+	return s.evaluate(ctx, m, g, r)
 }
 
 var batches = sync.Pool{New: func() any { return new(eval.Batch) }}
 
-func (s *Server) evaluate(ctx context.Context, m *model, g *generation, c *call, t *times) (answer, error) {
-	if c.board == nil {
-		c.board = s.board
+func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *request) (err error) {
+	if r.board == nil {
+		r.board = s.board
 	}
-	if c.visits > 0 && !m.searches {
-		return answer{}, invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
+	if r.visits > 0 && !m.searches {
+		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
 	}
-	n, err := c.input.rows(c.board, s.config.Limits.Batch)
+	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
+		return err
+	}
+	outputs, err := m.wanted(r.outputs)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
-	entryOf(ctx).rows = n
-	outputs, err := m.wanted(c.outputs)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := c.paid.take(c.cost(n, outputs)); err != nil {
-		return answer{}, err
+	if err := r.take(r.cost(outputs)); err != nil {
+		return err
 	}
 	b := batches.Get().(*eval.Batch)
 	defer batches.Put(b)
-	b.Reset(c.board, n)
-	board, err := c.input.positions(c.board, b.Pos)
+	b.Reset(r.board, r.rows)
+	board, err := r.input.positions(r.board, b.Pos)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
-	if board != c.board { // the input "moves" has named another
-		b.Board = board
-		b.WDL, b.Policy = b.WDL[:3*n], slices.Grow(b.Policy[:0], board.Actions()*n)[:board.Actions()*n]
+	if board != r.board { // the input "moves" has named another
+		b.Reset(board, r.rows)
 	}
-	if c.raw {
+	if r.raw {
 		if err := b.Unfinished(); err != nil {
-			return answer{}, invalid("input %q: %s", c.input.name, err)
+			return invalid("input %q: %s", r.input.name, err)
 		}
 	}
-	t.input = time.Since(c.began)
+	t := &r.times
+	t.input = time.Since(r.asked)
 	var f *found
 	if m.searches {
-		f, err = s.search(ctx, m, g, c, b)
-		t.infer = time.Since(c.began) - t.input
+		f, err = s.search(ctx, m, g, r, b)
+		t.infer = time.Since(r.asked) - t.input
 	} else {
 		var timing eval.Timing
-		timing, err = g.requests.Submit(ctx, b, c.priority, c.raw)
+		timing, err = g.requests.Submit(ctx, b, r.priority, r.raw)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(attribute.String("evald.model", m.name), attribute.Int("evald.rows", n),
+		span.SetAttributes(attribute.String("evald.model", m.name), attribute.Int("evald.rows", r.rows),
 			attribute.String("evald.board", b.Board.Rules().String()),
 			attribute.Int64("evald.queue_us", t.queue.Microseconds()), attribute.Int64("evald.infer_us", t.infer.Microseconds()))
 	}
 	if err != nil {
-		return answer{}, wrong(err)
+		return toStatus(err)
 	}
 	start := time.Now()
-	a := answer{model: m.name, version: g.Version, rows: n}
-	a.encode(outputs, b, f)
+	r.answer = encode(g.Version, outputs, b, f)
 	if f != nil {
 		founds.Put(f)
 	}
 	t.output = time.Since(start)
-	return a, nil
+	return nil
 }
 
-// cost is about how many bytes it takes to answer n rows: a batch, the outputs' values, and these once more in the form in
-// which they are sent.
-func (c *call) cost(n int, outputs []string) int {
+// cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form
+// in which they are sent.
+func (r *request) cost(outputs []string) int {
 	size := int(unsafe.Sizeof(game.Position{})) + 64 // of a row: its answer and its place in a batch
-	size += 4 * c.board.Actions()
+	size += 4 * r.board.Actions()
 	for _, name := range outputs {
-		size += (1 + max(c.copies, 1)) * room(name, c.board, 1)
+		size += (1 + max(r.copies, 1)) * room(name, r.board, 1)
 	}
-	return n * size
+	return r.rows * size
 }
 
 // encode writes the outputs into memory that belongs to the answer.
-func (a *answer) encode(outputs []string, b *eval.Batch, f *found) {
-	size := 0
+func encode(version string, outputs []string, b *eval.Batch, f *found) answer {
+	rows, size := len(b.Pos), 0
 	for _, name := range outputs {
-		size += room(name, b.Board, a.rows)
+		size += room(name, b.Board, rows)
 	}
-	a.memory = memories.Get().(*[]byte)
+	a := answer{version, make([]tensor, len(outputs)), memories.Get().(*[]byte)}
 	memory := slices.Grow((*a.memory)[:0], size)
 	shapes := make([]int64, 0, 2*len(outputs))
-	a.outputs = make([]tensor, len(outputs))
 	ends := make([]int, 0, len(searchedOutputs))
 	for _, name := range outputs {
 		memory = appendOutput(memory, name, b, f)
 		ends = append(ends, len(memory))
-		shapes = append(shapes, int64(a.rows), int64(width(name, b.Board)))
+		shapes = append(shapes, int64(rows), int64(width(name, b.Board)))
 	}
 	at := 0
 	for i, name := range outputs {
@@ -285,4 +337,5 @@ func (a *answer) encode(outputs []string, b *eval.Batch, f *found) {
 		at = ends[i]
 	}
 	*a.memory = memory
+	return a
 }

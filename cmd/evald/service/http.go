@@ -1,0 +1,152 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// httpServer is a port's server.
+func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           s.receiveHTTP(s.config.Origins.Guard(h)),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConnection,
+		ReadHeaderTimeout: s.config.Limits.Receive,
+		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
+		WriteTimeout:      s.writeTime(),
+		IdleTimeout:       4 * s.config.Limits.Receive,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// writeTime is how long a client may read nothing of an answer.
+func (s *Server) writeTime() time.Duration {
+	return 2*s.config.Limits.Receive + s.config.Limits.Timeout
+}
+
+// metricsHandler is the metrics port.
+func (s *Server) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics}))
+	return mux
+}
+
+// profileHandler is the port for profiles.
+func profileHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+type connectionKey struct{}
+
+// withConnection is http.Server's ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
+}
+
+// receiveHTTP makes a request of each one of a port, and logs it.
+func (s *Server) receiveHTTP(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn := r.Context().Value(connectionKey{}).(*connection)
+		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now()}
+		defer ask.end()
+		watched := &watched{ResponseWriter: w}
+		r = r.WithContext(ask.context(r.Context()))
+		arriving := &arriving{ReadCloser: r.Body, conn: conn, end: func() {}}
+		defer func() { arriving.end() }()
+		if r.Body == http.NoBody {
+			arriving.whole()
+		} else {
+			r.Body = arriving
+		}
+		next.ServeHTTP(watched, r)
+		status := cmp.Or(watched.status, http.StatusOK)
+		if status < http.StatusBadRequest {
+			s.knows(ask)
+		}
+		s.logged(ask, status, watched.refusal())
+	})
+}
+
+// arriving is a body that is still being received. Once it is here, its connection is at work.
+type arriving struct {
+	io.ReadCloser
+	conn *connection
+	end  func() // of the work
+	done bool
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		a.whole()
+	}
+	return n, err
+}
+
+func (a *arriving) whole() {
+	if !a.done {
+		a.done, a.end = true, a.conn.begin()
+	}
+}
+
+// watched is an answer whose status is noted, and its text if it refuses.
+type watched struct {
+	http.ResponseWriter
+	status int // 0: not written yet, which stands for 200
+	text   []byte
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK { // lower ones come before the answer
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watched) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	if w.refuses() {
+		w.text = append(w.text, p[:min(len(p), most-len(w.text))]...)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watched) refuses() bool {
+	switch w.status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no text.
+func (w *watched) refusal() string {
+	var e errorBody
+	if json.Unmarshal(w.text, &e) == nil && e.Error != "" {
+		return e.Error
+	}
+	return strings.TrimSpace(string(w.text))
+}
