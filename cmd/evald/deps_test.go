@@ -54,7 +54,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net nn/gpu cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 
@@ -103,5 +103,20 @@ func TestDependencies(t *testing.T) {
 	}
 	if packages < 10 {
 		t.Errorf("go list named %d packages of ours: is the test run in the repository?", packages)
+	}
+}
+
+// A program that embeds the service or the client has no GPU code in it, unless it brings that itself.
+func TestServiceWithoutGPU(t *testing.T) {
+	out, err := exec.Command("go", "list", "-tags", "gpu", "-deps", module+"cmd/evald/service", module+"cmd/evald/client").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, pkg := range strings.Fields(string(out)) {
+		for _, gpu := range []string{"nn/gpu", "kernels/cuda", "nn/open"} {
+			if pkg, ours := strings.CutPrefix(pkg, module); ours && matches(gpu+"/...", pkg) {
+				t.Errorf("the service or its client needs %s", pkg)
+			}
+		}
 	}
 }

@@ -355,7 +355,12 @@ func (s *served) load(name string) (service.Loaded, error) {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
 	}
 	if e.OnGPU {
-		l.Devices = e.Devices
+		l.Devices = func() (all []service.Device) {
+			for _, d := range e.Devices() {
+				all = append(all, service.Device{Index: d.Index, Working: d.Working, Lost: d.Lost, Rows: d.Rows, Launches: d.Launches, Faults: d.Faults, Busy: d.Busy})
+			}
+			return all
+		}
 		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
 	}
 	return l, nil

@@ -66,7 +66,6 @@ import (
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/nn/gpu"
 )
 
 // Loaded is a model that is ready to evaluate.
@@ -77,11 +76,20 @@ type Loaded struct {
 	Describe string // how it computes, for people
 	InFlight int    // batches that it takes at once; 0 is what Batching says
 
-	// Devices are the counts of the GPUs that compute for it; nil: none does.
-	Devices func() []gpu.DeviceStats
+	// Devices are the GPUs that compute for it, for the metrics; nil: none does.
+	Devices func() []Device
 
 	// Close gives back what the evaluator holds. It is called once, after the last batch; nil: there is nothing to do.
 	Close func() error
+}
+
+// Device is what a GPU has done for a model.
+type Device struct {
+	Index                  int  // the driver's number
+	Working                bool // false after a fault, until it works again
+	Lost                   bool // after a fault that only a new process can mend
+	Rows, Launches, Faults uint64
+	Busy                   time.Duration // while launches were under way
 }
 
 // Config is what a Server serves, and to whom. Models, Load, Rules, Batching, Search and Limits must be set, the last three

@@ -17,7 +17,6 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/nn/gpu"
 )
 
 // What the server says of itself is the same over both transports, and counts what it did.
@@ -109,8 +108,8 @@ func TestGPUMetrics(t *testing.T) {
 	load := c.Load
 	c.Load = func(name string) (Loaded, error) {
 		l, err := load(name)
-		l.Devices = func() []gpu.DeviceStats {
-			return []gpu.DeviceStats{
+		l.Devices = func() []Device {
+			return []Device{
 				{Index: 0, Working: true, Rows: 70, Launches: 3, Busy: 1500 * time.Millisecond},
 				{Index: 2, Lost: true, Rows: 7, Launches: 1, Faults: 4},
 			}

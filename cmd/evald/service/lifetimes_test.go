@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
@@ -201,6 +205,30 @@ func TestUnloadedIsClosed(t *testing.T) {
 	}
 	if err := e.Evaluate(t.Context(), b); err == nil {
 		t.Error("a server that is closed answers")
+	}
+}
+
+// Close ends all that the end of Serve ends: it takes no more requests, and the page, streams and models end, once.
+func TestCloseEndsAll(t *testing.T) {
+	made := &mortals{during: func() {}}
+	c := testConfig(nil)
+	c.Load = made.load
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	s.SetPage(http.NotFoundHandler(), func() { pages++ })
+	for range 2 {
+		s.Close()
+	}
+	made.check(t, "after Close", 1)
+	if pages != 1 || s.taking.Err() == nil || s.over.Err() == nil {
+		t.Errorf("the page was ended %d times, want once; streams of requests: %v, others: %v, want both ended", pages, s.taking.Err(), s.over.Err())
+	}
+	r := &request{conn: connectionFrom("10.0.0.1", s.memory)}
+	if _, err := (grpcService{Server: s}).ModelInfer(r.context(t.Context()), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.Unavailable {
+		t.Errorf("a request after Close: %v, want Unavailable", err)
 	}
 }
 

@@ -47,15 +47,16 @@ type Server struct {
 	page     http.Handler // nil: none
 	endPage  func()
 
-	health *health.Server
-	over   context.Context // ends after all requests are answered, and ends other streams, which would go on
-	end    context.CancelFunc
+	health  *health.Server
+	taking  context.Context // ends when draining begins: streams read no more requests then
+	endTake context.CancelFunc
+	over    context.Context // ends after all requests are answered, and ends streams of other kinds
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	state    state
-	requests int           // under way
-	ended    chan struct{} // closed when draining begins; streams read no more requests then
-	quiet    sync.Cond     // requests == 0
+	requests int       // under way
+	quiet    sync.Cond // requests == 0
 }
 
 // state is how far the server is.
@@ -78,12 +79,13 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: board: %w", err)
 	}
-	s := &Server{config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), ended: make(chan struct{})}
+	s := &Server{config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {}}
 	s.quiet.L = &s.mu
 	s.reading = newSlots(max(leastSlots, int(c.Limits.Memory/4)/s.messageCost()))
 	s.readingHealth = newSlots(leastSlots)
 	s.large = make(chan struct{}, runtime.GOMAXPROCS(0))
 	s.metrics = s.newMetrics()
+	s.taking, s.endTake = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
 	if c.Cache > 0 {
@@ -101,15 +103,17 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close is the end of a Server that does not serve: it closes all models. Serve does so at its end.
+// Close ends a Server that does not serve, with its page and its models. Serve does so at its end.
 func (s *Server) Close() {
+	s.enterState(draining)
+	s.end()
 	s.models.end()
 	s.waitClosed()
 }
 
-// SetPage gives the HTTP port a handler for all that is outside of /v2. End is called when the server begins to end, and
-// should end whatever the page is at. SetPage is called before Serve, if at all.
-func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, end }
+// SetPage gives the HTTP port a handler for all that is outside of /v2. End is called once, when the server takes no more
+// requests, and should cancel the page's work in progress. SetPage is called before Serve, if at all.
+func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, sync.OnceFunc(end) }
 
 // Listeners are the ports. A nil one is not served.
 type Listeners struct {
@@ -128,9 +132,6 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	defer stop()
 	g := s.grpcServer()
 	web := s.httpServer(base, s.handler())
-	if s.page != nil {
-		web.RegisterOnShutdown(s.endPage)
-	}
 	metrics := s.httpServer(base, s.metricsHandler())
 	profile := s.httpServer(base, profileHandler())
 	profile.WriteTimeout = 0 // a profile takes as long as its request says
@@ -298,12 +299,13 @@ func (s *Server) whenQuiet(ctx context.Context) bool {
 
 func (s *Server) enterState(to state) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.state = to
-	if to == draining {
-		close(s.ended)
-	}
 	s.setHealth(to == ready)
+	s.mu.Unlock()
+	if to == draining {
+		s.endTake()
+		s.endPage()
+	}
 }
 
 // Ready reports whether the server asks for requests.

@@ -45,7 +45,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 			defer close(answers)
 			for {
 				select {
-				case <-s.ended:
+				case <-s.taking.Done():
 					return errDraining
 				case r, more := <-requests:
 					if !more {

@@ -4,9 +4,14 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/net"
 )
 
 // The datatypes of the protocol, and how many bytes a value of each takes. A value of BYTES has its length before it.
@@ -106,3 +111,274 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 
 // clip shortens a text from outside for an error.
 func clip(s string) string { return short.Text(s) }
+
+// The inputs, which the package's doc describes.
+const (
+	bitboardsInput = "bitboards"
+	planesInput    = "planes"
+	movesInput     = "moves"
+)
+
+// inputTypes are the inputs' datatypes.
+var inputTypes = map[string]string{bitboardsInput: uint64Type, planesInput: floatType, movesInput: bytesType}
+
+// rows is how many positions the input has. It checks shape, datatype and length before anything is decoded.
+func (t *tensor) rows(board *game.Board, most int) (int, error) {
+	datatype, ok := inputTypes[t.name]
+	if !ok {
+		return 0, invalid("input %q: must be bitboards, planes or moves", t.name)
+	}
+	if t.datatype != datatype {
+		return 0, invalid("input %q: datatype %q, must be %s", t.name, t.datatype, datatype)
+	}
+	if len(t.shape) == 0 {
+		return 0, invalid("input %q: shape [] has no row", t.name)
+	}
+	if err := t.few(most); err != nil {
+		return 0, err
+	}
+	n := t.shape[0]
+	size, ok := 0, false
+	switch rest := t.shape[1:]; t.name {
+	case bitboardsInput:
+		size = 16 * words(board)
+		ok = len(rest) == 1 && rest[0] == int64(2*words(board))
+		if !ok {
+			return 0, invalid("input %q: shape %v, must be [N,%d] for board %v", t.name, t.shape, 2*words(board), board.Rules())
+		}
+	case planesInput:
+		h, w := int64(board.Rows()), int64(board.Columns())
+		ok = len(rest) == 3 && (rest[0] == 2 || rest[0] == net.PlaneCount) && rest[1] == h && rest[2] == w
+		if !ok {
+			return 0, invalid("input %q: shape %v, must be [N,2,%d,%d] or [N,%d,%d,%d] for board %v; parameter \"board\" names another", t.name, t.shape, h, w, net.PlaneCount, h, w, board.Rules())
+		}
+		size = int(4 * rest[0] * h * w)
+	case movesInput:
+		if len(rest) > 1 || len(rest) == 1 && rest[0] != 1 {
+			return 0, invalid("input %q: shape %v, must be [N] or [N,1]", t.name, t.shape)
+		}
+		return int(n), nil
+	}
+	if len(t.raw) != size*int(n) {
+		return 0, invalid("input %q: %d bytes for shape %v of %s, must be %d", t.name, len(t.raw), t.shape, t.datatype, size*int(n))
+	}
+	return int(n), nil
+}
+
+// few checks the number of positions, which the shape's first dimension says.
+func (t *tensor) few(most int) error {
+	if n := t.shape[0]; n < 1 || n > int64(most) {
+		return invalid("input %q: %d positions, must be 1 to %d", t.name, n, most)
+	}
+	return nil
+}
+
+// words is how many 64-bit words a set of cells takes.
+func words(board *game.Board) int {
+	if board.Wide() {
+		return 2
+	}
+	return 1
+}
+
+// positions reads row i into pos[i]. It returns the board that they are on: the request's, unless the moves name another.
+func (t *tensor) positions(board *game.Board, pos []game.Position) (*game.Board, error) {
+	switch t.name {
+	case bitboardsInput:
+		return board, t.bitboards(board, pos)
+	case planesInput:
+		return board, t.planes(board, pos)
+	}
+	return t.moves(board, pos)
+}
+
+func (t *tensor) bitboards(board *game.Board, pos []game.Position) error {
+	raw, wide := t.raw, board.Wide()
+	for i := range pos {
+		p := &pos[i]
+		if wide {
+			p.Own, p.All = bitsAt(raw), bitsAt(raw[16:])
+			raw = raw[32:]
+		} else {
+			p.Own, p.All = game.Bits{Lo: binary.LittleEndian.Uint64(raw)}, game.Bits{Lo: binary.LittleEndian.Uint64(raw[8:])}
+			raw = raw[16:]
+		}
+		if err := board.Check(*p, game.Placed); err != nil {
+			return invalid("input %q: row %d: own %#x, all %#x: %s", t.name, i, p.Own, p.All, err)
+		}
+	}
+	return nil
+}
+
+func bitsAt(raw []byte) game.Bits {
+	return game.Bits{Lo: binary.LittleEndian.Uint64(raw), Hi: binary.LittleEndian.Uint64(raw[8:])}
+}
+
+func (t *tensor) planes(board *game.Board, pos []game.Position) error {
+	count, h, w := int(t.shape[1]), board.Rows(), board.Columns()
+	all := make([]float32, net.PlanesSize(board, 1))
+	given := all[:count*h*w]
+	var want []float32
+	if count == net.PlaneCount {
+		want = make([]float32, len(given))
+	}
+	raw := t.raw
+	for i := range pos {
+		for k := range given {
+			given[k] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*k:]))
+		}
+		raw = raw[4*len(given):]
+		var sides [2]game.Bits // own, other
+		for k, x := range given[:2*h*w] {
+			if x != 0 && x != 1 {
+				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", t.name, i, k%(h*w), k/(h*w), x)
+			}
+			if x == 1 {
+				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % (h * w)))))
+			}
+		}
+		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
+		if !sides[0].And(sides[1]).IsZero() {
+			return invalid("input %q: row %d: a cell has stones of both sides", t.name, i)
+		}
+		if err := board.Check(pos[i], game.Placed); err != nil {
+			return invalid("input %q: row %d: %s", t.name, i, err)
+		}
+		if want == nil {
+			continue
+		}
+		net.Planes(board, pos[i:i+1], want)
+		for k, x := range want {
+			if given[k] != x {
+				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", t.name, i, k%(h*w), k/(h*w), given[k], x, board.Rules())
+			}
+		}
+	}
+	return nil
+}
+
+func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, error) {
+	var parser game.Parser
+	given := board // for rows that name none, whatever the rows before them have named
+	raw := t.raw
+	for i := range pos {
+		value, rest, ok := cutBytes(raw)
+		if !ok {
+			return nil, invalid("input %q: row %d: %d bytes are left, which is less than its length says", t.name, i, len(raw))
+		}
+		raw = rest
+		text := strings.TrimSpace(string(value))
+		on := given
+		var err error
+		if strings.ContainsAny(text, ":{") {
+			var state game.State
+			if state, err = parser.Parse(text); err == nil {
+				pos[i], on = state.Position, state.Board
+			}
+		} else {
+			pos[i], _, err = given.ParseMoves(text)
+		}
+		if err != nil {
+			return nil, invalid("input %q: row %d: %s", t.name, i, err)
+		}
+		if on.Rules() != board.Rules() {
+			if i > 0 {
+				return nil, invalid("input %q: row %d is on board %v, those before it on %v: a request has one board", t.name, i, on.Rules(), board.Rules())
+			}
+			board = on
+		}
+	}
+	if len(raw) > 0 {
+		return nil, invalid("input %q: %d bytes follow the last of %d rows", t.name, len(raw), len(pos))
+	}
+	return board, nil
+}
+
+// The outputs, which the package's doc describes.
+const (
+	wdlOutput      = "wdl"
+	valueOutput    = "value"
+	policyOutput   = "policy"
+	gameoverOutput = "gameover"
+	sourceOutput   = "source"
+	visitsOutput   = "visits"
+	qOutput        = "q"
+)
+
+// outputTypes are the outputs' datatypes.
+var outputTypes = map[string]string{
+	wdlOutput: floatType, valueOutput: floatType, policyOutput: floatType, gameoverOutput: uint8Type, sourceOutput: bytesType,
+	visitsOutput: int32Type, qOutput: floatType,
+}
+
+var evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
+
+var searchedOutputs = append(slices.Clone(evaluatedOutputs), visitsOutput, qOutput)
+
+// width is how many values a row of an output has.
+func width(name string, board *game.Board) int {
+	switch name {
+	case wdlOutput:
+		return 3
+	case policyOutput, visitsOutput, qOutput:
+		return board.Actions()
+	}
+	return 1
+}
+
+// found is what a search found for the moves of each row; each field is [N,A].
+type found struct {
+	visits []int32
+	q      []float32
+}
+
+var founds = sync.Pool{New: func() any { return new(found) }}
+
+// reset makes room for n moves, without visits.
+func (f *found) reset(n int) {
+	f.visits, f.q = slices.Grow(f.visits[:0], n)[:n], slices.Grow(f.q[:0], n)[:n]
+	clear(f.visits)
+	clear(f.q)
+}
+
+// room is about how many bytes an output of n rows takes.
+func room(name string, board *game.Board, n int) int {
+	if name == sourceOutput {
+		return 16 * n
+	}
+	return 4 * n * width(name, board)
+}
+
+// appendOutput writes an output's values.
+func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
+	switch name {
+	case wdlOutput:
+		return appendFloats(to, b.WDL)
+	case valueOutput:
+		for i := range b.Pos {
+			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
+		}
+	case policyOutput:
+		return appendFloats(to, b.Policy)
+	case gameoverOutput:
+		for i, p := range b.Pos {
+			// If the game is over, the evaluator has answered by the rules.
+			code := uint8(game.NotOver)
+			if b.Source[i] == eval.Terminal {
+				code = b.Board.Result(p).GameOver()
+			}
+			to = append(to, code)
+		}
+	case sourceOutput:
+		for _, s := range b.Source {
+			to = appendBytes(to, s.String())
+		}
+	case visitsOutput:
+		for _, v := range f.visits {
+			to = binary.LittleEndian.AppendUint32(to, uint32(v))
+		}
+	case qOutput:
+		return appendFloats(to, f.q)
+	}
+	return to
+}

@@ -136,7 +136,6 @@ func New(c Config) (*Handler, error) {
 }
 
 // Close ends the analyses and moves under way and tells their clients, so a server that shuts down need not wait for them.
-// It is meant for http.Server.RegisterOnShutdown.
 func (h *Handler) Close() {
 	h.close()
 	if h.runs != nil {
