@@ -15,7 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evald/evald/engine/filelock"
+	"github.com/gofrs/flock"
+
 	"github.com/evald/evald/engine/short"
 )
 
@@ -385,21 +386,21 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 }
 
 // lockFolder locks a folder and checks that it still exists.
-func lockFolder(folder string) (*os.File, error) {
+func lockFolder(folder string) (*flock.Flock, error) {
 	if runtime.GOOS == "windows" { // which locks files only, and renames no folder that is open
 		return nil, errors.ErrUnsupported
 	}
-	f, err := os.Open(folder)
-	if err != nil {
+	lock := flock.New(folder, flock.SetFlag(os.O_RDONLY))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
 		return nil, err
-	}
-	if err := filelock.Lock(f, errInUse); err != nil {
-		return nil, errors.Join(err, f.Close())
+	case !locked:
+		return nil, errInUse
 	}
 	if _, err := os.Stat(folder); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, lock.Close())
 	}
-	return f, nil
+	return lock, nil
 }
 
 // removeAbandoned removes temporary folders of killed processes, in the store and under a name. Failing to do so only wastes

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 )
 
 // evalCmd is `evald eval`.
@@ -114,14 +114,14 @@ func (f outFile) unwritten() string {
 // output is standard output, or a file that appears under its name only after Commit.
 type output struct {
 	io.Writer
-	file *wholefile.File // nil for standard output
+	file *durable.File // nil for standard output
 }
 
 func create(name string, stdout io.Writer) (*output, error) {
 	if name == "" {
 		return &output{Writer: stdout}, nil
 	}
-	f, err := wholefile.Create(name)
+	f, err := durable.Create(name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evald/evald/engine/rundir"
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 )
 
 // Every command that writes a file refuses one that another program is writing, at once and without touching it.
@@ -18,7 +17,7 @@ func TestFileInUse(t *testing.T) {
 	if err := os.WriteFile(in, []byte("5x4x4:1 0 0 0 0 0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	other, err := wholefile.Create(path)
+	other, err := durable.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +45,7 @@ func TestFileInUse(t *testing.T) {
 // A folder in use by another run is refused too, before anything is read.
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
-	other, err := rundir.Open(dir)
+	other, err := durable.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"sync"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/engine/sumjson"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
@@ -160,7 +160,7 @@ func (c *learnCmd) config() (learn.Config, error) {
 	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
 	switch {
 	case err == nil:
-		if err := sumjson.Unmarshal(text, &config); err != nil {
+		if err := durable.Unmarshal(text, &config); err != nil {
 			return config, fmt.Errorf("%s: %w: correct it and leave crc32 out, or name another folder", filepath.Join(c.Out, "config.json"), err)
 		}
 		how := selfplay.DefaultConfig()

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable/durabletest"
 )
 
 // asProgram makes the test binary run as the program itself, for tests that kill it.
@@ -91,8 +91,8 @@ func TestLearnDamaged(t *testing.T) {
 	read := func(name string) bool {
 		return !strings.Contains(name, "events.out") && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".safetensors") && filepath.Base(name) != "checkpoint"
 	}
-	filetest.Damage(t, dir, 1999, read, goesOn)
-	filetest.Damage(t, dir, 16001, func(name string) bool {
+	durabletest.Damage(t, dir, 1999, read, goesOn)
+	durabletest.Damage(t, dir, 16001, func(name string) bool {
 		return strings.HasSuffix(name, ".safetensors") || filepath.Base(name) == "checkpoint"
 	}, goesOn)
 }

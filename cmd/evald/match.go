@@ -15,13 +15,13 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // matchCmd is `evald match`.
@@ -40,8 +40,8 @@ type matchCmd struct {
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
 	gpus
 
-	book  *opening.Book   // the book of --grow-book
-	grown *wholefile.File // its new version; the lock keeps other matches from growing it
+	book  *opening.Book // the book of --grow-book
+	grown *durable.File // its new version; the lock keeps other matches from growing it
 }
 
 // Help lists the agents.
@@ -65,7 +65,7 @@ func asList(lines string) (list string) {
 func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	if c.GrowBook != "" {
 		var err error
-		if c.grown, err = wholefile.Create(c.GrowBook); err != nil {
+		if c.grown, err = durable.Create(c.GrowBook); err != nil {
 			return fmt.Errorf("--grow-book: %w", err)
 		}
 		defer func() { c.grown.Abort() }()
@@ -377,7 +377,7 @@ func (r *matchRun) saveBook() error {
 	if err := r.grown.Commit(); err != nil {
 		return err
 	}
-	next, err := wholefile.Create(r.GrowBook)
+	next, err := durable.Create(r.GrowBook)
 	if err == nil {
 		r.grown = next
 	}

@@ -245,7 +245,7 @@ func TestMatchWrongUse(t *testing.T) {
 		{"match random random --sprt 5", exitUsage, "want ELO0,ELO1 and two agents"},
 		{"match random random random --sprt 0,5", exitUsage, "with 3 agents: want ELO0,ELO1 and two agents"},
 		{"match random random --sprt 5,0", exitUsage, "want elo0 less than elo1"},
-		{"match random random -o " + dir, exitBadInput, "name another file"},
+		{"match random random -o " + dir, exitBadInput, "is not a regular file: name another one"},
 		{"match random random -o match.go", exitBadInput, "is there already and is no record of a match: name another file"},
 		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
 	} {

@@ -13,14 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // positionsCmd is `evald positions`.
@@ -49,8 +47,8 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	known := books(board.Rules())
-	dir, err := rundir.Open(c.Out)
-	if errors.Is(err, rundir.ErrInUse) {
+	dir, err := durable.OpenDir(c.Out)
+	if errors.Is(err, durable.ErrFolderInUse) {
 		return fmt.Errorf("%s: another program is making positions in this folder: wait for it, or name another one with -o", c.Out)
 	}
 	if err != nil {
@@ -116,7 +114,7 @@ func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
 }
 
 // partial is the path of the journal of an unfinished set: its first line, then positions in the order in which they were
-// solved, as JSON with checksums (an older evald wrote them in the file's form). A kill can tear only the last line.
+// solved, as JSON with checksums. A kill can tear only the last line.
 func (p *positionSet) partial() string { return p.path + ".partial" }
 
 // lines reads the whole lines of a file of this set; none if there is no file. A file of another set is an error.
@@ -166,7 +164,7 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 	for i, moves := range games {
 		lines = score.AppendLine(lines, game.FormatNotation(p.board.Rules(), moves), scores[i])
 	}
-	if err := wholefile.Write(p.path, score.Seal(p.head, lines)); err != nil {
+	if err := durable.WriteFile(p.path, score.Seal(p.head, lines)); err != nil {
 		return "", err
 	}
 	said := fmt.Sprintf("%d positions of %d to %d plies, in %v", len(games), from, to, time.Since(start).Round(time.Millisecond))
@@ -205,7 +203,7 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	_, err = score.Solve(ctx, p.board, positions, score.SolveOptions{Threads: threads, Book: known, Solved: func(i int, one score.Position) error {
 		i = todo[i]
 		scores[i] = one.Scores
-		line, err := sumjson.Marshal(solvedPosition{game.FormatNotation(p.board.Rules(), games[i]), one.Scores})
+		line, err := durable.Marshal(solvedPosition{game.FormatNotation(p.board.Rules(), games[i]), one.Scores})
 		if err != nil {
 			return err
 		}
@@ -239,14 +237,16 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 	if err != nil {
 		return nil, nil, err
 	}
-	var opened []byte
-	for n, line := range sumjson.Lines(text) {
-		if line, err = sumjson.Open(line); err != nil {
-			return nil, nil, fmt.Errorf("%s: line %d %w: remove that line, and its position is solved again", p.partial(), n, err)
-		}
-		opened = append(append(opened, line...), '\n')
+	head, behind, _ := bytes.Cut(text, []byte{'\n'})
+	lines, err := durable.Lines[solvedPosition](behind, 1)
+	plain := fmt.Appendf(nil, "%s\n", head)
+	for _, l := range lines {
+		plain = score.AppendLine(plain, l.Position, l.Scores)
 	}
-	positions, err := score.Read(bytes.NewReader(opened))
+	var positions []score.Position
+	if err == nil {
+		positions, err = score.Read(bytes.NewReader(plain))
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
 	}

@@ -10,16 +10,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/sample"
-	"github.com/evald/evald/engine/sumjson"
 )
 
 // positionsIn returns the arguments for small sets in a folder.
@@ -91,6 +91,31 @@ func TestPositions(t *testing.T) {
 	}
 }
 
+// journalOf is the journal of a whole set.
+func journalOf(t *testing.T, set string) string {
+	t.Helper()
+	head, lines, _ := strings.Cut(set, "\n")
+	head, _, _ = strings.Cut(head, "; crc32")
+	journal := head + "\n"
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		p := solvedPosition{Position: words[0]}
+		for _, word := range words[1:] {
+			s, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Scores = append(p.Scores, s)
+		}
+		text, err := durable.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		journal += string(text) + "\n"
+	}
+	return journal
+}
+
 // Complete files are left alone, interrupted ones are continued, and torn lines do not matter: the files end up the same.
 func TestPositionsResumed(t *testing.T) {
 	whole, few := t.TempDir(), []string{"--count", "15", "--kinds", "random,plausible"}
@@ -98,7 +123,7 @@ func TestPositionsResumed(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	want := readSets(t, whole)
-	set := want["plausible.txt"]
+	set := journalOf(t, want["plausible.txt"])
 	head := set[:strings.IndexByte(set, '\n')+1]
 	for name, partial := range map[string]string{
 		"nothing": "", "a torn first line": head[:9], "the first line": head, "some lines": set[:len(set)/2], "all lines": set,
@@ -124,23 +149,17 @@ func TestPositionsResumed(t *testing.T) {
 		}
 	}
 	// Scores in a journal are not solved again: a wrong score in it appears in the result.
-	line, _, _ := strings.Cut(set[len(head):], "\n")
-	moves, _, _ := strings.Cut(line, " ")
+	wholeHead, lines, _ := strings.Cut(want["plausible.txt"], "\n")
+	moves, _, _ := strings.Cut(lines, " ")
 	marked := moves + " 1 1 1 1 1\n"
-	summed, err := sumjson.Marshal(solvedPosition{moves, []int{1, 1, 1, 1, 1}})
-	if err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(journalOf(t, wholeHead+"\n"+marked)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, journal := range []string{marked, string(summed) + "\n"} { // that of an older evald, and today's
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(head+journal), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		evald(t, "", positionsIn(dir, few...)...)
-		got := readSets(t, dir)["plausible.txt"]
-		if gotHead, lines, _ := strings.Cut(got, "\n"); !strings.HasPrefix(lines, marked) || len(gotHead)+1 != len(head) {
-			t.Errorf("%q was solved again: %.300q", journal, got)
-		}
+	evald(t, "", positionsIn(dir, few...)...)
+	got := readSets(t, dir)["plausible.txt"]
+	if gotHead, lines, _ := strings.Cut(got, "\n"); !strings.HasPrefix(lines, marked) || len(gotHead) != len(wholeHead) {
+		t.Errorf("solved again: %.300q", got)
 	}
 }
 
@@ -205,7 +224,7 @@ func TestPositionsErrors(t *testing.T) {
 	}
 	torn := t.TempDir()
 	set := readSets(t, dir)["random.txt"]
-	if err := os.WriteFile(filepath.Join(torn, "random.txt.partial"), []byte(set[:strings.IndexByte(set, '\n')+1]+"5x4x4:1 2\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(torn, "random.txt.partial"), []byte(journalOf(t, set[:strings.IndexByte(set, '\n')+1]+"5x4x4:1 2\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -340,32 +359,12 @@ func TestPositionsDamaged(t *testing.T) {
 	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
 		t.Fatal(stderr)
 	}
-	head, lines, _ := strings.Cut(readSets(t, whole)["random.txt"], "\n")
-	head, _, _ = strings.Cut(head, "; crc32")
-	journal := head + "\n"
-	for line := range strings.Lines(lines) {
-		words := strings.Fields(line)
-		p := solvedPosition{Position: words[0]}
-		for _, word := range words[1:] {
-			var s int
-			if err := json.Unmarshal([]byte(word), &s); err != nil {
-				t.Fatal(err)
-			}
-			p.Scores = append(p.Scores, s)
-		}
-		text, err := sumjson.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if journal += string(text) + "\n"; strings.Count(journal, "\n") == 8 {
-			break
-		}
-	}
-	if err := os.WriteFile(filepath.Join(half, "random.txt.partial"), []byte(journal), 0o644); err != nil {
+	journal := strings.SplitAfterN(journalOf(t, readSets(t, whole)["random.txt"]), "\n", 9)
+	if err := os.WriteFile(filepath.Join(half, "random.txt.partial"), []byte(strings.Join(journal[:8], "")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{whole, half} {
-		filetest.Damage(t, dir, 5, nil, func(dir string) (string, error) {
+		durabletest.Damage(t, dir, 5, nil, func(dir string) (string, error) {
 			if status, _, stderr := evald(t, "", positionsIn(dir, few...)...); status != exitOK {
 				return "", errors.New(stderr)
 			}
@@ -378,7 +377,7 @@ func TestPositionsDamaged(t *testing.T) {
 // A second program in the same folder is refused at once.
 func TestPositionsInUse(t *testing.T) {
 	dir := t.TempDir()
-	other, err := rundir.Open(dir)
+	other, err := durable.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/labels"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
 )
@@ -72,12 +72,12 @@ func (c *positionsCmd) recordFiles() (from string, all []recordFile, err error) 
 }
 
 // makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
-func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *rundir.Dir) error {
+func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
 	from, all, err := c.recordFiles()
 	if err != nil {
 		return err
 	}
-	if err := rundir.Keep(dir.Path(recordsConfigFile), recordsConfig{c.Rules, c.Seed, from}); err != nil {
+	if err := durable.KeepConfig(dir.Path(recordsConfigFile), recordsConfig{c.Rules, c.Seed, from}); err != nil {
 		return err
 	}
 	var todo []recordFile

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/pattern"
@@ -148,8 +148,8 @@ func (c *trainCmd) checkFolder() error {
 	if _, err := os.Stat(filepath.Join(c.Out, selfplay.ConfigFile)); err == nil {
 		return fmt.Errorf("-o %s: has records of evald selfplay: name another folder", c.Out)
 	}
-	dir, err := rundir.Open(c.Out)
-	if errors.Is(err, rundir.ErrInUse) {
+	dir, err := durable.OpenDir(c.Out)
+	if errors.Is(err, durable.ErrFolderInUse) {
 		return fmt.Errorf("-o %w", err)
 	}
 	if err != nil {

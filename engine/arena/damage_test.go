@@ -8,7 +8,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/arena"
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable/durabletest"
 )
 
 // If a byte of a record is wrong, in the file or in its journal, the record is refused, or it has the games that were played
@@ -35,7 +35,7 @@ func TestDamaged(t *testing.T) {
 			t.Fatalf("game %d is number %d", i, g.Number)
 		}
 	}
-	filetest.Damage(t, killed, 3, nil, func(dir string) (string, error) {
+	durabletest.Damage(t, killed, 3, nil, func(dir string) (string, error) {
 		r, err := arena.OpenRecord(filepath.Join(dir, "games.parquet"), m, source)
 		if err != nil {
 			return "", err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -14,10 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/evald/evald/engine/filelock"
-	"github.com/evald/evald/engine/parquetsum"
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 )
 
 // Settings are what all games of a record have in common. Games with other settings belong to another match.
@@ -28,19 +24,21 @@ type Settings struct {
 	Openings string   `json:"openings"` // where they come from, in words; each game has its own moves
 }
 
-// Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line of
-// JSON with the settings, then one line per game, each with its checksum (sumjson). Each line is written in one call
-// together with its newline, so only the last can be torn if the program is killed. Close writes all games to FILE as
-// Parquet, with the settings as metadata under "evald.match" and a checksum (parquetsum), and removes the journal. The games
-// of a record are those of FILE and of its journal.
+// Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line
+// with the settings, then one line per game. Close writes all games to FILE as Parquet, with the settings as metadata under
+// "evald.match" and a checksum, and removes the journal. The games of a record are those of FILE and of its journal.
 type Record struct {
 	path     string
 	settings Settings
 	games    []Game
+	file     *durable.File // the new version; keeps other matches from writing it
+	journal  *durable.Journal
+}
 
-	journal *os.File
-	fresh   bool  // the journal was empty when it was opened
-	end     int64 // end of the journal's last whole line when it was opened
+// line is a line of the journal: the first one has the settings, and each of the others a game.
+type line struct {
+	*Settings
+	*Game
 }
 
 const settingsKey = "evald.match"
@@ -54,37 +52,39 @@ const (
 // against the match: if they belong to another one, the error says what differs, and the files stay as they are.
 func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
-	if err := r.openJournal(); err != nil {
-		return nil, fmt.Errorf("record %s: %w", r.part(), err)
+	var err error
+	if r.file, err = durable.Create(path); errors.Is(err, durable.ErrInUse) {
+		return nil, fmt.Errorf("record %s: another match is writing this file: name another one, or wait for it to end", path)
 	}
-	if err := r.read(m); err != nil {
-		return nil, errors.Join(err, r.abandon())
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	if err := r.begin(m); err != nil {
+		r.file.Abort()
+		return nil, err
 	}
 	return r, nil
 }
 
-// read reads the games of the file and of its journal.
-func (r *Record) read(m *Match) error {
+// begin reads the games of the file and of its journal, and begins the journal anew.
+func (r *Record) begin(m *Match) error {
 	if err := r.readParquet(); err != nil {
 		return fmt.Errorf("record %s: %w", r.path, err)
 	}
-	if err := r.readJournal(); err != nil {
+	lines, err := r.readJournal()
+	if err != nil {
 		return fmt.Errorf("record %s: %w", r.part(), err)
+	}
+	for _, l := range lines[1:] {
+		r.games = append(r.games, *l.Game)
 	}
 	slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
 	r.games = slices.CompactFunc(r.games, func(a, b Game) bool { return a.Number == b.Number })
 	if err := m.checkAll(r.games); err != nil {
 		return fmt.Errorf("record %s: %w", r.path, err)
 	}
-	return r.begin()
-}
-
-// abandon closes a record that could not be used. It removes a journal that was begun for it.
-func (r *Record) abandon() error {
-	if r.fresh {
-		return errors.Join(r.journal.Close(), os.Remove(r.part()))
-	}
-	return r.journal.Close()
+	r.journal, err = durable.BeginJournal(r.part(), lines)
+	return err
 }
 
 // Games are the games finished so far, in no particular order. The slice must not be changed.
@@ -93,11 +93,12 @@ func (r *Record) Games() []Game { return r.games }
 // Add appends a finished game. Once Add has returned, the game survives a kill of the program, but not a crash of the machine.
 func (r *Record) Add(g Game) error {
 	r.games = append(r.games, g)
-	return r.writeLine(g)
+	return r.journal.Add(line{Game: &g})
 }
 
 // Close writes the file, if there are games, and removes the journal.
 func (r *Record) Close() error {
+	defer r.file.Abort()
 	if len(r.games) > 0 {
 		slices.SortFunc(r.games, func(a, b Game) int { return cmp.Compare(a.Number, b.Number) })
 		if err := r.writeParquet(); err != nil {
@@ -108,15 +109,6 @@ func (r *Record) Close() error {
 }
 
 func (r *Record) part() string { return r.path + ".part" }
-
-func (r *Record) writeLine(v any) error {
-	line, err := sumjson.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = r.journal.Write(append(line, '\n'))
-	return err
-}
 
 func (r *Record) readParquet() error {
 	f, err := os.Open(r.path)
@@ -131,10 +123,7 @@ func (r *Record) readParquet() error {
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return errors.New(foreignRecord)
-	}
-	if err := parquetsum.Check(f, info.Size()); err != nil {
+	if err := durable.CheckParquet(f, info.Size()); err != nil {
 		return fmt.Errorf("%w: remove it, and its games are played again", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size())
@@ -161,86 +150,42 @@ func (r *Record) writeParquet() error {
 	if err != nil {
 		return err
 	}
-	f, err := wholefile.Create(r.path)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	w := parquet.NewGenericWriter[Game](f, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("evald", "", ""),
-		parquet.KeyValueMetadata(settingsKey, string(settings)), parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros))
+	w := parquet.NewGenericWriter[Game](r.file, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("evald", "", ""),
+		parquet.KeyValueMetadata(settingsKey, string(settings)), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros))
 	_, err = w.Write(r.games)
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
+	if err := r.file.SealParquet(); err != nil {
 		return err
 	}
-	if err := parquetsum.Seal(f, info.Size()); err != nil {
-		return err
-	}
-	return f.Commit()
+	return r.file.Commit()
 }
 
-// openJournal opens the journal or begins it, for this process alone.
-func (r *Record) openJournal() error {
-	f, err := filelock.Open(r.part(), errInUse)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	r.journal, r.fresh = f, info.Size() == 0
-	return nil
-}
-
-var errInUse = errors.New("another match is writing this file: name another one, or wait for it to end")
-
-// readJournal reads the whole lines. If the first line is empty or torn, the program was killed before its first game.
-func (r *Record) readJournal() error {
-	text, err := io.ReadAll(r.journal)
-	if err != nil {
-		return err
-	}
+// readJournal returns the whole lines of the journal, which are of this match. The first has the settings, also if there is no
+// journal, or one of a program that was killed before its first game.
+func (r *Record) readJournal() ([]line, error) {
 	const begins = `{"rules":`
+	text, err := os.ReadFile(r.part())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	if head := text[:min(len(text), len(begins))]; string(head) != begins[:len(head)] {
-		return errors.New(foreignJournal)
+		return nil, errors.New(foreignJournal)
 	}
-	for number, line := range sumjson.Lines(text) {
-		if number == 1 {
-			var there Settings
-			if err := sumjson.Unmarshal(line, &there); err != nil {
-				return fmt.Errorf("line 1, which says what match it is: %w: remove the file, and its games are played again", err)
-			}
-			if err := r.same(there); err != nil {
-				return err
-			}
-		} else {
-			var g Game
-			if err := sumjson.Unmarshal(line, &g); err != nil {
-				return fmt.Errorf("line %d: %w: remove that line, and its game is played again", number, err)
-			}
-			r.games = append(r.games, g)
+	lines, err := durable.Lines[line](text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: remove that line, and its game is played again; if it is line 1, remove the file", err)
+	}
+	if len(lines) == 0 {
+		return []line{{Settings: &r.settings}}, nil
+	}
+	for i, l := range lines {
+		if (l.Settings != nil) != (i == 0) || (l.Game != nil) != (i > 0) {
+			return nil, errors.New(foreignJournal)
 		}
-		r.end += int64(len(line)) + 1
 	}
-	return nil
-}
-
-// begin prepares the journal for more lines: everything after its last whole line is cut off.
-func (r *Record) begin() error {
-	if err := r.journal.Truncate(r.end); err != nil {
-		return err
-	}
-	if _, err := r.journal.Seek(r.end, io.SeekStart); err != nil {
-		return err
-	}
-	if r.end == 0 {
-		return r.writeLine(r.settings)
-	}
-	return nil
+	return lines, r.same(*lines[0].Settings)
 }
 
 // same returns an error that says how the settings of the record differ from those of the match, or nil.

@@ -25,8 +25,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/sumjson"
 )
 
 // roleVariable makes the test binary one process of a cluster, for tests that kill it. Its arguments are in roleArguments.
@@ -107,7 +107,7 @@ func roleWorker(a arguments) error {
 			return e, done, err
 		},
 		Kept: func(generation int, numbers []int) {
-			text, err := sumjson.Marshal(told{generation, numbers})
+			text, err := durable.Marshal(told{generation, numbers})
 			if err == nil {
 				_, err = file.Write(append(text, '\n'))
 			}
@@ -217,7 +217,7 @@ func (l *ledger) readTold(t *testing.T, path string) (games int) {
 	}
 	for line := range strings.Lines(string(text)) {
 		var told told
-		if err := sumjson.Unmarshal([]byte(line), &told); err == nil {
+		if err := durable.Unmarshal([]byte(line), &told); err == nil {
 			l.kept(told.Generation, told.Numbers)
 			games += len(told.Numbers)
 		}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -37,8 +37,8 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 		if text, err := os.ReadFile(path); err == nil && sum(text) == name {
 			return path, nil
 		}
-		file, err := wholefile.Create(path)
-		if errors.Is(err, wholefile.ErrInUse) { // another worker gets it
+		file, err := durable.Create(path)
+		if errors.Is(err, durable.ErrInUse) { // another worker gets it
 			select {
 			case <-ctx.Done():
 				return "", ctx.Err()

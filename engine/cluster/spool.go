@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -35,14 +35,14 @@ type spool struct {
 	mu      sync.Mutex
 	games   []spooled
 	changed chan struct{} // closed when games come or go
-	journal *rundir.Journal
+	journal *durable.Journal
 	lines   int  // of the journal
 	torn    bool // its last line may be
 }
 
 // openSpool finds the games that an earlier process has left.
 func openSpool(path string, log *slog.Logger) (*spool, error) {
-	games, err := rundir.ReadJournal[spooled](path, "and its game is played again")
+	games, err := durable.ReadJournal[spooled](path, "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *spool) begin() {
 		_ = s.journal.Close() // what it lacks is in memory
 	}
 	var err error
-	if s.journal, err = rundir.BeginJournal(s.path, s.games); err != nil {
+	if s.journal, err = durable.BeginJournal(s.path, s.games); err != nil {
 		s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
 	}
 	s.lines, s.torn = len(s.games), err != nil

@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -75,10 +75,10 @@ func Work(ctx context.Context, o WorkerOptions) error {
 }
 
 // ownDir is a folder that no other worker of this machine has.
-func ownDir(dir string) (*rundir.Dir, error) {
+func ownDir(dir string) (*durable.Dir, error) {
 	for n := 1; ; n++ {
-		d, err := rundir.Open(filepath.Join(dir, "workers", fmt.Sprint(n)))
-		if !errors.Is(err, rundir.ErrInUse) {
+		d, err := durable.OpenDir(filepath.Join(dir, "workers", fmt.Sprint(n)))
+		if !errors.Is(err, durable.ErrFolderInUse) {
 			return d, err
 		}
 	}
@@ -88,7 +88,7 @@ func ownDir(dir string) (*rundir.Dir, error) {
 type worker struct {
 	o    WorkerOptions
 	name string
-	home *rundir.Dir
+	home *durable.Dir
 	conn *nats.Conn
 	js   jetstream.JetStream
 	gone chan error // the server has ended the connection for good

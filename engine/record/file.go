@@ -8,10 +8,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/engine/parquetsum"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // row is a Record as it is in a file. Its fields are the columns of the package documentation, in the same order.
@@ -69,7 +68,7 @@ const (
 // it. A Writer takes a few MiB of memory, however many records there are. It is not safe for concurrent use.
 type Writer struct {
 	path    string
-	file    *wholefile.File
+	file    *durable.File
 	parquet *parquet.GenericWriter[row]
 	boards  boards
 	rows    []row
@@ -79,7 +78,7 @@ type Writer struct {
 
 // Create begins a file. If a file has the name already, Close replaces it.
 func Create(path string) (*Writer, error) {
-	file, err := wholefile.Create(path)
+	file, err := durable.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("records %s: %w", path, err)
 	}
@@ -87,7 +86,7 @@ func Create(path string) (*Writer, error) {
 		path: path, file: file, rows: make([]row, 0, chunk),
 		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(&zstd.Codec{}),
 			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
-			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros)),
+			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros)),
 	}, nil
 }
 
@@ -143,11 +142,7 @@ func (w *Writer) seal() error {
 	if w.failed != nil {
 		return nil
 	}
-	info, err := w.file.Stat()
-	if err != nil {
-		return err
-	}
-	return parquetsum.Seal(w.file, info.Size())
+	return w.file.SealParquet()
 }
 
 // Abort removes the file with all its records. After Close it does nothing.

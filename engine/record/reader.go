@@ -9,7 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/evald/evald/engine/parquetsum"
+	"github.com/evald/evald/engine/durable"
 )
 
 // Reader reads the records of several files, one file after the other, as one stream whose rows are numbered from 0. Its
@@ -243,7 +243,7 @@ func openWhole(path string) (*shard, error) {
 	if err := checkEnvelope(f, info.Size()); err != nil {
 		return nil, err
 	}
-	if err := parquetsum.Check(f, info.Size()); err != nil {
+	if err := durable.CheckParquet(f, info.Size()); err != nil {
 		return nil, err
 	}
 	return openShard(path)

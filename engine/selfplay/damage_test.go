@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -31,7 +31,7 @@ func TestDamaged(t *testing.T) {
 	if got := names(files(t, dir)); !errors.Is(err, context.Canceled) || len(got) != 3 {
 		t.Fatalf("%v, files %v", err, got)
 	}
-	filetest.Damage(t, dir, 7, nil, func(dir string) (string, error) {
+	durabletest.Damage(t, dir, 7, nil, func(dir string) (string, error) {
 		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
 			return "", err
 		}

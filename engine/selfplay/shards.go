@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
-	"github.com/evald/evald/engine/rundir"
 )
 
 // Progress of a run.
@@ -42,7 +42,7 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	d, err := rundir.Open(dir)
+	d, err := durable.OpenDir(dir)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 }
 
 // runIn is Run in a directory that nobody else writes.
-func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *rundir.Dir, n int, report func(Progress)) error {
-	if err := rundir.Keep(dir.Path(ConfigFile), c); err != nil {
+func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *durable.Dir, n int, report func(Progress)) error {
+	if err := durable.KeepConfig(dir.Path(ConfigFile), c); err != nil {
 		return err
 	}
 	s, err := openShards(dir, c, n)
@@ -80,7 +80,7 @@ func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *rundir.Dir, n 
 
 // shards writes games in the order of their numbers; those that come early wait.
 type shards struct {
-	dir     *rundir.Dir
+	dir     *durable.Dir
 	board   *game.Board
 	network string
 	first   int     // number of the first game of the file to come
@@ -88,19 +88,19 @@ type shards struct {
 	next    int     // first + len(games)
 	end     int     // of the run
 	waiting map[int]*Game
-	journal *rundir.Journal // has the games that are in no file
-	lines   int             // of the journal, also of games that have come into a file since
+	journal *durable.Journal // has the games that are in no file
+	lines   int              // of the journal, also of games that have come into a file since
 	rows    int64
 }
 
 // openShards finds the games that a directory has.
-func openShards(dir *rundir.Dir, c Config, end int) (*shards, error) {
+func openShards(dir *durable.Dir, c Config, end int) (*shards, error) {
 	board, err := c.board()
 	if err != nil {
 		return nil, err
 	}
 	s := &shards{dir: dir, board: board, network: c.Network, end: end, waiting: map[int]*Game{}}
-	files, err := rundir.Shards(dir.Path())
+	files, err := durable.Shards(dir.Path())
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func openShards(dir *rundir.Dir, c Config, end int) (*shards, error) {
 
 // checkFiles refuses damaged files, and where games are missing those of an older program's records: the files of a folder
 // have the same columns.
-func checkFiles(files []rundir.Shard, missing bool) error {
+func checkFiles(files []durable.Shard, missing bool) error {
 	for _, f := range files {
 		r, err := record.Open(f.Path)
 		if err != nil {
@@ -139,7 +139,7 @@ func checkFiles(files []rundir.Shard, missing bool) error {
 
 // readJournal reads the games that wait to be written to a file.
 func (s *shards) readJournal() error {
-	games, err := rundir.ReadJournal[Game](s.dir.Path(WaitingFile), "and its game is played again")
+	games, err := durable.ReadJournal[Game](s.dir.Path(WaitingFile), "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *shards) openJournal() (err error) {
 	if err := s.dir.Sync(); err != nil { // a game leaves the journal when the name of its file is on the disk
 		return err
 	}
-	if s.journal, err = rundir.BeginJournal(s.dir.Path(WaitingFile), games); err != nil {
+	if s.journal, err = durable.BeginJournal(s.dir.Path(WaitingFile), games); err != nil {
 		return err
 	}
 	return s.dir.Sync()
@@ -203,7 +203,7 @@ func (s *shards) drain() error {
 
 // write writes the file that was to come. The journal begins anew when most of its games are in files.
 func (s *shards) write() error {
-	w, err := record.Create(s.dir.Path(rundir.ShardName(s.first, s.next-1)))
+	w, err := record.Create(s.dir.Path(durable.ShardName(s.first, s.next-1)))
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
-	"github.com/evald/evald/engine/rundir"
 )
 
 // Store keeps the games of a run that others play, in a directory like that of Run, from which Run could go on. It is the
@@ -15,7 +15,7 @@ import (
 // concurrent use. Close it.
 type Store struct {
 	c      Config
-	dir    *rundir.Dir
+	dir    *durable.Dir
 	shards *shards
 	broken bool // the journal's last line may be torn
 	check  record.Checker
@@ -27,10 +27,10 @@ func OpenStore(dir string, c Config, n int) (s *Store, err error) {
 		return nil, err
 	}
 	s = &Store{c: c}
-	if s.dir, err = rundir.Open(dir); err != nil {
+	if s.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if err = rundir.Keep(s.dir.Path(ConfigFile), c); err == nil {
+	if err = durable.KeepConfig(s.dir.Path(ConfigFile), c); err == nil {
 		s.shards, err = openShards(s.dir, c, n)
 	}
 	if err != nil {

@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
@@ -88,11 +86,11 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 			return g, err
 		}
 	}
-	text, err := sumjson.MarshalIndent(g)
+	text, err := durable.MarshalIndent(g)
 	if err != nil {
 		return g, err
 	}
-	return g, wholefile.Write(r.folder(n, "generation.json"), text)
+	return g, durable.WriteFile(r.folder(n, "generation.json"), text)
 }
 
 // stopwatch returns a function that gives the seconds since its last call.
@@ -155,7 +153,7 @@ func (r *Run) files(n int) (files []string, games int, err error) {
 	}
 	window := max(r.Config.Window, (r.Config.FirstGames+n*r.Config.Games)/2)
 	for ; n >= 0 && games < window; n-- {
-		some, err := rundir.Shards(r.folder(n, kind))
+		some, err := durable.Shards(r.folder(n, kind))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
@@ -20,7 +20,7 @@ func (r *Run) writeLines() error {
 			return err
 		}
 	}
-	return wholefile.Write(r.path("generations.jsonl"), text.Bytes())
+	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
 // events is the run for TensorBoard.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // solvable is how many cells of a position may be empty for the solver to need a few hundredths of a second at most.
@@ -38,7 +38,7 @@ func (r *Run) openPositions(ctx context.Context) error {
 			if text, err = r.solvedPositions(ctx, kind); err != nil {
 				return fmt.Errorf("positions: %w", err)
 			}
-			err = wholefile.Write(path, text)
+			err = durable.WriteFile(path, text)
 		}
 		if err != nil {
 			return err

@@ -8,13 +8,11 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/rundir"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
@@ -31,7 +29,7 @@ type Run struct {
 	by         train.Compute // of the training
 
 	board       *game.Board
-	dir         *rundir.Dir
+	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
 }
@@ -50,10 +48,10 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.board, err = game.NewBoard(rules); err != nil {
 		return nil, err
 	}
-	if r.dir, err = rundir.Open(dir); err != nil {
+	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if err = rundir.Keep(r.path("config.json"), c); err == nil {
+	if err = durable.KeepConfig(r.path("config.json"), c); err == nil {
 		err = r.sweep()
 	}
 	if err == nil {
@@ -88,7 +86,7 @@ func (r *Run) sweep() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if err := wholefile.Sweep(dir); err != nil {
+		if err := durable.Sweep(dir); err != nil {
 			return err
 		}
 	}
@@ -120,7 +118,7 @@ func (r *Run) readGenerations() error {
 			return err
 		}
 		var g Generation
-		if err := sumjson.Unmarshal(text, &g); err != nil {
+		if err := durable.Unmarshal(text, &g); err != nil {
 			return fmt.Errorf("%s: %w: remove it, and the generation is measured again", r.folder(n, "generation.json"), err)
 		}
 		if g.Number != n {
@@ -191,10 +189,10 @@ func (r *Run) promote(generation int) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(r.promoted(generation), text); err != nil {
+	if err := durable.WriteFile(r.promoted(generation), text); err != nil {
 		return err
 	}
-	return wholefile.Write(r.path("best.safetensors"), text)
+	return durable.WriteFile(r.path("best.safetensors"), text)
 }
 
 // promoted is the path of the network of a generation, if it was promoted.
@@ -227,7 +225,7 @@ func (r *Run) mend() error {
 			if _, err := r.network(n); err != nil { // it is damaged itself
 				return err
 			}
-			if err := wholefile.Write(path, text); err != nil {
+			if err := durable.WriteFile(path, text); err != nil {
 				return err
 			}
 		}

@@ -12,8 +12,8 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/wholefile"
 	"github.com/evald/evald/nn/safetensors"
 )
 
@@ -173,7 +173,7 @@ func (n *Network) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return wrap(wholefile.Write(path, file), "write network %s", path)
+	return wrap(durable.WriteFile(path, file), "write network %s", path)
 }
 
 // json is the configuration as the file has it.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/wholefile"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/safetensors"
 )
@@ -357,7 +357,7 @@ func (n *Network) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(path, file); err != nil {
+	if err := durable.WriteFile(path, file); err != nil {
 		return fmt.Errorf("write pattern network %s: %w", path, err)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/durable"
 )
 
 // A checkpoint is
@@ -97,7 +97,7 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 	if err != nil {
 		return 0, fmt.Errorf("checkpoint: %w; remove it to begin anew", err)
 	}
-	if err := rundir.Same(header.Config, c); err != nil {
+	if err := durable.SameConfig(header.Config, c); err != nil {
 		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
 	size := 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable/durabletest"
 )
 
 // If one byte of a run's folder is wrong, the run is refused or ends as it would have.
@@ -53,8 +53,8 @@ func TestRunDamaged(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, NetworkFile))
 		return string(text), err
 	}
-	filetest.Damage(t, dir, 29, func(name string) bool { return name == MetricsFile || name == ConfigFile }, goesOn)
-	filetest.Damage(t, dir, 211, func(name string) bool { return name == CheckpointFile || name == NetworkFile }, goesOn)
+	durabletest.Damage(t, dir, 29, func(name string) bool { return name == MetricsFile || name == ConfigFile }, goesOn)
+	durabletest.Damage(t, dir, 211, func(name string) bool { return name == CheckpointFile || name == NetworkFile }, goesOn)
 }
 
 // Two runs cannot write the same folder. Temporary files of a killed run are removed.

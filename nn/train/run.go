@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evald/evald/engine/rundir"
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -39,8 +38,8 @@ type Folder struct {
 
 	config  Config
 	steps   Steps
-	dir     *rundir.Dir
-	metrics *rundir.Journal
+	dir     *durable.Dir
+	metrics *durable.Journal
 	events  *os.File
 	curves  *tensorboard.Writer
 	means   means
@@ -81,13 +80,13 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	if f.dir, err = rundir.Open(dir); err != nil {
+	if f.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
 	if err := f.restore(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := rundir.Keep(f.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
+	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
 		return nil, err
 	}
 	return f, f.openMetrics()
@@ -113,7 +112,7 @@ func (f *Folder) openMetrics() error {
 		return err
 	}
 	kept := slices.DeleteFunc(old, func(m Metrics) bool { return m.Step > f.steps.Done() })
-	if f.metrics, err = rundir.BeginJournal(path, kept); err != nil {
+	if f.metrics, err = durable.BeginJournal(path, kept); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -155,10 +154,10 @@ func (f *Folder) Save() error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(f.dir.Path(NetworkFile), network); err != nil {
+	if err := durable.WriteFile(f.dir.Path(NetworkFile), network); err != nil {
 		return fmt.Errorf("write network %s: %w", f.dir.Path(NetworkFile), err)
 	}
-	return wholefile.Write(f.dir.Path(CheckpointFile), checkpoint)
+	return durable.WriteFile(f.dir.Path(CheckpointFile), checkpoint)
 }
 
 // note adds a step to the means, and writes a line of metrics when one is due.
@@ -209,5 +208,5 @@ func (f *Folder) Close() (err error) {
 
 // ReadMetrics reads a run's metrics in the order of steps. It skips a last line that was cut off by a kill.
 func ReadMetrics(path string) ([]Metrics, error) {
-	return rundir.ReadJournal[Metrics](path, "which only curves are drawn from")
+	return durable.ReadJournal[Metrics](path, "which only curves are drawn from")
 }

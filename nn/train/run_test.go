@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/rundir"
 )
 
 func openRun(t testing.TB, dir string, source Source, by Compute) *Run {
@@ -76,7 +76,7 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, source, Compute{Threads: 1}); !errors.Is(err, rundir.ErrInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, source, Compute{Threads: 1}); !errors.Is(err, durable.ErrFolderInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	if err := r.Close(); err != nil {

@@ -11,9 +11,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/evald/evald/engine/filelock"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // Solve finds the exact score of a position for the side to move.
@@ -37,6 +36,14 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	if err != nil {
 		return nil, err
 	}
+	file, err := durable.Create(path)
+	if errors.Is(err, durable.ErrInUse) {
+		return nil, fmt.Errorf("book %s: another program is building this book: wait for it to end, or name another file", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("book: %w", err)
+	}
+	defer file.Abort()
 	last := levels[plies]
 	b := &Book{board: board, levels: levels, scores: make([][]int8, len(levels))}
 	part, err := openPart(path+".part", header(board.Rules(), plies), len(last))
@@ -51,7 +58,10 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
 	}
-	if err := wholefile.Write(path, b.marshal()); err != nil {
+	if _, err := file.Write(b.marshal()); err != nil {
+		return nil, fmt.Errorf("book %s: %w", path, err)
+	}
+	if err := file.Commit(); err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
 	return b, os.Remove(part.file.Name())
@@ -88,13 +98,11 @@ type part struct {
 	frames int // complete ones
 }
 
-var errInUse = errors.New("another program is building this book: wait for it to end, or name another file")
-
 // openPart continues the unfinished file, or begins it anew if it belongs to another book.
 func openPart(path string, head []byte, positions int) (*part, error) {
-	f, err := filelock.Open(path, errInUse)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("book %s: %w", path, err)
+		return nil, fmt.Errorf("book: %w", err)
 	}
 	p := &part{file: f, scores: make([]int8, positions)}
 	end, err := p.resume(head)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evald/evald/engine/filetest"
+	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver/book"
 )
@@ -54,7 +54,7 @@ func TestDamaged(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(finished, "x.book"), []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	filetest.Damage(t, finished, 1, nil, func(dir string) (string, error) {
+	durabletest.Damage(t, finished, 1, nil, func(dir string) (string, error) {
 		_, err := book.Load(filepath.Join(dir, "x.book"))
 		return "", err
 	})

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/wholefile"
 )
 
 // Submission is what Pack puts into an archive.
@@ -69,7 +69,7 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	if s.Book != "" {
 		p.Agent.Book = bookFile
 	}
-	file, err := wholefile.Create(name)
+	file, err := durable.Create(name)
 	if err != nil {
 		return Packed{}, err
 	}

@@ -1,5 +1,5 @@
-// Package filetest is for tests: it damages the files of a run and looks at what a program makes of them.
-package filetest
+// Package durabletest is for tests: it damages the files of a run and looks at what a program makes of them.
+package durabletest
 
 import (
 	"io/fs"

@@ -1,7 +1,8 @@
-package parquetsum_test
+package durable_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/evald/evald/engine/parquetsum"
+	"github.com/evald/evald/engine/durable"
 )
 
 type row struct {
@@ -20,36 +21,33 @@ type row struct {
 
 func sealed(t *testing.T, rows []row, more ...parquet.WriterOption) []byte {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "x.parquet"))
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	f, err := durable.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	w := parquet.NewGenericWriter[row](f, append(more, parquet.KeyValueMetadata(parquetsum.Key, parquetsum.Zeros))...)
+	defer f.Abort()
+	w := parquet.NewGenericWriter[row](f, append(more, parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros))...)
 	if _, err := w.Write(rows); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	info, err := f.Stat()
-	if err != nil {
+	if err := errors.Join(f.SealParquet(), f.Commit()); err != nil {
 		t.Fatal(err)
 	}
-	if err := parquetsum.Seal(f, info.Size()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(f.Name())
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func check(text []byte) error { return parquetsum.Check(bytes.NewReader(text), int64(len(text))) }
+func check(text []byte) error { return durable.CheckParquet(bytes.NewReader(text), int64(len(text))) }
 
 // A wrong byte is noticed wherever it is, except in the name of the checksum: there it changes nothing else.
-func TestDamaged(t *testing.T) {
+func TestParquetDamaged(t *testing.T) {
 	text := sealed(t, []row{{1, "one"}, {2, "two"}}, parquet.KeyValueMetadata("evald.other", strings.Repeat("x", 5000)))
 	if err := check(text); err != nil {
 		t.Fatal(err)
@@ -57,13 +55,13 @@ func TestDamaged(t *testing.T) {
 	if got, err := parquet.Read[row](bytes.NewReader(text), int64(len(text))); err != nil || !slices.Equal(got, []row{{1, "one"}, {2, "two"}}) {
 		t.Errorf("reads as %v, %v", got, err)
 	}
-	name := bytes.LastIndex(text, []byte(parquetsum.Key))
+	name := bytes.LastIndex(text, []byte(durable.ParquetKey))
 	for at := range text {
 		for _, by := range []byte{1, 0x20, 0x80, 0xff} {
 			damaged := bytes.Clone(text)
 			damaged[at] ^= by
 			err := check(damaged)
-			if inName := at >= name && at < name+len(parquetsum.Key)+2; inName != (err == nil) {
+			if inName := at >= name && at < name+len(durable.ParquetKey)+2; inName != (err == nil) {
 				t.Errorf("byte %d of %d: %v", at, len(text), err)
 			}
 		}
@@ -74,18 +72,18 @@ func TestDamaged(t *testing.T) {
 }
 
 // A file without a checksum passes, whatever it is.
-func TestNone(t *testing.T) {
-	for _, text := range []string{"", "PAR1", "PAR1 " + parquetsum.Key, parquetsum.Key + "\x18\x08123"} {
+func TestParquetWithout(t *testing.T) {
+	for _, text := range []string{"", "PAR1", "PAR1 " + durable.ParquetKey, durable.ParquetKey + "\x18\x08123"} {
 		if err := check([]byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	f, err := os.Create(filepath.Join(t.TempDir(), "x"))
+	f, err := durable.Create(filepath.Join(t.TempDir(), "x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := parquetsum.Seal(f, 0); err == nil {
+	defer f.Abort()
+	if err := f.SealParquet(); err == nil {
 		t.Error("a file without a place for it was sealed")
 	}
 }

@@ -1,4 +1,4 @@
-package sumjson_test
+package durable_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/sumjson"
+	"github.com/evald/evald/engine/durable"
 )
 
 type game struct {
@@ -23,7 +23,7 @@ var one = game{Number: 7, Points: 0.5, Moves: `44"crc32":"00000000"}`, Values: [
 
 // The example of the package documentation.
 func TestFormat(t *testing.T) {
-	text, err := sumjson.Marshal(struct {
+	text, err := durable.Marshal(struct {
 		Game   int     `json:"game"`
 		Points float64 `json:"points"`
 	}{7, 0.5})
@@ -34,7 +34,7 @@ func TestFormat(t *testing.T) {
 
 // If any byte is changed to any other, the text is read as it was written, or there is an error.
 func TestDamaged(t *testing.T) {
-	for name, marshal := range map[string]func(any) ([]byte, error){"line": sumjson.Marshal, "file": sumjson.MarshalIndent} {
+	for name, marshal := range map[string]func(any) ([]byte, error){"line": durable.Marshal, "file": durable.MarshalIndent} {
 		text, err := marshal(one)
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestDamaged(t *testing.T) {
 				damaged := slices.Clone(text)
 				damaged[at] ^= byte(by)
 				var got game
-				err := sumjson.Unmarshal(damaged, &got)
+				err := durable.Unmarshal(damaged, &got)
 				if err != nil {
 					refused++
 				} else if at > sum+2 && text[at] != '\n' && text[at] != ' ' {
@@ -63,35 +63,33 @@ func TestDamaged(t *testing.T) {
 			}
 		}
 		var got game
-		if err := sumjson.Unmarshal(text, &got); err != nil || refused < 200*len(text) {
+		if err := durable.Unmarshal(text, &got); err != nil || refused < 200*len(text) {
 			t.Errorf("%s: %v, %d refused", name, err, refused)
 		}
 	}
 }
 
-// What an older program wrote, without a checksum, is read.
-func TestOld(t *testing.T) {
+// What another program wrote, without a checksum, is read.
+func TestWithout(t *testing.T) {
 	var got game
-	if err := sumjson.Unmarshal([]byte(`{"game": 7}`), &got); err != nil || got.Number != 7 {
+	if err := durable.Unmarshal([]byte(`{"game": 7}`), &got); err != nil || got.Number != 7 {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, want := range map[string]string{`{"game": 7} {}`: "after top-level value", `{"game": 7`: "unexpected end"} {
-		if err := sumjson.Unmarshal([]byte(text), &got); err == nil || !strings.Contains(err.Error(), want) {
+		if err := durable.Unmarshal([]byte(text), &got); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }
 
 func TestLines(t *testing.T) {
-	for text, want := range map[string][]string{"": nil, "a": nil, "a\n": {"a"}, "a\n\nb\ntorn": {"a", "", "b"}} {
-		var got []string
-		for n, line := range sumjson.Lines([]byte(text)) {
-			if got = append(got, string(line)); n != len(got) {
-				t.Errorf("line %d has number %d", len(got), n)
-			}
+	for text, want := range map[string][]game{"": nil, "{}": nil, "{}\n": {{}}, `{"game":1}` + "\n" + `{"game":2}` + "\ntorn": {{Number: 1}, {Number: 2}}} {
+		got, err := durable.Lines[game]([]byte(text), 0)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v, %s", text, err, diff)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q: %q", text, got)
-		}
+	}
+	if _, err := durable.Lines[game]([]byte("{}\n\n"), 3); err == nil || !strings.HasPrefix(err.Error(), "line 5: ") {
+		t.Errorf("an empty line: %v", err)
 	}
 }

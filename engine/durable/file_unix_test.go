@@ -1,6 +1,6 @@
 //go:build unix
 
-package wholefile_test
+package durable_test
 
 import (
 	"errors"
@@ -11,14 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 )
 
 // If a file cannot be written, the error has the name that was given, and what is there stays as it is.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	trap, victim, pipe := filepath.Join(dir, "trap"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o644), os.WriteFile(victim, []byte("mine"), 0o644), os.Symlink(victim, filepath.Join(dir, ".trap.evald-new"))); err != nil {
+	trap, lock, victim, pipe := filepath.Join(dir, "trap"), filepath.Join(dir, "lock"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o644), os.WriteFile(victim, []byte("mine"), 0o644), os.Symlink(victim, filepath.Join(dir, ".trap.evald-new")),
+		os.Symlink(victim, filepath.Join(dir, ".lock.evald-lock"))); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
@@ -26,11 +27,12 @@ func TestRefused(t *testing.T) {
 		pipe:                            "is not a regular file",
 		filepath.Join(dir, "none", "x"): "no such file",
 		trap:                            ".trap.evald-new is in the way: remove it",
+		lock:                            ".lock.evald-lock is in the way: remove it",
 		filepath.Join(victim, "x"):      "not a directory",
 		filepath.Join(dir, "nul\x00"):   "invalid argument",
 		strings.Repeat("x", 300):        "file name too long",
 	} {
-		err := wholefile.Write(path, []byte("x"))
+		err := durable.WriteFile(path, []byte("x"))
 		var named *fs.PathError
 		if !errors.As(err, &named) || named.Path != path || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80q: %v, want %q", path, err, want)

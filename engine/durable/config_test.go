@@ -1,4 +1,4 @@
-package rundir_test
+package durable_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/durable"
 )
 
 type inner struct {
@@ -32,7 +32,7 @@ func begun() config {
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for range 2 {
-		if err := rundir.Keep(path, begun()); err != nil {
+		if err := durable.KeepConfig(path, begun()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestKeep(t *testing.T) {
 	} {
 		c := begun()
 		change(&c)
-		err := rundir.Keep(path, c)
+		err := durable.KeepConfig(path, c)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path)) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -60,9 +60,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// If an older program did not know a field, the run counts as one that has it at zero. A file that is not understood stays
-// as it is.
-func TestKeepOld(t *testing.T) {
+// A field that the file lacks counts as zero. A file that is not understood stays as it is.
+func TestKeepOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for text, want := range map[string]string{
 		`{"seed": 7}`:                   "has games.visits 0, and now it is 40",
@@ -75,7 +74,7 @@ func TestKeepOld(t *testing.T) {
 		}
 		c := begun()
 		c.Seed = 7
-		if err := rundir.Keep(path, c); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name another folder") {
+		if err := durable.KeepConfig(path, c); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name another folder") {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 		if now, err := os.ReadFile(path); err != nil || string(now) != text {
@@ -85,10 +84,10 @@ func TestKeepOld(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"seed": 7}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.Keep(path, config{Seed: 7}); err != nil {
+	if err := durable.KeepConfig(path, config{Seed: 7}); err != nil {
 		t.Errorf("without what the file lacks: %v", err)
 	}
-	if err := rundir.Keep(t.TempDir(), begun()); err == nil || !strings.Contains(err.Error(), "directory") {
+	if err := durable.KeepConfig(t.TempDir(), begun()); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a folder in its place: %v", err)
 	}
 }

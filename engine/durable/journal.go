@@ -1,30 +1,24 @@
-package rundir
+package durable
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
 )
 
-// Journal is a file of JSON lines, each with its checksum (sumjson), that is being appended to. Close it.
+// Journal is a file of JSON lines, each with its checksum, that is being appended to. Close it.
 type Journal struct{ file *os.File }
 
-// ReadJournal reads the lines of a journal in their order. A last line that a kill has torn is left out. The error of a
+// ReadJournal reads the lines of a journal in their order, without a last one that a kill has torn. The error of a
 // damaged line names the file and the line, and says to remove it; loss says what is lost then.
-func ReadJournal[L any](path, loss string) (lines []L, err error) {
+func ReadJournal[L any](path, loss string) ([]L, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	for n, line := range sumjson.Lines(text) {
-		var l L
-		if err := sumjson.Unmarshal(line, &l); err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w: remove that line, %s", path, n, err, loss)
-		}
-		lines = append(lines, l)
+	lines, err := Lines[L](text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove that line, %s", path, err, loss)
 	}
 	return lines, nil
 }
@@ -34,13 +28,13 @@ func ReadJournal[L any](path, loss string) (lines []L, err error) {
 func BeginJournal[L any](path string, lines []L) (*Journal, error) {
 	var text bytes.Buffer
 	for _, l := range lines {
-		line, err := sumjson.Marshal(l)
+		line, err := Marshal(l)
 		if err != nil {
 			return nil, err
 		}
 		text.Write(append(line, '\n'))
 	}
-	if err := wholefile.Write(path, text.Bytes()); err != nil {
+	if err := WriteFile(path, text.Bytes()); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
@@ -52,7 +46,7 @@ func BeginJournal[L any](path string, lines []L) (*Journal, error) {
 
 // Add appends a line, a struct of one field or more. The line goes out in one write with its newline.
 func (j *Journal) Add(line any) error {
-	text, err := sumjson.Marshal(line)
+	text, err := Marshal(line)
 	if err != nil {
 		return err
 	}

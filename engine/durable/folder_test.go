@@ -1,4 +1,4 @@
-package rundir_test
+package durable_test
 
 import (
 	"errors"
@@ -11,17 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/rundir"
+	"github.com/evald/evald/engine/durable"
 )
 
 // One process at a time has a folder; it finds no half-written files there, and leaves no trace of its own.
-func TestOpen(t *testing.T) {
+func TestOpenDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "run")
-	d, err := rundir.Open(path)
+	d, err := durable.OpenDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rundir.Open(path); !errors.Is(err, rundir.ErrInUse) || !strings.HasPrefix(err.Error(), path+": ") {
+	if _, err := durable.OpenDir(path); !errors.Is(err, durable.ErrFolderInUse) || !strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("a second one: %v", err)
 	}
 	if got, want := d.Path("a", "b"), filepath.Join(path, "a", "b"); got != want {
@@ -35,7 +35,7 @@ func TestOpen(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if d, err = rundir.Open(path); err != nil {
+		if d, err = durable.OpenDir(path); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 	if files, err := os.ReadDir(path); err != nil || len(files) != 0 {
 		t.Errorf("files %v, error %v", files, err)
 	}
-	if _, err := rundir.Open(filepath.Join(path, "..", "\x00")); err == nil {
+	if _, err := durable.OpenDir(filepath.Join(path, "..", "\x00")); err == nil {
 		t.Error("a folder that cannot be is opened")
 	}
 }
@@ -60,10 +60,10 @@ type line struct {
 // A journal is read as it was written, without a line that a kill has torn; a damaged line is named.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	if _, err := rundir.ReadJournal[line](path, ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := durable.ReadJournal[line](path, ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	j, err := rundir.BeginJournal(path, []line{{1}, {2}})
+	j, err := durable.BeginJournal(path, []line{{1}, {2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +83,14 @@ func TestJournal(t *testing.T) {
 		{string(text), []line{{1}, {2}, {3}, {4}}, ""},
 		{string(text[:len(text)-1]), []line{{1}, {2}, {3}}, ""},
 		{"", nil, ""},
-		{`{"number":7}` + "\n", []line{{7}}, ""}, // as an older program wrote it
+		{`{"number":7}` + "\n", []line{{7}}, ""}, // as another program writes it
 		{strings.Replace(string(text), ":3,", ":8,", 1), nil, path + ": line 3: is damaged: its checksum"},
 		{"x\n", nil, path + ": line 1: "},
 	} {
 		if err := os.WriteFile(path, []byte(test.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		lines, err := rundir.ReadJournal[line](path, "and so on")
+		lines, err := durable.ReadJournal[line](path, "and so on")
 		if diff := cmp.Diff(test.lines, lines); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.text, diff)
 		}
@@ -106,7 +106,7 @@ func TestShards(t *testing.T) {
 	var want []string
 	for first := 0; first < 1_002_000; first += 500 {
 		if first < 2000 || first >= 999_000 {
-			want = append(want, rundir.ShardName(first, first+499))
+			want = append(want, durable.ShardName(first, first+499))
 		}
 	}
 	if want[0] != "games-000000-000499.parquet" {
@@ -118,7 +118,7 @@ func TestShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shards, err := rundir.Shards(dir)
+	shards, err := durable.Shards(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestShards(t *testing.T) {
 	for _, s := range shards {
 		if name := filepath.Base(s.Path); s.Games() > 0 {
 			got = append(got, name)
-			if s.Games() != 500 || name != rundir.ShardName(s.First, s.Last) {
+			if s.Games() != 500 || name != durable.ShardName(s.First, s.Last) {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -138,7 +138,7 @@ func TestShards(t *testing.T) {
 	if len(shards) != len(want) || shards[named].Games() > 0 || shards[named+1].Games() > 0 {
 		t.Errorf("behind them: %v", fmt.Sprint(shards[named:]))
 	}
-	if none, err := rundir.Shards(filepath.Join(dir, "none")); err != nil || len(none) != 0 {
+	if none, err := durable.Shards(filepath.Join(dir, "none")); err != nil || len(none) != 0 {
 		t.Errorf("of no folder: %v, %v", none, err)
 	}
 }

@@ -1,4 +1,4 @@
-package rundir
+package durable
 
 import (
 	"bytes"
@@ -10,26 +10,23 @@ import (
 	"os"
 	"reflect"
 	"strings"
-
-	"github.com/evald/evald/engine/sumjson"
-	"github.com/evald/evald/engine/wholefile"
 )
 
-// Keep writes a configuration, a struct, to a file of JSON with its checksum. If the file is there already, its
-// configuration must be the same. A field that the file lacks counts as zero: an older program may have written it.
-func Keep[C any](path string, c C) error {
+// KeepConfig writes a configuration, a struct, to a file of JSON with its checksum. If the file is there already, its
+// configuration must be the same. A field that the file lacks counts as zero.
+func KeepConfig[C any](path string, c C) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if text, err = sumjson.MarshalIndent(c); err != nil {
+		if text, err = MarshalIndent(c); err != nil {
 			return err
 		}
-		return wholefile.Write(path, text)
+		return WriteFile(path, text)
 	}
 	if err != nil {
 		return err
 	}
 	var old C
-	content, err := sumjson.Open(text)
+	content, err := checkedJSON(text)
 	if err == nil {
 		decode := json.NewDecoder(bytes.NewReader(content))
 		decode.DisallowUnknownFields()
@@ -38,15 +35,15 @@ func Keep[C any](path string, c C) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w: it is damaged or another version's, name another folder", path, err)
 	}
-	if err := Same(old, c); err != nil {
+	if err := SameConfig(old, c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// Same returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON
+// SameConfig returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON
 // leaves out are not compared.
-func Same[C any](was, is C) error {
+func SameConfig[C any](was, is C) error {
 	if field, was, is := difference(reflect.ValueOf(was), reflect.ValueOf(is)); field != "" {
 		return fmt.Errorf("the run has %s %s, and now it is %s: give the same again, or name another folder", field, was, is)
 	}
@@ -68,7 +65,7 @@ func difference(a, b reflect.Value) (field string, was, is []byte) {
 				return name + "." + inner, was, is
 			}
 		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			was, _ = json.Marshal(x.Interface()) // Keep has written configurations of this type as JSON
+			was, _ = json.Marshal(x.Interface()) // KeepConfig has written configurations of this type as JSON
 			is, _ = json.Marshal(y.Interface())
 			return name, was, is
 		}

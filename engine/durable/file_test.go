@@ -1,4 +1,4 @@
-package wholefile_test
+package durable_test
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/evald/evald/engine/wholefile"
+	"github.com/evald/evald/engine/durable"
 )
 
 func read(t *testing.T, path string) string {
@@ -42,7 +42,7 @@ func TestCreate(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	w, err := wholefile.Create(path)
+	w, err := durable.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +52,10 @@ func TestCreate(t *testing.T) {
 	if got := read(t, path); got != "old" {
 		t.Errorf("%q before it is whole", got)
 	}
-	if _, err := wholefile.Create(path); !errors.Is(err, wholefile.ErrInUse) || !strings.Contains(err.Error(), path) {
+	if _, err := durable.Create(path); !errors.Is(err, durable.ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a second writer: %v", err)
 	}
-	if err := wholefile.Sweep(dir); err != nil || len(names(t, dir)) != 2 {
+	if err := durable.Sweep(dir); err != nil || len(names(t, dir)) != 3 { // with its lock
 		t.Errorf("sweeping beside a writer: %v, %v", names(t, dir), err)
 	}
 	if err := w.Commit(); err != nil {
@@ -66,7 +66,7 @@ func TestCreate(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o640 || read(t, path) != "new" || len(names(t, dir)) != 1 {
 		t.Errorf("%v %v %v in %v", info.Mode(), err, read(t, path), names(t, dir))
 	}
-	if w, err = wholefile.Create(path); err != nil {
+	if w, err = durable.Create(path); err != nil {
 		t.Fatal(err)
 	}
 	w.Abort()
@@ -75,12 +75,12 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-const writing = "WHOLEFILE_TEST_WRITE" // the file that another process is to write
+const writing = "DURABLE_TEST_WRITE" // the file that another process is to write
 
 // The temporary file of a killed writer is in nobody's way. The next writer of the name, or Sweep, removes it.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(writing); path != "" {
-		w, err := wholefile.Create(path)
+		w, err := durable.Create(path)
 		if err == nil {
 			_, err = w.WriteString("half of a long text")
 		}
@@ -105,20 +105,20 @@ func TestKilled(t *testing.T) {
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
 			t.Errorf("the other process says %q, %v", line, err)
 		}
-		if err := wholefile.Write(path, nil); !errors.Is(err, wholefile.ErrInUse) {
+		if err := durable.WriteFile(path, nil); !errors.Is(err, durable.ErrInUse) {
 			t.Errorf("beside another process: %v", err)
 		}
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = child.Wait() // killed, as wanted
-		if got := names(t, dir); got[0] != ".out.evald-new" {
+		if got := names(t, dir); len(got) < 2 || got[0] != ".out.evald-lock" || got[1] != ".out.evald-new" {
 			t.Fatalf("left by the kill: %v", got)
 		}
 		if next == "write" {
-			err = wholefile.Write(path, []byte("short"))
+			err = durable.WriteFile(path, []byte("short"))
 		} else {
-			err = wholefile.Sweep(dir)
+			err = durable.Sweep(dir)
 		}
 		if got := names(t, dir); err != nil || len(got) != 1 || read(t, path) != "short" {
 			t.Errorf("%s: %v, %v", next, got, err)
@@ -130,18 +130,18 @@ func TestKilled(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
-	if err := wholefile.Write(path, bytes.Repeat([]byte{'x'}, 1000)); err != nil {
+	if err := durable.WriteFile(path, bytes.Repeat([]byte{'x'}, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
 			for range 100 {
-				err := wholefile.Write(path, bytes.Repeat([]byte{'a' + byte(i)}, 1000+i))
-				if err != nil && !errors.Is(err, wholefile.ErrInUse) {
+				err := durable.WriteFile(path, bytes.Repeat([]byte{'a' + byte(i)}, 1000+i))
+				if err != nil && !errors.Is(err, durable.ErrInUse) {
 					t.Error(err)
 				}
-				if err := wholefile.Sweep(dir); err != nil {
+				if err := durable.Sweep(dir); err != nil {
 					t.Error(err)
 				}
 				if got := read(t, path); got != strings.Repeat(got[:1], len(got)) || got[0] != 'x' && len(got) != 1000+int(got[0]-'a') {

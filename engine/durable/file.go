@@ -1,0 +1,161 @@
+// Package durable has what all files that must survive a kill have in common:
+//
+//	file.go     files that appear under their names when they are complete, or not at all
+//	lock.go     one process at a time writes a file or a folder
+//	json.go     checksums within JSON
+//	parquet.go  checksums within Parquet files
+//	folder.go   the folder of a run, which one process at a time writes
+//	config.go   the configuration of a run, written once; a run continues only with the same one
+//	journal.go  a file that grows line by line; a kill can tear its last line only
+//	shards.go   the names of files of records, by which a run knows the games that it has
+//
+// Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer has locked .NAME.evald-lock. So a
+// second writer of NAME is refused at once, and the next writer removes the bytes that a killed one has left. A lock is a file of its
+// own, because gofrs/flock opens the file that it locks and keeps the handle, and because Windows renames no open file.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// ErrInUse is the error of a file that another program is writing.
+var ErrInUse = errors.New("another program is writing this file: name another one, or wait for it to end")
+
+// File is a file that is being written. Commit or Abort it.
+type File struct {
+	*os.File // under its temporary name
+
+	path string
+	lock *flock.Flock
+	done bool
+}
+
+const lockSuffix, newSuffix = ".evald-lock", ".evald-new"
+
+// beside is the path of a hidden file that belongs to the file of a path.
+func beside(path, suffix string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
+}
+
+// Create begins a file. It has the permissions of the file that has the name already, or 0644. Errors name the file.
+func Create(path string) (*File, error) {
+	w := &File{path: path}
+	there, err := os.Stat(path)
+	if err == nil && !there.Mode().IsRegular() { // the rename would replace a device by a file
+		return nil, w.failed(errors.New("is not a regular file: name another one"))
+	}
+	if w.lock, err = acquire(beside(path, lockSuffix), ErrInUse); err != nil {
+		return nil, w.failed(err)
+	}
+	temporary := beside(path, newSuffix)
+	if err = discard(temporary); err == nil {
+		w.File, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	}
+	if err != nil {
+		return nil, w.failed(errors.Join(err, release(w.lock)))
+	}
+	if there != nil {
+		if err := w.Chmod(there.Mode().Perm()); err != nil {
+			w.Abort()
+			return nil, w.failed(err)
+		}
+	}
+	return w, nil
+}
+
+// discard removes the bytes that a killed writer has left.
+func discard(temporary string) error {
+	if err := inTheWay(temporary); err != nil {
+		return err
+	}
+	if err := os.Remove(temporary); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Commit gives the file its name, and replaces the file that has it. If that fails, the new file is removed.
+func (w *File) Commit() error {
+	err := errors.Join(w.Sync(), w.Close())
+	if err == nil {
+		err = os.Rename(w.Name(), w.path)
+	}
+	if err != nil {
+		w.Abort()
+		return w.failed(err)
+	}
+	w.done = true
+	return release(w.lock)
+}
+
+// Abort removes the file, if it was not committed. Errors do not matter, because nobody wants the file.
+func (w *File) Abort() {
+	if !w.done {
+		w.done = true
+		_ = w.Close()
+		_ = os.Remove(w.Name())
+		_ = release(w.lock)
+	}
+}
+
+// failed makes an error name the file, and not its temporary name.
+func (w *File) failed(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return &fs.PathError{Op: "write", Path: w.path, Err: err}
+}
+
+// WriteFile writes a whole file.
+func WriteFile(path string, content []byte) error {
+	w, err := Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(content); err != nil {
+		w.Abort()
+		return w.failed(err)
+	}
+	return w.Commit()
+}
+
+// Sweep removes the temporary files that killed writers have left in a folder. Those of a file that another process is
+// writing stay.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, ours := strings.CutSuffix(e.Name(), newSuffix)
+		if !ours {
+			name, ours = strings.CutSuffix(e.Name(), lockSuffix)
+		}
+		if name, hidden := strings.CutPrefix(name, "."); ours && hidden && e.Type().IsRegular() {
+			if err := sweep(filepath.Join(dir, name)); err != nil && !errors.Is(err, ErrInUse) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweep removes the temporary files of one file.
+func sweep(path string) error {
+	lock, err := acquire(beside(path, lockSuffix), ErrInUse)
+	if err != nil {
+		return err
+	}
+	return errors.Join(discard(beside(path, newSuffix)), release(lock))
+}

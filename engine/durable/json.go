@@ -1,0 +1,86 @@
+package durable
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"regexp"
+)
+
+// Marshal writes a struct, which must have a field, as one line of JSON without its newline. The last field of the object is
+// a checksum of everything before it,
+//
+//	{"game":7,"points":0.5,"crc32":"5a698146"}
+//
+// here the CRC-32 (IEEE) of {"game":7,"points":0.5. Other programs read such objects like any others.
+func Marshal(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(text[:len(text)-1], `,"crc32":"%08x"}`, crc32.ChecksumIEEE(text[:len(text)-1])), nil
+}
+
+// MarshalIndent writes a struct, which must have a field, as a file that people can read.
+func MarshalIndent(v any) ([]byte, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	text = text[:len(text)-2]
+	return fmt.Appendf(text, ",\n  \"crc32\": \"%08x\"\n}\n", crc32.ChecksumIEEE(text)), nil
+}
+
+const sumName = "crc32"
+
+// sumField is a last field that may be the checksum, of which a byte may be damaged.
+var sumField = regexp.MustCompile(`(?s),\s*"(.{5})":\s*"(.{8})"\s*\}\s*$`)
+
+// checkedJSON compares the checksum and returns the JSON without it. An object without the field was written by another
+// program, and is returned as it is. If the last field's name differs from the checksum's in one byte, it is the checksum, damaged.
+func checkedJSON(text []byte) ([]byte, error) {
+	at := sumField.FindSubmatchIndex(text)
+	if at == nil {
+		return text, nil
+	}
+	content, called, want := text[:at[0]], text[at[2]:at[3]], text[at[4]:at[5]]
+	other := 0
+	for i := range sumName {
+		if called[i] != sumName[i] {
+			other++
+		}
+	}
+	if other > 1 {
+		return text, nil
+	}
+	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(content)); other == 1 || got != string(want) {
+		return nil, fmt.Errorf("is damaged: its checksum is %s, and it says %q: %q", got, called, want)
+	}
+	return append(bytes.Clone(content), '}'), nil
+}
+
+// Unmarshal reads what Marshal and MarshalIndent write, as json.Unmarshal does.
+func Unmarshal(text []byte, v any) error {
+	content, err := checkedJSON(text)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, v)
+}
+
+// Lines reads a text of whole lines, each as Unmarshal does. Text after the last newline is left out: it is a line that a kill
+// has torn. Errors name the line of the file, in which there are before lines before the text.
+func Lines[L any](text []byte, before int) (lines []L, err error) {
+	for {
+		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		if !whole {
+			return lines, nil
+		}
+		var l L
+		if err := Unmarshal(line, &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", before+len(lines)+1, err)
+		}
+		lines, text = append(lines, l), rest
+	}
+}
