@@ -40,7 +40,10 @@ func newLosses() losses {
 }
 
 // gradient computes the losses of examples and leaves their gradient in the batch.
-func (t *Trainer) gradient(examples []train.Example) train.Losses {
+func (t *Trainer) gradient(examples []train.Example) train.Losses { return t.losses(examples, true) }
+
+// losses computes the losses of examples, and their gradient if it is asked for.
+func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	b := &t.batch
 	b.rows = slices.Grow(b.rows[:0], len(examples)*pattern.Each)[:len(examples)*pattern.Each]
 	b.lanes = slices.Grow(b.lanes[:0], len(examples)*t.net.Lanes)[:len(examples)*t.net.Lanes]
@@ -56,8 +59,10 @@ func (t *Trainer) gradient(examples []train.Example) train.Losses {
 	wdl, policy := 0.0, 0.0
 	for i := range examples {
 		e := &examples[i]
-		if t.board.Result(e.Position) != game.Ongoing {
-			e.Weight = 0
+		first := &b.rows[i*pattern.Each]
+		if *first = 0; e.Weight == 0 || t.board.Result(e.Position) != game.Ongoing {
+			*first = -1
+			continue
 		}
 		wdl += float64(e.Weight) * float64(e.WDL[0]+e.WDL[1]+e.WDL[2])
 		if len(e.Policy) > 0 {
@@ -71,14 +76,15 @@ func (t *Trainer) gradient(examples []train.Example) train.Losses {
 		p := newPass(t.net, b.blocks[k])
 		for i := k * blockSize; i < min((k+1)*blockSize, len(examples)); i++ {
 			rows := b.rows[i*pattern.Each : (i+1)*pattern.Each]
-			if examples[i].Weight == 0 {
-				rows[0] = -1
+			if rows[0] < 0 {
 				continue
 			}
 			pattern.AppendRows(rows[:0], examples[i].Position)
 			p.forward(t.net, rows)
 			p.loss(&examples[i], t.board, scales, &b.seen[k])
-			p.backward(t.net, b.lanes[i*t.net.Lanes:(i+1)*t.net.Lanes])
+			if gradient {
+				p.backward(t.net, b.lanes[i*t.net.Lanes:(i+1)*t.net.Lanes])
+			}
 		}
 	})
 	all := newLosses()

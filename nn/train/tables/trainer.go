@@ -154,7 +154,7 @@ func (t *Trainer) doStep() (r train.Report, err error) {
 
 // Judge measures the network in real numbers.
 func (t *Trainer) Judge(examples []train.Example) (all train.Losses, err error) {
-	return t.gradient(examples), nil
+	return t.losses(examples, false), nil
 }
 
 // Measure measures the network in real numbers on that many examples of the source, rounded up to whole batches. progress, if
@@ -169,7 +169,7 @@ func (t *Trainer) Measure(ctx context.Context, source train.Source, examples int
 		if err := source(step, batch); err != nil {
 			return all, err
 		}
-		seen := t.gradient(batch)
+		seen := t.losses(batch, false)
 		all.Add(&seen)
 		if progress != nil {
 			progress((step + 1) * together)
