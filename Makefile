@@ -1,13 +1,8 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
-TOOL   = $(GO) tool -modfile=.ci/tools/go.mod
-# The slowest first, so that the others run beside them.
-RACE   = ./cmd/evald ./engine/cluster ./nn/learn ./nn/train/... ./engine/mcts ./cmd/... ./engine/selfplay ./engine/eval/... ./engine/arena ./engine/solver/... ./engine/score ./nn/net ./models ./kernels/cpu/conv ./nn/cpu
-# make lint vets everything. A program of the race detector would sleep for a second at its end, in the tests that start many.
-# TestLayers and TestEndToEnd compare numbers of one goroutine.
-RACETEST = GORACE=atexit_sleep_ms=100 $(GO) test -race -short -vet=off -skip '^Test(Layers|EndToEnd)$$'
-ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -short -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
+TOOL   = $(GOENV) $(GO) tool -modfile=.ci/tools/go.mod
 FUZZ  ?= 10s
+SOAK  ?= 1m
 
 # The C code checks its stack and its copies, and the program is loaded at another address at each start (PIE, RELRO).
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
@@ -20,9 +15,23 @@ GPUDIR := bin/gpu-$(shell cat $(GPUSRC) | sha256sum | cut -c1-12)
 GPULIB := $(GPUDIR)/libcuda.a
 GPUCC  := $(shell $(GO) env CC) -O2 -fPIC $(HARDEN) -Wall -Wextra -Ikernels/cuda/driver/include
 GPUENV := CGO_CFLAGS="-O2 -g $(HARDEN) '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -g -Wl,-z,relro,-z,now '-L$(CURDIR)/$(GPUDIR)'"
-GPUTAG := -tags gpu
+GPUTAG := -tags=gpu
 PIE    := -buildmode=pie
+# The program, its tests and the static checks are compiled with the same flags, so that each package is compiled once.
+GOENV  := $(GPUENV) GOFLAGS="$(strip $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
 endif
+
+# Without what debuggers need, test programs are linked in half of the time. make lint vets everything.
+TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
+
+# The packages that start goroutines or are called by several, the slowest first, so that the others run beside them. A
+# program of the race detector would sleep for a second at its end, in the tests that start many.
+RACE = ./engine/cluster ./cmd/evald/service ./engine/mcts ./cmd/evald/client ./cmd/evald/internal/... ./engine/eval/... \
+	./engine/arena ./engine/solver/... ./nn/train ./nn/train/tables ./nn/pattern ./nn/net ./nn/cpu ./nn/gpu ./models \
+	./kernels/cpu/conv ./kernels/cuda/driver
+RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -short
+
+ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 
 .DEFAULT_GOAL := help
 
@@ -30,7 +39,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
-	$(GPUENV) $(GO) build $(GPUTAG) $(PIE) -o bin/evald ./cmd/evald
+	$(GOENV) $(GO) build -o bin/evald ./cmd/evald
 
 ifdef GPULIB
 $(GPULIB): $(GPUSRC)
@@ -47,22 +56,22 @@ test: build ## run all tests, the concurrent packages also under the race detect
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
-	EVALD_PROGRAM=$(CURDIR)/bin/evald $(GO) test -timeout 30m ./...
+	$(TEST) -timeout 30m ./...
 	$(RACETEST) $(RACE)
-ifdef GPULIB
-	$(GPUENV) $(RACETEST) $(GPUTAG) ./kernels/cuda/driver/...
-	$(GPUENV) $(RACETEST) $(GPUTAG) -run 'Evaluator|Retry' ./nn/gpu
-	$(GPUENV) $(GO) test -vet=off $(GPUTAG) $(PIE) -run 'Evaluator|Retry|GPU' ./nn/gpu ./cmd/evald
 	./bin/evald devices
-endif
 
-test-arm64: ## test the kernels and heuristics for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-	QEMU_CPU=max $(ARM64TEST) ./kernels/cpu/... ./nn/cpu ./engine/heuristic
-	QEMU_CPU=neoverse-n1 $(ARM64TEST) ./kernels/cpu # without bfloat16
+test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
+
+soak: build ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	EVALD_SOAK=$(SOAK) $(TEST) -count=1 -timeout 5h -p 1 ./...
+	$(RACETEST) -count=1 ./...
+	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
+	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB
-	EVALD_GPU=1 EVALD_REQUIRE_GPU=1 $(GPUENV) $(GO) test -count=1 -v -timeout 30m $(GPUTAG) ./kernels/cuda/driver ./nn/gpu
+	EVALD_GPU=1 EVALD_REQUIRE_GPU=1 $(TEST) -count=1 -v -timeout 30m ./kernels/cuda/driver ./nn/gpu
 else
 	@echo 'make gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false
 endif
@@ -72,9 +81,9 @@ endif
 bench-gpu: $(GPULIB) ## pack bin/bench-gpu.tar.xz, which checks and measures a machine that has a GPU and nothing else
 ifdef GPULIB
 	@rm -rf bin/bench-gpu bin/bench-gpu.tar.xz && mkdir -p bin/bench-gpu
-	$(GPUENV) $(GO) build $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/evald ./cmd/evald
-	$(GPUENV) $(GO) test -c -vet=off $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/driver.test ./kernels/cuda/driver
-	$(GPUENV) $(GO) test -c -vet=off $(GPUTAG) $(PIE) -ldflags='-s -w' -o bin/bench-gpu/gpu.test ./nn/gpu
+	$(GOENV) $(GO) build -ldflags='-s -w' -o bin/bench-gpu/evald ./cmd/evald
+	$(TEST) -c -o bin/bench-gpu/driver.test ./kernels/cuda/driver
+	$(TEST) -c -o bin/bench-gpu/gpu.test ./nn/gpu
 	CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/bench-gpu/run ./nn/gpu/bench
 	cp nn/gpu/bench/README.md cmd/evald/internal/bench/torch_peer.py nn/net/torch_model.py bin/bench-gpu/
 	tar -C bin --sort=name --owner=0 --group=0 --numeric-owner -cf - bench-gpu | xz -T0 -9 >bin/bench-gpu.tar.xz.part
@@ -87,7 +96,7 @@ fuzz: ## fuzz every parser for FUZZ (10s) each
 	@for t in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
 		for f in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' $$t); do \
 			echo "$$f in $$t"; \
-			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$(dirname $$t) || exit 1; \
+			$(TEST) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$(dirname $$t) || exit 1; \
 		done; \
 	done
 
@@ -103,17 +112,14 @@ proto: ## generate the Go code of the service's protocol; needs protoc (Debian: 
 		--plugin=protoc-gen-go-grpc=$$($(GO) tool -modfile=$(CURDIR)/.ci/tools/go.mod -n protoc-gen-go-grpc) \
 		model_config.proto grpc_service.proto
 
-cross: ## check the types of the program and its tests for the other systems of make dist, without compiling them
-	cd .ci/tools && $(GO) run ./platforms linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
+# Together with this system's own files and make test-arm64 these two have every file of the other systems of make dist.
+cross: ## check the types of the program and its tests for other systems, without compiling them
+	cd .ci/tools && $(GOENV) $(GO) run ./platforms darwin/arm64 windows/amd64
 
 lint: $(GPULIB) cross ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
-	$(GO) vet ./...
+	$(GOENV) $(GO) vet ./...
 	$(TOOL) staticcheck ./...
-ifdef GPULIB
-	$(GPUENV) $(GO) vet $(GPUTAG) $(PIE) ./kernels/cuda/... ./nn/gpu ./cmd/evald
-	$(GPUENV) GOFLAGS="$(shell $(GO) env GOFLAGS) $(PIE)" $(shell $(TOOL) -n staticcheck) $(GPUTAG) ./kernels/cuda/... ./nn/gpu ./cmd/evald
-endif
 	$(GO) mod tidy -diff
 
 dist: $(GPULIB) ## for each system an archive, a Python wheel and a list of modules, and checksums, in dist/
@@ -136,4 +142,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test test-arm64 gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean
+.PHONY: help build run test test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean

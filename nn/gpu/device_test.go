@@ -117,20 +117,6 @@ func TestGPUKernels(t *testing.T) {
 	}
 }
 
-// What the next stones decide is answered by the rules, also in front of a device.
-func TestGPURules(t *testing.T) {
-	d, emulated := machine(t, hopper)
-	rules(t, serve(t, scrambled(t, "1x16/8/16", 1), d), map[bool]int{true: 1000, false: 100_000}[emulated])
-}
-
-func rules(t *testing.T, b eval.Backend, n int) {
-	t.Helper()
-	got := evaltest.Rules(t, eval.New(b, eval.Options{}), game.MustBoard(game.Connect4), n, 18)
-	if got.Won < n/10 || got.Lost < n/200 || got.Forced < n/20 {
-		t.Errorf("of %d positions %+v: too few to tell", n, got)
-	}
-}
-
 // Every kernel that the device can run keeps the accuracy bounds, including those for smaller devices.
 func TestGPUAccuracy(t *testing.T) {
 	wide := game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}

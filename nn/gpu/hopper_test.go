@@ -5,16 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
-	"github.com/evald/evald/kernels/cuda/emutest"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -25,29 +22,6 @@ func hopperPlan(t testing.TB, c net.Config, r game.Rules, kernel string) Plan {
 		t.Fatalf("network %s on board %s: %v, %s, want %s", c, r, ok, p.Kernel.Name, kernel)
 	}
 	return p
-}
-
-var hopperSources = []string{"hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/main.cpp"}
-
-var hopperOptimised struct {
-	sync.Mutex
-	built    bool
-	emulator emutest.Emulator
-}
-
-func hopperEmulator(t *testing.T) emutest.Emulator {
-	t.Helper()
-	o := &hopperOptimised
-	o.Lock()
-	defer o.Unlock()
-	if !o.built {
-		folder, err := os.MkdirTemp(programs, "hopper")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.emulator, o.built = emutest.Build(t, folder, emutest.Optimised, hopperSources...), true
-	}
-	return o.emulator
 }
 
 func TestHopperPlan(t *testing.T) {
@@ -125,33 +99,40 @@ func TestHopperPack(t *testing.T) {
 
 // Hopper's kernels agree with the reference, on boards and networks of all kinds, ten times as closely as in bf16.
 func TestHopperAgreesWithReference(t *testing.T) {
-	e := hopperEmulator(t)
+	e := emulator(t)
 	for _, test := range []struct {
 		net    string
 		rules  game.Rules
 		kernel string
 		n      int
 		seed   uint64
+		soak   bool
 	}{
-		{"1x16/8/16", game.Connect4, "hopper_64", 40, 1},
-		{"3x64", game.Connect4, "hopper_64", 64, 2},
-		{"2x50/20/30", game.Rules{Rows: 5, Columns: 6, InARow: 4, Gravity: true}, "hopper_64", 40, 3},
-		{"2x64", game.Rules{Rows: 3, Columns: 3, InARow: 3}, "hopper_64", 120, 4},
-		{"1x100/40/30", game.Connect4, "hopper_128", 40, 5},
-		{"2x128", game.Connect4, "hopper_128", 24, 6},
-		{"6x64", game.Connect4, "hopper_64", 64, 8},
-		{"10x128", game.Connect4, "hopper_128", 8, 9},
-		{"1x65", game.Rules{Rows: 4, Columns: 1, InARow: 2, Gravity: true}, "hopper_128", 9, 7},
-		{"1x256", game.Connect4, "hopper_256", 7, 10},
-		{"2x200/70/40", game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}, "hopper_256", 3, 11},
-		{"1x130", game.Rules{Rows: 10, Columns: 11, InARow: 5, Gravity: true}, "hopper_256", 2, 12},
-		{"1x140/65/9", game.TicTacToe, "hopper_256", 30, 13},
+		{"1x16/8/16", game.Connect4, "hopper_64", 17, 1, false},
+		{"2x50/20/30", game.Rules{Rows: 5, Columns: 6, InARow: 4, Gravity: true}, "hopper_64", 10, 3, false},
+		{"2x64", game.Rules{Rows: 3, Columns: 3, InARow: 3}, "hopper_64", 30, 4, false},
+		{"1x100/40/30", game.Connect4, "hopper_128", 9, 5, false},
+		{"1x65", game.Rules{Rows: 4, Columns: 1, InARow: 2, Gravity: true}, "hopper_128", 9, 7, false},
+		{"1x256", game.Connect4, "hopper_256", 4, 10, false},
+		{"2x200/70/40", game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}, "hopper_256", 2, 11, false},
+		{"1x130", game.Rules{Rows: 10, Columns: 11, InARow: 5, Gravity: true}, "hopper_256", 2, 12, false},
+		{"1x140/65/9", game.TicTacToe, "hopper_256", 15, 13, false},
+		{"default", game.Connect4, "hopper_64", 16, 0, false},
+		{"default", game.Connect4, "hopper_64", 64, 0, true},
+		{"3x64", game.Connect4, "hopper_64", 64, 2, true},
+		{"2x128", game.Connect4, "hopper_128", 24, 6, true},
+		{"6x64", game.Connect4, "hopper_64", 64, 8, true},
+		{"10x128", game.Connect4, "hopper_128", 8, 9, true},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
-			if n := config(t, test.net); testing.Short() && n.Blocks > 3 {
-				t.Skip("slow")
+			if test.soak && !gametest.Soak() {
+				t.Skip("for make soak")
 			}
-			n, board := scrambled(t, test.net, test.seed), game.MustBoard(test.rules)
+			board := game.MustBoard(test.rules)
+			n := shipped(t)
+			if test.net != "default" {
+				n = scrambled(t, test.net, test.seed)
+			}
 			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
 			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})
@@ -176,42 +157,9 @@ func within(t *testing.T, got, want *eval.Batch, bound float64) {
 	}
 }
 
-// A row has the same bits in any batch, at any place in a block of threads, and in any order of warps and copies.
-func TestHopperRowsDoNotDependOnTheirBatch(t *testing.T) {
-	e := hopperEmulator(t)
-	for _, net := range []string{"1x16/8/16", "1x80/8/16", "1x160/8/16"} {
-		n, board := scrambled(t, net, 3), game.MustBoard(game.Connect4)
-		p, ok := planHopper(n.Config(), game.Connect4, hopper)
-		if !ok {
-			t.Fatal(net)
-		}
-		weights := pack(t, p, n)
-		pos := gametest.Positions(gametest.Rand(5), board, 2*p.Boards+3, false)
-		whole := emulate(t, e, p, weights, pos, emulated{})
-		for name, d := range map[string]emulated{
-			"descending":              {order: 1},
-			"shuffled":                {blocks: 2, order: 99},
-			"one block a time":        {blocks: 1, order: 3},
-			"more blocks than boards": {blocks: len(pos) + 1, order: 2},
-			"four processors":         {processors: 4, order: 4},
-			"a processor each":        {processors: len(pos), blocks: 5},
-		} {
-			if !bytes.Equal(whole, emulate(t, e, p, weights, pos, d)) {
-				t.Errorf("%s, %s: rows differ", net, name)
-			}
-		}
-		for _, cut := range [][2]int{{0, 1}, {1, p.Boards + 1}, {2, len(pos)}} {
-			part := emulate(t, e, p, weights, pos[cut[0]:cut[1]], emulated{})
-			if !bytes.Equal(part, whole[cut[0]*p.RowBytes():cut[1]*p.RowBytes()]) {
-				t.Errorf("%s: rows %d to %d differ from those of the whole batch", net, cut[0], cut[1]-1)
-			}
-		}
-	}
-}
-
 // What is not finite, or too large for fp16 in a layer, gives errors, not numbers; also behind weights that are all negative.
 func TestHopperNotFinite(t *testing.T) {
-	e := hopperEmulator(t)
+	e := emulator(t)
 	for name, spoil := range map[string]func(n *net.Network){
 		"infinite bias":       func(n *net.Network) { n.Weight("stem.bias").Float32s()[0] = float32(math.Inf(1)) },
 		"infinite head":       func(n *net.Network) { n.Weight("value.wdl.bias").Float32s()[0] = float32(math.Inf(-1)) },
@@ -235,32 +183,4 @@ func TestHopperNotFinite(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-}
-
-// The sanitised build detects accesses outside of memory and undefined behaviour of C++.
-func TestHopperSanitised(t *testing.T) {
-	if testing.Short() {
-		t.Skip("slow")
-	}
-	e := emutest.Build(t, t.TempDir(), emutest.Sanitised, hopperSources...)
-	for _, test := range []struct{ net, kernel string }{{"1x16/3/5", "hopper_64"}, {"1x70/3/5", "hopper_128"}, {"1x130/3/5", "hopper_256"}} {
-		n, board := scrambled(t, test.net, 3), game.MustBoard(game.Connect4)
-		pos := gametest.Positions(gametest.Rand(5), board, 3, true)
-		for _, p := range family(hopperPlan(t, n.Config(), game.Connect4, test.kernel), hopper) {
-			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: p.Kernel.Cluster})
-			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
-		}
-	}
-}
-
-// The network that ships agrees with the reference on Hopper too.
-func TestHopperShipped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("slow")
-	}
-	n, board := shipped(t), game.MustBoard(game.Connect4)
-	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
-	pos := gametest.Positions(gametest.Rand(11), board, 64, true)
-	rows := emulate(t, hopperEmulator(t), p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})
-	within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
 }

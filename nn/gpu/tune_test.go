@@ -139,8 +139,6 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		{"hopper_64", fake.Spoil, "self-test failed"},
 		{"hopper_64", fake.LaunchFailed, "CUDA_ERROR_LAUNCH_FAILED (719)"},
 		{"hopper_64", fake.Hang, "a launch does not end"},
-		{"wide_64", fake.Spoil, "self-test failed"},
-		{"wide_64_two", fake.Hang, "a launch does not end"},
 	} {
 		r := measuring()
 		if test.code == fake.Hang {
@@ -245,8 +243,8 @@ func settled(t *testing.T) {
 // A device that refuses to launch clusters uses the kernel without, and says so. One that launches them answers by them, with the same
 // bits.
 func TestEvaluatorWithoutClusters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("slow")
+	if !gametest.Soak() {
+		t.Skip("for make soak")
 	}
 	noGoroutineLeft(t)
 	t.Setenv(WithoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner

@@ -31,7 +31,7 @@ func TestImporter(t *testing.T) {
 		t.Helper()
 		var said []byte
 		c := exec.CommandContext(t.Context(), "go", args...)
-		c.Dir, c.Env = in, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		c.Dir, c.Env = in, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
 		out, err := c.Output()
 		if failed, ok := err.(*exec.ExitError); ok {
 			said = failed.Stderr

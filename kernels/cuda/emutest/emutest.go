@@ -3,6 +3,7 @@ package emutest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,52 +30,26 @@ var (
 // the test is skipped, or fails if EVALD_REQUIRE_TOOLS=1.
 func Build(t testing.TB, folder string, flags []string, sources ...string) Emulator {
 	t.Helper()
-	return build(t, kernels(), folder, flags, sources)
+	path, err := compile(folder, flags, sources)
+	return Emulator{required(t, path, err)}
 }
 
-// kernels is the folder kernels/cuda.
-func kernels() string {
-	_, self, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(self))
-}
-
-// Change replaces a text of a source, which has it once.
-type Change struct{ File, Old, New string }
-
-// BuildChanged is Build of other sources: a copy of them in folder, with the changes.
-func BuildChanged(t testing.TB, folder string, flags []string, changes []Change, sources ...string) Emulator {
+// All returns a program with all kernels, which are those of Library in the same folder.
+func All(t testing.TB, folder string) Emulator {
 	t.Helper()
-	if err := os.CopyFS(folder, os.DirFS(kernels())); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range changes {
-		path := filepath.Join(folder, c.File)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), c.Old); n != 1 {
-			t.Fatalf("%s has %d times %q, want once", c.File, n, c.Old)
-		}
-		if err := os.WriteFile(path, []byte(strings.Replace(string(text), c.Old, c.New, 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return build(t, folder, folder, flags, sources)
+	library, err := Library(folder)
+	return Build(t, folder, Optimised, "emu/main.cpp", "-x", "none", required(t, library, err))
 }
 
-// build is Build of sources whose paths start in root.
-func build(t testing.TB, root, folder string, flags, sources []string) Emulator {
+func required(t testing.TB, path string, err error) string {
 	t.Helper()
-	e := Emulator{filepath.Join(folder, "emulate")}
-	err := compile(root, e.path, flags, sources)
 	if errors.Is(err, ErrNoCompiler) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return path
 }
 
 // ErrNoCompiler is a reason to skip tests: there is no g++, and EVALD_REQUIRE_TOOLS=1 is not set.
@@ -83,47 +58,65 @@ var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 // Library compiles all kernels into a library in folder and returns its path. The fake driver runs its functions
 // (fake.UseKernels).
 func Library(folder string) (string, error) {
-	path := filepath.Join(folder, "libkernels.so")
-	flags := append([]string{"-shared", "-fPIC"}, Optimised...)
-	return path, compile(kernels(), path, flags,
+	return compile(folder, append([]string{"-shared", "-fPIC"}, Optimised...),
 		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
 }
 
-// compile compiles sources, whose paths start in root, into the file path.
-func compile(root, path string, flags, sources []string) error {
+// compile compiles sources, whose paths start in kernels/cuda, and returns the file, which is in folder. If EVALD_EMULATORS
+// names a folder, the file is in that one and stays there, so that several programs of tests need not compile the same.
+func compile(folder string, flags, sources []string) (path string, err error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			return fmt.Errorf("EVALD_REQUIRE_TOOLS=1, but kernels cannot be emulated: %w", err)
+			return "", fmt.Errorf("EVALD_REQUIRE_TOOLS=1, but kernels cannot be emulated: %w", err)
 		}
-		return ErrNoCompiler
+		return "", ErrNoCompiler
 	}
-	if err := read(root); err != nil {
-		return err
+	if shared := os.Getenv("EVALD_EMULATORS"); shared != "" {
+		folder = shared
 	}
 	args := []string{"-std=c++20", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-DEMULATED"}
-	args = append(append(args, flags...), "-o", path, "-x", "c++")
-	build := exec.Command("g++", append(args, sources...)...)
+	args = append(append(append(args, flags...), "-x", "c++"), sources...)
+	_, self, _, _ := runtime.Caller(0)
+	root := filepath.Dir(filepath.Dir(self))
+	sum, err := hash(root, args)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "emulated-"+sum)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	part := fmt.Sprintf("%s.%d", path, os.Getpid())
+	build := exec.Command("g++", append([]string{"-o", part}, args...)...)
 	build.Dir = root
 	if log, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", build, err, log)
+		return "", fmt.Errorf("%v: %w\n%s", build, err, log)
 	}
-	return nil
+	return path, os.Rename(part, path)
 }
 
-// read opens all sources, so that `go test` knows that its results depend on them.
-func read(root string) error {
+// hash is that of the arguments and of all sources in root. It opens them, so that `go test` knows that its results depend on
+// them.
+func hash(root string, args []string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", args)
 	for _, pattern := range []string{"*.cu", "*.h", "emu/*"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
-			return fmt.Errorf("no sources %s in %s: %w", pattern, root, err)
+			return "", fmt.Errorf("no sources %s in %s: %w", pattern, root, err)
 		}
 		for _, file := range files {
-			if _, err := os.ReadFile(file); err != nil {
-				return err
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
 			}
+			h.Write(text)
 		}
 	}
-	return nil
+	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
 }
 
 // Output runs the program with an input, and returns its output and its messages.
@@ -148,21 +141,16 @@ type Launch struct {
 	Scratch int // bytes of scratch per block
 }
 
-// Output runs the launch in a program built from the kernels and emu/main.cpp. It returns the bytes of out, where those that nothing
-// wrote are 0xcd, and the program's messages. An error is a mistake of the kernel, which the messages name.
-func (l Launch) Output(e Emulator) (out []byte, log string, err error) {
+// Run runs a launch in a program built from kernels and emu/main.cpp, and returns the bytes of out, where those that nothing
+// wrote are 0xcd. A mistake of the kernel fails the test, and so does an ldmatrix that reads shared memory with bank conflicts.
+func (e Emulator) Run(t testing.TB, l Launch) []byte {
+	t.Helper()
 	in := append([]byte(nil), l.Job...)
 	for _, size := range [...]int{len(l.Weights), len(l.Pos), l.Out, l.Scratch} {
 		in = binary.LittleEndian.AppendUint64(in, uint64(size))
 	}
 	in = append(append(in, l.Weights...), l.Pos...)
-	return e.Output(in, l.Kernel, strconv.Itoa(l.Blocks), strconv.Itoa(l.Shared), strconv.Itoa(int(l.Order)))
-}
-
-// Run is Output of a kernel that makes no mistake. It also fails the test if an ldmatrix reads shared memory with bank conflicts.
-func (e Emulator) Run(t testing.TB, l Launch) []byte {
-	t.Helper()
-	out, log, err := l.Output(e)
+	out, log, err := e.Output(in, l.Kernel, strconv.Itoa(l.Blocks), strconv.Itoa(l.Shared), strconv.Itoa(int(l.Order)))
 	if err != nil {
 		t.Fatalf("emulating %s: %v\n%s", l.Kernel, err, log)
 	}
