@@ -1,8 +1,6 @@
 package plot
 
 import (
-	"bytes"
-	"encoding/xml"
 	"fmt"
 	"image/color"
 	"io"
@@ -42,8 +40,7 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 	height := headHeight + n*cellHeight + footHeight
 
 	var s picture
-	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Liberation Sans, Arial, Helvetica, sans-serif" font-size="13" fill="#222">`, width, height, width, height)
-	s.printf(`<rect width="%d" height="%d" fill="white"/>`, width, height)
+	s.begin(width, height)
 	s.text(margin, 30, `font-size="16" font-weight="bold"`, title)
 	for i, p := range t.Standings {
 		s.text(left+i*cellWidth+cellWidth/2, headHeight-10, `text-anchor="middle" fill="#555"`, fmt.Sprint(p.Rank))
@@ -62,21 +59,7 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 	}
 	s.text(left+n*cellWidth+eloWidth-8, headHeight-10, `text-anchor="end" fill="#555"`, "Elo")
 	s.text(margin, height-18, `font-size="12" fill="#555"`, note)
-	s.printf("</svg>\n")
-	_, err := w.Write(s.Bytes())
-	return err
-}
-
-// picture is an SVG under construction.
-type picture struct{ bytes.Buffer }
-
-func (s *picture) printf(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }
-
-// text writes text with the given attributes.
-func (s *picture) text(x, y int, attributes, what string) {
-	var escaped bytes.Buffer
-	_ = xml.EscapeText(&escaped, []byte(what)) // writing to a buffer cannot fail
-	s.printf(`<text x="%d" y="%d" %s>%s</text>`, x, y, attributes, escaped.String())
+	return s.end(w)
 }
 
 func (s *picture) cell(x, y int, m arena.Meeting) {
@@ -84,7 +67,7 @@ func (s *picture) cell(x, y int, m arena.Meeting) {
 	if m.Games > 0 {
 		fill = shade(m.Score)
 	}
-	s.printf(`<rect x="%d" y="%d" width="%d" height="%d" fill="#%02x%02x%02x" stroke="white"/>`, x, y, cellWidth, cellHeight, fill.R, fill.G, fill.B)
+	s.printf(`<rect x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="white"/>`, x, y, cellWidth, cellHeight, hex(fill))
 	if m.Games > 0 {
 		s.text(x+cellWidth/2, y+20, `text-anchor="middle" font-weight="bold"`, fmt.Sprintf("%.1f", 100*m.Score))
 		s.text(x+cellWidth/2, y+36, `text-anchor="middle" font-size="11" fill="#333"`, fmt.Sprintf("%d–%d–%d", m.Wins, m.Draws, m.Losses))
