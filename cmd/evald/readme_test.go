@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"io/fs"
 	"math"
@@ -149,9 +150,10 @@ func TestShowsLine(t *testing.T) {
 	}
 }
 
-// notRun are commands of README that the test leaves out.
-var notRun = map[string]string{
-	"make build": "it has built the program that is run here",
+// instead are the commands of README that build or test the program, and what the test runs in their place.
+var instead = map[string]string{
+	"make run":  "bin/evald eval sample.txt --format table",
+	"make test": "", // it is this test and all others
 }
 
 // reader is somebody who follows README in a new folder. The program's services listen on free ports, and the reader asks there.
@@ -160,6 +162,7 @@ type reader struct {
 	folder string
 	env    []string
 	ports  []string // pairs: what the document says and what it is here, for strings.NewReplacer
+	stops  []func() // end the services that run
 }
 
 func newReader(t *testing.T) *reader {
@@ -178,7 +181,8 @@ func newReader(t *testing.T) *reader {
 		}
 		r.env = append(r.env, asProgram+"=1")
 	}
-	if err := os.Symlink(built, program); err != nil {
+	sample, err := filepath.Abs("sample.txt")
+	if err := errors.Join(err, os.Symlink(built, program), os.Symlink(sample, filepath.Join(r.folder, "sample.txt"))); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -191,7 +195,7 @@ func (r *reader) process(name string, args ...string) *exec.Cmd {
 	return p
 }
 
-// follow runs a command and compares its output. One that ends with & runs until the test ends.
+// follow runs a command and compares its output. One that ends with & runs until stop.
 func (r *reader) follow(c shown) {
 	r.t.Helper()
 	text := strings.NewReplacer(r.ports...).Replace(c.text)
@@ -211,7 +215,15 @@ func (r *reader) follow(c shown) {
 	}
 }
 
-// start runs a service until the test ends, and gives what it has said when it has said all that the document shows.
+// stop ends the services, the last first.
+func (r *reader) stop() {
+	for _, stop := range slices.Backward(r.stops) {
+		stop()
+	}
+	r.stops = nil
+}
+
+// start runs a service until stop, and gives what it has said when it has said all that the document shows.
 func (r *reader) start(text string, shows []string) string {
 	r.t.Helper()
 	p := r.process("bash", "-c", "exec "+text)
@@ -222,7 +234,7 @@ func (r *reader) start(text string, shows []string) string {
 	if err := p.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() {
+	r.stops = append(r.stops, func() {
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			r.t.Error(err)
 		}
@@ -268,13 +280,18 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	r := newReader(t)
+	t.Cleanup(r.stop)
 	python := os.Getenv("EVALD_PYTHON")
 	ran := 0
 	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
 		switch b.language {
 		case "sh":
+			r.stop() // Python below a block may ask its services, and nothing else does
 			for _, c := range shellCommands(b) {
-				if notRun[c.text] == "" {
+				if text, ok := instead[c.text]; ok {
+					c.text = text
+				}
+				if c.text != "" {
 					r.follow(c)
 					ran++
 				}
