@@ -21,10 +21,10 @@ func TestCompany(t *testing.T) {
 	for _, c := range []struct {
 		backend                   string
 		positions, rounds, visits int
-	}{{"bitsquares", 1000, 20, 12}, {"cpu", 48, 4, 24}} {
+	}{{"bitsquares", 120, 4, 12}, {"cpu", 12, 4, 24}} {
 		t.Run(c.backend, func(t *testing.T) {
-			if testing.Short() {
-				c.positions, c.rounds = c.positions/8, c.rounds/4
+			if gametest.Soak() {
+				c.positions, c.rounds = 8*c.positions, 5*c.rounds
 			}
 			random := gametest.Rand(1)
 			positions := someLines(random, c.positions)

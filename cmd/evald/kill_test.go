@@ -18,11 +18,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game/gametest"
 )
-
-// killsWanted names an environment variable with the number of kills that TestKilledCommands distributes over all commands,
-// for example 1000.
-const killsWanted = "EVALD_TEST_KILLS"
 
 // killable are the commands that write files. Each runs in a folder of its own, filled by prepareKills.
 var killable = []struct{ name, args string }{
@@ -94,19 +91,16 @@ func killedProgram(dir, args string) *exec.Cmd {
 // Commands are killed at random moments, repeatedly. The next run of the same command writes the same files as a run that
 // was never killed, and no others.
 func TestKilledCommands(t *testing.T) {
-	kills := 3 * len(killable)
-	if text := os.Getenv(killsWanted); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("%s: %v", killsWanted, err)
-		}
-	} else if testing.Short() {
+	if testing.Short() {
 		t.Skip("a minute of runs")
 	}
-	prepared, total := t.TempDir(), 0
+	want := 2 // kills of each command
+	if gametest.Soak() {
+		want = 70
+	}
+	prepared := t.TempDir()
 	prepareKills(t, prepared)
 	for i, c := range killable {
-		want := (kills*(i+1))/len(killable) - kills*i/len(killable)
 		t.Run(c.name, func(t *testing.T) {
 			fresh := func() string {
 				dir := t.TempDir()
@@ -152,11 +146,9 @@ func TestKilledCommands(t *testing.T) {
 					dir, here = fresh(), 0
 				}
 			}
-			total += killed
 			t.Logf("%d kills of %v each; %d temporary files were left and are gone", killed, took.Round(time.Millisecond), left)
 		})
 	}
-	t.Logf("%d kills", total)
 }
 
 // temporaries returns how many files and folders have names that a complete run leaves none of.

@@ -14,37 +14,33 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// rulePositions returns the number of random positions for a backend: few in runs in which many would take minutes.
-func rulePositions(full int) int {
-	if testing.Short() || gametest.Race {
-		return min(full, 2000)
+// rulePositions returns the number of random positions for a backend.
+func rulePositions() int {
+	if gametest.Soak() {
+		return 100_000
 	}
-	return full
+	return 2000
 }
 
 // With every evaluator, the rules answer what the next stones decide.
 func TestRulesFirst(t *testing.T) {
-	type asked struct {
-		backend
-		positions int
-	}
-	backends := map[string]asked{
-		"cpu":                 {backend{Backend: "cpu", Model: "seeded-2x16"}, 100_000},
-		"cpu, mirrored":       {backend{Backend: "cpu", Model: "seeded-2x16", Mirror: true}, 100_000},
-		"auto":                {backend{Backend: "auto", Model: "seeded-2x16"}, 100_000},
-		"the shipped network": {backend{Backend: "auto"}, 100_000},
+	backends := map[string]backend{
+		"cpu":                 {Backend: "cpu", Model: "seeded-2x16"},
+		"cpu, mirrored":       {Backend: "cpu", Model: "seeded-2x16", Mirror: true},
+		"auto":                {Backend: "auto", Model: "seeded-2x16"},
+		"the shipped network": {Backend: "auto"},
 	}
 	for _, name := range heuristic.Names() {
-		backends[name] = asked{backend{Backend: name}, 100_000}
+		backends[name] = backend{Backend: name}
 	}
-	for name, test := range backends {
+	for name, from := range backends {
 		t.Run(name, func(t *testing.T) {
-			c, err := test.choose(io.Discard)
+			c, err := from.choose(io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			n := rulePositions(test.positions)
+			n := rulePositions()
 			d := evaltest.Rules(t, c.Evaluator, game.MustBoard(game.Connect4), n, 18)
 			if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
 				t.Errorf("of %d positions %+v: too few to tell", n, d)
@@ -65,7 +61,7 @@ func TestRulesFirstServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := rulePositions(100_000)
+		n := rulePositions()
 		d := evaltest.Rules(t, evaltest.Raw(c), game.MustBoard(game.Connect4), n, 19)
 		if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
 			t.Errorf("%s: of %d positions %+v: too few to tell", name, n, d)

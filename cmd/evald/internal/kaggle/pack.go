@@ -118,8 +118,8 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		}
 		return add(name, 0o644, info.Size(), f)
 	}
-	source := strings.Replace(mainSource, `"@AGENT@"`, strconv.QuoteToASCII(spec.String()), 1)
-	if err := add(mainFile, 0o644, int64(len(source)), strings.NewReader(source)); err != nil {
+	source := mainWith(spec)
+	if err := add(mainFile, 0o644, int64(len(source)), bytes.NewReader(source)); err != nil {
 		return err
 	}
 	program, err := stripped(s.Program)
@@ -138,6 +138,11 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		}
 	}
 	return errors.Join(archive.Close(), zipped.Close())
+}
+
+// mainWith is main.py for an agent.
+func mainWith(spec agent.Spec) []byte {
+	return []byte(strings.Replace(mainSource, `"@AGENT@"`, strconv.QuoteToASCII(spec.String()), 1))
 }
 
 // tryArchive unpacks an archive into a folder beside it and lets its program play the first move. The archive's name is

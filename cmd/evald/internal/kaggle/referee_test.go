@@ -14,14 +14,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
-// refereed is the agent under test. It plays refereedGames games with each colour against each opponent: half of them
-// packed, half behind a URL.
-const (
-	refereed      = "uct-bitsquares:time=50ms"
-	refereedGames = 50
-)
+// refereed is the agent under test. It plays with each colour against each opponent: half of the games packed, half behind a URL.
+const refereed = "uct-bitsquares:time=50ms"
 
 // verdict is a line of referee.py.
 type verdict struct {
@@ -47,13 +45,10 @@ func TestReferee(t *testing.T) {
 		}
 		t.Skip(text)
 	}
-	games := refereedGames
-	if text := os.Getenv("EVALD_KAGGLE_GAMES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 2 {
-			t.Fatalf("EVALD_KAGGLE_GAMES=%q: want a number from 2", text)
-		}
-		games = n
+	games := 2 // with each colour against each opponent
+	atLeast := map[string]float64{"random": 0.5, "negamax": 0.5}
+	if gametest.Soak() {
+		games, atLeast = 50, map[string]float64{"random": 0.98, "negamax": 0.95}
 	}
 	url := serveProgram(t)
 	var verdicts [2][]verdict
@@ -66,7 +61,7 @@ func TestReferee(t *testing.T) {
 		judge(t, route, verdicts[i], games/2)
 	}
 	all := append(verdicts[0], verdicts[1]...)
-	for opponent, want := range map[string]float64{"random": 0.98, "negamax": 0.95} {
+	for opponent, want := range atLeast {
 		points, n := 0.0, 0
 		for _, v := range all {
 			if v.Opponent == opponent && v.Reward != nil {

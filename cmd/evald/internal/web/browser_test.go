@@ -53,23 +53,31 @@ type tab struct {
 	t   *testing.T
 	ctx context.Context
 	url string
+	h   *Handler // nil if the page is another's
 
 	mu       sync.Mutex
 	requests []string // URLs
 	wrong    []string // complaints of the console and the network
 }
 
-// open goes to the address on the handler's server, in a tab of its own. Without a browser the test is skipped, or fails if
-// a browser is required.
-func open(t *testing.T, h *Handler, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
+// open goes to the address on the server of a page, in a tab of its own. Analyses take half a second unless the config says
+// otherwise.
+func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
+	if c.Limits.Time == 0 {
+		c.Limits.Time = time.Second / 2
+	}
+	h := handler(t, c)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(h.Close) // before server.Close
-	return openURL(t, server.URL, address, actions...)
+	b := openURL(t, server.URL, address, actions...)
+	b.h = h
+	return b
 }
 
-// openURL is open of a server that is there already.
+// openURL goes to an address on a server, in a tab of its own. Without a browser the test is skipped, or fails if a browser
+// is required.
 func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	if testing.Short() {
@@ -197,7 +205,7 @@ func (b *tab) click(selector string) {
 // choose picks an option and fires the event that a person's choice fires.
 func (b *tab) choose(id, value string) {
 	b.t.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value)))
+	b.run(fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value))
 }
 
 // position returns the position that the address names.

@@ -37,7 +37,7 @@ func (b *tab) shows(view, title string) {
 
 // Tabs have addresses: an address opens its tab, and Back and Forward go between tabs.
 func TestPageTabs(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#service")
+	b := open(t, Config{Metrics: services(), Runs: metrics(t)}, "/#service")
 	b.until("document.querySelectorAll('#panels svg').length === 5")
 	b.shows("service", "Service - evald")
 	b.click("#to-training")
@@ -74,7 +74,7 @@ func TestPageTabs(t *testing.T) {
 
 // Back takes back a move and the reply to it, as Undo does, and Forward makes both again. A new game replaces the old one.
 func TestPageBack(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services(), Limits: Limits{Time: time.Second / 10}}), "/")
+	b := open(t, Config{Metrics: services(), Limits: Limits{Time: time.Second / 10}}, "/")
 	b.says("#status", "Red to move: you")
 	b.choose("agent", "random")
 	var positions []string
@@ -119,12 +119,12 @@ func TestPageBack(t *testing.T) {
 
 // Back while the agent thinks does not wait for it; Forward then finds the move without a reply.
 func TestPageBackThinking(t *testing.T) {
-	h, b := thinking(t)
+	b := thinking(t)
 	b.at("7x6x4:4")
 	b.back()
 	b.says("#status", "Red to move: you")
 	b.at("7x6x4:-")
-	for len(h.slots.running) > 0 {
+	for len(b.h.slots.running) > 0 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
 	b.forward()
@@ -138,10 +138,10 @@ func TestPageBackThinking(t *testing.T) {
 
 // A link names the players, by levels, and nobody moves before "Play on".
 func TestPageShared(t *testing.T) {
-	b := open(t, handler(t, Config{Limits: Limits{Time: 2 * time.Second}}), "/#7x6x4:444&red=person&yellow=negamax")
+	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow=negamax")
 	b.says("#status", "Red played 4. Yellow waits: beginner")
 	b.says("#shared", "Red is a person, Yellow is beginner. No move is made until you play on.")
-	b.until("/solved in 2 s/.test(document.getElementById('exact-text').textContent)") // everything that was requested has arrived
+	b.until("/solved in 0.5 s/.test(document.getElementById('exact-text').textContent)") // everything that was requested has arrived
 	b.at("7x6x4:444")
 	b.picture("shared")
 	b.mu.Lock()
@@ -175,7 +175,7 @@ func TestPageShared(t *testing.T) {
 
 // Of a broken link the legal part is kept, and the page says what was dropped.
 func TestPageBroken(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/#7x6x4:4489&red=person&yellow=strong")
+	b := open(t, Config{}, "/#7x6x4:4489&red=person&yellow=strong")
 	b.says("#problem", `This link is broken: moves "4489": move 3 is "8", not one of 1 to 7; the 2 moves before it are kept.`)
 	b.at("7x6x4:44")
 	b.says("#shared", "Red is a person, Yellow is strong")

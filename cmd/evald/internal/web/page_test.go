@@ -26,7 +26,7 @@ import (
 
 // A game of two people by clicks, to its end and back again.
 func TestPageClicks(t *testing.T) {
-	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
+	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/")
 	b.says("#status", "Red to move: you")
 	b.choose("side", "both")
 	for i, action := range []int{0, 1, 0, 1, 0, 1, 0} {
@@ -63,7 +63,7 @@ func TestPageClicks(t *testing.T) {
 
 // A second click is not taken as a move of the other side.
 func TestPageDoubleClick(t *testing.T) {
-	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/")
+	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/")
 	b.says("#status", "Red to move: you")
 	b.choose("agent", "random")
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
@@ -76,7 +76,7 @@ func TestPageDoubleClick(t *testing.T) {
 
 // A game against an agent by keyboard alone, until it ends in any way. It begins with the focus outside the page.
 func TestPageKeyboard(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/")
+	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move: you")
 	b.choose("agent", "random")
 	for range 20 { // the board is one tab stop
@@ -126,7 +126,7 @@ func TestPageKeyboard(t *testing.T) {
 // The page shows the solver's scores of a position.
 func TestPageAnalysis(t *testing.T) {
 	const moves = "444444226626"
-	b := open(t, handler(t, Config{}), "/#"+moves)
+	b := open(t, Config{Limits: Limits{Time: 10 * time.Second}}, "/#"+moves)
 	board := game.MustBoard(game.Connect4)
 	p, _, err := board.ParseMoves(moves)
 	if err != nil {
@@ -189,7 +189,7 @@ func scoreText(x int) string {
 
 // The bars move while a search runs.
 func TestPageUpdates(t *testing.T) {
-	b := open(t, handler(t, Config{Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), Model: "mine"}), "/")
+	b := open(t, Config{Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), Model: "mine", Limits: Limits{Time: time.Minute}}, "/")
 	b.says("#opinions", "Network mine, in %")
 	b.until("/[0-9.]+ k? ?positions tried/.test(document.getElementById('search-text').textContent)")
 	first := b.text("#search-text")
@@ -203,7 +203,7 @@ func TestPageUpdates(t *testing.T) {
 
 // Without gravity, moves are cells, and the cells show what is known about them.
 func TestPageFree(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/#3x3x3free:5")
+	b := open(t, Config{}, "/#3x3x3free:5")
 	b.says("#status", "Red played 5. Yellow waits")
 	b.until("[...document.querySelectorAll('.hole')].some((e) => /^(0|draw)$/.test(e.textContent))")
 	if width, height := valueOf[int](b, "document.getElementById('board').offsetWidth"), valueOf[int](b, "document.getElementById('board').offsetHeight"); width != height {
@@ -224,7 +224,7 @@ func TestPageFree(t *testing.T) {
 
 // Two agents play to the end while a person watches.
 func TestPageAgents(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/#4x4x3:-")
+	b := open(t, Config{}, "/#4x4x3:-")
 	b.says("#status", "Red to move")
 	b.choose("agent", "other")
 	b.do(chromedp.SetValue(chromedp.CSS("#agent-text"), "mcts:visits=20"))
@@ -240,10 +240,9 @@ func TestPageAgents(t *testing.T) {
 }
 
 // thinking returns a page on which an agent has a minute for its reply to the first move, the middle column.
-func thinking(t *testing.T) (*Handler, *tab) {
+func thinking(t *testing.T) *tab {
 	t.Helper()
-	h := handler(t, Config{Limits: Limits{Time: time.Minute}})
-	b := open(t, h, "/")
+	b := open(t, Config{Limits: Limits{Time: time.Minute}}, "/")
 	b.says("#status", "Red to move: you")
 	b.click("#evaluate")
 	b.click("#solve")
@@ -251,15 +250,15 @@ func thinking(t *testing.T) (*Handler, *tab) {
 	b.choose("agent-text", "uct-bitsquares:time=1m")
 	b.click(column(3))
 	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
-	return h, b
+	return b
 }
 
 // Undo while the agent thinks does not wait for it, and the server stops thinking.
 func TestPageUndoThinking(t *testing.T) {
-	h, b := thinking(t)
+	b := thinking(t)
 	b.click("#undo")
 	b.says("#status", "Red to move: you")
-	for len(h.slots.running) > 0 {
+	for len(b.h.slots.running) > 0 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
 	if got := b.position(); got != "7x6x4:-" {
@@ -270,7 +269,7 @@ func TestPageUndoThinking(t *testing.T) {
 
 // The page says what is wrong, and the game continues.
 func TestPageWrong(t *testing.T) {
-	b := open(t, handler(t, Config{}), "/#7x6x4:448")
+	b := open(t, Config{}, "/#7x6x4:448")
 	b.says("#problem", `moves "448": move 3 is "8"`)
 	b.says("#status", "Red to move")
 	b.do(chromedp.SetValue(chromedp.CSS("#moves"), "20x20x4:1"), chromedp.SendKeys(chromedp.CSS("#moves"), kb.Enter))
@@ -319,7 +318,7 @@ func services() *prometheus.Registry {
 }
 
 func TestPageService(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services()}), "/#service")
+	b := open(t, Config{Metrics: services()}, "/#service")
 	b.until("document.querySelectorAll('#panels .panel').length === 5 && document.querySelectorAll('#panels svg').length === 5")
 	titles := valueOf[[]string](b, "[...document.querySelectorAll('#panels h3')].map((e) => e.firstChild.textContent.trim())")
 	if diff := cmp.Diff([]string{"Requests", "Who answered", "Batch sizes", "Waiting", "Time"}, titles); diff != "" {
@@ -363,7 +362,7 @@ func metrics(t *testing.T) string {
 }
 
 func TestPageTraining(t *testing.T) {
-	b := open(t, handler(t, Config{Runs: metrics(t)}), "/#training")
+	b := open(t, Config{Runs: metrics(t)}, "/#training")
 	b.until("document.querySelectorAll('#curves svg').length > 0")
 	b.choose("run", "first")
 	b.says("#training-note", "metrics.jsonl: 60 rows")
@@ -384,38 +383,30 @@ func TestPageTraining(t *testing.T) {
 
 // The page works on a phone, with dark colours, and with a board that is wider than the screen.
 func TestPagePhone(t *testing.T) {
-	c := Config{Metrics: services(), Runs: metrics(t), Limits: Limits{Time: 2 * time.Second}}
-	b := open(t, handler(t, c), "/#7x6x4:4444422", phone(), dark())
+	b := open(t, Config{Metrics: services(), Runs: metrics(t)}, "/#7x6x4:4444422", phone(), dark())
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_dark")
-	b.tidy()
-	if small := valueOf[[]string](b, "[...document.querySelectorAll('button, select, input:not([type=checkbox]), nav a')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
-		t.Errorf("too small for a finger: %q", small)
-	}
-	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#20x5x4:-'"))
-	b.until("document.querySelectorAll('#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)")
-	b.picture("phone_wide")
-	b.tidy()
-	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#7x7x5free:p'"))
-	b.until("document.querySelectorAll('#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)")
-	b.picture("phone_free")
-	b.tidy()
-	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#service'"))
-	b.until("document.querySelectorAll('#panels svg').length === 5")
-	b.picture("phone_service")
-	b.tidy()
-}
-
-func TestPageDark(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:44455533366", dark())
-	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
-	b.picture("dark")
 	if ground := valueOf[string](b, "getComputedStyle(document.body).backgroundColor"); ground != "rgb(20, 23, 28)" {
 		t.Errorf("the ground is %s", ground)
 	}
 	b.tidy()
-	b.do(chromedp.Evaluate[chromedp.Void]("location.hash = '#training'"))
+	if small := valueOf[[]string](b, "[...document.querySelectorAll('button, select, input:not([type=checkbox]), nav a')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
+		t.Errorf("too small for a finger: %q", small)
+	}
+	b.run("location.hash = '#20x5x4:-'")
+	b.until("document.querySelectorAll('#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)")
+	b.picture("phone_wide")
+	b.tidy()
+	b.run("location.hash = '#7x7x5free:p'")
+	b.until("document.querySelectorAll('#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)")
+	b.picture("phone_free")
+	b.tidy()
+	b.run("location.hash = '#service'")
+	b.until("document.querySelectorAll('#panels svg').length === 5")
+	b.picture("phone_service")
+	b.tidy()
+	b.run("location.hash = '#training'")
 	b.until("document.querySelectorAll('#curves svg').length > 0")
-	b.picture("dark_training")
+	b.picture("phone_training")
 	b.tidy()
 }

@@ -20,7 +20,7 @@ func (b *tab) record() []string {
 
 // The list shows each move and the value after it. Choosing a move goes back to it and keeps those after it.
 func TestPageRecord(t *testing.T) {
-	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 10}}), "/#7x6x4:4455&red=person&yellow=person")
+	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/#7x6x4:4455&red=person&yellow=person")
 	worth := `document.querySelectorAll("#record .worth")`
 	b.until(fmt.Sprintf(`%[1]s.length === 5 && [...%[1]s].every((e) => /^[+-]?\d+$|wins|draw/.test(e.textContent))`, worth))
 	want := []string{"Start", "1. Red 4", "2. Yellow 4", "3. Red 5", "*4. Yellow 5"}
@@ -65,7 +65,7 @@ func TestPageEnd(t *testing.T) {
 		"7x6x4:71212121": {"Yellow has won", "Yellow wins: the result", "*8. Yellow 1 Yellow wins"},
 		"2x1x2:12":       {"a draw", "a draw: the result", "*2. Yellow 2 draw"},
 	} {
-		b := open(t, handler(t, Config{}), "/#"+moves)
+		b := open(t, Config{}, "/#"+moves)
 		b.says("#wdl-text", want[0])
 		b.says("#exact-text", want[1])
 		positions := len(moves) - len("7x6x4:") + 1
@@ -86,7 +86,7 @@ func TestPageEnd(t *testing.T) {
 
 // The page says if exact scores take too long, and continues on request without losing those that were found.
 func TestPageExact(t *testing.T) {
-	b := open(t, handler(t, Config{Limits: Limits{Time: time.Second / 2}}), "/")
+	b := open(t, Config{}, "/")
 	b.until(`document.getElementById("exact-text").textContent === "No move was solved in 0.5 s: exact scores take longer where so much of the board is empty."`)
 	if text := b.text("#solve-on"); text != "Look further" {
 		t.Errorf("the way to go on is called %q", text)

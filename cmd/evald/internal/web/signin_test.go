@@ -26,7 +26,7 @@ func TestPageWithToken(t *testing.T) {
 	b := openURL(t, url, "/", command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}))
 	b.says("#status", "Red to move: you")
 	b.click(column(3))
-	b.says("#moves, #status", "Red played 4. ")
+	b.until("/Yellow played .. Red to move: you/.test(document.getElementById('status').textContent)")
 }
 
 // servePage serves a page behind tokens and returns its URL.

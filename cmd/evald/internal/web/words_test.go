@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -11,7 +12,7 @@ import (
 
 // Every marked word explains itself: to the pointer, to the keyboard, and to screen readers.
 func TestPageWords(t *testing.T) {
-	b := open(t, handler(t, Config{Metrics: services(), Runs: metrics(t)}), "/#7x6x4:44")
+	b := open(t, Config{Metrics: services(), Runs: metrics(t)}, "/#7x6x4:44")
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
 	if text := b.text("#about"); !strings.HasPrefix(text, "Play Connect Four") || strings.Count(text, ".") != 1 {
 		t.Errorf("the page says of itself %q", text)
@@ -52,7 +53,7 @@ func TestPageWords(t *testing.T) {
 
 // Opponents are named by their levels.
 func TestPageLevels(t *testing.T) {
-	b := open(t, handler(t, Config{Networks: []string{"mine"}}), "/")
+	b := open(t, Config{Networks: []string{"mine"}, Limits: Limits{Time: 10 * time.Second}}, "/")
 	b.says("#status", "Red to move: you")
 	texts := valueOf[[]string](b, `[...document.querySelectorAll("#agent option")].map((e) => e.textContent)`)
 	if len(texts) < 9 || !slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "strong: ") }) {
