@@ -55,11 +55,17 @@ const group = 6
 // weights fit a second-level cache. It is a multiple of the cells of every kernel's tile.
 const tiledPositions = 6
 
+// Block is the number of positions that are computed together on boards of rows and columns.
+func (t *Tower) Block(rows, columns int) int {
+	padded := (rows+2)*(columns+1) + 1
+	return min(max(blockBytes/(2*4*padded*t.stem.width)/group, 1), 2) * group
+}
+
 // NewScratch allocates memory for boards of rows and columns.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
 	width := t.stem.width
-	n := min(max(blockBytes/(2*4*s.padded*width)/group, 1), 2) * group
+	n := t.Block(rows, columns)
 	s.Positions = n
 	s.WDL, s.GameOver = make([]float32, n*t.wdls), make([]float32, n*t.gameOvers)
 	s.Cells = make([]float32, n*s.cells)

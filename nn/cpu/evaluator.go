@@ -4,35 +4,25 @@
 // Rows are computed in blocks of a few positions, which are shared among all cores. On the float32 paths logits are within
 // 1e-4 of the reference's. On the paths with bfloat16 or 8 bits (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
 // for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
-//
-// # Decisions
-//
-// A goroutine that has no rows left joins another batch. A batch that came when all were busy would else be left to
-// its caller, while others are idle.
 package cpu
 
 import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/jobs"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/net"
 )
 
 // Backend answers batches with a network, with Source eval.CPU.
 type Backend struct {
-	tower *kernel.Tower
-	slots chan struct{} // one for each goroutine that may compute
-	jobs  sync.Pool     // of *job
-	pool  sync.Pool     // of *worker
-
-	mu     sync.Mutex
-	active []*job // jobs that goroutines may join, the oldest first
+	tower   *kernel.Tower
+	pool    *jobs.Pool[*eval.Batch]
+	workers []worker
 }
 
 // New packs a network for the first of its Paths that passes its self-test (kernel.SelfTest). It does not keep the
@@ -60,9 +50,8 @@ func NewPath(n *net.Network, p kernel.Path) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Backend{tower: tower, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	e.jobs.New = func() any { return newJob(e) }
-	e.pool.New = func() any { return new(worker) }
+	e := &Backend{tower: tower, workers: make([]worker, runtime.GOMAXPROCS(0))}
+	e.pool = jobs.NewPool(len(e.workers), e.answer)
 	return e, nil
 }
 
@@ -73,7 +62,7 @@ func (e *Backend) Path() kernel.Path { return e.tower.Path() }
 func (e *Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
 // Threads is the largest number of goroutines that compute, over all callers together.
-func (e *Backend) Threads() int { return cap(e.slots) }
+func (e *Backend) Threads() int { return e.pool.Workers() }
 
 // weights returns a network's tensors in the form that the kernels take.
 func weights(n *net.Network) (w kernel.Network, err error) {
@@ -97,63 +86,9 @@ func weights(n *net.Network) (w kernel.Network, err error) {
 // further callers wait. A cancelled context is noticed between blocks. If the network's output is not finite, the error
 // names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
-	select {
-	case e.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("evaluate: %w", ctx.Err())
+	block := min(e.tower.Block(b.Board.Rows(), b.Board.Columns()), (len(b.Pos)+e.Threads()-1)/e.Threads()) // so that every goroutine gets some
+	if err := e.pool.Do(ctx, b, len(b.Pos), max(1, block)); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
 	}
-	j := e.jobs.Get().(*job)
-	defer e.jobs.Put(j)
-	j.begin(ctx, b)
-	e.enter(j)
-	for range min(cap(e.slots), len(b.Pos)) - 1 {
-		if !e.help(j) {
-			break
-		}
-	}
-	j.work()
-	e.leave(j)
-	e.release()
-	j.others.Wait()
-	return j.end()
-}
-
-// Between enter and leave other goroutines may join the job.
-func (e *Backend) enter(j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.active = append(e.active, j)
-}
-
-func (e *Backend) leave(j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.active = slices.DeleteFunc(e.active, func(other *job) bool { return other == j })
-}
-
-// help starts another goroutine on the job, unless all slots are in use.
-func (e *Backend) help(j *job) bool {
-	select {
-	case e.slots <- struct{}{}:
-		j.others.Add(1)
-		go j.help()
-		return true
-	default:
-		return false
-	}
-}
-
-// release frees a goroutine's slot. If a job has unclaimed rows, another goroutine takes the slot and works on that job.
-// Otherwise a job that began when all slots were in use would be left to its caller while cores are idle.
-func (e *Backend) release() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, j := range e.active {
-		if j.unclaimed() {
-			j.others.Add(1)
-			go j.help()
-			return
-		}
-	}
-	<-e.slots
+	return nil
 }

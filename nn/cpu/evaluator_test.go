@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -218,67 +217,6 @@ func (c *cancelLater) Err() error {
 		return context.Canceled
 	}
 	return nil
-}
-
-// Of several failures, in any order, the one of the lowest row is kept.
-func TestFirstFailure(t *testing.T) {
-	var j job
-	for _, row := range []int{5, 2, 7} {
-		j.fail(row, fmt.Errorf("row %d", row))
-	}
-	if want := "row 2"; j.err.Error() != want {
-		t.Errorf("error %v, want %s", j.err, want)
-	}
-}
-
-// A caller that waits for a free thread notices a cancelled context.
-func TestCancelledWhileWaiting(t *testing.T) {
-	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
-	for range e.Threads() {
-		e.slots <- struct{}{}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error)
-	b := newBatch(game.MustBoard(game.Connect4), make([]game.Position, 3))
-	go func() { result <- e.Compute(ctx, b) }()
-	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want a cancelled context", err)
-	}
-}
-
-// A job that began when all goroutines were busy is joined by goroutines that become free, until it has left.
-func TestJoinsLater(t *testing.T) {
-	manyThreads(t)
-	e := evaluator(t, network(t, "1x4", 1), kernel.Go)
-	for range e.Threads() {
-		e.slots <- struct{}{}
-	}
-	board := game.MustBoard(game.Connect4)
-	empty, waiting := newJob(e), newJob(e)
-	empty.begin(t.Context(), newBatch(board, nil))
-	waiting.begin(t.Context(), newBatch(board, gametest.Positions(gametest.Rand(4), board, 40, true)))
-	e.enter(empty)
-	e.enter(waiting)
-	e.release()
-	waiting.others.Wait()
-	if err := waiting.err; err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range waiting.batch.Source {
-		if s == eval.None {
-			t.Fatalf("row %d has no answer", i)
-		}
-	}
-	if got, want := len(e.slots), e.Threads()-1; got != want {
-		t.Errorf("%d goroutines may compute after one has had nothing to go on with, want %d", got, want)
-	}
-	waiting.next.Store(0)
-	e.leave(waiting)
-	e.release()
-	if got, want := len(e.slots), e.Threads()-2; got != want {
-		t.Errorf("%d goroutines may compute after one has found no job, want %d", got, want)
-	}
 }
 
 // A batch allocates nothing once the memory exists.

@@ -4,84 +4,47 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 )
 
 // Backend answers batches with the reference forward pass, on the CPU, one position at a time. Faster backends are
 // checked against it.
 type Backend struct {
-	net  *Network
-	pool sync.Pool // of *worker
+	net     *Network
+	pool    *jobs.Pool[*eval.Batch]
+	workers []worker
 }
 
-// NewBackend makes a backend of a network, which must not change while it is in use.
-func NewBackend(n *Network) *Backend { return &Backend{net: n} }
+// NewBackend makes a backend of a network, which must not change while it is in use. It uses up to GOMAXPROCS goroutines.
+func NewBackend(n *Network) *Backend {
+	e := &Backend{net: n, workers: make([]worker, runtime.GOMAXPROCS(0))}
+	e.pool = jobs.NewPool(len(e.workers), e.answer)
+	return e
+}
 
 // Attributes implements eval.Backend.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
 
-// Compute implements eval.Backend, with Source eval.CPU. Rows are shared among up to GOMAXPROCS goroutines. A cancelled
-// context is noticed between rows. If the network's output is not finite, the error names the first such row.
+// Compute implements eval.Backend, with Source eval.CPU. A cancelled context is noticed between rows. If the network's
+// output is not finite, the error names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
-	run := &job{net: e.net, batch: b}
-	workers := min(runtime.GOMAXPROCS(0), len(b.Pos))
-	var others sync.WaitGroup
-	for range workers - 1 {
-		others.Go(func() { e.work(ctx, run) })
+	if err := e.pool.Do(ctx, b, len(b.Pos), 1); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
 	}
-	e.work(ctx, run)
-	others.Wait()
-	return run.err
+	return nil
 }
 
-// job is one batch under evaluation. Rows are claimed in order, so every row before a failed one has been claimed. The error
-// of the lowest row is kept, so it does not depend on timing.
-type job struct {
-	net   *Network
-	batch *eval.Batch
-	next  atomic.Int64 // the first unclaimed row
-	stop  atomic.Bool
-
-	mu  sync.Mutex
-	row int // of err
-	err error
-}
-
-func (j *job) fail(row int, err error) {
-	j.stop.Store(true)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.err == nil || row < j.row {
-		j.row, j.err = row, err
+// answer fills row i of a batch.
+func (e *Backend) answer(worker int, b *eval.Batch, i, _ int) error {
+	w := &e.workers[worker]
+	w.fit(e.net.config, b.Board)
+	if err := w.answer(e.net, b, i); err != nil {
+		return fmt.Errorf("row %d: %w", i, err)
 	}
-}
-
-// work evaluates rows until none is left.
-func (e *Backend) work(ctx context.Context, j *job) {
-	w, _ := e.pool.Get().(*worker)
-	if w == nil {
-		w = &worker{}
-	}
-	defer e.pool.Put(w)
-	w.fit(j.net.config, j.batch.Board)
-	for !j.stop.Load() {
-		i := int(j.next.Add(1) - 1)
-		if i >= len(j.batch.Pos) {
-			return
-		}
-		if err := ctx.Err(); err != nil {
-			j.fail(i, fmt.Errorf("evaluate: %w", err))
-			return
-		}
-		if err := w.answer(j.net, j.batch, i); err != nil {
-			j.fail(i, fmt.Errorf("evaluate: row %d: %w", i, err))
-			return
-		}
-	}
+	return nil
 }
 
 // worker is the scratch memory of one goroutine.

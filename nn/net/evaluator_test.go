@@ -136,17 +136,6 @@ func TestEvaluatorErrors(t *testing.T) {
 	}
 }
 
-// Of several failures, in any order, the one of the lowest row is kept.
-func TestFirstFailure(t *testing.T) {
-	var j job
-	for _, row := range []int{5, 2, 7} {
-		j.fail(row, fmt.Errorf("row %d", row))
-	}
-	if want := "row 2"; j.err.Error() != want {
-		t.Errorf("error %v, want %s", j.err, want)
-	}
-}
-
 // overflow makes the sum in the layer of that bias exceed float32, with finite weights.
 func overflow(n *Network, bias string) {
 	weight := n.Weight(strings.TrimSuffix(bias, "bias") + "weight").Float32s()

@@ -4,19 +4,19 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/net"
 )
 
 // Backend answers batches of 7x6x4 with a network, with Source eval.Fast.
 type Backend struct {
-	net  *kernel.Net
-	pool sync.Pool // of *worker
+	net     *kernel.Net
+	pool    *jobs.Pool[*eval.Batch]
+	workers []worker
 }
 
 // NewBackend packs a network, which must not change while it is in use, for the fastest path of this machine.
@@ -34,7 +34,12 @@ func NewBackendPath(n *Network, p kernel.Path) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{net: packed}, nil
+	e := &Backend{net: packed, workers: make([]worker, runtime.GOMAXPROCS(0))}
+	e.pool = jobs.NewPool(len(e.workers), func(k int, b *eval.Batch, first, last int) error {
+		e.workers[k].answer(e.net, b, first, last)
+		return nil
+	})
+	return e, nil
 }
 
 // Attributes implements eval.Backend. A block is computed at once, but a row alone costs little more.
@@ -52,28 +57,7 @@ func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if b.Board.Rules() != game.Connect4 {
 		return fmt.Errorf("evaluate: a pattern network knows %v alone, not %v: use a convolutional network or a heuristic", game.Connect4, b.Board.Rules())
 	}
-	var next atomic.Int64 // the first unclaimed row
-	work := func() {
-		w, _ := e.pool.Get().(*worker)
-		if w == nil {
-			w = &worker{}
-		}
-		defer e.pool.Put(w)
-		for ctx.Err() == nil {
-			first := int(next.Add(block)) - block
-			if first >= len(b.Pos) {
-				return
-			}
-			w.answer(e.net, b, first, min(first+block, len(b.Pos)))
-		}
-	}
-	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), (len(b.Pos)+block-1)/block) - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
-	if err := ctx.Err(); err != nil {
+	if err := e.pool.Do(ctx, b, len(b.Pos), block); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
 	}
 	return nil

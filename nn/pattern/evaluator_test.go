@@ -101,13 +101,14 @@ func BenchmarkEvaluate(b *testing.B) {
 	for _, shape := range [][3]int{{64, 32, 32}, {128, 64, 32}, {256, 64, 32}} {
 		n := randomShape(b, shape[0], shape[1], shape[2])
 		for _, p := range kernel.Paths() {
-			e, err := NewBackendPath(n, p)
-			if err != nil {
-				b.Fatal(err)
-			}
 			b.Run(n.String()+"/"+string(p), func(b *testing.B) {
 				was := runtime.GOMAXPROCS(1)
 				defer runtime.GOMAXPROCS(was)
+				e, err := NewBackendPath(n, p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
 				for b.Loop() {
 					if err := e.Compute(b.Context(), batch); err != nil {
 						b.Fatal(err)

@@ -6,11 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
@@ -24,7 +23,7 @@ type Trainer struct {
 	layers   []*values // bias, and weights and biases of the layers
 	table    *values
 	source   train.Source
-	threads  int
+	pool     *jobs.Pool[func(i int)]
 	examples []train.Example
 	step     int // steps done
 	batch    batch
@@ -62,7 +61,11 @@ func New(c train.Config, initial *pattern.Network, source train.Source, threads 
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	t := &Trainer{config: c, board: board, source: source, threads: threads, examples: make([]train.Example, c.Batch)}
+	t := &Trainer{config: c, board: board, source: source, examples: make([]train.Example, c.Batch)}
+	t.pool = jobs.NewPool(threads, func(_ int, f func(int), i, _ int) error {
+		f(i)
+		return nil
+	})
 	if initial != nil {
 		t.net = initial.Real()
 	} else {
@@ -207,16 +210,7 @@ func (t *Trainer) state() (parts [][]float32) {
 	return parts
 }
 
-// parallel calls f with all numbers below n, on up to t.threads goroutines.
+// parallel calls f with all numbers below n, on up to Trainer.pool's number of goroutines.
 func (t *Trainer) parallel(n int, f func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(t.threads, n) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	all.Wait()
+	_ = t.pool.Do(context.Background(), f, n, 1) // no call fails
 }

@@ -1,0 +1,207 @@
+// Package jobs runs work on a bounded number of goroutines, until the first error or the end of a context. A Pool and Each
+// work on a known number of items, a Stream on items that are read while others are worked on. It imports nothing of ours.
+//
+// # Decisions
+//
+// A goroutine that has no items left joins another call of its Pool. A call that came while all were busy would otherwise
+// be left to its caller, while others are idle.
+//
+// Workers have numbers, so that each can have memory of its own without a lock.
+package jobs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Pool works on the items of jobs, for any number of callers, with a fixed number of goroutines in all. In steady state a
+// call allocates nothing.
+type Pool[J any] struct {
+	work    func(worker int, job J, first, last int) error
+	workers chan int  // numbers of the workers that are idle
+	calls   sync.Pool // of *call[J]
+
+	mu     sync.Mutex
+	active []*call[J] // calls that workers may join, the oldest first
+}
+
+// NewPool makes a pool of that many workers, from 1. work works on the items from first up to last; its worker is a number
+// below workers, which no other call of work has at the same time.
+func NewPool[J any](workers int, work func(worker int, job J, first, last int) error) *Pool[J] {
+	p := &Pool[J]{work: work, workers: make(chan int, workers)}
+	for i := range workers {
+		p.workers <- i
+	}
+	p.calls.New = func() any {
+		c := &call[J]{pool: p}
+		c.help = c.join // made once, because a closure for each goroutine would be an allocation
+		return c
+	}
+	return p
+}
+
+// Workers is the largest number of goroutines that work, over all callers together.
+func (p *Pool[J]) Workers() int { return cap(p.workers) }
+
+// Do works on items 0 to n-1 of a job, up to block of them together. It uses the caller's goroutine, when a worker is free
+// for it, and others that are free. Items are claimed in order, and after an error no more are claimed. So the error of the
+// lowest items, which is returned, does not depend on timing. If ctx ends before all items are claimed, the error is
+// ctx.Err().
+func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
+	var worker int
+	select {
+	case worker = <-p.workers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c := p.calls.Get().(*call[J])
+	defer p.calls.Put(c)
+	c.begin(ctx, job, n, block)
+	shared := n > block
+	if shared {
+		p.enter(c)
+		for range min(cap(p.workers), (n+block-1)/block) - 1 {
+			if len(p.workers) == 0 {
+				break
+			}
+			c.others.Add(1)
+			go c.help()
+		}
+	}
+	c.run(worker)
+	if shared {
+		p.leave(c)
+	}
+	p.release(worker)
+	c.others.Wait()
+	return c.end()
+}
+
+// Between enter and leave other workers may join a call.
+func (p *Pool[J]) enter(c *call[J]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active = append(p.active, c)
+}
+
+func (p *Pool[J]) leave(c *call[J]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active = slices.DeleteFunc(p.active, func(other *call[J]) bool { return other == c })
+}
+
+// release makes a worker idle. If a call has unclaimed items, a worker joins it.
+func (p *Pool[J]) release(worker int) {
+	p.workers <- worker
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.active {
+		if c.unclaimed() {
+			c.others.Add(1)
+			go c.help()
+			return
+		}
+	}
+}
+
+// call is one call of Do. Its memory is reused.
+type call[J any] struct {
+	pool     *Pool[J]
+	help     func() // join
+	ctx      context.Context
+	job      J
+	n, block int
+
+	others sync.WaitGroup // goroutines that help the caller
+	next   atomic.Int64   // the first unclaimed item
+	stop   atomic.Bool
+
+	mu  sync.Mutex
+	at  int // the item of err
+	err error
+}
+
+func (c *call[J]) begin(ctx context.Context, job J, n, block int) {
+	c.ctx, c.job, c.n, c.block, c.err = ctx, job, n, block, nil
+	c.next.Store(0)
+	c.stop.Store(false)
+}
+
+func (c *call[J]) end() error {
+	var none J
+	err := c.err
+	c.ctx, c.job, c.err = nil, none, nil
+	return err
+}
+
+func (c *call[J]) fail(item int, err error) {
+	c.stop.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil || item < c.at {
+		c.at, c.err = item, err
+	}
+}
+
+func (c *call[J]) unclaimed() bool { return !c.stop.Load() && int(c.next.Load()) < c.n }
+
+// join works on the call if a worker is idle.
+func (c *call[J]) join() {
+	defer c.others.Done()
+	select {
+	case worker := <-c.pool.workers:
+		c.run(worker)
+		c.pool.release(worker)
+	default:
+	}
+}
+
+// run works on items until none is left.
+func (c *call[J]) run(worker int) {
+	for !c.stop.Load() {
+		first := int(c.next.Add(int64(c.block))) - c.block
+		if first >= c.n {
+			return
+		}
+		err := c.ctx.Err()
+		if err == nil {
+			err = c.pool.work(worker, c.job, first, min(first+c.block, c.n))
+		}
+		if err != nil {
+			c.fail(first, err)
+			return
+		}
+	}
+}
+
+// Each calls work for items 0 to n-1, in order, with up to that many workers at once. The first error cancels the context of
+// the other calls, and Each returns it when they have ended. If ctx ends before all items are begun, the error is its cause.
+func Each(ctx context.Context, workers, n int, work func(ctx context.Context, worker, item int) error) error {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	pool := NewPool(max(1, min(workers, n)), func(worker int, _ struct{}, item, _ int) error {
+		err := work(inner, worker, item)
+		if err != nil {
+			stop(err) // only the first cause is kept
+		}
+		return err
+	})
+	if err := pool.Do(inner, struct{}{}, n, 1); err != nil {
+		return context.Cause(inner)
+	}
+	return nil
+}
+
+// grace is the time for which work under way may continue after an interrupt.
+const grace = time.Second
+
+// Finishing returns a context for work begun before ctx ends. It ends a little later than ctx, so that short work is
+// finished and long work is cut short.
+func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return inner, func() { release(); cancel() }
+}

@@ -1,0 +1,90 @@
+package jobs
+
+import (
+	"context"
+	"iter"
+)
+
+// Stream works on items while it reads further ones, and writes them in the order in which they were read.
+type Stream[T any] struct {
+	// Items reads the items; an error ends the stream. Its ctx ends with that of Run, or after an error.
+	Items func(ctx context.Context) iter.Seq2[T, error]
+	// Work is called for several items at once. worker is a number below Workers that no other call has at the same time. ctx
+	// is Finishing of that of Run, and ends after an error. An error of Work ends the stream, unless ctx has ended: then the
+	// item is given up.
+	Work    func(ctx context.Context, worker int, item T) error
+	Workers int // items that are worked on at once, from 1
+	Window  int // items that have been worked on, and wait for those before them, at most
+	// Write is called for each item that was begun, one call at a time, in the order of the items. done is false for an item
+	// that was given up, and for all items after it.
+	Write func(item T, done bool) error
+}
+
+// Run returns when all items that it began have been written. If ctx ends, items that are read are dropped, and Work has
+// another second for those under way. So the items that are done are always the first ones. The error is that of reading,
+// working or writing, or ctx.Err() if ctx left items without an answer.
+func (s Stream[T]) Run(ctx context.Context) (err error) {
+	finishing, cancel := Finishing(ctx)
+	defer cancel()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	type begun struct {
+		item T
+		done chan error // receives the result of Work
+	}
+	order := make(chan begun, s.Window)
+	workers := make(chan int, s.Workers)
+	for i := range s.Workers {
+		workers <- i
+	}
+	var unread error // why not all was read; is set before order is closed
+	go func() {
+		defer close(order)
+		for item, err := range s.Items(reading) {
+			if err == nil {
+				err = reading.Err()
+			}
+			worker := 0
+			if err == nil {
+				select {
+				case worker = <-workers:
+				case <-reading.Done():
+					err = reading.Err()
+				}
+			}
+			if err != nil {
+				unread = err
+				return
+			}
+			b := begun{item, make(chan error, 1)}
+			go func() {
+				err := s.Work(finishing, worker, item)
+				workers <- worker
+				b.done <- err
+			}()
+			order <- b
+		}
+	}()
+	givenUp := false
+	for b := range order {
+		failed := <-b.done
+		if failed != nil && !givenUp && err == nil && finishing.Err() == nil {
+			err = failed
+		}
+		givenUp = givenUp || failed != nil
+		if err == nil {
+			err = s.Write(b.item, !givenUp)
+		}
+		if err != nil { // nobody waits for the other items
+			stop()
+			cancel()
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case unread == nil && givenUp:
+		return ctx.Err()
+	}
+	return unread
+}
