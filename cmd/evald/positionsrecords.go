@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/labels"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
@@ -92,36 +92,32 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	show := progress.counting("files of records", there, len(all))
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var next, records, made atomic.Int64
-	var threads sync.WaitGroup
-	var showing sync.Mutex
-	for range min(runtime.GOMAXPROCS(0), len(todo)) {
-		threads.Go(func() {
-			one, err := solver.New(board, solver.Options{Book: known})
-			for i := next.Add(1) - 1; err == nil && i < int64(len(todo)); i = next.Add(1) - 1 {
-				var n int
-				if n, err = todo[i].make(ctx, one); err == nil {
-					records.Add(int64(n))
-					showing.Lock()
-					show(there + int(made.Add(1)))
-					showing.Unlock()
-				}
+	solvers := make([]*solver.Solver, runtime.GOMAXPROCS(0))
+	var mu sync.Mutex // guards made and records
+	made, records := 0, 0
+	err = jobs.Each(ctx, len(solvers), len(todo), func(ctx context.Context, worker, i int) (err error) {
+		if solvers[worker] == nil {
+			if solvers[worker], err = solver.New(board, solver.Options{Book: known}); err != nil {
+				return err
 			}
-			if err != nil {
-				stop(err)
-			}
-		})
-	}
-	threads.Wait()
+		}
+		n, err := todo[i].make(ctx, solvers[worker])
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		made, records = made+1, records+n
+		show(there + made)
+		return nil
+	})
 	progress.clear()
-	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command goes on\n", there+int(made.Load()), len(all))
+	if wasInterrupted(ctx, err) {
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command goes on\n", there+made, len(all))
 		return errInterrupted
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, len(all), there, records.Load())
+	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, len(all), there, records)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/nn/open"
 )
@@ -228,7 +229,7 @@ func (r *searchRun) search(board *game.Board, todo []int) error {
 	if err != nil {
 		return err
 	}
-	finishing, cancel := stream.Finishing(r.ctx)
+	finishing, cancel := jobs.Finishing(r.ctx)
 	defer cancel()
 	g := &gameSearch{searchRun: r, finishing: finishing, todo: todo, turns: map[*mcts.Tree]*turn{}}
 	for _, t := range trees {

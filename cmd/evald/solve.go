@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
@@ -51,14 +52,12 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	if c.BuildBook != "" {
 		return c.build(ctx, s, progress)
 	}
-	finishing, cancel := stream.Finishing(ctx)
-	defer cancel()
 	out, err := c.create(s.out)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	r := &solveRun{solveCmd: c, ctx: ctx, finishing: finishing, out: bufio.NewWriter(out), progress: progress}
+	r := &solveRun{solveCmd: c, out: out, progress: progress}
 	if r.books, err = c.books(); err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer in.Close()
-	r.workers = make([]solvers, c.threads)
+	r.workers = make([]*solver.Solver, c.threads)
 	if progress.shown() {
 		total, err := countLines(ctx, in)
 		if err != nil && ctx.Err() == nil {
@@ -77,7 +76,13 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 			r.count = progress.counting("solve", 0, total)
 		}
 	}
-	err = r.lines(stream.NewReader(ctx, in))
+	err = jobs.Stream[*solved]{
+		Items:   func(ctx context.Context) iter.Seq2[*solved, error] { return r.read(stream.NewReader(ctx, in)) },
+		Work:    r.answer,
+		Workers: c.threads,
+		Window:  waiting * c.threads,
+		Write:   r.write,
+	}.Run(ctx)
 	progress.clear()
 	if wasInterrupted(ctx, err) {
 		return r.interrupted(s.err, c.unwritten())
@@ -91,89 +96,49 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	return r.end(s.err)
 }
 
+// waiting is the number of lines for each thread that are read together.
+const waiting = 16
+
 // solveRun is one run over lines.
 type solveRun struct {
 	*solveCmd
-	ctx       context.Context // after it ends, no more positions are begun
-	finishing context.Context // for the positions under way; ends soon after ctx
-	books     func(game.Rules) solver.Book
-	out       *bufio.Writer
-	progress  *progress
-	count     func(done int) // shows how many lines are done; nil if the total is unknown
+	books    func(game.Rules) solver.Book
+	out      io.Writer
+	progress *progress
+	count    func(done int) // shows how many lines are done; nil if the total is unknown
 
-	together solvers   // all threads on one position
-	workers  []solvers // one position each
+	// Each keeps the solver of its last game, because its table helps with the game's next positions.
+	together *solver.Solver   // all threads on one position
+	workers  []*solver.Solver // one position each
 	tally
-	cut bool // a line has no answer, so none after it is written
 }
 
-// solvers keeps the solver of the last game, because its table helps with the game's next positions.
-type solvers struct{ last *solver.Solver }
-
-// lines answers all lines, or only the first ones if ctx ends. Several lines that wait are solved by one thread each, a
-// single line by all threads.
-func (r *solveRun) lines(in *stream.Reader) error {
-	const waiting = 16
-	var lines []stream.Line
-	for more := true; more; {
-		var err error
-		lines, more, err = in.Next(lines[:0], waiting*r.threads)
-		if err := errors.Join(r.chunk(lines), r.out.Flush()); err != nil {
-			return err
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *solveRun) chunk(lines []stream.Line) error {
-	if len(lines) > 0 && r.ctx.Err() != nil {
-		return r.ctx.Err()
-	}
-	if len(lines) == 1 {
-		err := r.write(r.answer(&lines[0], &r.together, r.threads))
-		return errors.Join(err, r.interruption())
-	}
-	answers, ready := make([]solved, len(lines)), make([]chan struct{}, len(lines))
-	for i := range ready {
-		ready[i] = make(chan struct{})
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for w := range min(len(r.workers), len(lines)) {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(lines) {
+// read reads the lines. Lines that wait together are solved by one thread each. A line that comes alone, when no other is
+// being solved, is solved by all threads, and the next one is read when it is done.
+func (r *solveRun) read(in *stream.Reader) iter.Seq2[*solved, error] {
+	return func(yield func(*solved, error) bool) {
+		var busy sync.WaitGroup
+		var lines []stream.Line
+		for more := true; more; {
+			var err error
+			if lines, more, err = in.Next(lines[:0], waiting*r.threads); len(lines) == 1 {
+				busy.Wait()
+			}
+			for _, l := range lines {
+				busy.Add(1)
+				if !yield(&solved{line: l, done: busy.Done, alone: len(lines) == 1}, nil) {
 					return
 				}
-				if r.ctx.Err() != nil {
-					answers[i].notBegun = true
-				} else {
-					answers[i] = r.answer(&lines[i], &r.workers[w], 1)
-				}
-				close(ready[i])
 			}
-		})
-	}
-	for i := range lines {
-		<-ready[i]
-		if err := r.write(answers[i]); err != nil {
-			return err
+			if len(lines) == 1 {
+				busy.Wait()
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 		}
 	}
-	return r.interruption()
-}
-
-// interruption returns the error of ctx if an interrupt has left a line without an answer.
-func (r *solveRun) interruption() error {
-	if r.cut {
-		return r.ctx.Err()
-	}
-	return nil
 }
 
 // show shows how many positions are done.
@@ -196,30 +161,35 @@ type solved struct {
 	Seconds  float64 `json:"seconds"`
 	Book     bool    `json:"book"` // a book gave the score
 
-	err error
-
-	notBegun, givenUp bool // no answer: an interrupt came before the position was begun, or while it was being solved
+	line  stream.Line
+	alone bool   // no other line is being solved
+	done  func() // is called when the line has been solved
+	err   error
 }
 
-// answer solves one line with the solver kept in keep and the given number of threads.
-func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
-	a := solved{Line: l.Number, Position: l.Text}
+// answer solves one line. The error is that of an interrupt.
+func (r *solveRun) answer(ctx context.Context, worker int, a *solved) error {
+	defer a.done()
+	a.Line, a.Position = a.line.Number, a.line.Text
 	var parser game.Parser
-	state, err := l.Parse(&parser)
-	if err != nil {
-		a.err = err
-		return a
+	var state game.State
+	if state, a.err = a.line.Parse(&parser); a.err != nil {
+		return nil
+	}
+	keep, threads := &r.workers[worker], 1
+	if a.alone {
+		keep, threads = &r.together, r.threads
 	}
 	s, err := r.solver(keep, state.Board, threads)
 	if err != nil {
-		a.err = fmt.Errorf("line %d: %w", l.Number, err)
-		return a
+		a.err = fmt.Errorf("line %d: %w", a.Line, err)
+		return nil
 	}
 	start := time.Now()
 	var result solver.Result
 	if r.Scores {
 		var scores []int
-		scores, result, err = s.Scores(r.finishing, state.Position)
+		scores, result, err = s.Scores(ctx, state.Position)
 		a.Scores = make([]*int, len(scores))
 		for i := range scores {
 			if scores[i] != solver.NoMove {
@@ -227,35 +197,34 @@ func (r *solveRun) answer(l *stream.Line, keep *solvers, threads int) solved {
 			}
 		}
 	} else {
-		result, err = s.Solve(r.finishing, state.Position)
+		result, err = s.Solve(ctx, state.Position)
 	}
-	if err != nil && r.finishing.Err() != nil {
-		a.givenUp = true
-		return a
+	if err != nil && ctx.Err() != nil {
+		return err
 	}
 	if err != nil {
-		a.err = fmt.Errorf("line %d: not solved: %w", l.Number, err)
-		return a
+		a.err = fmt.Errorf("line %d: not solved: %w", a.Line, err)
+		return nil
 	}
 	a.Score, a.Nodes, a.Seconds, a.Book = result.Score, result.Nodes, time.Since(start).Seconds(), result.Booked
 	if result.Best >= 0 {
 		best := result.Best + 1
 		a.Best = &best
 	}
-	return a
+	return nil
 }
 
-func (r *solveRun) solver(keep *solvers, board *game.Board, threads int) (*solver.Solver, error) {
-	if keep.last != nil && keep.last.Board().Rules() == board.Rules() {
-		return keep.last, nil
+func (r *solveRun) solver(keep **solver.Solver, board *game.Board, threads int) (*solver.Solver, error) {
+	if last := *keep; last != nil && last.Board().Rules() == board.Rules() {
+		return last, nil
 	}
 	o := solver.Options{TableMiB: r.share(threads), Threads: threads, Book: r.books(board.Rules())}
 	if threads == r.threads {
 		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
 	}
-	keep.last = nil // its memory can be freed before the next solver allocates
+	*keep = nil // its memory can be freed before the next solver allocates
 	s, err := solver.New(board, o)
-	keep.last = s
+	*keep = s
 	return s, err
 }
 
@@ -273,12 +242,9 @@ func describe(p solver.Progress) string {
 		p.Lower, p.Upper, p.Window, float64(p.Nodes)/1e6, float64(p.Nodes)/1e6/p.Elapsed.Seconds(), 100*p.Fill)
 }
 
-func (r *solveRun) write(a solved) error {
-	r.cut = r.cut || a.notBegun || a.givenUp
-	if r.cut {
-		if !a.notBegun {
-			r.givenUp++
-		}
+func (r *solveRun) write(a *solved, done bool) error {
+	if !done {
+		r.givenUp++
 		return nil
 	}
 	r.answered++
@@ -294,11 +260,9 @@ func (r *solveRun) write(a solved) error {
 	default:
 		text = marshalLine(a)
 	}
-	if _, err := r.out.Write(text); err != nil {
-		return err
-	}
 	r.show()
-	return r.out.Flush()
+	_, err := r.out.Write(text)
+	return err
 }
 
 func marshalLine(v any) []byte {
@@ -310,7 +274,7 @@ func marshalLine(v any) []byte {
 }
 
 // text returns the answer as `moves score` or `moves s1 s2 ..`.
-func (a solved) text() []byte {
+func (a *solved) text() []byte {
 	if a.err != nil {
 		return fmt.Appendf(nil, "# %s\n", strings.ReplaceAll(a.err.Error(), "\n", " "))
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 )
 
 // Player takes part in a match.
@@ -110,40 +111,26 @@ func (m *Match) Run(ctx context.Context, have []Game, done func(Game) error) err
 	for _, g := range have {
 		played[int(g.Number)] = true
 	}
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var mu sync.Mutex // guards next, ended and the calls of done
-	next, ended := 1, false
-	take := func() (n int, ok bool) {
+	var missing []int
+	for n := 1; n <= m.Games(); n++ {
+		if !played[n] {
+			missing = append(missing, n)
+		}
+	}
+	var mu sync.Mutex // guards ended and the calls of done
+	ended := false
+	err := jobs.Each(ctx, m.Concurrency, len(missing), func(ctx context.Context, _, i int) error {
+		g, err := m.play(ctx, missing[i])
 		mu.Lock()
 		defer mu.Unlock()
-		for next <= m.Games() && played[next] {
-			next++
+		if err == nil && !ended { // a finished game counts even after an interrupt
+			err = done(g)
 		}
-		next++
-		return next - 1, next-1 <= m.Games() && inner.Err() == nil
-	}
-	work := func() {
-		for n, ok := take(); ok; n, ok = take() {
-			g, err := m.play(inner, n)
-			mu.Lock()
-			if err == nil && !ended { // a finished game counts even after an interrupt
-				err = done(g)
-			}
-			ended = ended || err != nil
-			mu.Unlock()
-			if err != nil {
-				cancel(err) // only the first cause is kept
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	for range m.Concurrency {
-		wg.Go(work)
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
+		ended = ended || err != nil
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("match: %w", ctx.Err())
 	}
-	return context.Cause(inner)
+	return err
 }

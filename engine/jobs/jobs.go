@@ -178,7 +178,7 @@ func (c *call[J]) run(worker int) {
 }
 
 // Each calls work for items 0 to n-1, in order, with up to that many workers at once. The first error cancels the context of
-// the other calls, and Each returns it when they have ended. If ctx ends before all items are begun, the error is its cause.
+// the other calls, and Each returns it when they have ended. If ctx ends first, the error is ctx.Err().
 func Each(ctx context.Context, workers, n int, work func(ctx context.Context, worker, item int) error) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -189,10 +189,13 @@ func Each(ctx context.Context, workers, n int, work func(ctx context.Context, wo
 		}
 		return err
 	})
-	if err := pool.Do(inner, struct{}{}, n, 1); err != nil {
-		return context.Cause(inner)
+	if err := pool.Do(inner, struct{}{}, n, 1); err == nil {
+		return nil
 	}
-	return nil
+	if first := context.Cause(inner); first != context.Cause(ctx) {
+		return first
+	}
+	return ctx.Err()
 }
 
 // grace is the time for which work under way may continue after an interrupt.

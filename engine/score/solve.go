@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -23,42 +23,26 @@ type SolveOptions struct {
 // Solve finds the exact score of each move in positions of one board whose games are not over. The answers are in the order
 // of the positions and do not depend on the number of threads. The first error ends it, including that of ctx.
 func Solve(ctx context.Context, board *game.Board, positions []game.Position, o SolveOptions) ([]Position, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	solved := make([]Position, len(positions))
-	var next atomic.Int64
+	solvers := make([]*solver.Solver, max(1, o.Threads))
 	var mu sync.Mutex // guards calls of Solved
-	work := func() error {
-		s, err := solver.New(board, solver.Options{Threads: 1, Book: o.Book})
-		if err != nil {
-			return err
-		}
-		for i := int(next.Add(1)) - 1; i < len(positions) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-			if solved[i], err = exact(ctx, s, positions[i]); err != nil {
-				return fmt.Errorf("position %d of %d: %w", i+1, len(positions), err)
-			}
-			if o.Solved == nil {
-				continue
-			}
-			mu.Lock()
-			err := o.Solved(i, solved[i])
-			mu.Unlock()
-			if err != nil {
+	err := jobs.Each(ctx, len(solvers), len(positions), func(ctx context.Context, worker, i int) (err error) {
+		if solvers[worker] == nil {
+			if solvers[worker], err = solver.New(board, solver.Options{Threads: 1, Book: o.Book}); err != nil {
 				return err
 			}
 		}
-		return ctx.Err()
-	}
-	var wg sync.WaitGroup
-	for range min(max(1, o.Threads), len(positions)) {
-		wg.Go(func() {
-			if err := work(); err != nil {
-				cancel(err) // only the first error is kept; it ends the other threads
-			}
-		})
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
+		if solved[i], err = exact(ctx, solvers[worker], positions[i]); err != nil {
+			return fmt.Errorf("position %d of %d: %w", i+1, len(positions), err)
+		}
+		if o.Solved == nil {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return o.Solved(i, solved[i])
+	})
+	if err != nil {
 		return nil, err
 	}
 	return solved, nil

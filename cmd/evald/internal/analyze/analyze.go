@@ -17,6 +17,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -36,7 +37,7 @@ const lastTime = 500 * time.Millisecond
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
 	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
-	finishing, cancel := stream.Finishing(ctx)
+	finishing, cancel := jobs.Finishing(ctx)
 	defer cancel()
 	replies := make(chan reply, 64)
 	written := make(chan error, 1)

@@ -6,12 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
-	"sync/atomic"
-	"time"
+	"iter"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 )
 
 // Format writes answers. Encode may be called concurrently, each time with another chunk; Write and Close are not called
@@ -38,17 +37,6 @@ type Summary struct {
 	GivenUp int64 // begun, but cut short by an interrupt; neither answered nor refused
 	Bytes   int64 // of input
 	Sources map[eval.Source]int64
-}
-
-// grace is the time for which work under way may continue after an interrupt.
-const grace = time.Second
-
-// Finishing returns a context for work begun before ctx ends. It ends a little later than ctx, so that short work is
-// finished and long work is cut short.
-func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
-	return inner, func() { release(); cancel() }
 }
 
 // Answer is one line and the answer to it. There is no answer if Err is set.
@@ -91,91 +79,64 @@ type Chunk struct {
 	bytes   int64
 	batches []*eval.Batch // one for each game in the chunk; [:games] are in use
 	games   int
-	givenUp bool          // an interrupt has cut it short
-	done    chan struct{} // receives when the chunk is ready for Write
 }
 
 // Run reads lines from in until its end, or until ctx ends. Batches under way at that time are finished and written, unless
 // they take long; lines read ahead of them are dropped. So the answers are always those of the first lines. The error is
 // that of reading or writing, or ctx.Err() if ctx left lines without an answer. Bad lines are counted; they are not errors.
 func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
-	finishing, cancel := Finishing(ctx)
-	defer cancel()
-	r := NewReader(ctx, in)
-	work := make(chan *Chunk)
-	order := make(chan *Chunk, 2*job.Workers) // bounds the chunks under way
-	free := make(chan *Chunk, cap(order)+job.Workers+2)
-	var stop atomic.Bool // the output failed, so reading more is useless
+	window := 2 * job.Workers
+	free := make(chan *Chunk, window+job.Workers+2)
+	parsers := make([]game.Parser, job.Workers)
+	sum := Summary{Sources: map[eval.Source]int64{}}
+	err := jobs.Stream[*Chunk]{
+		Items:   func(ctx context.Context) iter.Seq2[*Chunk, error] { return chunks(NewReader(ctx, in), job, free) },
+		Workers: job.Workers,
+		Window:  window,
+		Work: func(ctx context.Context, worker int, c *Chunk) error {
+			err := c.answer(ctx, &parsers[worker], job.Evaluator)
+			if err == nil {
+				out.Encode(c)
+			}
+			return err
+		},
+		Write: func(c *Chunk, done bool) (err error) {
+			if !done {
+				sum.GivenUp += int64(len(c.Answers))
+			} else {
+				sum.add(c)
+				err = out.Write(c)
+				if job.Progress != nil {
+					job.Progress(sum)
+				}
+			}
+			free <- c
+			return err
+		},
+	}.Run(ctx)
+	return sum, errors.Join(err, out.Close(sum))
+}
 
-	var readErr error
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(work)
-		defer close(order)
-		for !stop.Load() {
+// chunks reads all lines. It takes the memory from free, if there is any.
+func chunks(r *Reader, job Job, free <-chan *Chunk) iter.Seq2[*Chunk, error] {
+	return func(yield func(*Chunk, error) bool) {
+		for more := true; more; {
 			var c *Chunk
 			select {
 			case c = <-free:
 			default:
-				c = &Chunk{model: job.Model, done: make(chan struct{}, 1)}
+				c = &Chunk{model: job.Model}
 			}
-			more, err := c.fill(r, job.Rows)
-			if ctx.Err() != nil && (err != nil || len(c.Answers) > 0) {
-				readErr = ctx.Err()
+			var err error
+			if more, err = c.fill(r, job.Rows); len(c.Answers) > 0 && !yield(c, nil) {
 				return
 			}
-			if len(c.Answers) > 0 || c.bytes > 0 {
-				select {
-				case work <- c:
-					order <- c
-				case <-ctx.Done():
-					readErr = ctx.Err()
-					return
-				}
-			}
-			if err != nil || !more {
-				readErr = err
+			if err != nil {
+				yield(nil, err)
 				return
 			}
 		}
-	})
-	for range job.Workers {
-		wg.Go(func() {
-			var parser game.Parser
-			for c := range work {
-				c.answer(finishing, &parser, job.Evaluator)
-				if !c.givenUp {
-					out.Encode(c)
-				}
-				c.done <- struct{}{}
-			}
-		})
 	}
-
-	sum := Summary{Sources: map[eval.Source]int64{}}
-	var writeErr error
-	for c := range order {
-		<-c.done
-		switch {
-		case writeErr != nil:
-		case c.givenUp || sum.GivenUp > 0: // no answer may be written without those before it
-			sum.GivenUp += int64(len(c.Answers))
-		default:
-			sum.add(c)
-			if writeErr = out.Write(c); writeErr != nil {
-				stop.Store(true)
-			}
-			if job.Progress != nil {
-				job.Progress(sum)
-			}
-		}
-		free <- c
-	}
-	wg.Wait()
-	if sum.GivenUp > 0 && readErr == nil {
-		readErr = ctx.Err()
-	}
-	return sum, errors.Join(readErr, writeErr, out.Close(sum))
 }
 
 func (s *Summary) add(c *Chunk) {
@@ -202,10 +163,10 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	return more, err
 }
 
-// answer parses the chunk's lines and evaluates the valid ones, one batch for each game among them. If ctx ends first, the
-// chunk is given up.
-func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluator) {
-	c.games, c.givenUp = 0, false
+// answer parses the chunk's lines and evaluates the valid ones, one batch for each game among them. The error is that of an
+// evaluator that was cut short by the end of ctx.
+func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluator) error {
+	c.games = 0
 	for i := range c.Answers {
 		a := &c.Answers[i]
 		state, err := a.Parse(parser)
@@ -221,8 +182,7 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 		b.Reset(b.Board, len(b.Pos))
 		err := e.Evaluate(ctx, b)
 		if err != nil && ctx.Err() != nil {
-			c.givenUp = true
-			return
+			return err
 		}
 		if err != nil {
 			for i := range c.Answers {
@@ -232,6 +192,7 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 			}
 		}
 	}
+	return nil
 }
 
 // batchOf returns the chunk's batch for a game.
