@@ -81,10 +81,7 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 	if host, _, err := net.SplitHostPort(c.Listen); c.NATS == "" && c.TLSCert == "" && err == nil && !loopback(host) {
 		fmt.Fprintf(notes, "evald: what workers send and their password are not encrypted: --tls-cert and --tls-key do that\n")
 	}
-	play = func(ctx context.Context, g learn.Games) error {
-		return l.Play(ctx, cluster.Batch{Generation: g.Generation, Config: g.Config, Dir: g.Dir, Games: g.Games, Network: g.Network, Report: g.Report})
-	}
-	return play, func() { stop(); l.Close() }, nil
+	return l.Play, func() { stop(); l.Close() }, nil
 }
 
 // loopback reports whether a host is this machine alone.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // accounts is a server elsewhere whose users have credentials of an account, as nsc makes them.
@@ -100,7 +101,7 @@ func TestAccount(t *testing.T) {
 	var told ledger
 	work(t, cluster.WorkerOptions{Connection: worker, Kept: told.kept})
 	c, dir := small(0), t.TempDir()
-	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: 60, Network: network}); err != nil {
+	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: 60, Network: network}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, alone(t, c, 60), files(t, dir))
@@ -108,7 +109,7 @@ func TestAccount(t *testing.T) {
 	if s, err := cluster.Ask(t.Context(), worker); err != nil || s.Kept != 60 {
 		t.Errorf("status %+v, error %v", s, err)
 	}
-	for _, o := range []cluster.WorkerOptions{{Connection: cluster.Connection{URL: a.url}}, {Connection: others.user("stranger", nil, nil)}} {
+	for _, o := range []cluster.WorkerOptions{{Connection: to(a.url)}, {Connection: others.user("stranger", nil, nil)}} {
 		o.Version, o.Dir, o.Log, o.Evaluator = "v", t.TempDir(), quiet(), bitsquares
 		if err := cluster.Work(t.Context(), o); err == nil {
 			t.Error("a worker without credentials plays")

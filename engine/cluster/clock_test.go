@@ -13,6 +13,7 @@ import (
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // A worker's clock was set back: all networks in its folder are newer than the one that comes. It is played with all the same.
@@ -44,7 +45,7 @@ func TestClockSetBack(t *testing.T) {
 	}})
 	c := small(0)
 	c.Network = "net"
-	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: t.TempDir(), Games: 60, Network: network}); err != nil {
+	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: 60, Network: network}); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := filepath.Glob(filepath.Join(old, "*")); err != nil || len(left) != 10 {
@@ -150,7 +151,7 @@ func TestClocks(t *testing.T) {
 				}
 			}
 		}
-		s, err := cluster.Ask(t.Context(), cluster.Connection{URL: url})
+		s, err := cluster.Ask(t.Context(), to(url))
 		if err != nil || len(s.Workers) != 2 || s.PerSecond <= 0 {
 			t.Fatalf("status %+v, error %v", s, err)
 		}

@@ -24,6 +24,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,15 +56,17 @@ const (
 	workerSubject  = "evald.worker" // workers say here how they are
 )
 
-// Tests shorten these.
-var (
-	lease    = 20 * time.Second // how long a worker may be silent before others get its jobs
-	patience = 5 * time.Second  // for an answer of the learner
-)
+// pace is how long a learner and its workers wait for each other. Tests have a shorter one.
+type pace struct {
+	lease    time.Duration // how long a worker may be silent before others get its jobs
+	patience time.Duration // for an answer of the learner
+	pause    time.Duration // before the next try
+}
+
+var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond}
 
 const (
-	pause        = 500 * time.Millisecond // before the next try
-	mostPatience = 24                     // times patience: for an answer of a learner that lags
+	mostPatience = 24 // times patience: for an answer of a learner that lags
 
 	// For a network to reach the server, or a worker, at most. It begins with little, for it is also how long a lost message
 	// is waited for, and doubles with each try.
@@ -124,6 +127,8 @@ type Connection struct {
 	URL         string // nats://, tls://, ws:// or wss://, with USER:PASSWORD@ or TOKEN@ before the host
 	Credentials string // file of a NATS account
 	CA          string // file of certificates (PEM) of those who sign the server's
+
+	pace pace // zero: usual
 }
 
 // connect connects, and goes on when the connection was lost. inbox is what answers are sent to. What the server objects to
@@ -132,8 +137,9 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	options := append(more, nats.Name(name), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(pause),
-		nats.ReconnectJitter(pause, pause), nats.PingInterval(10*time.Second), nats.Timeout(patience),
+	p := cmp.Or(c.pace, usual)
+	options := append(more, nats.Name(name), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(p.pause),
+		nats.ReconnectJitter(p.pause, p.pause), nats.PingInterval(10*time.Second), nats.Timeout(p.patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the server objects", "error", err) }))
 	if c.Credentials != "" {
 		options = append(options, nats.UserCredentials(c.Credentials))

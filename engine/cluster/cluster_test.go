@@ -23,7 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cluster.Hurry()
 	if role := os.Getenv(roleVariable); role != "" {
 		inRole(role)
 	}
@@ -176,7 +175,7 @@ func open(t testing.TB, o cluster.Options) *cluster.Learner {
 	if o.Version == "" {
 		o.Version = "v"
 	}
-	l, err := cluster.Open(t.Context(), o)
+	l, err := cluster.Open(t.Context(), o.Hurried())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +212,9 @@ func work(t testing.TB, o cluster.WorkerOptions) (stop func() error) {
 	return stop
 }
 
-func connection(l *cluster.Learner) cluster.Connection { return cluster.Connection{URL: l.Join()} }
+func connection(l *cluster.Learner) cluster.Connection { return to(l.Join()) }
+
+func to(url string) cluster.Connection { return cluster.Connection{URL: url}.Hurried(cluster.Patience) }
 
 // Three workers play what one machine would: the files are the same, bit for bit, in both generations. The learner stops
 // between and goes on, also in the middle of a generation.
@@ -224,13 +225,13 @@ func TestSameFiles(t *testing.T) {
 	for range 3 {
 		work(t, cluster.WorkerOptions{Connection: connection(l), Kept: told.kept})
 	}
-	for generation, games := range []int{1234, 40} {
+	for generation, games := range []int{620, 40} {
 		c := small(generation)
-		b := cluster.Batch{Generation: generation, Config: c, Dir: filepath.Join(dir, fmt.Sprint(generation)), Games: games}
+		b := selfplay.Batch{Generation: generation, Config: c, Dir: filepath.Join(dir, fmt.Sprint(generation)), Games: games}
 		if generation == 0 {
 			ctx, cancel := context.WithCancel(t.Context())
 			b.Report = func(p selfplay.Progress) {
-				if p.Games > 600 {
+				if p.Games > 300 {
 					cancel()
 				}
 			}
@@ -245,7 +246,7 @@ func TestSameFiles(t *testing.T) {
 		same(t, alone(t, c, games), files(t, b.Dir))
 		told.check(t, generation, b.Dir, games)
 	}
-	if n := len(told.told[0]); n < 1000 {
+	if n := len(told.told[0]); n < 500 {
 		t.Errorf("workers were told of %d games only", n)
 	}
 }

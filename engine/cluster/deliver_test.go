@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/game"
@@ -57,8 +58,15 @@ func encode(t *testing.T, games ...*selfplay.Game) (all []json.RawMessage) {
 	return all
 }
 
-// deliver sends a parcel and returns the answer.
-func deliver(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, later string) {
+// deliver sends games of generation 0 and returns the answer.
+func deliver(t *testing.T, c *nats.Conn, run, id string, games ...*selfplay.Game) (refused, later string) {
+	t.Helper()
+	parcel, err := cluster.Parcel("v", run, id, 0, encode(t, games...)...)
+	return sendParcel(t, c, parcel, err)
+}
+
+// sendParcel sends any message where games go.
+func sendParcel(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, later string) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +81,21 @@ func deliver(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, lat
 	return refused, later
 }
 
+// begin begins a generation, and returns its end.
+func begin(t *testing.T, l *cluster.Learner, b selfplay.Batch) (over chan error) {
+	t.Helper()
+	over = make(chan error, 1)
+	go func() { over <- l.Play(t.Context(), b) }()
+	for !l.Status().Playing {
+		select {
+		case err := <-over:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return over
+}
+
 // Games come twice, in any order, in one message, and when their generation is over. Others come that nobody has played. The
 // files are those of one machine.
 func TestDeliveries(t *testing.T) {
@@ -83,23 +106,10 @@ func TestDeliveries(t *testing.T) {
 	conn := wire(t, l)
 	run, id := l.Status().Run, cluster.Settings(c, n)
 	dir := filepath.Join(t.TempDir(), "0")
-	parcel, err := cluster.Parcel("v", run, id, 0, encode(t, games[0])...)
-	if _, later := deliver(t, conn, parcel, err); later == "" {
+	if _, later := deliver(t, conn, run, id, games[0]); later == "" {
 		t.Error("a game is taken before its generation")
 	}
-	over := make(chan error, 1)
-	go func() {
-		over <- l.Play(t.Context(), cluster.Batch{Generation: 0, Config: c, Dir: dir, Games: n})
-	}()
-	for !l.Status().Playing {
-		select {
-		case err := <-over:
-			t.Fatal(err)
-		case <-t.Context().Done():
-			t.Fatal("it does not begin")
-		case <-time.After(time.Millisecond):
-		}
-	}
+	over := begin(t, l, selfplay.Batch{Config: c, Dir: dir, Games: n})
 	spoil(t, conn, run, id, games)
 
 	random := rand.New(rand.NewPCG(3, 4))
@@ -116,8 +126,7 @@ func TestDeliveries(t *testing.T) {
 		}
 		some = append(some, some[0]) // twice in one message
 		order = order[k:]
-		parcel, err := cluster.Parcel("v", run, id, 0, encode(t, some...)...)
-		if refused, later := deliver(t, conn, parcel, err); refused != "" || later != "" {
+		if refused, later := deliver(t, conn, run, id, some...); refused != "" || later != "" {
 			t.Fatalf("refused %q, later %q", refused, later)
 		}
 		told.kept(0, numbers)
@@ -125,8 +134,7 @@ func TestDeliveries(t *testing.T) {
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	parcel, err = cluster.Parcel("v", run, id, 0, encode(t, games[last])...)
-	if refused, later := deliver(t, conn, parcel, err); refused != "" || later != "" {
+	if refused, later := deliver(t, conn, run, id, games[last]); refused != "" || later != "" {
 		t.Errorf("a late game: refused %q, later %q", refused, later)
 	}
 	same(t, alone(t, c, n), files(t, dir))
@@ -186,40 +194,143 @@ func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game
 		if why == "unexpected end of" {
 			parcel = parcel[:len(parcel)/2]
 		}
-		refused, later := deliver(t, conn, parcel, err)
+		refused, later := sendParcel(t, conn, parcel, err)
 		if !strings.Contains(refused+later, why) {
 			t.Errorf("want a refusal with %q: refused %q, later %q", why, refused, later)
 		}
 	}
 }
 
-// A learner that lags answers later than a worker waits. The worker waits longer then, until an answer is in time.
-func TestLateAnswers(t *testing.T) {
+// The disk is slow. Workers are let in meanwhile and told which games are missing, and people see the status.
+func TestSlowDisk(t *testing.T) {
 	within(t, time.Minute)
-	url, _ := outside(t)
+	l := open(t, cluster.Options{})
+	c, conn := small(0), wire(t, l)
+	over := begin(t, l, selfplay.Batch{Config: c, Dir: t.TempDir(), Games: 4})
+	run, id := l.Status().Run, cluster.Settings(c, 4)
+	release := l.SlowDisk()
+	games := encode(t, played(t, c, 4)...)
+	parcel, err := cluster.Parcel("v", run, id, 0, games...)
+	if err == nil {
+		err = conn.PublishRequest(cluster.GamesSubject, conn.NewInbox(), parcel)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	question, err := cluster.Parcel("v", run, id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"evald.hello", "evald.missing", "evald.status"} {
+		if _, err := conn.Request(subject, question, 10*time.Second); err != nil {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	release()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stub is a learner of run R that a test has itself. It answers each subject by a function.
+func stub(t *testing.T, url string, answers map[string]func(*nats.Msg)) {
+	t.Helper()
 	learner, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer learner.Close()
-	answer := func(m *nats.Msg) {
-		if err := m.Respond([]byte(`{"run":"R"}`)); err != nil {
-			t.Error(err)
+	t.Cleanup(learner.Close)
+	for subject, answer := range answers {
+		if _, err := learner.Subscribe(subject, answer); err != nil {
+			t.Fatal(err)
 		}
-	}
-	came := make(chan struct{}, 1000)
-	if _, err := learner.Subscribe("evald.hello", answer); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := learner.Subscribe(cluster.GamesSubject, func(m *nats.Msg) {
-		came <- struct{}{}
-		time.AfterFunc(3*cluster.Patience(), func() { answer(m) })
-	}); err != nil {
-		t.Fatal(err)
 	}
 	if err := learner.Flush(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// says answers a message with a text.
+func says(t *testing.T, text string) func(*nats.Msg) {
+	return func(m *nats.Msg) {
+		if err := m.Respond([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The server gives a worker the same job again while the learner has not confirmed its games. The job ends when they are
+// confirmed, and not before: if the worker fails meanwhile, another one must get it.
+func TestRedelivered(t *testing.T) {
+	within(t, time.Minute)
+	const games = 4
+	url, js := outside(t)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "JOBS", Subjects: []string{"evald.jobs"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage})
+	if err == nil {
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 20 * time.Millisecond, MaxAckPending: -1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, confirm := make(chan struct{}, 10_000), make(chan struct{})
+	stub(t, url, map[string]func(*nats.Msg){
+		"evald.hello": says(t, `{"run":"R"}`),
+		cluster.GamesSubject: func(m *nats.Msg) {
+			select {
+			case <-confirm:
+				says(t, `{"run":"R"}`)(m)
+			default:
+				says(t, `{"run":"R","later":"not now"}`)(m)
+			}
+		},
+		"evald.missing": func(m *nats.Msg) {
+			says(t, `{"run":"R","missing":[0,1,2,3]}`)(m)
+			asked <- struct{}{}
+		},
+	})
+	text, err := cluster.Job("R", small(0), 0, games)
+	if err == nil {
+		_, err = js.Publish(t.Context(), "evald.jobs", text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(t, cluster.WorkerOptions{Connection: to(url)})
+	for range 3 { // the worker has the job, and gets it twice more
+		<-asked
+	}
+	waiting := func() uint64 {
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State.Msgs
+	}
+	for range 10 { // an acknowledgement would be on its way
+		if n := waiting(); n != 1 {
+			t.Fatalf("the server has %d jobs while the games are not confirmed, want 1", n)
+		}
+		<-asked
+	}
+	close(confirm)
+	for waiting() > 0 {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// A learner that lags answers later than a worker waits. The worker waits longer then, until an answer is in time.
+func TestLateAnswers(t *testing.T) {
+	within(t, time.Minute)
+	const patience = cluster.Patience / 10
+	url, _ := outside(t)
+	came := make(chan struct{}, 1000)
+	stub(t, url, map[string]func(*nats.Msg){
+		"evald.hello": says(t, `{"run":"R"}`),
+		cluster.GamesSubject: func(m *nats.Msg) {
+			came <- struct{}{}
+			time.AfterFunc(3*patience, func() { says(t, `{"run":"R"}`)(m) })
+		},
+	})
 	home := filepath.Join(t.TempDir(), "workers", "1")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		t.Fatal(err)
@@ -234,7 +345,7 @@ func TestLateAnswers(t *testing.T) {
 	spool.Close()
 	kept := make(chan []int, 1)
 	stop := work(t, cluster.WorkerOptions{
-		Connection: cluster.Connection{URL: url}, Dir: filepath.Dir(filepath.Dir(home)), Kept: func(_ int, numbers []int) { kept <- numbers },
+		Connection: to(url).Hurried(patience), Dir: filepath.Dir(filepath.Dir(home)), Kept: func(_ int, numbers []int) { kept <- numbers },
 	})
 	if numbers := <-kept; len(numbers) != 1 || numbers[0] != 0 {
 		t.Errorf("the worker was told of games %v, want 0", numbers)

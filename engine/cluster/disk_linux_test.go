@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// smallDisk mounts one of so many bytes on a folder.
+// smallDisk mounts a disk with these options on a folder.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,60 +23,110 @@ func smallDisk(t *testing.T, options string) string {
 	return dir
 }
 
-// fill takes all room of a disk.
-func fill(t *testing.T, dir string) {
+// fill takes the room of a disk but for so many bytes, and returns what gives it back.
+func fill(t *testing.T, dir string, left int64) (empty func()) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "ballast"))
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	size := int64(0)
 	for block := make([]byte, 4096); len(block) > 0; {
 		n, err := f.Write(block)
-		if err != nil && n == 0 {
+		if size += int64(n); err != nil && n == 0 {
 			block = block[:len(block)/2]
+		}
+	}
+	if err := f.Truncate(size - left); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// The learner's disk is full for some time, and so is the worker's. No game is lost that a worker was told of, and when there
-// is room again the run goes on to the files of one machine.
+// The learner's disk is full: when a game comes, when a file of records is due, and when the last one is. Workers are told so
+// and keep their games; when there is room again the run goes on to the files of one machine.
 func TestFullDisk(t *testing.T) {
-	within(t, 2*time.Minute)
-	run, home := smallDisk(t, "size=8m"), smallDisk(t, "size=4m")
-	var told ledger
-	l := open(t, cluster.Options{Dir: filepath.Join(t.TempDir(), "cluster")})
-	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: home, Kept: told.kept, Parallel: 24, Batch: 16})
-	const games = 1700
-	c, dir := small(0), filepath.Join(run, "0")
-	filled := []int{100, 520, 1300}
-	done := make(chan struct{})
-	b := cluster.Batch{Config: c, Dir: dir, Games: games, Report: func(p selfplay.Progress) {
-		if len(filled) == 0 || p.Games < filled[0] {
-			return
+	within(t, time.Minute)
+	const n = selfplay.ShardGames + 60
+	run, c := smallDisk(t, "size=8m"), small(0)
+	games, dir := played(t, c, n), filepath.Join(run, "0")
+	l := open(t, cluster.Options{})
+	conn, id := wire(t, l), cluster.Settings(c, n)
+	over := begin(t, l, selfplay.Batch{Config: c, Dir: dir, Games: n})
+	send := func(first, last int) (later string) {
+		t.Helper()
+		refused, later := deliver(t, conn, l.Status().Run, id, games[first:last]...)
+		if refused != "" {
+			t.Fatalf("games %d to %d are refused: %s", first, last-1, refused)
 		}
-		filled = filled[1:]
-		fill(t, run)
-		fill(t, home)
-		before := l.Status().Failures
-		go func() { // there is room again when the learner has found none
-			for l.Status().Failures < before+2 && t.Context().Err() == nil {
-				time.Sleep(time.Millisecond)
+		return later
+	}
+	for _, step := range []struct {
+		first, last int
+		left        int64 // room for these games in the journal, of about 2 kB each, and for no file of records
+	}{{0, 100, 0}, {490, 500, 32 << 10}, {n - 2, n, 8 << 10}} {
+		for first := l.Status().Games; first < step.first; {
+			last := min(first+10, step.first)
+			if later := send(first, last); later != "" {
+				t.Fatalf("with room on the disk: %s", later)
 			}
-			_ = os.Remove(filepath.Join(run, "ballast"))
-			_ = os.Remove(filepath.Join(home, "ballast"))
-			done <- struct{}{}
-		}()
-	}}
-	if err := l.Play(t.Context(), b); err != nil {
+			first = last
+		}
+		before := l.Status().Failures
+		empty := fill(t, run, step.left)
+		if later := send(step.first, step.last); !strings.Contains(later, "no space") {
+			t.Errorf("games %d to %d come to a full disk: %q", step.first, step.last-1, later)
+		}
+		if l.Status().Failures == before {
+			t.Error("the status does not count the failure")
+		}
+		if step.last == n { // these are in the journal: the learner tries to write their file without being sent them again
+			for l.Status().Failures < before+2 {
+				<-time.After(time.Millisecond)
+			}
+			empty()
+			break
+		}
+		empty()
+		if later := send(step.first, step.last); later != "" {
+			t.Errorf("when there is room again: %s", later)
+		}
+	}
+	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		<-done
+	same(t, alone(t, c, n), files(t, dir))
+}
+
+// A worker's disk is full: its games are in memory until there is room, and none is lost or sent twice.
+func TestFullSpool(t *testing.T) {
+	dir := smallDisk(t, "size=1m")
+	path := filepath.Join(dir, "spool.jsonl")
+	s, err := cluster.OpenSpool(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	same(t, alone(t, c, games), files(t, dir))
-	told.check(t, 0, dir, games)
-	if s := l.Status(); s.Failures < 3 {
-		t.Errorf("%d writes failed", s.Failures)
+	games := played(t, small(0), 40)
+	empty := fill(t, dir, 8<<10)
+	for _, g := range games {
+		if err := s.Add(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
 	}
+	if some, err := s.Next(t.Context()); err != nil || len(some) != len(games) {
+		t.Errorf("%d of %d games are there, %v", len(some), len(games), err)
+	}
+	empty()
+	s.Confirmed(10)
+	s.Close()
+	if s, err = cluster.OpenSpool(path); err != nil || s.Len() != 30 {
+		t.Errorf("%d games are on the disk when there is room again, want 30; %v", s.Len(), err)
+	}
+	s.Close()
 }

@@ -12,8 +12,34 @@ import (
 // Settings identify the games of a batch by a heuristic.
 func Settings(c selfplay.Config, games int) string { return job{Config: c, All: games}.settings() }
 
-// Hurry shortens what tests would wait for.
-func Hurry() { lease, patience = 2*time.Second, time.Second }
+// Patience is how long tests wait for an answer at first.
+const Patience = time.Second
+
+var hurried = pace{lease: 2 * Patience, patience: Patience, pause: Patience / 10}
+
+// Hurried has the shorter waits of tests.
+func (o Options) Hurried() Options {
+	o.pace = hurried
+	return o
+}
+
+// Hurried has shorter waits, from this patience on, in a worker's options too.
+func (c Connection) Hurried(patience time.Duration) Connection {
+	c.pace = hurried
+	c.pace.patience = patience
+	return c
+}
+
+// SlowDisk is a disk on which games are being written until release is called.
+func (l *Learner) SlowDisk() (release func()) {
+	l.keeping.Lock()
+	return l.keeping.Unlock
+}
+
+// Job is the message of a job.
+func Job(run string, c selfplay.Config, first, games int) ([]byte, error) {
+	return json.Marshal(job{Run: run, Version: "v", Config: c, First: first, Games: games, All: games, AtOnce: 64})
+}
 
 // Spool is a worker's games that are not confirmed.
 type Spool struct{ s *spool }
@@ -27,7 +53,7 @@ func OpenSpool(path string) (*Spool, error) {
 // Add, Next, Confirmed, Len and Close are those of a spool.
 func (s *Spool) Add(ctx context.Context, g *selfplay.Game) error { return s.s.add(ctx, 1, "x", g) }
 func (s *Spool) Confirmed(n int)                                 { s.s.confirmed(n) }
-func (s *Spool) Len() int                                        { all, _ := s.s.len(0); return all }
+func (s *Spool) Len() int                                        { all, _ := s.s.size(0); return all }
 func (s *Spool) Close()                                          { s.s.close() }
 func (s *Spool) Next(ctx context.Context) (numbers []int, err error) {
 	some, err := s.s.next(ctx)
@@ -54,9 +80,6 @@ func Answer(text []byte) (refused, later string, err error) {
 	err = json.Unmarshal(text, &r)
 	return r.Refused, r.Later, err
 }
-
-// Patience is how long a worker waits for an answer at first.
-func Patience() time.Duration { return patience }
 
 // WorkerMay is what a worker must be allowed, to publish and to subscribe.
 func WorkerMay() (publish, subscribe []string) {

@@ -59,7 +59,7 @@ func TestLosses(t *testing.T) {
 	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 50_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
+	l := open(t, cluster.Options{Outside: new(to(url))})
 	var opened atomic.Int32
 	read := func(file, name string) (*eval.Evaluator, func(), error) {
 		text, err := os.ReadFile(file)
@@ -70,18 +70,18 @@ func TestLosses(t *testing.T) {
 	}
 	start, random := time.Now(), rand.New(rand.NewPCG(5, 6))
 	for round := 0; round == 0 || time.Since(start) < soak(t)/2; round++ {
-		const games = 900
+		const games = 520
 		c, dir := small(round), t.TempDir()
 		c.Network = "net" // no heuristic, so it is asked for its file
 		var told ledger
 		machine := t.TempDir()
 		var stops []func() error
 		for range 3 {
-			stops = append(stops, work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Dir: machine, Evaluator: read, Kept: told.kept, Parallel: 32, Batch: 16}))
+			stops = append(stops, work(t, cluster.WorkerOptions{Connection: to(url), Dir: machine, Evaluator: read, Kept: told.kept, Parallel: 32, Batch: 16}))
 		}
 		var old [][]byte
 		losses := 0
-		b := cluster.Batch{Generation: round, Config: c, Dir: dir, Games: games, Network: network}
+		b := selfplay.Batch{Generation: round, Config: c, Dir: dir, Games: games, Network: network}
 		b.Report = func(p selfplay.Progress) {
 			if random.IntN(3) > 0 {
 				return
@@ -164,17 +164,17 @@ func lose(t *testing.T, js jetstream.JetStream, random *rand.Rand, old [][]byte)
 func TestSlowLine(t *testing.T) {
 	within(t, time.Minute)
 	network := filepath.Join(t.TempDir(), "network")
-	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 15_000)), 0o644); err != nil {
+	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 10_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	url, _ := outside(t)
 	slow := newRelay(t, after(url, "//"))
 	slow.mu.Lock()
-	slow.rate = 50_000
+	slow.rate = 200_000
 	slow.mu.Unlock()
-	l := open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
-	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "nats://" + slow.l.Addr().String()}, Parallel: 16, Batch: 8})
-	if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
+	l := open(t, cluster.Options{Outside: new(to(url))})
+	work(t, cluster.WorkerOptions{Connection: to("nats://" + slow.l.Addr().String()).Hurried(cluster.Patience / 5), Parallel: 16, Batch: 8})
+	if err := l.Play(t.Context(), selfplay.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestSlowLine(t *testing.T) {
 // A worker is cut off, plays on, and returns when others have played its games. Then all are cut off.
 func TestPartition(t *testing.T) {
 	within(t, 5*time.Minute)
-	cut := time.Second
+	cut := time.Second / 2
 	if soak(t) > 0 {
 		cut = time.Minute
 	}
@@ -194,7 +194,7 @@ func TestPartition(t *testing.T) {
 		r := newRelay(t, host)
 		relays = append(relays, r)
 		url := strings.Replace(l.Join(), host, r.l.Addr().String(), 1)
-		work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Kept: told.kept, Parallel: 24, Batch: 16})
+		work(t, cluster.WorkerOptions{Connection: to(url), Kept: told.kept, Parallel: 24, Batch: 16})
 	}
 	c, dir := small(0), t.TempDir()
 	mend := func() { relays[0].set(false); relays[1].set(false) }
@@ -203,11 +203,11 @@ func TestPartition(t *testing.T) {
 		what  func()
 	}{
 		{100, func() { relays[0].set(true) }},
-		{400, mend},
-		{500, func() { relays[1].set(true) }},
-		{900, mend},
-		{1000, func() { relays[0].set(true); relays[1].set(true); time.AfterFunc(cut, mend) }},
-		{1200, func() { relays[0].set(true) }},
+		{200, mend},
+		{250, func() { relays[1].set(true) }},
+		{350, mend},
+		{400, func() { relays[0].set(true); relays[1].set(true); time.AfterFunc(cut, mend) }},
+		{450, func() { relays[0].set(true) }},
 	}
 	report := func(p selfplay.Progress) {
 		for len(at) > 0 && p.Games >= at[0].games {
@@ -215,8 +215,8 @@ func TestPartition(t *testing.T) {
 			at = at[1:]
 		}
 	}
-	const games = 1500
-	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: games, Report: report}); err != nil {
+	const games = 560
+	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: games, Report: report}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, alone(t, c, games), files(t, dir))

@@ -17,7 +17,7 @@ const together = 64
 
 // counts are of a Learner's life.
 type counts struct {
-	Games, Records, Duplicates, Refused, Failures int64
+	Games, Duplicates, Refused, Failures int64
 }
 
 // listen begins to answer workers.
@@ -113,25 +113,10 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 		reading.Go(func() { parcels[i].read(m.Data) })
 	}
 	reading.Wait()
-	l.mu.Lock()
-	var games []*selfplay.Game
-	for i := range parcels {
-		p := &parcels[i]
-		if p.reply = l.judge(p); p.reply.ok() && l.playing != nil && p.Generation == l.playing.job.Generation {
-			games = append(games, p.games...)
-		}
-	}
-	err := l.add(games)
-	if err != nil {
-		l.counts.Failures++
-	}
-	l.mu.Unlock()
-	if err != nil {
-		l.o.Log.Error("games cannot be written; workers keep them", "error", err)
-	}
+	err := l.keepParcels(parcels)
 	for i, m := range group {
 		r := parcels[i].reply
-		if r.ok() && err != nil {
+		if r.ok() && err != nil { // the worker keeps them
 			r.Later = err.Error()
 		}
 		if r.Refused != "" {
@@ -143,6 +128,37 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 	case l.progress <- struct{}{}:
 	default:
 	}
+}
+
+// keepParcels judges parcels and writes their games to the disk.
+func (l *Learner) keepParcels(parcels []parcel) error {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	g := l.playing
+	var games []*selfplay.Game
+	var refused, again int64
+	for i := range parcels {
+		p := &parcels[i]
+		if p.reply.ok() {
+			p.reply = l.judge(p)
+		}
+		switch {
+		case p.reply.Refused != "":
+			refused++
+		case p.reply.ok() && g != nil && p.Generation == g.job.Generation:
+			games = append(games, p.games...)
+		case p.reply.ok():
+			again += int64(len(p.games))
+		}
+	}
+	l.mu.Lock()
+	l.counts.Refused += refused
+	l.counts.Duplicates += again
+	l.mu.Unlock()
+	if len(games) == 0 {
+		return nil
+	}
+	return l.add(g, games...)
 }
 
 func (p *parcel) read(text []byte) {
@@ -164,46 +180,40 @@ func (p *parcel) read(text []byte) {
 func (l *Learner) judge(p *parcel) reply {
 	g := l.playing
 	switch {
-	case !p.reply.ok():
-		l.counts.Refused++
-		return p.reply
 	case p.Version != l.o.Version:
-		l.counts.Refused++
 		return reply{Refused: fmt.Sprintf("its version is %.100q, and the learner's %q: install the learner's", p.Version, l.o.Version)}
 	case p.Run != l.run:
 		return reply{Later: "the games are of another run"}
 	case p.Generation <= l.last:
-		l.counts.Duplicates += int64(len(p.games))
 		return reply{}
 	case g == nil || p.Generation != g.job.Generation:
 		return reply{Later: "the learner does not play this generation now"}
 	case p.Settings != g.id:
-		l.counts.Refused++
 		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
 	}
 	for _, game := range p.games {
 		if err := g.store.Check(game); err != nil {
-			l.counts.Refused++
 			return reply{Refused: err.Error()}
 		}
 	}
 	return reply{}
 }
 
-// add keeps games of the generation that is being played.
-func (l *Learner) add(games []*selfplay.Game) error {
-	if len(games) == 0 {
-		return nil
-	}
-	g := l.playing
-	had, rows := g.store.Games(), g.store.Rows()
+// add keeps games of a generation. The caller holds keeping.
+func (l *Learner) add(g *generation, games ...*selfplay.Game) error {
+	had := g.store.Games()
 	err := g.store.Add(games...)
 	fresh := g.store.Games() - had
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if fresh > 0 {
 		g.grew = time.Now()
 	}
 	l.counts.Games += int64(fresh)
 	l.counts.Duplicates += int64(len(games) - fresh)
-	l.counts.Records += g.store.Rows() - rows
+	if err != nil {
+		l.counts.Failures++
+		l.o.Log.Error("games cannot be written; trying again", "error", err)
+	}
 	return err
 }

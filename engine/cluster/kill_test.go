@@ -27,6 +27,7 @@ import (
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // roleVariable makes the test binary one process of a cluster, for tests that kill it. Its arguments are in roleArguments.
@@ -68,9 +69,9 @@ func inRole(role string) {
 }
 
 func roleLearner(a arguments) error {
-	o := cluster.Options{Version: "v", Dir: filepath.Join(a.Dir, "cluster"), Log: quiet(), Server: cluster.Server{Listen: a.Listen}}
+	o := cluster.Options{Version: "v", Dir: filepath.Join(a.Dir, "cluster"), Log: quiet(), Server: cluster.Server{Listen: a.Listen}}.Hurried()
 	if a.URL != "" {
-		o.Outside = &cluster.Connection{URL: a.URL}
+		o.Outside = new(to(a.URL))
 	}
 	l, err := cluster.Open(context.Background(), o)
 	if err != nil {
@@ -78,7 +79,7 @@ func roleLearner(a arguments) error {
 	}
 	for generation, games := range a.Games {
 		c := small(generation)
-		err := l.Play(context.Background(), cluster.Batch{Generation: generation, Config: c, Dir: filepath.Join(a.Dir, fmt.Sprint(generation)), Games: games})
+		err := l.Play(context.Background(), selfplay.Batch{Generation: generation, Config: c, Dir: filepath.Join(a.Dir, fmt.Sprint(generation)), Games: games})
 		if err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func roleWorker(a arguments) error {
 		return err
 	}
 	return cluster.Work(context.Background(), cluster.WorkerOptions{
-		Connection: cluster.Connection{URL: a.URL}, Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(),
+		Connection: to(a.URL), Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(),
 		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
 			e, done, err := bitsquares(file, name)
 			if a.Rate > 0 {
@@ -231,9 +232,9 @@ func TestKilled(t *testing.T) {
 	within(t, 5*time.Minute+2*soak(t))
 	for _, outside := range []bool{false, true} {
 		t.Run(fmt.Sprintf("server outside %t", outside), func(t *testing.T) {
-			games, rounds := []int{1700, 600}, 1
+			games, rounds := []int{520, 60}, 1
 			if soak(t) > 0 {
-				rounds = 1000
+				games, rounds = []int{1700, 600}, 1000
 			}
 			start, kills := time.Now(), map[string]int{}
 			random := rand.New(rand.NewPCG(1, 2))
@@ -276,8 +277,8 @@ func killRound(t *testing.T, outside bool, games []int, want []map[string]string
 	learner.start(t)
 	victims = append(victims, learner)
 	// So many kills, and then the run may end.
-	for left := 8; ; left-- {
-		moment := time.NewTimer(time.Duration(random.IntN(400)) * time.Millisecond)
+	for left := 6; ; left-- {
+		moment := time.NewTimer(time.Duration(random.IntN(300)) * time.Millisecond)
 		if left <= 0 {
 			moment.Stop()
 		}

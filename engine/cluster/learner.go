@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -32,10 +33,13 @@ type Options struct {
 	// One of the two: the server inside, or one elsewhere.
 	Server  Server
 	Outside *Connection
+
+	pace pace // zero: usual
 }
 
 // Learner hands out jobs and keeps the games that come in. Close it.
 type Learner struct {
+	pace
 	o        Options
 	run      string // its number, random
 	password string // of workers
@@ -45,6 +49,11 @@ type Learner struct {
 	incoming chan *nats.Msg // games
 	progress chan struct{}  // games were kept
 	done     sync.WaitGroup
+
+	// keeping is held while games are looked at and written, which waits for the disk. playing and last change, and the
+	// store is written, under it alone. mu is held for moments: who answers a worker or the status waits for it, and not for
+	// the disk.
+	keeping sync.Mutex
 
 	mu      sync.Mutex
 	playing *generation // nil between generations
@@ -68,7 +77,7 @@ type generation struct {
 
 // Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
 func Open(ctx context.Context, o Options) (*Learner, error) {
-	l := &Learner{o: o, last: -1, workers: map[string]*Worker{}, incoming: make(chan *nats.Msg, 1024), progress: make(chan struct{}, 1)}
+	l := &Learner{pace: cmp.Or(o.pace, usual), o: o, last: -1, workers: map[string]*Worker{}, incoming: make(chan *nats.Msg, 1024), progress: make(chan struct{}, 1)}
 	if err := l.begin(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -94,7 +103,7 @@ func (l *Learner) begin(ctx context.Context) (err error) {
 	if l.js, err = jetstream.New(l.conn); err != nil {
 		return err
 	}
-	if answer, err := l.conn.Request(helloSubject, []byte("{}"), patience); err == nil {
+	if answer, err := l.conn.Request(helloSubject, []byte("{}"), l.patience); err == nil {
 		var r reply
 		_ = json.Unmarshal(answer.Data, &r) // the run is for people
 		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
@@ -156,7 +165,7 @@ func (l *Learner) prepare(ctx context.Context) error {
 		return fmt.Errorf("stream %s: %w", jobsStream, err)
 	}
 	_, err = l.js.CreateOrUpdateConsumer(ctx, jobsStream, jetstream.ConsumerConfig{
-		Durable: jobsConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxAckPending: -1,
+		Durable: jobsConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.lease, MaxAckPending: -1,
 	})
 	if err != nil {
 		return fmt.Errorf("consumer %s: %w", jobsConsumer, err)
@@ -166,16 +175,6 @@ func (l *Learner) prepare(ctx context.Context) error {
 		return fmt.Errorf("object store %s: %w", networksName, err)
 	}
 	return nil
-}
-
-// Batch is the games of a generation.
-type Batch struct {
-	Generation int
-	Config     selfplay.Config
-	Dir        string // of the records
-	Games      int
-	Network    string                  // file; empty: the heuristic of Config.Network plays
-	Report     func(selfplay.Progress) // nil, or hears of games that were kept
 }
 
 // window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
@@ -193,12 +192,12 @@ func share(all, workers int) int {
 
 // Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
 // played in order, also those that are complete.
-func (l *Learner) Play(ctx context.Context, b Batch) error {
+func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	store, err := selfplay.OpenStore(b.Dir, b.Config, b.Games)
 	if err != nil {
 		return err
 	}
-	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), patient: 2 * patience, job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
+	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), patient: 2 * l.patience, job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
 	var network []byte
 	if b.Network != "" {
 		if network, err = os.ReadFile(b.Network); err != nil {
@@ -207,29 +206,34 @@ func (l *Learner) Play(ctx context.Context, b Batch) error {
 		g.job.Network = sum(network)
 	}
 	g.id = g.job.settings()
-	l.mu.Lock()
-	l.playing, l.last = g, b.Generation-1
-	l.mu.Unlock()
+	l.turn(g, b.Generation-1)
 	err = l.play(ctx, g, network, b.Report)
+	last := b.Generation - 1
+	if err == nil {
+		last = b.Generation
+	}
+	l.turn(nil, last)
+	return errors.Join(err, store.Close())
+}
+
+// turn begins a generation, or ends it if playing is nil. When it returns, no games of the one before are being written.
+func (l *Learner) turn(playing *generation, last int) {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.playing = nil
-	if err == nil {
-		l.last = b.Generation
-	}
-	return errors.Join(err, store.Close())
+	l.playing, l.last = playing, last
 }
 
 // play looks after the server until all games are there.
 func (l *Learner) play(ctx context.Context, g *generation, network []byte, report func(selfplay.Progress)) error {
 	given := 0 // jobs of games below this were given out
 	first := true
-	tick := time.NewTicker(pause)
+	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
 	for {
-		l.mu.Lock()
-		p := selfplay.Progress{Games: g.store.Games(), All: g.job.All, Rows: g.store.Rows(), Played: g.store.Games() - g.had, Elapsed: time.Since(g.start)}
-		l.mu.Unlock()
+		had := g.store.Games()
+		p := selfplay.Progress{Games: had, All: g.job.All, Rows: g.store.Rows(), Played: had - g.had, Elapsed: time.Since(g.start)}
 		if report != nil && p.Played > 0 {
 			report(p)
 		}
@@ -250,17 +254,20 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 		case <-l.progress:
 			select { // not for each game
 			case <-ctx.Done():
-			case <-time.After(pause / 10):
+			case <-time.After(l.pause / 10):
 			}
 		}
 	}
 }
 
-// complete reports whether all games are in files.
+// complete reports whether all games are in files. It writes the last file, if that has failed before.
 func (l *Learner) complete(g *generation) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return g.store.First() == g.job.All && g.store.Add() == nil // which writes the last file, if that has failed before
+	if g.store.First() < g.job.All {
+		return false
+	}
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	return l.add(g) == nil
 }
 
 // look puts at the server what is missing there: the network, and jobs of games that nobody has.
@@ -269,7 +276,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	if err := l.putNetwork(ctx, g, network); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*l.patience)
 	defer cancel()
 	stream, err := l.js.Stream(ctx, jobsStream)
 	var consumer jetstream.Consumer
@@ -303,7 +310,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	}
 	l.mu.Lock()
 	l.queued = int(waiting.NumPending)
-	stale := info.State.Msgs == 0 || waiting.NumPending == 0 && time.Since(g.grew) > 2*lease
+	stale := info.State.Msgs == 0 || waiting.NumPending == 0 && time.Since(g.grew) > 2*l.lease
 	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
 		*given, g.grew = g.store.First(), time.Now()
 	}

@@ -42,7 +42,7 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 			select {
 			case <-ctx.Done():
 				return "", ctx.Err()
-			case <-time.After(pause / 5):
+			case <-time.After(100 * time.Millisecond):
 				continue
 			}
 		}

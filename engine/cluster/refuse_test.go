@@ -24,6 +24,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // certificate writes a certificate of this machine that signs itself.
@@ -92,8 +93,8 @@ func TestRefused(t *testing.T) {
 		want    string
 	}{
 		{"another version", connection(plain), "v2", `its version is "v2", and the learner's "v1"`},
-		{"a wrong password", cluster.Connection{URL: wrong(plain.Join())}, "v1", "Authorization Violation"},
-		{"no password", cluster.Connection{URL: "nats://" + after(plain.Join(), "@")}, "v1", "Authorization Violation"},
+		{"a wrong password", to(wrong(plain.Join())), "v1", "Authorization Violation"},
+		{"no password", to("nats://" + after(plain.Join(), "@")), "v1", "Authorization Violation"},
 		{"a certificate of nobody's", connection(secure), "v1", "certificate signed by unknown authority"},
 		{"another's certificate", cluster.Connection{URL: secure.Join(), CA: other}, "v1", "certificate signed by unknown authority"},
 		{"a wrong password by TLS", cluster.Connection{URL: wrong(secure.Join()), CA: cert}, "v1", "Authorization Violation"},
@@ -110,9 +111,9 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	url, _ := outside(t)
-	open(t, cluster.Options{Outside: &cluster.Connection{URL: url}})
-	o := cluster.Options{Version: "v", Dir: t.TempDir(), Log: quiet(), Outside: &cluster.Connection{URL: url}}
-	if _, err := cluster.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another learner is at this server") {
+	open(t, cluster.Options{Outside: new(to(url))})
+	o := cluster.Options{Version: "v", Dir: t.TempDir(), Log: quiet(), Outside: new(to(url))}
+	if _, err := cluster.Open(t.Context(), o.Hurried()); err == nil || !strings.Contains(err.Error(), "another learner is at this server") {
 		t.Errorf("a second learner at one server: %v", err)
 	}
 }
@@ -128,7 +129,8 @@ func TestOtherLearner(t *testing.T) {
 	within(t, time.Minute)
 	listen := freePort(t)
 	begin := func(version string) *cluster.Learner {
-		l, err := cluster.Open(t.Context(), cluster.Options{Version: version, Dir: t.TempDir(), Log: quiet(), Server: cluster.Server{Listen: listen, Password: "secret"}})
+		o := cluster.Options{Version: version, Dir: t.TempDir(), Log: quiet(), Server: cluster.Server{Listen: listen, Password: "secret"}}
+		l, err := cluster.Open(t.Context(), o.Hurried())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,14 +139,14 @@ func TestOtherLearner(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cluster.Work(t.Context(), cluster.WorkerOptions{
-			Connection: cluster.Connection{URL: "nats://worker:secret@" + listen}, Version: "v", Dir: t.TempDir(), Parallel: 16, Batch: 8, Log: quiet(), Evaluator: bitsquares,
+			Connection: to("nats://worker:secret@" + listen), Version: "v", Dir: t.TempDir(), Parallel: 16, Batch: 8, Log: quiet(), Evaluator: bitsquares,
 		})
 	}()
 	const games = 60
 	want := alone(t, small(0), games)
 	for range 2 {
 		l, dir := begin("v"), t.TempDir()
-		if err := l.Play(t.Context(), cluster.Batch{Config: small(0), Dir: dir, Games: games}); err != nil {
+		if err := l.Play(t.Context(), selfplay.Batch{Config: small(0), Dir: dir, Games: games}); err != nil {
 			t.Fatal(err)
 		}
 		l.Close()
@@ -154,7 +156,7 @@ func TestOtherLearner(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- l.Play(ctx, cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: games}) }()
+	go func() { over <- l.Play(ctx, selfplay.Batch{Config: small(0), Dir: t.TempDir(), Games: games}) }()
 	if err := <-ended; !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(), `its version is "v", and the learner's "w"`) {
 		t.Errorf("another version: %v", err)
 	}
@@ -174,7 +176,7 @@ func TestTLS(t *testing.T) {
 	password := strings.TrimPrefix(l.Join()[:strings.Index(l.Join(), "@")], "tls://worker:")
 	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "tls://worker:" + password + "@" + r.l.Addr().String(), CA: cert}})
 	c, dir := small(0), t.TempDir()
-	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: 60}); err != nil {
+	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: 60}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, alone(t, c, 60), files(t, dir))
@@ -260,7 +262,7 @@ func TestWrongURL(t *testing.T) {
 		"nats://worker:hidden@ho st:4222":                   "cannot be read",
 		"nats://worker:hidden@" + strings.Repeat("x", 5000): "want a name or an address",
 	} {
-		err := cluster.Work(t.Context(), cluster.WorkerOptions{Connection: cluster.Connection{URL: url}, Dir: t.TempDir(), Log: quiet(), Evaluator: bitsquares})
+		err := cluster.Work(t.Context(), cluster.WorkerOptions{Connection: to(url), Dir: t.TempDir(), Log: quiet(), Evaluator: bitsquares})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hidden") || len(err.Error()) > 400 {
 			t.Errorf("%.40s: error %.500v, want one that says %q", url, err, says)
 		}

@@ -55,7 +55,7 @@ func TestTwoWorkers(t *testing.T) {
 		c := small(0)
 		const games = 500
 		var last selfplay.Progress
-		if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: t.TempDir(), Games: games, Report: func(p selfplay.Progress) { last = p }}); err != nil {
+		if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: games, Report: func(p selfplay.Progress) { last = p }}); err != nil {
 			t.Fatal(err)
 		}
 		rate[workers] = float64(games) / last.Elapsed.Seconds()
@@ -170,7 +170,7 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 			}
 		}
 	}()
-	if err := l.Play(t.Context(), cluster.Batch{Config: c, Dir: dir, Games: all}); err != nil {
+	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: all}); err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(start)

@@ -72,7 +72,7 @@ func (s Server) start(dir, learner, worker string) (*server.Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.TLS, options.TLSConfig, options.TLSTimeout = true, config, patience.Seconds()
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, config, usual.patience.Seconds()
 	}
 	// The server says what it cannot listen on in its log alone.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
@@ -97,7 +97,7 @@ func (s Server) start(dir, learner, worker string) (*server.Server, error) {
 // inside connects the learner to its own server.
 func inside(srv *server.Server, password string) (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(learnerUser, password), nats.CustomInboxPrefix(learnerInbox),
-		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(pause))
+		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause))
 }
 
 // secret reads a password from a file that only its owner can read, or makes one.

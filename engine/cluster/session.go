@@ -76,14 +76,14 @@ func (s *session) leave() {
 			_ = t.message.Nak() // if it is lost, they wait until the lease ends
 		}
 	}
-	_ = s.conn.FlushTimeout(pause)
+	_ = s.conn.FlushTimeout(s.pause)
 }
 
 // send sends games to the learner until it confirms them. It waits the longer for an answer the later answers come: what it
 // sends again before, a learner that lags must read too, and would answer nobody in time.
 func (s *session) send(ctx context.Context) error {
-	answer := patience
-	for wait, said := pause, false; ; {
+	answer := s.patience
+	for wait, said := s.pause, false; ; {
 		some, err := s.spool.next(ctx)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *session) send(ctx context.Context) error {
 		asked := time.Now()
 		r, err := s.askFor(ctx, answer, gamesSubject, q)
 		took := time.Since(asked)
-		answer = min(max(patience, 2*took), mostPatience*patience)
+		answer = min(max(s.patience, 2*took), mostPatience*s.patience)
 		switch {
 		case err == nil && r.Run != s.run:
 			return errOtherRun
@@ -103,20 +103,20 @@ func (s *session) send(ctx context.Context) error {
 			return fmt.Errorf("%w: generation %d, games %d to %d: %s", ErrRefused, q.Generation, some[0].Number, some[len(some)-1].Number, r.Refused)
 		case err == nil && r.ok():
 			s.confirmed(some)
-			wait, said = pause, false
+			wait, said = s.pause, false
 			continue
 		case err == nil:
 			err = errors.New(r.Later)
 		}
 		if !said && ctx.Err() == nil {
-			all, _ := s.spool.len(0)
+			all, _ := s.spool.size(0)
 			s.o.Log.Warn("the learner does not take games; they are kept here", "generation", q.Generation, "games", all, "error", err)
 		}
 		said = true
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
-		wait = min(2*wait, patience)
+		wait = min(2*wait, s.patience)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *session) settle(k key) {
 
 // renew keeps this worker's jobs from others, and says how the worker is.
 func (s *session) renew(ctx context.Context) error {
-	every := lease / 8
+	every := s.lease / 8
 	before := int64(0)
 	for {
 		s.mu.Lock()
@@ -166,7 +166,7 @@ func (s *session) renew(ctx context.Context) error {
 		}
 		now := s.now
 		s.mu.Unlock()
-		now.Spool, now.Older = s.spool.len(now.Generation)
+		now.Spool, now.Older = s.spool.size(now.Generation)
 		now.PerSecond, before = float64(now.Games-before)/every.Seconds(), now.Games
 		text, err := json.Marshal(now)
 		if err != nil {
@@ -183,14 +183,14 @@ func (s *session) renew(ctx context.Context) error {
 func (s *session) playJobs(ctx context.Context) error {
 	var network player
 	defer func() { network.close() }()
-	patient := 2 * patience
+	patient := 2 * s.patience
 	for {
 		t, err := s.take(ctx)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if t == nil {
-			if err := sleep(ctx, pause); err != nil {
+			if err := sleep(ctx, s.pause); err != nil {
 				return err
 			}
 			continue
@@ -203,13 +203,13 @@ func (s *session) playJobs(ctx context.Context) error {
 		if err != nil {
 			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 			s.giveBack(t)
-			if err := sleep(ctx, 2*pause); err != nil {
+			if err := sleep(ctx, 2*s.pause); err != nil {
 				return err
 			}
 			patient = min(2*patient, networkPatience)
 			continue
 		}
-		patient = 2 * patience
+		patient = 2 * s.patience
 		if err := s.playFrom(ctx, t, network); err != nil {
 			return err
 		}
@@ -297,7 +297,11 @@ func (s *session) take(ctx context.Context) (*taken, error) {
 		if t.open > 0 {
 			return t, nil
 		}
-		_ = m.Ack()
+		if len(r.Missing) == 0 {
+			_ = m.Ack()
+		}
+		// Otherwise this worker plays the missing games. If the message is acknowledged now and the worker fails, no other
+		// worker gets them. Without an answer the server sends it again after a lease.
 	}
 	return nil, nil
 }
@@ -318,7 +322,7 @@ func (s *session) stillHere(ctx context.Context) error {
 
 // fetch gets a message of the work queue; nil if there is none now.
 func (s *session) fetch(ctx context.Context) jetstream.Msg {
-	inner, cancel := context.WithTimeout(ctx, patience)
+	inner, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	if s.jobs == nil {
 		jobs, err := s.js.Consumer(inner, jobsStream, jobsConsumer)

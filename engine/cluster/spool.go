@@ -134,8 +134,8 @@ func (s *spool) confirmed(n int) {
 	s.change()
 }
 
-// len is how many games the learner has not confirmed, and how many of them are of generations before one.
-func (s *spool) len(generation int) (all, older int) {
+// size is how many games the learner has not confirmed, and how many of them are of generations before one.
+func (s *spool) size(generation int) (all, older int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.games {

@@ -172,7 +172,7 @@ func Ask(ctx context.Context, c Connection) (s Status, err error) {
 		return s, err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.pace, usual).patience)
 	defer cancel()
 	m, err := conn.RequestWithContext(ctx, statusSubject, nil)
 	if err != nil {

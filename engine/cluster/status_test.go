@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // More workers than fit a message say how they are. The status has the sums of all, and lists the first.
@@ -19,7 +20,7 @@ func TestStatus(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() {
-		over <- l.Play(ctx, cluster.Batch{Generation: 3, Config: small(3), Dir: t.TempDir(), Games: 100})
+		over <- l.Play(ctx, selfplay.Batch{Generation: 3, Config: small(3), Dir: t.TempDir(), Games: 100})
 	}()
 	defer func() { cancel(); <-over }()
 	conn := wire(t, l)
@@ -70,7 +71,7 @@ func TestWorkersStatus(t *testing.T) {
 	l := open(t, cluster.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- l.Play(ctx, cluster.Batch{Config: small(0), Dir: t.TempDir(), Games: 100_000}) }()
+	go func() { over <- l.Play(ctx, selfplay.Batch{Config: small(0), Dir: t.TempDir(), Games: 100_000}) }()
 	defer func() { cancel(); <-over }()
 	work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 8, Batch: 4})
 	s := l.Status()

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -47,7 +48,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer home.Close()
 	host, _ := os.Hostname() // "" will do
-	w := &worker{o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6]), gone: make(chan error, 1)}
+	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6]), gone: make(chan error, 1)}
 	w.o.Log = o.Log.With("worker", w.name)
 	if err := w.dial(ctx); err != nil {
 		return err
@@ -86,6 +87,7 @@ func ownDir(dir string) (*durable.Dir, error) {
 
 // worker is one process that plays games.
 type worker struct {
+	pace
 	o    WorkerOptions
 	name string
 	home *durable.Dir
@@ -118,7 +120,7 @@ func (w *worker) dial(ctx context.Context) (err error) {
 		if !said {
 			w.o.Log.Warn("waiting for the server", "error", err)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(ctx, w.pause); err != nil {
 			return err
 		}
 	}
@@ -146,7 +148,7 @@ func (w *worker) join(ctx context.Context) error {
 		if !said {
 			w.o.Log.Warn("waiting for the learner", "error", err)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(ctx, w.pause); err != nil {
 			return err
 		}
 	}
@@ -154,7 +156,7 @@ func (w *worker) join(ctx context.Context) error {
 
 // ask asks the learner, which may take patience.
 func (w *worker) ask(ctx context.Context, subject string, q request) (r reply, err error) {
-	return w.askFor(ctx, patience, subject, q)
+	return w.askFor(ctx, w.patience, subject, q)
 }
 
 // askFor is ask with another patience. It ends when the connection is lost, because the answer is lost with it.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
@@ -22,6 +23,16 @@ type Progress struct {
 	Rows       int64
 	Played     int // games finished since the start of the program
 	Elapsed    time.Duration
+}
+
+// Batch is the games of one generation of a learning run, for those that play them elsewhere.
+type Batch struct {
+	Generation int
+	Config     Config
+	Dir        string // of the records
+	Games      int
+	Network    string         // file of the network that plays; empty: the heuristic of Config.Network
+	Report     func(Progress) // nil, or called when games were kept
 }
 
 // ShardGames is how many games a file of records holds at most.
@@ -83,14 +94,17 @@ type shards struct {
 	dir     *durable.Dir
 	board   *game.Board
 	network string
-	first   int     // number of the first game of the file to come
-	games   []*Game // of the file to come, from first on
-	next    int     // first + len(games)
-	end     int     // of the run
-	waiting map[int]*Game
+	first   int              // number of the first game of the file to come
+	games   []*Game          // of the file to come, from first on
+	end     int              // of the run
 	journal *durable.Journal // has the games that are in no file
 	lines   int              // of the journal, also of games that have come into a file since
-	rows    int64
+
+	// One goroutine writes; others may read these meanwhile.
+	mu      sync.Mutex
+	next    int // first + len(games)
+	waiting map[int]*Game
+	rows    int64 // written to files
 }
 
 // openShards finds the games that a directory has.
@@ -179,7 +193,7 @@ func (s *shards) add(g *Game) error {
 		return err
 	}
 	s.lines++
-	s.waiting[g.Number] = g
+	s.wait(g)
 	return s.drain()
 }
 
@@ -195,9 +209,20 @@ func (s *shards) drain() error {
 		if !ok {
 			return nil
 		}
-		delete(s.waiting, s.next)
 		s.games = append(s.games, g)
+		s.mu.Lock()
+		delete(s.waiting, s.next)
 		s.next++
+		s.mu.Unlock()
+	}
+}
+
+// wait adds games to those that wait for earlier ones.
+func (s *shards) wait(games ...*Game) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range games {
+		s.waiting[g.Number] = g
 	}
 }
 
@@ -221,7 +246,9 @@ func (s *shards) write() error {
 		return err
 	}
 	s.first, s.games = s.next, nil
+	s.mu.Lock()
 	s.rows += rows
+	s.mu.Unlock()
 	if s.journal == nil || s.lines < ShardGames+2*len(s.waiting) {
 		return nil
 	}

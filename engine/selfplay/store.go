@@ -11,8 +11,8 @@ import (
 )
 
 // Store keeps the games of a run that others play, in a directory like that of Run, from which Run could go on. It is the
-// ledger of the run: which games it has is what the names of the files of records and the journal say. It is not safe for
-// concurrent use. Close it.
+// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games, Rows and
+// First are safe for concurrent use, and do not wait for the disk; one goroutine at a time may call the others. Close it.
 type Store struct {
 	c      Config
 	dir    *durable.Dir
@@ -41,17 +41,31 @@ func OpenStore(dir string, c Config, n int) (s *Store, err error) {
 
 // Has reports whether the store has a game.
 func (s *Store) Has(number int) bool {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
 	return number < s.shards.next || s.shards.waiting[number] != nil
 }
 
 // Games is how many games the store has.
-func (s *Store) Games() int { return s.shards.next + len(s.shards.waiting) }
+func (s *Store) Games() int {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	return s.shards.next + len(s.shards.waiting)
+}
 
 // Rows is how many records were written to files since the store was opened.
-func (s *Store) Rows() int64 { return s.shards.rows }
+func (s *Store) Rows() int64 {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	return s.shards.rows
+}
 
 // First is the first game that the store lacks. All games that it has beyond are in memory.
-func (s *Store) First() int { return s.shards.next }
+func (s *Store) First() int {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	return s.shards.next
+}
 
 // Add keeps games. If it returns nil, all of them are on the disk, and a power failure loses none. Those that the store had
 // already are left out. After an error some may be kept; Add can be called again with the same games, and goes on when there
@@ -75,9 +89,7 @@ func (s *Store) Add(games ...*Game) error {
 		}
 		s.broken = false
 		s.shards.lines += len(fresh)
-		for _, g := range fresh {
-			s.shards.waiting[g.Number] = g
-		}
+		s.shards.wait(fresh...)
 	}
 	err := s.shards.drain()
 	s.broken = s.shards.journal == nil // it could not begin anew

@@ -122,7 +122,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 		if best := r.best(); best >= 0 {
 			network = r.promoted(best)
 		}
-		return r.player(ctx, Games{g.Number, c, games, g.Games, network, report})
+		return r.player(ctx, selfplay.Batch{Generation: g.Number, Config: c, Dir: games, Games: g.Games, Network: network, Report: report})
 	}
 	e, done, err := r.evaluator(g)
 	if err != nil {

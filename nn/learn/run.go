@@ -63,18 +63,8 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	return r, nil
 }
 
-// Games are those of a generation.
-type Games struct {
-	Generation int
-	Config     selfplay.Config
-	Dir        string // of the records
-	Games      int
-	Network    string                  // file of the network that plays; empty: the heuristic of Config.Network
-	Report     func(selfplay.Progress) // hears of games that are kept
-}
-
 // Player plays the games that are missing, as selfplay.Run does.
-type Player func(context.Context, Games) error
+type Player func(context.Context, selfplay.Batch) error
 
 // PlayBy lets others play the games.
 func (r *Run) PlayBy(p Player) { r.player = p }
