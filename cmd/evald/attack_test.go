@@ -36,8 +36,8 @@ import (
 // Attacks on the service. Each is a client that requests as much as it can at little cost to itself. During an attack the
 // program's memory stays below 1.2 times --memory, and other clients are answered. Afterwards the service is as before.
 // EVALD_SOAK=1m makes each attack that long and prints how fast the others were answered; without it an attack takes a
-// second. Attackers on the same machine do not take the service's processors if the test may set priorities (goFirst). The
-// service joins the control group whose folder is EVALD_CGROUP, if that is set.
+// second. Attackers on the same machine have the lowest priority. The service joins the control group whose folder is
+// EVALD_CGROUP, if that is set.
 
 // attack is a client with an IP address of its own.
 type attack struct {
@@ -375,9 +375,6 @@ func TestAttacks(t *testing.T) {
 	}
 	d, long := attackTime(t)
 	v := newVictim(t, fmt.Sprintf("--backend bitsquares --repository --memory %dMiB", attackedMemory))
-	if long {
-		v.goFirst()
-	}
 	calm := v.visitor(d)
 	v.web.CloseIdleConnections()
 	goroutines, files := v.gauge("go_goroutines"), v.gauge("process_open_fds")

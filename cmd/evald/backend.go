@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// backend says who evaluates; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
+// backend chooses the evaluator; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
 type backend struct {
 	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
 	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, the network that ships; on boards that it was not trained on, bitsquares."`

@@ -310,7 +310,7 @@ func (c *benchServeCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 // benchSolveCmd is `evald bench solve`.
 type benchSolveCmd struct {
 	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
-	First    int      `range:"0 to 1073741824" help:"Only so many positions of each file; 0 is all."`
+	First    int      `range:"0 to 1073741824" help:"Only the first N positions of each file; 0 is all."`
 	TableMiB int      `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition table in MiB; 0 is 16 for boards of up to 42 cells, 256 for larger ones."`
 	JSON     bool     `help:"Write JSON for machines instead of a table."`
 }

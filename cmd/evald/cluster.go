@@ -32,10 +32,10 @@ type clusterCmd struct {
 	Status clusterStatusCmd `cmd:"" help:"Say how a learner (evald learn --cluster) and its workers are."`
 }
 
-// natsFlags say who asks a NATS server, for learners, workers and the status.
+// natsFlags are the connection and credentials of learners, workers and the status at a NATS server.
 type natsFlags struct {
 	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, where the server wants such."`
-	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign the NATS server's; without it the system's."`
+	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authority for the NATS server's certificate; without it the system's."`
 }
 
 func (f natsFlags) to(url string) cluster.Connection {
@@ -54,7 +54,7 @@ type clusterFlags struct {
 	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where people find a page of the workers, and Prometheus /metrics."`
 }
 
-// open starts what workers join, for the run in a folder, and returns who plays. Call done in the end.
+// open starts what workers join, for the run in a folder, and returns the player of its games. The caller calls done in the end.
 func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
 	o := cluster.Options{
 		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
@@ -136,7 +136,7 @@ type joinFlags struct {
 // work plays for a learner until the command is interrupted.
 func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	if _, ok := heuristic.Named(c.Backend); ok {
-		return usage("--backend %s does nothing with --join: the learner says who plays; auto, gpu or cpu say by what", c.Backend)
+		return usage("--backend %s does nothing with --join: the learner chooses the network; auto, gpu or cpu choose the processor", c.Backend)
 	}
 	if c.Spool == "" {
 		cache, err := os.UserCacheDir()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -95,90 +96,64 @@ func (c *completeCmd) Run(s streams) error {
 		words = []string{""}
 	}
 	var parsed cli
-	for _, line := range complete(newParser(&parsed, s, func(int) {}).Model, words) {
-		fmt.Fprintln(s.out, line)
+	last := words[len(words)-1]
+	for _, line := range candidates(newParser(&parsed, s, func(int) {}), words[:len(words)-1], last) {
+		if line == anyFile || strings.HasPrefix(line, last) {
+			fmt.Fprintln(s.out, line)
+		}
 	}
 	return nil
 }
 
-// complete returns the possible values of the last word after the words before it.
-func complete(app *kong.Application, words []string) []string {
-	at := completing{node: app.Node, flags: app.Flags}
-	for _, word := range words[:len(words)-1] {
-		at.take(word)
+// candidates returns all words that can stand in the place of last, after the words before it.
+func candidates(parser *kong.Kong, before []string, last string) (all []string) {
+	at, err := kong.Trace(parser, before)
+	if err != nil {
+		return nil
 	}
-	last := words[len(words)-1]
-	all := at.candidates(last)
-	if slices.Equal(all, []string{anyFile}) {
-		return all
-	}
-	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, last) })
-}
-
-// completing is a place in a command line.
-type completing struct {
-	node  *kong.Node
-	flags []*kong.Flag
-	value *kong.Flag // its value is the next word; nil: none
-	only  bool       // after --: no more flags
-}
-
-func (at *completing) take(word string) {
-	switch {
-	case at.value != nil:
-		at.value = nil
-	case word == "--":
-		at.only = true
-	case !at.only && strings.HasPrefix(word, "-"):
-		name, _, withValue := strings.Cut(word, "=")
-		for _, f := range at.flags {
-			if !withValue && !f.IsBool() && (name == "--"+f.Name || len(name) == 2 && f.Short == rune(name[1])) {
-				at.value = f
-			}
-		}
-	default:
-		for _, child := range at.node.Children {
-			if child.Name == word {
-				at.node, at.flags = child, append(slices.Clip(at.flags), child.Flags...)
-				return
-			}
-		}
-	}
-}
-
-// candidates returns all words that can stand here.
-func (at *completing) candidates(word string) []string {
-	var all []string
+	node := cmp.Or(at.Selected(), parser.Model.Node)
 	add := func(name, help string) {
 		help, _, _ = strings.Cut(help, "\n")
 		all = append(all, name+"\t"+help)
 	}
-	flagOf, _, withValue := strings.Cut(word, "=")
-	switch {
-	case at.value != nil:
-		return valuesOf(at.value.Value, "")
-	case !at.only && strings.HasPrefix(word, "-") && withValue:
-		for _, f := range at.flags {
-			if flagOf == "--"+f.Name {
-				return valuesOf(f.Value, flagOf+"=")
-			}
-		}
-	case !at.only && strings.HasPrefix(word, "-"):
-		for _, f := range at.flags {
-			if !f.Hidden {
+	flagsEnded := slices.Contains(before, "--")
+	if flag := wantsValue(at.Flags(), before); flag != nil && !flagsEnded {
+		return valuesOf(flag.Value, "")
+	}
+	switch name, _, withValue := strings.Cut(last, "="); {
+	case !flagsEnded && strings.HasPrefix(last, "-"):
+		for _, f := range at.Flags() {
+			if withValue && name == "--"+f.Name {
+				return valuesOf(f.Value, name+"=")
+			} else if !withValue && !f.Hidden {
 				add("--"+f.Name, valueHelp(f.Value))
 			}
 		}
-	case len(at.node.Children) > 0:
-		for _, child := range at.node.Children {
+	case len(node.Children) > 0:
+		for _, child := range node.Children {
 			if !child.Hidden {
 				add(child.Name, child.Help)
 			}
 		}
-	case len(at.node.Positional) > 0:
-		return valuesOf(at.node.Positional[0], "")
+	case len(node.Positional) > 0:
+		return valuesOf(node.Positional[0], "")
 	}
 	return all
+}
+
+// wantsValue returns the flag whose value follows the words, nil if there is none.
+func wantsValue(flags []*kong.Flag, words []string) *kong.Flag {
+	if len(words) == 0 {
+		return nil
+	}
+	last := words[len(words)-1]
+	i := slices.IndexFunc(flags, func(f *kong.Flag) bool {
+		return !f.IsBool() && (last == "--"+f.Name || f.Short != 0 && last == "-"+string(f.Short))
+	})
+	if i < 0 {
+		return nil
+	}
+	return flags[i]
 }
 
 // valuesOf returns the known values of a flag or an argument, each with the prefix.

@@ -45,7 +45,7 @@ func withVariables() kong.Option {
 	})
 }
 
-// refuseUseless refuses a flag on the command line that has no effect together with the others. Its struct tag says when:
+// checkDependencies refuses a flag on the command line that has no effect together with the others. Its struct tag says when:
 //
 //	needs:"build-book"        it needs this flag
 //	needs:"selection=uct|gumbel"   it needs this flag with one of these values
@@ -54,7 +54,7 @@ func withVariables() kong.Option {
 //	without:"files"                it excludes these arguments
 //
 // Flags from the environment and the configuration file are not checked, because those are for many commands.
-func refuseUseless(c *kong.Context) error {
+func checkDependencies(c *kong.Context) error {
 	flags := map[string]*kong.Flag{}
 	for _, f := range c.Flags() {
 		flags[f.Name] = f
@@ -102,9 +102,9 @@ func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool { _, ok := os.LookupEnv(name); return ok })
 }
 
-// refuseAbsurd refuses numbers outside the range in their flag's struct tag: range:"1 to 4096". Every number except a seed
+// checkRanges refuses numbers outside the range in their flag's struct tag: range:"1 to 4096". Every number except a seed
 // has one.
-func refuseAbsurd(c *kong.Context) error {
+func checkRanges(c *kong.Context) error {
 	for _, f := range c.Flags() {
 		text := f.Tag.Get("range")
 		if text == "" {

@@ -198,7 +198,7 @@ func testGPULost(t *testing.T, env []string) {
 	if err := p.Wait(); err == nil || p.ProcessState.ExitCode() != exitBadInput {
 		t.Errorf("the service ends: %v", err)
 	}
-	for _, want := range []string{"6 attempts to use it again have failed: it is LOST to this process", "the service ends", "--backend auto goes on with the CPU"} {
+	for _, want := range []string{"6 attempts to use it again have failed: it is LOST to this process", "the service ends", "--backend auto continues on the CPU"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("said %s\nwant %q", said.String(), want)
 		}

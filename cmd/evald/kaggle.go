@@ -40,7 +40,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Agents: so many moves are thought about at once, others wait. One that thinks for long takes up to 300 MiB, and the solver on boards of more than 42 cells 256 MiB more."`
+	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Agents: the maximum number of moves at once; others wait. A long search takes up to 300 MiB, and the solver on boards of more than 42 cells 256 MiB more."`
 }
 
 // Run serves until it is interrupted.

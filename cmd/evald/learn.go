@@ -24,15 +24,15 @@ import (
 
 // learnCmd is `evald learn`. Flags that are not given have the value in the run's folder, or the default for its board.
 type learnCmd struct {
-	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped, also without its other flags."`
-	Generations int    `range:"0 to 1000000" default:"10" help:"Go on until there are so many."`
+	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, also without its other flags."`
+	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
 	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
 
 	FirstGames  *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
-	FirstFactor *int     `range:"1 to 10000" placeholder:"N" help:"Its searches have so many times the visits."`
+	FirstFactor *int     `range:"1 to 10000" placeholder:"N" help:"Multiplies the visits of its searches."`
 	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network."`
 	Visits      *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
 	FastVisits  *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of the other searches."`
@@ -97,7 +97,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s --generations %d goes on\n", len(run.Generations()), c.Generations, c.Out, c.Generations)
+		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s --generations %d resumes it\n", len(run.Generations()), c.Generations, c.Out, c.Generations)
 		return errInterrupted
 	}
 	if err != nil {

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evald/evald/engine/durable/durabletest"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // asProgram makes the test binary run as the program itself, for tests that kill it.
@@ -91,53 +87,15 @@ func TestLearnDamaged(t *testing.T) {
 	read := func(name string) bool {
 		return !strings.Contains(name, "events.out") && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".safetensors") && filepath.Base(name) != "checkpoint"
 	}
-	durabletest.Damage(t, dir, 1999, read, goesOn)
-	durabletest.Damage(t, dir, 16001, func(name string) bool {
+	coarse := 8
+	if gametest.Soak() {
+		coarse = 1
+	}
+	durabletest.Damage(t, dir, 1999*coarse, read, goesOn)
+	durabletest.Damage(t, dir, 16001*coarse, func(name string) bool {
 		return strings.HasSuffix(name, ".safetensors") || filepath.Base(name) == "checkpoint"
 	}, goesOn)
 }
 
 // withoutTimes matches durations, and the checksum that depends on them.
 var withoutTimes = regexp.MustCompile(`"seconds": \{[^}]*\}|"(positions_per_second|crc32)": ("\w*"|[0-9.e+-]+)`)
-
-// However often and whenever it is killed, a run ends with the same networks.
-func TestLearnKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds of runs")
-	}
-	whole, killed := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
-	start := time.Now()
-	if status, _, stderr := evald(t, "", learnArgs(whole, "--generations", "3")...); status != exitOK {
-		t.Fatal(stderr)
-	}
-	took := time.Since(start)
-	kills := 0
-	for done := false; !done; {
-		program := exec.Command(os.Args[0], learnArgs(killed, "--generations", "3")...)
-		program.Env = append(os.Environ(), asProgram+"=1")
-		program.Stdout, program.Stderr = io.Discard, io.Discard
-		if err := program.Start(); err != nil {
-			t.Fatal(err)
-		}
-		// Later each time, because work without a checkpoint begins anew.
-		timer := time.AfterFunc(took/10*time.Duration(2+kills)/2, func() { program.Process.Kill() })
-		done = program.Wait() == nil
-		if timer.Stop(); !done {
-			kills++
-		}
-	}
-	t.Logf("killed %d times", kills)
-	if kills < 3 {
-		t.Errorf("killed only %d times", kills)
-	}
-	for n := range 3 {
-		name := fmt.Sprintf("%03d/train/network.safetensors", n)
-		want, err := os.ReadFile(filepath.Join(whole, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(filepath.Join(killed, name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is another one, error %v", name, err)
-		}
-	}
-}

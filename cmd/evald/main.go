@@ -24,7 +24,7 @@ type cli struct {
 	globals
 
 	Eval      evalCmd      `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
-	Search    searchCmd    `cmd:"" help:"Search positions with a tree of so many visits."`
+	Search    searchCmd    `cmd:"" help:"Search each position for a given number of visits."`
 	Analyze   analyzeCmd   `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
 	Solve     solveCmd     `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Positions positionsCmd `cmd:"" help:"Draw positions of random play, plausible play and openings, with the exact score of each move."`
@@ -39,7 +39,7 @@ type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 	Model     modelCmd     `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
-	Devices   devicesCmd   `cmd:"" help:"Say what this machine can compute with: the processor, and GPUs or why there are none."`
+	Devices   devicesCmd   `cmd:"" help:"Show the processor and the GPUs that evald can use, or why it can use no GPU."`
 
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
 	Versions   versionCmd    `cmd:"" name:"version" help:"Print the version, and what this program was built with."`
@@ -95,10 +95,10 @@ func run(ctx context.Context, args []string, s streams) int {
 		err = config.err
 	}
 	if err == nil {
-		err = refuseAbsurd(command)
+		err = checkRanges(command)
 	}
 	if err == nil {
-		err = refuseUseless(command)
+		err = checkDependencies(command)
 	}
 	if err != nil {
 		fmt.Fprintf(s.err, "evald: %s (see evald --help)\n", short.To(err.Error(), mostSaid/4))

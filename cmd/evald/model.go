@@ -273,7 +273,7 @@ func (c *modelExportCmd) Run() error {
 
 // modelRemoveCmd is `evald model remove`.
 type modelRemoveCmd struct {
-	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. What has loaded it goes on with it."`
+	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. A program that has loaded it keeps it."`
 }
 
 // Run removes the model and prints what it was.

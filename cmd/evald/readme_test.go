@@ -128,28 +128,6 @@ func showsLine(output, line string) bool {
 	return false
 }
 
-func TestShowsLine(t *testing.T) {
-	for _, c := range []struct {
-		output, shown string
-		want          bool
-	}{
-		{"a\n b  0.297936 c\n", "b 0.297 c", true},
-		{"a\nb 0.397936 c\n", "b 0.297 c", false},
-		{"b -0.2979 c", "b 0.2979 c", false},
-		{"x b 1", "b 1", false},
-		{"x b 1", "...b 1", true},
-		{"b 1 and more", "b 1", false},
-		{"b 1 and more", "b 1 ...", true},
-		{"b (1)", "b (1)", true},
-		{"b 1", "b (1)", false},
-		{"b\n1", "b 1", false},
-	} {
-		if got := showsLine(c.output, c.shown); got != c.want {
-			t.Errorf("%q shows %q: %v", c.output, c.shown, got)
-		}
-	}
-}
-
 // instead are the commands of README that build or test the program, and what the test runs in their place.
 var instead = map[string]string{
 	"make run":  "bin/evald eval sample.txt --format table",

@@ -30,7 +30,7 @@ type selfplayFlags struct {
 	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
 	Openings         string  `without:"join" enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
-	OpeningPlies     int     `without:"join" range:"0 to 100" default:"${openingPlies}" help:"Games begin with 0 to so many moves of that play."`
+	OpeningPlies     int     `without:"join" range:"0 to 100" default:"${openingPlies}" help:"Games begin with 0 to this number of moves of that play."`
 	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
 	TemperaturePlies int     `without:"join" range:"0 to 1000" default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
 	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
@@ -109,7 +109,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d games are kept, the same command goes on\n", last.Games, c.Games)
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d games are kept, the same command resumes it\n", last.Games, c.Games)
 		return errInterrupted
 	}
 	if err != nil {

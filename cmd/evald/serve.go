@@ -30,46 +30,46 @@ import (
 
 // serveCmd is `evald serve`.
 type serveCmd struct {
-	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates, as for evald eval (${enum})."`
+	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	gpus
 	Model []string `placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given; the model search searches with the first."`
 	Rules string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
 
-	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Where REST and the page are; empty is nowhere. :8000 is every address of this machine. (${default})"`
-	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Where gRPC is. (${default})"`
-	Metrics string `default:"127.0.0.1:8002" placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics. (${default})"`
-	Pprof   string `placeholder:"HOST:PORT" help:"Where profiles are; an address of this machine's own, such as 127.0.0.1:6060."`
+	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Listen address for REST and the page; empty: none. :8000 is every address of this machine. (${default})"`
+	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Listen address for gRPC. (${default})"`
+	Metrics string `default:"127.0.0.1:8002" placeholder:"HOST:PORT" help:"Listen address for /metrics, which Prometheus reads. (${default})"`
+	Pprof   string `placeholder:"HOST:PORT" help:"Listen address for pprof; loopback only, such as 127.0.0.1:6060."`
 
-	MaxBatch int           `range:"1 to 1048576" default:"256" help:"Rows of a batch that requests are merged into."`
+	MaxBatch int           `range:"1 to 1048576" default:"256" help:"Maximum number of rows of the batches that requests are merged into."`
 	MaxDelay time.Duration `range:"0s to 1m" default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
-	MaxQueue int           `range:"1 to 1073741824" default:"16384" help:"Rows that wait at most; requests beyond are refused."`
-	Cache    int           `range:"0 to 1073741824" default:"0" help:"Answers of networks to keep; 0 is none."`
+	MaxQueue int           `range:"1 to 1073741824" default:"16384" help:"Maximum number of rows that wait; further requests are refused."`
+	Cache    int           `range:"0 to 1073741824" default:"0" help:"Number of network answers to cache; 0 is none."`
 
-	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request does not say."`
-	MaxVisits  int           `range:"1 to 67108864" default:"100000" help:"Visits that a request may ask for."`
-	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests, bodies, searches and answers on their way, a quarter for the page's searches; more are refused. Without it three quarters of what the container may have, or half of the machine's."`
-	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Bytes of a request at most."`
-	Rows       int           `range:"1 to 1048576" default:"4096" help:"Positions of a request at most."`
-	Requests   int           `range:"1 to 1048576" default:"4096" help:"Requests under way at most."`
-	Streams    int           `range:"1 to 1048576" default:"1024" help:"Requests under way of one gRPC connection at most."`
-	Timeout    time.Duration `range:"1ms to 24h" default:"30s" help:"Time of a request that sets no shorter one."`
-	DrainDelay time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long requests are still taken while readiness is already off."`
-	DrainTime  time.Duration `range:"0s to 24h" default:"30s" help:"How long those under way may take after that."`
+	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request names no number."`
+	MaxVisits  int           `range:"1 to 67108864" default:"100000" help:"Maximum number of visits that a request may ask for."`
+	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests with their bodies, searches and answers, a quarter for the page's searches; requests beyond are refused. Default: three quarters of the container's memory, or half of the machine's."`
+	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Maximum number of bytes of a request."`
+	Rows       int           `range:"1 to 1048576" default:"4096" help:"Maximum number of positions of a request."`
+	Requests   int           `range:"1 to 1048576" default:"4096" help:"Maximum number of concurrent requests."`
+	Streams    int           `range:"1 to 1048576" default:"1024" help:"Maximum number of concurrent requests of one gRPC connection."`
+	Timeout    time.Duration `range:"1ms to 24h" default:"30s" help:"Time limit of a request; a request may set a shorter one."`
+	DrainDelay time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long the service still accepts requests, while it already reports that it is not ready."`
+	DrainTime  time.Duration `range:"0s to 24h" default:"30s" help:"How long the requests under way may take after that."`
 
 	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
-	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to look whether a model's file has changed, and to load it anew; 0 is never. SIGHUP loads all anew at once."`
+	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a model's file has changed, and reload it; 0 is never. SIGHUP reloads all models at once."`
 
 	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
 	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of those who sign clients' certificates; clients must then show one."`
+	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for clients' certificates; clients must then present one."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
 	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
-	Tokens      string   `type:"path" placeholder:"FILE" help:"Who may call what, a line each: groups of calls (health, metadata, inference, repository, page, or all) and a token, - for everybody. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+	Tokens      string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info has refused requests too, with who and why; debug has every request."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
 }
 
 // Validate compares flags with each other before anything is loaded.
@@ -86,7 +86,7 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers the requests that it has taken. All that it has to say goes to the log.
+// Run serves until it is interrupted, and then answers the requests that it has taken. It writes to the log only.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log := c.logger(s.err)
 	logLibraries(log)
@@ -160,11 +160,11 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// lostGPUsError ends the service: nobody is left to answer.
+// lostGPUsError ends the service, because no evaluator is left.
 type lostGPUsError struct{ err error }
 
 func (e *lostGPUsError) Error() string {
-	return fmt.Sprintf("--backend gpu: %v; --backend auto goes on with the CPU", e.err)
+	return fmt.Sprintf("--backend gpu: %v; --backend auto continues on the CPU", e.err)
 }
 
 // open gives the server its page, and opens the ports.
@@ -297,13 +297,13 @@ type served struct {
 	names   []string
 	backend backend           // of the command line, without a model
 	refs    map[string]string // name -> as the command line gives it; "" for a heuristic
-	hears   open.Options      // what happens to GPUs
+	events  open.Options      // called when a GPU fails or returns
 }
 
 // served opens and closes each model of the command line, to see that it works. What there is to say of it goes to note. lost
 // is GPULost of open.Options.
 func (c *serveCmd) served(note func(string), lost func(error)) (*served, error) {
-	s := &served{backend: backend{Backend: c.Backend, gpus: c.gpus}, refs: map[string]string{}, hears: open.Options{Event: note, GPULost: lost}}
+	s := &served{backend: backend{Backend: c.Backend, gpus: c.gpus}, refs: map[string]string{}, events: open.Options{Event: note, GPULost: lost}}
 	refs := c.Model
 	if len(refs) == 0 {
 		refs = []string{""}
@@ -343,7 +343,7 @@ func (s *served) load(name string) (service.Loaded, error) {
 	if _, ok := heuristic.Named(from.Backend); ok && !given && from.Model != "" {
 		from.Backend = "auto"
 	}
-	e, err := from.open(s.hears) // what there is to note was noted at the start
+	e, err := from.open(s.events) // what there is to note was noted at the start
 	if err != nil {
 		return service.Loaded{}, err
 	}

@@ -26,7 +26,7 @@ import (
 // trainCmd is `evald train`.
 type trainCmd struct {
 	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); all of one game."`
-	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. A run that was interrupted or killed goes on where it stopped."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed."`
 	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
 	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or tables of patterns for plain processors, lanes x hidden x hidden, such as pattern128x64x32."`
@@ -48,7 +48,7 @@ type trainCmd struct {
 	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
 	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as in files of an older evald and with exact scores, rows are one game as long as a move leads from each to the next."`
-	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on so many other positions, at the rates of random games."`
+	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on this number of other positions, at the rates of random games."`
 	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Save the run every so often: what a kill may lose."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
@@ -337,7 +337,7 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folde
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command goes on\n", done(), config.Steps)
+		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command resumes it\n", done(), config.Steps)
 		return errInterrupted
 	}
 	return err

@@ -210,7 +210,7 @@ func TestTrainInterrupted(t *testing.T) {
 	var err strings.Builder
 	dir := filepath.Join(t.TempDir(), "run")
 	status := run(ctx, trainTiny(dir, "--task", "gameover"), streams{strings.NewReader(""), &err, &err})
-	if status != exitInterrupted || !strings.Contains(err.String(), "interrupted after 0 of 8 steps; the same command goes on") {
+	if status != exitInterrupted || !strings.Contains(err.String(), "interrupted after 0 of 8 steps; the same command resumes it") {
 		t.Errorf("status %d, errors %q", status, err.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, train.CheckpointFile)); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,7 +30,6 @@ type victim struct {
 	t       *testing.T
 	process *os.Process
 	address map[string]string
-	first   bool // it has the processors before all others, see goFirst
 
 	// The connections of a visitor, which exist before the attackers come.
 	api kserve.GRPCInferenceServiceClient
@@ -92,36 +90,12 @@ func newVictim(t *testing.T, args string) *victim {
 	return v
 }
 
-// goFirst gives the processors of this machine to its visitors before the service, and to the service before all others, until
-// the test ends. Otherwise Linux lets an attacker finish its turn, of up to four milliseconds, before a request or an answer is
-// written or read, and times say more of this machine's other processes than of the service.
-func (v *victim) goFirst() {
-	class := func(pid int, policy, priority string) error {
-		return exec.Command("chrt", "--all-tasks", policy, "--pid", priority, strconv.Itoa(pid)).Run()
-	}
-	if err := errors.Join(class(os.Getpid(), "--rr", "2"), class(v.process.Pid, "--rr", "1")); err != nil {
-		v.t.Logf("chrt: %v: the times have in them what attackers on the same machine take", err)
-		return
-	}
-	v.first = true
-	v.t.Cleanup(func() {
-		if err := class(os.Getpid(), "--other", "0"); err != nil {
-			v.t.Error(err)
-		}
-	})
-}
-
 // attacked begins attacks by name in a process of their own, which ends after d. The function that it returns waits for that
 // end, and returns the number of successful calls and connections. The process has what others leave of this machine's
 // processors, because attackers usually have processors of their own.
 func (v *victim) attacked(names []string, d time.Duration) (wait func() int) {
 	v.t.Helper()
-	command := []string{"setsid", "nice", "-n", "19"}
-	if v.first {
-		command = []string{"chrt", "--other", "0"}
-	}
-	command = append(command, os.Args[0], "-test.run=^TestAttacker$", "-test.v")
-	child := exec.Command(command[0], command[1:]...)
+	child := exec.Command("setsid", "nice", "-n", "19", os.Args[0], "-test.run=^TestAttacker$", "-test.v")
 	child.Env = append(os.Environ(), "EVALD_TEST_ATTACKS="+strings.Join(names, ";"), "EVALD_TEST_ATTACK_TIME="+d.String(),
 		"EVALD_TEST_ATTACKED="+v.address["http"]+" "+v.address["grpc"])
 	pipe, err := child.StdoutPipe()
@@ -137,11 +111,9 @@ func (v *victim) attacked(names []string, d time.Duration) (wait func() int) {
 			v.t.Fatalf("the attackers did not begin: %v", err)
 		}
 	}
-	if !v.first {
-		// Linux may share processors among sessions first, and by nice only within each. The process has a session of its own
-		// now. Before it has one, this would slow down the session of the tests.
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", child.Process.Pid), []byte("19"), 0)
-	}
+	// Linux may share processors among sessions first, and by nice only within each. The process has a session of its own
+	// now. Before it has one, this would slow down the session of the tests.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", child.Process.Pid), []byte("19"), 0)
 	return func() int {
 		text, _ := io.ReadAll(out)
 		err := child.Wait()

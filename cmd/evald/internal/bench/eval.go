@@ -32,8 +32,8 @@ type Model struct {
 	Remote *eval.Evaluator // nil: the network is Parsed
 }
 
-// Eval measures evaluation, from the win test to whole files. Unless progress is nil, it is called with the name of each
-// figure before that is measured. Each round of a figure takes about d.
+// Eval measures evaluation, from the win test to whole files. progress is called with the name of each figure
+// before it is measured. Each round of a figure takes about d.
 func Eval(ctx context.Context, d time.Duration, model Model, progress func(string)) ([]Figure, error) {
 	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	e.positions = playedPositions(e.board, 1024)

@@ -62,7 +62,7 @@ type GPUWork struct {
 	Driver   *driver.Driver // that has it
 	Networks []Named
 	Batches  []int
-	Note     func(text string) // hears of kernels that are not used, and why
+	Note     func(text string) // is called with the kernels that are not used, and why
 	Kernel   string            // of gpu.Variants; empty: the best for each network
 	Peer     *Torch            // nil: none
 	Round    time.Duration     // of a figure

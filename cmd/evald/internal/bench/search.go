@@ -21,7 +21,7 @@ const (
 )
 
 // Search measures tree search: visits on one core, allocations, and what part of a device's rate many trees use.
-// Progress, unless nil, hears the name of each figure before it is measured. A round takes about d, and at least
+// progress is called with the name of each figure before it is measured. A round takes about d, and at least
 // one search of all trees.
 func Search(ctx context.Context, d time.Duration, progress func(string)) ([]Figure, error) {
 	s := &searchBench{evalBench: evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}}

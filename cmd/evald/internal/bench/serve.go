@@ -301,7 +301,7 @@ func (f *ServeFigure) paced(ctx context.Context, d time.Duration, c *callers, as
 	return nil
 }
 
-// paced sends so many requests a second for a time; it returns the sorted times of those that were answered, and how many
+// paced sends requests at a rate, per second, for a time; it returns the sorted times of those that were answered, and how many
 // were refused.
 func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64, ask *kserve.ModelInferRequest) (times []time.Duration, refused int, failed error) {
 	var mu sync.Mutex

@@ -146,7 +146,7 @@ func mainWith(spec agent.Spec) []byte {
 }
 
 // tryArchive unpacks an archive into a folder beside it and lets its program play the first move. The archive's name is
-// temporary and nobody else has it.
+// temporary and no other process uses it.
 func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
 	dir, err := filepath.Abs(name + ".unpacked")
 	if err != nil {
