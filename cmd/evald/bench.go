@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
@@ -55,37 +54,39 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	if c.Backend == "gpu" {
 		return c.gpu(ctx, s)
 	}
-	progress, clear := figureProgress(s.err)
-	defer clear()
 	if c.Peer != "" {
-		network, name, err := c.network(s.err)
-		if err != nil {
-			return err
-		}
-		libraries := []string{"onnxruntime"}
-		if c.Peer == "openvino" {
-			libraries = append(libraries, "openvino")
-		}
-		report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress)
-		if err != nil {
-			return err
-		}
-		clear()
-		if !c.JSON {
-			return bench.PeerTable(s.out, report)
-		}
-		return writeJSON(s.out, report)
+		return c.peers(ctx, s)
 	}
 	model, err := c.model(s.err)
 	if err != nil {
 		return err
 	}
-	figures, err := bench.Eval(ctx, c.Round, model, progress)
+	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) ([]bench.Figure, error) {
+		return bench.Eval(ctx, c.Round, model, progress)
+	})
+}
+
+// peers measures a network beside libraries on the CPU.
+func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
+	network, name, err := usualNetwork(c.Model, s.err)
+	if err != nil {
+		return err
+	}
+	libraries := []string{"onnxruntime"}
+	if c.Peer == "openvino" {
+		libraries = append(libraries, "openvino")
+	}
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress)
 	if err != nil {
 		return err
 	}
 	clear()
-	return writeFigures(s.out, figures, c.JSON)
+	if c.JSON {
+		return writeJSON(s.out, report)
+	}
+	return bench.PeerTable(s.out, report)
 }
 
 // model opens the model to measure on the CPU, or at a service.
@@ -178,29 +179,42 @@ func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// network returns the network of --model, to be measured beside a peer; without --model a random one of the usual size.
-func (c *benchEvalCmd) network(notes io.Writer) (*net.Network, string, error) {
-	if c.Model != defaultBenchModel {
-		return loadModel(c.Model, notes)
+// usualNetwork returns the network of --model, or a random one of the usual size if the flag is not given, and its name.
+func usualNetwork(model string, notes io.Writer) (*net.Network, string, error) {
+	if model != "" && model != defaultBenchModel {
+		return loadModel(model, notes)
 	}
-	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
+	return scrambled(6, 64)
+}
+
+// scrambled is a random network and its name.
+func scrambled(blocks, channels int) (*net.Network, string, error) {
+	config := net.Config{Blocks: blocks, Channels: channels, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
 	n, err := net.NewScrambled(config, 1)
 	return n, config.String(), err
 }
 
 // figureProgress shows the name of the figure that is being measured, if stderr is a terminal.
-func figureProgress(stderr io.Writer) (show func(string), clear func()) {
+func figureProgress(stderr io.Writer) (show bench.Progress, clear func()) {
 	if !isTerminal(stderr) {
 		return nil, func() {}
 	}
 	return func(figure string) { fmt.Fprintf(stderr, "\r\x1b[K%s", figure) }, func() { fmt.Fprint(stderr, "\r\x1b[K") }
 }
 
-func writeFigures(w io.Writer, figures []bench.Figure, asJSON bool) error {
-	if !asJSON {
-		return bench.Table(w, figures)
+// measure prints what run measures, as a table or as JSON.
+func measure[F any](s streams, asJSON bool, table func(io.Writer, []F) error, run func(bench.Progress) ([]F, error)) error {
+	progress, clear := figureProgress(s.err)
+	defer clear()
+	figures, err := run(progress)
+	if err != nil {
+		return err
 	}
-	return writeJSON(w, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
+	clear()
+	if !asJSON {
+		return table(s.out, figures)
+	}
+	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
 // benchSearchCmd is `evald bench search`.
@@ -211,14 +225,9 @@ type benchSearchCmd struct {
 
 // Run measures and prints the figures.
 func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
-	progress, clear := figureProgress(s.err)
-	defer clear()
-	figures, err := bench.Search(ctx, c.Round, progress)
-	if err != nil {
-		return err
-	}
-	clear()
-	return writeFigures(s.out, figures, c.JSON)
+	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) ([]bench.Figure, error) {
+		return bench.Search(ctx, c.Round, progress)
+	})
 }
 
 // benchSelfplayCmd is `evald bench selfplay`.
@@ -231,42 +240,37 @@ type benchSelfplayCmd struct {
 
 // Run measures the evaluator of the flags, or random networks of two sizes if no flag names one.
 func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
-	progress, clear := figureProgress(s.err)
-	defer clear()
-	config := c.config("bench")
-	var all []bench.Figure
-	measure := func(e *eval.Evaluator, name string) error {
-		figures, err := bench.SelfPlay(ctx, c.Round, e, name, config, progress)
-		all = append(all, figures...)
-		return err
-	}
+	var evaluators []*open.Opened
 	if c.backend != (backend{Backend: "auto"}) {
 		e, err := c.choose(s.err)
 		if err != nil {
 			return err
 		}
 		defer e.Close()
-		if err := measure(e.Evaluator, e.Model); err != nil {
-			return err
-		}
+		evaluators = append(evaluators, e)
 	} else {
-		for _, size := range []net.Config{{Blocks: 6, Channels: 64}, {Blocks: 4, Channels: 32}} {
-			size.HeadChannels, size.Hidden = net.DefaultHeadChannels, net.DefaultHidden
-			n, err := net.NewScrambled(size, 1)
+		for _, size := range [][2]int{{6, 64}, {4, 32}} {
+			n, name, err := scrambled(size[0], size[1])
 			if err != nil {
 				return err
 			}
-			e, err := onCPU(n, size.String(), s.err)
+			e, err := onCPU(n, name, s.err)
 			if err != nil {
 				return err
 			}
-			if err := measure(e.Evaluator, size.String()); err != nil {
-				return err
-			}
+			evaluators = append(evaluators, e)
 		}
 	}
-	clear()
-	return writeFigures(s.out, all, c.JSON)
+	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) (all []bench.Figure, err error) {
+		for _, e := range evaluators {
+			figures, err := bench.SelfPlay(ctx, c.Round, e.Evaluator, e.Model, c.config("bench"), progress)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, figures...)
+		}
+		return all, nil
+	})
 }
 
 // benchServeCmd is `evald bench serve`.
@@ -278,33 +282,21 @@ type benchServeCmd struct {
 
 // Run measures and prints the figures.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	e, err := c.evaluator(s.err)
-	if err != nil {
-		return err
-	}
-	progress, clear := figureProgress(s.err)
-	defer clear()
-	figures, err := bench.Serve(ctx, c.Round, e.Evaluator, e.Model, progress)
-	if err != nil {
-		return err
-	}
-	clear()
-	if !c.JSON {
-		return bench.ServeTable(s.out, figures)
-	}
-	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
-}
-
-func (c *benchServeCmd) evaluator(notes io.Writer) (*open.Opened, error) {
+	var e *open.Opened
+	var err error
 	if c.Model != "" {
-		return backend{Backend: open.CPU, Model: c.Model}.choose(notes)
+		e, err = backend{Backend: open.CPU, Model: c.Model}.choose(s.err)
+	} else if n, name, failed := scrambled(6, 64); failed == nil {
+		e, err = onCPU(n, name, s.err)
+	} else {
+		err = failed
 	}
-	config := net.Config{Blocks: 6, Channels: 64, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
-	n, err := net.NewScrambled(config, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return onCPU(n, config.String(), notes)
+	return measure(s, c.JSON, bench.ServeTable, func(progress bench.Progress) ([]bench.ServeFigure, error) {
+		return bench.Serve(ctx, c.Round, e.Evaluator, e.Model, progress)
+	})
 }
 
 // benchSolveCmd is `evald bench solve`.

@@ -27,6 +27,16 @@ type Figure struct {
 // Share is the part of the ceiling that was reached.
 func (f Figure) Share() float64 { return f.Rate / f.Ceiling }
 
+// Progress is called with the name of each figure before it is measured; nil: not.
+type Progress func(figure string)
+
+// show calls it.
+func (p Progress) show(format string, args ...any) {
+	if p != nil {
+		p(fmt.Sprintf(format, args...))
+	}
+}
+
 // rounds is how often each figure is measured; the median counts.
 const rounds = 5
 

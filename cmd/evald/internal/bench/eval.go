@@ -34,7 +34,7 @@ type Model struct {
 
 // Eval measures evaluation, from the win test to whole files. progress is called with the name of each figure
 // before it is measured. Each round of a figure takes about d.
-func Eval(ctx context.Context, d time.Duration, model Model, progress func(string)) ([]Figure, error) {
+func Eval(ctx context.Context, d time.Duration, model Model, progress Progress) ([]Figure, error) {
 	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	e.positions = playedPositions(e.board, 1024)
 	e.kernels()
@@ -49,7 +49,7 @@ type evalBench struct {
 	d         time.Duration
 	board     *game.Board
 	positions []game.Position
-	progress  func(string)
+	progress  Progress
 	values    float64 // bitsquares values a second on one core
 	figures   []Figure
 	err       error // the first of an evaluator
@@ -76,9 +76,7 @@ func playedPositions(b *game.Board, n int) []game.Position {
 }
 
 func (e *evalBench) measure(f Figure, n int, work func()) float64 {
-	if e.progress != nil {
-		e.progress(f.Name)
-	}
+	e.progress.show("%s", f.Name)
 	if e.ctx.Err() != nil {
 		e.err = e.ctx.Err()
 		return 0
@@ -114,9 +112,7 @@ func spin(n int) uint64 {
 
 // kernels measures the bit-parallel loops on one core.
 func (e *evalBench) kernels() {
-	if e.progress != nil {
-		e.progress("64-bit operations")
-	}
+	e.progress.show("64-bit operations")
 	peak := operations(e.d)
 	b, ps := e.board, e.positions
 	e.measure(Figure{Name: "win test, 1 core", Unit: "tests", Ceiling: peak / wonOperations, Why: "64-bit operations of one core"}, len(ps), func() {
@@ -210,11 +206,11 @@ func (e *evalBench) evaluators(model Model) error {
 	var err error
 	switch {
 	case model.Remote != nil:
-		figures, err = Remote(e.ctx, e.d, model.Remote, model.Name, e.progress)
+		figures, err = remote(e.ctx, e.d, model.Remote, model.Name, e.progress)
 	case model.Pattern != nil:
-		figures, err = Patterns(e.ctx, e.d, model.Pattern, model.Name, e.progress)
+		figures, err = patterns(e.ctx, e.d, model.Pattern, model.Name, e.progress)
 	default:
-		figures, err = Network(e.ctx, e.d, model.Conv, model.Name, e.progress)
+		figures, err = network(e.ctx, e.d, model.Conv, model.Name, e.progress)
 	}
 	if err != nil {
 		return err
@@ -248,8 +244,7 @@ func (e *evalBench) evaluators(model Model) error {
 }
 
 func (e *evalBench) batch(of eval.Backend, n int) func() {
-	b := eval.NewBatch(e.board, n)
-	copy(b.Pos, e.positions)
+	b := newBatch(e.board, e.positions, n)
 	return func() {
 		if err := of.Compute(e.ctx, b); err != nil && e.err == nil {
 			e.err = err

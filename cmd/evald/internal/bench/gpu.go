@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -74,10 +72,7 @@ const gpuCallers = 4
 // GPU measures networks on a device, and calls done with each row as soon as it is measured. If the peer fails, the
 // rest of the row stands beside its error, and the next rows are measured. If the device fails, the row with the error is
 // the last one. The error is the first of all.
-func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress func(string)) error {
-	if progress == nil {
-		progress = func(string) {}
-	}
+func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress Progress) error {
 	m := &gpuBench{GPUWork: w, ctx: ctx, board: game.MustBoard(game.Connect4), done: done, progress: progress}
 	m.empty = GPURow{Device: w.Device.String(), Driver: fmt.Sprintf("%s, CUDA %d", w.Driver.Library, w.Driver.Version), Emulated: w.Device.Emulated()}
 	m.some = playedPositions(m.board, 1024)
@@ -96,12 +91,12 @@ type gpuBench struct {
 	some     []game.Position
 	empty    GPURow // what all rows have in common
 	done     func(GPURow) error
-	progress func(string)
+	progress Progress
 	failed   error // the first of a peer
 }
 
 func (m *gpuBench) network(n Named) error {
-	m.progress(n.Name + ": self-test")
+	m.progress.show("%s: self-test", n.Name)
 	e, notes, err := gpu.New(n.Network, gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel})
 	if err != nil {
 		return err
@@ -118,7 +113,7 @@ func (m *gpuBench) network(n Named) error {
 		defer m.Peer.stop()
 	}
 	for _, size := range m.Batches {
-		m.progress(fmt.Sprintf("%s: batch %d", n.Name, size))
+		m.progress.show("%s: batch %d", n.Name, size)
 		row := m.empty
 		row.Network, row.Batch = n.Name, size
 		err := m.measure(e, &row, flops(n.Network.Config(), m.board), peak)
@@ -141,9 +136,8 @@ func (m *gpuBench) network(n Named) error {
 
 // startPeer returns the peer's rate of large matrix products, if it is PyTorch.
 func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
-	m.progress(n.Name + ": peer " + m.Peer.Way)
-	b := eval.NewBatch(m.board, 64)
-	copy(b.Pos, m.some)
+	m.progress.show("%s: peer %s", n.Name, m.Peer.Way)
+	b := newBatch(m.board, m.some, 64)
 	if err := m.Peer.start(m.ctx, n.Network, b); err != nil {
 		return 0, err
 	}
@@ -160,10 +154,7 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 
 // measure fills a row: ours alone if there is no peer or it fails, else both in turns.
 func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
-	ours := &gpuBatch{ctx: m.ctx, d: m.Round, e: e, board: m.board, pos: make([]game.Position, row.Batch)}
-	for i := range ours.pos {
-		ours.pos[i] = m.some[i%len(m.some)]
-	}
+	ours := &gpuBatch{ctx: m.ctx, d: m.Round, e: e, board: m.board, pos: newBatch(m.board, m.some, row.Batch).Pos}
 	if err := ours.warm(row); err != nil {
 		return err
 	}
@@ -209,22 +200,19 @@ type gpuBatch struct {
 	board    *game.Board
 	pos      []game.Position
 	launches int
-	batches  [gpuCallers]*eval.Batch
+	one      *eval.Batch
 }
 
 // warm measures once, for the number of launches in a round.
 func (b *gpuBatch) warm(row *GPURow) error {
-	for i := range b.batches {
-		b.batches[i] = eval.NewBatch(b.board, len(b.pos))
-		copy(b.batches[i].Pos, b.pos)
-	}
+	b.one = newBatch(b.board, b.pos, len(b.pos))
 	t, err := b.e.Time(b.board, b.pos, 1)
 	if err != nil {
 		return err
 	}
 	row.Kernel, row.Waves = t.Kernel, t.Waves(len(b.pos))
 	b.launches = max(1, min(10_000, int(b.d.Seconds()/t.Seconds)))
-	_, err = timedTogether(b.ctx, b.e, b.batches[:], b.d)
+	_, err = together(b.ctx, b.e.Compute, b.board, b.pos, gpuCallers, b.d)
 	return err
 }
 
@@ -238,35 +226,11 @@ func (b *gpuBatch) round() (rates [3]float64, err error) {
 		return rates, err
 	}
 	rates[0] = float64(len(b.pos)) / t.Seconds
-	if rates[1], err = timed(b.ctx, b.e.Compute, b.batches[0], b.d)(); err != nil {
+	if rates[1], err = timed(b.ctx, b.e.Compute, b.one, b.d)(); err != nil {
 		return rates, err
 	}
-	rates[2], err = timedTogether(b.ctx, b.e, b.batches[:], b.d)
+	rates[2], err = together(b.ctx, b.e.Compute, b.board, b.pos, gpuCallers, b.d)
 	return rates, err
-}
-
-// timedTogether is the positions a second of several callers at once.
-func timedTogether(ctx context.Context, e eval.Backend, batches []*eval.Batch, d time.Duration) (float64, error) {
-	var all sync.WaitGroup
-	var rows atomic.Int64
-	var failed atomic.Value
-	start := time.Now()
-	for _, b := range batches {
-		all.Go(func() {
-			for first := true; first || time.Since(start) < d; first = false {
-				if err := e.Compute(ctx, b); err != nil {
-					failed.Store(err)
-					return
-				}
-				rows.Add(int64(len(b.Pos)))
-			}
-		})
-	}
-	all.Wait()
-	if err, ok := failed.Load().(error); ok {
-		return 0, err
-	}
-	return float64(rows.Load()) / time.Since(start).Seconds(), nil
 }
 
 // flops is twice the multiply-adds of all convolutions for one position, those on the padding around the board included:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
@@ -31,15 +32,13 @@ type contender struct {
 }
 
 // race measures the contenders in turns.
-func race(ctx context.Context, contenders []*contender, d time.Duration, progress func(string)) error {
+func race(ctx context.Context, contenders []*contender, d time.Duration, progress Progress) error {
 	for i := range rounds + 1 { // the first warms up
 		for _, c := range contenders {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if progress != nil {
-				progress(fmt.Sprintf("%s, round %d of %d", c.name, i, rounds))
-			}
+			progress.show("%s, round %d of %d", c.name, i, rounds)
 			rate, err := c.round()
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
@@ -94,11 +93,10 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 // what looking at the rules costs if it saves nothing.
 func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Duration) ([2]*contender, error) {
 	board := game.MustBoard(game.Connect4)
-	b := eval.NewBatch(board, networkBatch)
 	open := slices.DeleteFunc(playedPositions(board, 8*networkBatch), func(p game.Position) bool {
 		return board.Result(p) != game.Ongoing || board.Outlook(p).Result != game.Ongoing || board.Outlook(p).Plies > 0
 	})
-	copy(b.Pos, open)
+	b := newBatch(board, open, networkBatch)
 	e, err := cpu.NewPath(n, cpu.Paths(n)[0])
 	return [2]*contender{
 		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e.Compute, b, d)},
@@ -118,6 +116,27 @@ func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error
 		}
 		return float64(rows) / time.Since(start).Seconds(), nil
 	}
+}
+
+// together is the positions a second of n concurrent callers, each of which asks for the positions again and again for about d.
+func together(ctx context.Context, compute func(context.Context, *eval.Batch) error, board *game.Board, positions []game.Position, n int, d time.Duration) (float64, error) {
+	batches, errs := make([]*eval.Batch, n), make([]error, n)
+	for i := range batches {
+		batches[i] = newBatch(board, positions, len(positions))
+	}
+	var rows atomic.Int64
+	var all sync.WaitGroup
+	start := time.Now()
+	for i, b := range batches {
+		all.Go(func() {
+			for first := true; errs[i] == nil && (first || time.Since(start) < d); first = false {
+				errs[i] = compute(ctx, b)
+				rows.Add(int64(len(b.Pos)))
+			}
+		})
+	}
+	all.Wait()
+	return float64(rows.Load()) / time.Since(start).Seconds(), errors.Join(errs...)
 }
 
 // macs is the multiply-adds that a path makes for the 3x3 convolutions of one position if no input is zero, without those
@@ -154,12 +173,10 @@ func peak(run func(n int) int, threads int, d time.Duration) float64 {
 	return sum
 }
 
-// Network measures a network by every path of the CPU and by the reference. Each round takes about d.
-func Network(ctx context.Context, d time.Duration, n *net.Network, name string, progress func(string)) ([]Figure, error) {
+// network measures a network by every path of the CPU and by the reference. Each round takes about d.
+func network(ctx context.Context, d time.Duration, n *net.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
-	b := eval.NewBatch(board, networkBatch)
-	copy(b.Pos, playedPositions(board, networkBatch))
-
+	b := newBatch(board, playedPositions(board, networkBatch), networkBatch)
 	var contenders []*contender
 	for _, p := range cpu.Paths(n) {
 		c, err := pathContender(ctx, n, name, p, b, d)
@@ -168,8 +185,7 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		}
 		contenders = append(contenders, c)
 	}
-	few := eval.NewBatch(board, 32)
-	copy(few.Pos, b.Pos)
+	few := newBatch(board, b.Pos, 32)
 	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewBackend(n).Compute, few, d)}
 	both, err := ruledContenders(ctx, n, name, d)
 	if err != nil {
@@ -200,39 +216,17 @@ func Network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	return figures, nil
 }
 
-// Remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes
+// remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes
 // about d.
-func Remote(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress func(string)) ([]Figure, error) {
+func remote(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, networkBatch)
 	contenders := []*contender{
-		{name: "model " + name + ", 1 caller", round: func() (float64, error) { return callersRate(ctx, d, e, board, positions, 1) }},
-		{name: "model " + name + ", 8 callers", round: func() (float64, error) { return callersRate(ctx, d, e, board, positions, 8) }},
+		{name: "model " + name + ", 1 caller", round: func() (float64, error) { return together(ctx, e.Evaluate, board, positions, 1, d) }},
+		{name: "model " + name + ", 8 callers", round: func() (float64, error) { return together(ctx, e.Evaluate, board, positions, 8, d) }},
 	}
 	if err := race(ctx, contenders, d, progress); err != nil {
 		return nil, err
 	}
 	return []Figure{contenders[0].figure(contenders[0]), contenders[1].figure(contenders[0])}, nil
-}
-
-// callersRate is the rate in positions a second of n concurrent callers, each of which evaluates the positions repeatedly for
-// about d.
-func callersRate(ctx context.Context, d time.Duration, e *eval.Evaluator, board *game.Board, positions []game.Position, n int) (float64, error) {
-	rates := make(chan float64, n)
-	errs := make(chan error, n)
-	for range n {
-		go func() {
-			b := eval.NewBatch(board, len(positions))
-			copy(b.Pos, positions)
-			rate, err := timed(ctx, e.Evaluate, b, d)()
-			rates <- rate
-			errs <- err
-		}()
-	}
-	sum, err := 0.0, error(nil)
-	for range n {
-		sum += <-rates
-		err = errors.Join(err, <-errs)
-	}
-	return sum, err
 }

@@ -14,13 +14,12 @@ import (
 // patternBatch is as many rows as the evaluator of pattern tables computes at once on one core.
 const patternBatch = 128
 
-// Patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers
+// patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers
 // alone, and by steps from one position of a search to the next. Each round takes about d.
-func Patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress func(string)) ([]Figure, error) {
+func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, 64*patternBatch)
-	b := eval.NewBatch(board, len(positions))
-	copy(b.Pos, positions)
+	b := newBatch(board, positions, len(positions))
 	var rows []int32
 	for _, p := range positions {
 		rows = pattern.AppendRows(rows, p)

@@ -16,7 +16,7 @@ func TestPatterns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	figures, err := Patterns(t.Context(), time.Millisecond, n, "quick", nil)
+	figures, err := patterns(t.Context(), time.Millisecond, n, "quick", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ import (
 //go:embed peer.py
 var peerScript []byte
 
-// Libraries are the peers on the CPU and what their Python must have.
-var Libraries = map[string]string{
+// libraries are the peers on the CPU and what their Python must have.
+var libraries = map[string]string{
 	"onnxruntime": "onnxruntime, onnx and numpy",
 	"openvino":    "openvino, nncf and numpy",
 }
@@ -75,18 +75,15 @@ type Difference struct {
 	Changed float64 `json:"changed_moves"` // the share of positions whose most probable move is another
 }
 
-// Peers measures a network by every path of the CPU that has vectors and by libraries in the Python process of that interpreter. In each
+// Peers measures a network by every path of the CPU that has vectors and by libraries, the peers, in Python processes of that interpreter. In each
 // round all take their turns for about d each.
-func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python string, libraries []string, progress func(string)) (r *PeerReport, err error) {
-	if progress == nil {
-		progress = func(string) {}
-	}
+func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python string, peers []string, progress Progress) (r *PeerReport, err error) {
 	board := game.MustBoard(game.Connect4)
 	calibration, positions, err := plausiblePositions(ctx, board)
 	if err != nil {
 		return nil, err
 	}
-	progress("the reference's answers")
+	progress.show("the reference's answers")
 	want := newBatch(board, positions, len(positions))
 	if err := net.NewBackend(n).Compute(ctx, want); err != nil {
 		return nil, err
@@ -110,16 +107,16 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 			return timed(ctx, e.Compute, newBatch(board, positions, batch), d)
 		})
 	}
-	for _, library := range libraries {
+	for _, library := range peers {
 		p := &peer{library: library}
 		defer p.stop()
-		progress("start of " + library)
+		progress.show("start of %s", library)
 		if err := p.start(ctx, python, n, board, calibration, positions); err != nil {
 			return nil, fmt.Errorf("peer %s: %w", library, err)
 		}
 		r.Settings = append(r.Settings, fmt.Sprintf("%s %s: %s", library, p.Version, p.Settings))
 		for _, precision := range p.Precisions {
-			progress(library + ", answers in " + precision)
+			progress.show("%s, answers in %s", library, precision)
 			c, err := p.contender(precision, want)
 			if err != nil {
 				return nil, fmt.Errorf("peer %s: %s: %w", library, precision, err)
@@ -142,7 +139,7 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 type runner func(batch int) func() (float64, error)
 
 // race adds the rates of all contenders at one size of batches.
-func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d time.Duration, progress func(string)) error {
+func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d time.Duration, progress Progress) error {
 	var contenders []*contender
 	for i, c := range r.Contenders {
 		contenders = append(contenders, &contender{name: fmt.Sprintf("batch %d, %s", batch, c.Name), round: runners[i](batch)})
@@ -215,7 +212,7 @@ type peer struct {
 
 // start lets the peer read the network and the positions.
 func (p *peer) start(ctx context.Context, python string, n *net.Network, board *game.Board, calibration, positions []game.Position) error {
-	p.child = child{python: python, needs: Libraries[p.library]}
+	p.child = child{python: python, needs: libraries[p.library]}
 	model, err := onnx.Marshal(n, "network")
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ const (
 // Search measures tree search: visits on one core, allocations, and what part of a device's rate many trees use.
 // progress is called with the name of each figure before it is measured. A round takes about d, and at least
 // one search of all trees.
-func Search(ctx context.Context, d time.Duration, progress func(string)) ([]Figure, error) {
+func Search(ctx context.Context, d time.Duration, progress Progress) ([]Figure, error) {
 	s := &searchBench{evalBench: evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}}
 	s.positions = playedPositions(s.board, searchTrees)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {
@@ -46,9 +46,7 @@ func Search(ctx context.Context, d time.Duration, progress func(string)) ([]Figu
 	return s.figures, s.err
 }
 
-type searchBench struct {
-	evalBench
-}
+type searchBench struct{ evalBench }
 
 // forest is n trees at played positions.
 func (s *searchBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
@@ -115,9 +113,7 @@ func (s *searchBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int
 // search take turns, so that both see the same machine.
 func (s *searchBench) manyTrees() error {
 	f := Figure{Name: "puct of 2048 trees on all cores", Unit: "evaluations", Why: "a stub device alone, 50 us a batch of 256"}
-	if s.progress != nil {
-		s.progress(f.Name)
-	}
+	s.progress.show("%s", f.Name)
 	trees, err := s.forest(searchTrees, mcts.PUCT, false)
 	if err != nil {
 		return err
@@ -140,8 +136,7 @@ func (s *searchBench) alone(d *device) {
 	var wait sync.WaitGroup
 	for range 3 {
 		wait.Go(func() {
-			b := eval.NewBatch(s.board, searchBatch)
-			copy(b.Pos, s.positions)
+			b := newBatch(s.board, s.positions, searchBatch)
 			for range 200 {
 				if d.Compute(s.ctx, b) != nil {
 					return // the search sees it too

@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 // heuristic. A network's answers are remembered, as in self-play. The games pause while the evaluator alone answers the
 // batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
 // of the time.
-func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, progress func(string)) ([]Figure, error) {
+func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, progress Progress) ([]Figure, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err
@@ -92,15 +92,10 @@ func (p *playBench) Compute(ctx context.Context, b *eval.Batch) error {
 }
 
 // measure is called with the play halted, and returns with it halted.
-func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, name string, progress func(string)) ([]Figure, error) {
-	show := func(format string, a ...any) {
-		if progress != nil {
-			progress(name + ", " + fmt.Sprintf(format, a...))
-		}
-	}
+func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, name string, progress Progress) ([]Figure, error) {
 	// Games that begin together would also end together. A heuristic quickly plays until the games are at all stages.
 	for p.games.Load() < int64(2*c.Parallel) {
-		show("%d games to begin with", p.games.Load())
+		progress.show("%s, %d games to begin with", name, p.games.Load())
 		if _, err := p.play(min(d, 200*time.Millisecond)); err != nil {
 			return nil, err
 		}
@@ -113,7 +108,7 @@ func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, 
 	var all tally
 	games := p.games.Load()
 	for i := range rounds {
-		show("round %d of %d", i+1, rounds)
+		progress.show("%s, round %d of %d", name, i+1, rounds)
 		var alone, play tally
 		for range turns {
 			if err := p.turn(d/(2*turns), e, &alone, &play); err != nil {

@@ -44,7 +44,7 @@ type ServeFigure struct {
 // Serve measures the service: bitsquares in requests of 256, 64 and 1 positions beside a server that answers without
 // evaluating, a network beside its evaluator alone, and the batches that 64 clients of single positions make. Each round
 // takes about d.
-func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress func(string)) ([]ServeFigure, error) {
+func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress Progress) ([]ServeFigure, error) {
 	s := &serveBench{ctx: ctx, d: d, progress: progress, board: game.MustBoard(game.Connect4)}
 	s.positions = playedPositions(s.board, 256)
 	bitsquares, err := heuristic.New(eval.Bitsquares)
@@ -65,22 +65,14 @@ func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string,
 type serveBench struct {
 	ctx       context.Context
 	d         time.Duration
-	progress  func(string)
+	progress  Progress
 	board     *game.Board
 	positions []game.Position
 	figures   []ServeFigure
 }
 
-func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
-
-func (s *serveBench) say(name string) {
-	if s.progress != nil {
-		s.progress(name)
-	}
-}
-
-// serve runs a service until the function returned is called.
-func (s *serveBench) serve(e *eval.Evaluator, name, platform string) (*service.Server, string, func() error, error) {
+// serve runs a service with an evaluator, and connects clients to it, until the function returned is called.
+func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int) (*service.Server, *callers, func(), error) {
 	server, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []string{name},
 		Load: func(string) (service.Loaded, error) {
@@ -90,33 +82,37 @@ func (s *serveBench) serve(e *eval.Evaluator, name, platform string) (*service.S
 		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
 	})
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, nil, err
 	}
-	l, err := listen()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, nil, err
 	}
-	ctx, stop := context.WithCancel(s.ctx)
+	ctx, end := context.WithCancel(s.ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, service.Listeners{GRPC: l}) }()
-	return server, l.Addr().String(), func() error { stop(); return <-ended }, nil
+	asking, err := dial(l.Addr().String(), clients)
+	stop := func() {
+		asking.close()
+		end()
+		<-ended
+	}
+	if err != nil {
+		stop()
+	}
+	return server, asking, stop, err
 }
 
 // overhead measures requests of that many rows to an evaluator that takes next to no time, in turns with the same requests
 // to a server that has the answer ready.
 func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	name := fmt.Sprintf("bitsquares over gRPC, requests of %d", rows)
-	s.say(name)
-	_, address, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform)
+	s.progress.show("%s", name)
+	_, callers, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform, serveClients)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	callers, err := dial(address, serveClients)
-	if err != nil {
-		return err
-	}
-	defer callers.close()
 	ask := s.request("bitsquares", rows)
 	ready, err := callers.apis[0].ModelInfer(s.ctx, ask)
 	if err != nil {
@@ -128,10 +124,10 @@ func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	}
 	defer stopNothing()
 	idle, err := dial(nothing, serveClients)
+	defer idle.close()
 	if err != nil {
 		return err
 	}
-	defer idle.close()
 	f := ServeFigure{Figure: Figure{Name: name, Unit: "positions", Why: "gRPC with the answer ready"}}
 	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return idle.rate(s.ctx, s.d, ask) })
 	if err != nil {
@@ -147,19 +143,15 @@ func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 // beside measures requests of 256 rows to a network, in turns with the network's evaluator alone.
 func (s *serveBench) beside(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}}
-	s.say(f.Name)
-	_, address, stop, err := s.serve(e, name, service.NetworkPlatform)
+	s.progress.show("%s", f.Name)
+	_, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 4)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	callers, err := dial(address, 4)
-	if err != nil {
-		return err
-	}
-	defer callers.close()
 	ask := s.request(name, 256)
-	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return callersRate(s.ctx, s.d, e, s.board, s.positions, 2) })
+	alone := func() (float64, error) { return together(s.ctx, e.Evaluate, s.board, s.positions, 2, s.d) }
+	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, alone)
 	if err != nil {
 		return err
 	}
@@ -198,17 +190,12 @@ func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
 // batches measures 64 clients that send single positions, and the batches that the service makes of them.
 func (s *serveBench) batches(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
-	s.say(f.Name)
-	server, address, stop, err := s.serve(e, name, service.NetworkPlatform)
+	s.progress.show("%s", f.Name)
+	server, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 64)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	callers, err := dial(address, 64)
-	if err != nil {
-		return err
-	}
-	defer callers.close()
 	start, used := time.Now(), processorTime()
 	if f.Rate, err = callers.rate(s.ctx, rounds*s.d, s.request(name, 1)); err != nil {
 		return err
@@ -241,13 +228,13 @@ type callers struct {
 	apis  []kserve.GRPCInferenceServiceClient
 }
 
+// dial connects n clients. The caller closes them, also after an error.
 func dial(address string, n int) (*callers, error) {
 	c := &callers{}
 	for range n {
 		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
-			c.close()
-			return nil, err
+			return c, err
 		}
 		c.conns = append(c.conns, conn)
 		c.apis = append(c.apis, kserve.NewGRPCInferenceServiceClient(conn))
@@ -339,7 +326,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 
 // answering serves one answer to every request.
 func answering(ready *kserve.ModelInferResponse) (address string, stop func(), err error) {
-	l, err := listen()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}

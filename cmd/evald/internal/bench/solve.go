@@ -180,13 +180,13 @@ func SolveTable(w io.Writer, figures []SolveFigure) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "signature: %d nodes\n", Signature(figures))
+	_, err := fmt.Fprintf(w, "signature: %d nodes\n", signature(figures))
 	return err
 }
 
-// Signature is the sum of all nodes. With one thread it is the same on every machine, so it shows whether the search has
+// signature is the sum of all nodes. With one thread it is the same on every machine, so it shows whether the search has
 // changed.
-func Signature(figures []SolveFigure) uint64 {
+func signature(figures []SolveFigure) uint64 {
 	var nodes uint64
 	for _, f := range figures {
 		nodes += f.Nodes
