@@ -47,11 +47,11 @@ func (f backend) openRemote() (*open.Opened, error) {
 	if token := os.Getenv(remoteToken); token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
 	}
-	pool, err := client.DialPool(strings.Split(hosts, "+"), model, options...)
+	c, err := client.Dial(hosts, model, options...)
 	if err != nil {
 		return nil, usage("the model of another machine: %w", err)
 	}
-	return &open.Opened{Evaluator: eval.New(pool, eval.Options{}), Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
+	return &open.Opened{Evaluator: eval.New(c, eval.Options{}), Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
 }
 
 // bearer is a token that goes with each call.

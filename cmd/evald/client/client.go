@@ -13,55 +13,121 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
-// Client asks one model of one server. It is safe for concurrent use.
+// Client asks one model of one or several servers. Each batch goes to the server that has the fewest rows of this client under
+// way. It is safe for concurrent use. How fast several servers are depends on how many calls its users make at once.
+//
+// gRPC's own round_robin gives a slow server as many batches as a fast one: with one server four times as slow as the other,
+// two or eight callers had half of this client's rate (BenchmarkUnequalServers). Its least_request is as fast as this client, but
+// prefers a server that refuses everything, because that has nothing under way.
 type Client struct {
-	conn  *grpc.ClientConn
-	api   kserve.GRPCInferenceServiceClient
-	model string
+	model   string
+	servers []*server
+	mu      sync.Mutex
 }
 
-// Dial is a client of the model with that name, on the server whose gRPC port is at address, HOST:PORT. It connects when it
-// is first used. The options say how, and must say whether by TLS (grpc.WithTransportCredentials). An error is one of the
-// address or the options.
-func Dial(address, model string, options ...grpc.DialOption) (*Client, error) {
-	conn, err := grpc.NewClient(address, options...)
-	if err != nil {
-		return nil, err
+// server is one of a client's.
+type server struct {
+	conn *grpc.ClientConn
+	api  kserve.GRPCInferenceServiceClient
+	rows int // under way; guarded by the client's mu
+}
+
+// Dial is a client of the model with that name, on the server whose gRPC port is at address, HOST:PORT, or on several that
+// have the same model, HOST:PORT+HOST:PORT. It connects when it is first used, and again after a connection has ended. The
+// options say how, and must say whether by TLS (grpc.WithTransportCredentials). An error is one of the addresses or the
+// options.
+func Dial(addresses, model string, options ...grpc.DialOption) (*Client, error) {
+	c := &Client{model: model}
+	for address := range strings.SplitSeq(addresses, "+") {
+		conn, err := grpc.NewClient(address, options...)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.servers = append(c.servers, &server{conn: conn, api: kserve.NewGRPCInferenceServiceClient(conn)})
 	}
-	return &Client{conn, kserve.NewGRPCInferenceServiceClient(conn), model}, nil
+	return c, nil
 }
 
-// Close ends the connection. Calls under way end with an error.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends all connections. Calls under way end with an error.
+func (c *Client) Close() (err error) {
+	for _, s := range c.servers {
+		err = errors.Join(err, s.conn.Close())
+	}
+	return err
+}
 
 // Attributes implements eval.Backend. A call has a price of its own, so larger batches are better.
 func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
+// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows. If a server has too much to do,
+// is shutting down or cannot be reached, the batch goes to the next one; if no server can answer, the error is that of the
+// last. Errors of a server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable if it is shutting
+// down or cannot be reached. After these two the same request may succeed later. It is an error if a server has answered a
+// row by the rules.
+func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
+	for left := slices.Clone(c.servers); ; {
+		s := c.take(left, len(b.Pos))
+		err := s.compute(ctx, c.model, b)
+		c.mu.Lock()
+		s.rows -= len(b.Pos)
+		c.mu.Unlock()
+		code := status.Code(err)
+		left = slices.DeleteFunc(left, func(o *server) bool { return o == s })
+		if len(left) == 0 || ctx.Err() != nil || code != codes.Unavailable && code != codes.ResourceExhausted {
+			return err
+		}
+	}
+}
+
+// take gives rows to the best of some servers: one that could be reached when it was last tried, and of these the one with the
+// fewest rows.
+func (c *Client) take(of []*server, rows int) *server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best := slices.MinFunc(of, func(a, b *server) int {
+		return cmp.Or(cmp.Compare(a.unreachable(), b.unreachable()), cmp.Compare(a.rows, b.rows))
+	})
+	best.rows += rows
+	return best
+}
+
+func (s *server) unreachable() int {
+	if s.conn.GetState() == connectivity.TransientFailure {
+		return 1
+	}
+	return 0
+}
+
 // wants are the outputs that a batch has room for, in the order in which Compute reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
-// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows. Errors of the server wrap a
-// gRPC status: ResourceExhausted if it has too much to do, and Unavailable if it is shutting down or cannot be reached. After
-// these two the same request may succeed later. It is an error if the server has answered a row by the rules.
-func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
+func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error {
 	rules, width := b.Board.Rules().String(), int64(2)
 	if b.Board.Wide() {
 		width = 4
 	}
-	r, err := c.api.ModelInfer(ctx, &kserve.ModelInferRequest{
-		ModelName: c.model,
+	r, err := s.api.ModelInfer(ctx, &kserve.ModelInferRequest{
+		ModelName: model,
 		Parameters: map[string]*kserve.InferParameter{
 			"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}},
 			"raw":   {ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: true}},

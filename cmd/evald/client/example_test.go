@@ -18,15 +18,13 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// What `evald serve --backend bitsquares` would do, on a free port.
-func serve() (address string, stop func()) {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		log.Fatal(err)
-	}
+// serve serves a backend as bitsquares on a free port, with one batch under way at a time.
+func serve(b eval.Backend) (address string, stop func()) {
 	s, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []string{"bitsquares"},
-		Load:     func(string) (service.Loaded, error) { return service.Loaded{Backend: e.Backend(), Version: "1"}, nil },
+		Load: func(string) (service.Loaded, error) {
+			return service.Loaded{Backend: b, Version: "1", InFlight: 1}, nil
+		},
 		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
 		Log: slog.New(slog.DiscardHandler), DrainTime: time.Second,
 	})
@@ -44,7 +42,11 @@ func serve() (address string, stop func()) {
 }
 
 func Example() {
-	address, stop := serve() // evald serve --backend bitsquares, at 127.0.0.1:8001
+	bitsquares, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		log.Fatal(err)
+	}
+	address, stop := serve(bitsquares.Backend()) // evald serve --backend bitsquares, at 127.0.0.1:8001
 	defer stop()
 
 	c, err := client.Dial(address, "bitsquares", grpc.WithTransportCredentials(insecure.NewCredentials()))
