@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,39 +29,40 @@ type body struct {
 	connected *http.ResponseController
 }
 
-// openBody prepares to read a request's body, and reads nothing yet.
-func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	ask := requestOf(r.Context())
-	limit := s.config.Limits.Body
+// openBody prepares to read a request's body of up to limit bytes, and reads nothing yet.
+func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*body, error) {
 	if r.ContentLength > int64(limit) {
-		return nil, tooLarge{limit}
+		return nil, &http.MaxBytesError{Limit: int64(limit)}
 	}
-	b := &body{limit: limit, request: ask, connected: http.NewResponseController(w)}
+	b := &body{limit: limit, request: requestOf(r.Context()), connected: http.NewResponseController(w)}
 	if err := b.deadline(time.Now().Add(s.config.Limits.Receive)); err != nil {
 		return nil, err
 	}
-	if err := ask.take(bodyBuffers); err != nil {
+	encoding, cost := r.Header.Get("Content-Encoding"), bodyBuffers
+	zipped := encoding != "" && encoding != "identity"
+	if zipped {
+		cost += unzipBuffers
+	}
+	if err := b.request.take(cost); err != nil {
 		return nil, err
 	}
-	b.in = http.MaxBytesReader(w, r.Body, int64(limit))
-	var err error
-	switch encoding := r.Header.Get("Content-Encoding"); encoding {
-	case "", "identity":
-		b.in = &polite{in: b.in}
-		return b, nil
-	case "gzip":
-		b.in, err = gzip.NewReader(b.in)
-	case "deflate":
-		b.in, err = zlib.NewReader(b.in)
-	default:
-		return nil, invalid("Content-Encoding %q: must be gzip or deflate", encoding)
+	in := http.MaxBytesReader(w, r.Body, int64(limit))
+	if zipped {
+		open, ok := map[string]func(io.Reader) (io.ReadCloser, error){"gzip": openGzip, "deflate": zlib.NewReader}[encoding]
+		if !ok {
+			return nil, invalid("Content-Encoding %q: must be gzip or deflate", encoding)
+		}
+		unzipped, err := open(in)
+		if err != nil {
+			return nil, b.wrong(err)
+		}
+		in = http.MaxBytesReader(w, unzipped, int64(limit))
 	}
-	if err != nil {
-		return nil, b.wrong(err)
-	}
-	b.in = &polite{in: b.in}
-	return b, ask.take(unzipBuffers)
+	b.in = &polite{in: in}
+	return b, nil
 }
+
+func openGzip(in io.Reader) (io.ReadCloser, error) { return gzip.NewReader(in) }
 
 // The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
 // decompression.
@@ -76,13 +76,10 @@ const longestValue = 8 << 10
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	switch {
-	case b.read > b.limit:
-		return 0, tooLarge{b.limit}
-	case b.value > 0 && b.read >= b.value:
+	if b.value > 0 && b.read >= b.value {
 		return 0, invalid("body: a value of more than %d bytes", longestValue)
 	}
-	n, err := b.in.Read(p[:min(len(p), b.limit+1-b.read)])
+	n, err := b.in.Read(p)
 	b.read += n
 	if b.kept {
 		if err := b.request.take(keptCost * n); err != nil {
@@ -182,11 +179,8 @@ func (b *body) deadline(t time.Time) error {
 
 // wrong turns an error of reading into a status.
 func (b *body) wrong(err error) error {
-	if large, ok := errors.AsType[tooLarge](err); ok {
-		return large
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge{b.limit}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return large // HTTP has a status of its own for it
 	}
 	if s, ok := errors.AsType[interface {
 		error
@@ -202,11 +196,6 @@ func (b *body) wrong(err error) error {
 	}
 	return invalid("body: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
 }
-
-// tooLarge is the error of a body over the limit. HTTP has a status of its own for it.
-type tooLarge struct{ limit int }
-
-func (e tooLarge) Error() string { return fmt.Sprintf("body: is longer than %d bytes", e.limit) }
 
 // polite is a reader that lets other goroutines run after each politeBytes. Without that, a few clients whose long bodies are
 // decompressed and parsed would hold all processors for ten milliseconds at a time, and short requests would wait their turn

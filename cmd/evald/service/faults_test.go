@@ -134,7 +134,7 @@ func TestDrain(t *testing.T) {
 	}
 	waitFor(t, "all requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 2*n+1 })
 	s.stop()
-	waitFor(t, "the end of readiness", func() bool { return !s.Ready() })
+	waitFor(t, "the end of readiness", func() bool { return !s.isReady() })
 	waitFor(t, "refusals", func() bool {
 		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
 		return status.Code(err) == codes.Unavailable

@@ -202,12 +202,12 @@ func (s grpcService) ServerLive(context.Context, *kserve.ServerLiveRequest) (*ks
 }
 
 func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*kserve.ServerReadyResponse, error) {
-	return &kserve.ServerReadyResponse{Ready: s.Ready()}, nil
+	return &kserve.ServerReadyResponse{Ready: s.isReady()}, nil
 }
 
 func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
 	_, err := s.models.find(r.Name, r.Version)
-	return &kserve.ModelReadyResponse{Ready: err == nil && s.Ready()}, nil
+	return &kserve.ModelReadyResponse{Ready: err == nil && s.isReady()}, nil
 }
 
 func (s grpcService) ServerMetadata(context.Context, *kserve.ServerMetadataRequest) (*kserve.ServerMetadataResponse, error) {

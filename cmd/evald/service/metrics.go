@@ -256,7 +256,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, flag(c.server.Ready()))
+	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, flag(c.server.isReady()))
 	out <- prometheus.MustNewConstMetric(memoryMetric, prometheus.GaugeValue, float64(c.server.memory.inUse()))
 	out <- prometheus.MustNewConstMetric(mostMetric, prometheus.GaugeValue, float64(c.server.memory.total))
 	for _, m := range c.server.models.list() {

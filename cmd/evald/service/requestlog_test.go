@@ -252,7 +252,7 @@ func TestNotReadyIsNoRefusal(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Log = book.logger(slog.LevelDebug)
 	s := serve(t, c)
-	waitFor(t, "the server", s.Ready)
+	waitFor(t, "the server", s.isReady)
 	s.enterState(notReady)
 	reply, err := http.Get(s.rest + "/v2/health/ready")
 	if err != nil {

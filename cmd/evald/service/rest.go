@@ -2,6 +2,8 @@ package service
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -20,32 +22,31 @@ func (s *Server) handler() http.Handler {
 	handle := func(pattern string, g group, h http.HandlerFunc) {
 		mux.Handle(pattern, s.config.Tokens.guard(g, h))
 	}
+	describe := func(pattern string, message func(model, version string) (proto.Message, error)) {
+		handle("GET "+pattern, metadataCalls, func(w http.ResponseWriter, r *http.Request) {
+			m, err := message(r.PathValue("model"), r.PathValue("version"))
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
+		})
+	}
+	statistics := func(model, version string) (proto.Message, error) { return s.modelStatistics(model, version) }
 	handle("GET /v2/health/live", healthCalls, func(w http.ResponseWriter, _ *http.Request) {})
-	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, s.Ready()) })
-	handle("GET /v2", metadataCalls, func(w http.ResponseWriter, _ *http.Request) { writeMessage(w, s.serverMetadata()) })
+	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, s.isReady()) })
+	describe("/v2", func(string, string) (proto.Message, error) { return s.serverMetadata(), nil })
+	describe("/v2/models/stats", statistics)
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) {
 			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
-			writeReady(w, err == nil && s.Ready())
+			writeReady(w, err == nil && s.isReady())
 		})
-		handle("GET "+prefix, metadataCalls, func(w http.ResponseWriter, r *http.Request) {
-			m, err := s.modelMetadata(r.PathValue("model"), r.PathValue("version"))
-			reply(w, m, err)
-		})
-		handle("GET "+prefix+"/config", metadataCalls, func(w http.ResponseWriter, r *http.Request) {
-			m, err := s.modelConfig(r.PathValue("model"), r.PathValue("version"))
-			reply(w, m, err)
-		})
-		handle("GET "+prefix+"/stats", metadataCalls, func(w http.ResponseWriter, r *http.Request) {
-			m, err := s.modelStatistics(r.PathValue("model"), r.PathValue("version"))
-			reply(w, m, err)
-		})
+		describe(prefix, func(model, version string) (proto.Message, error) { return s.modelMetadata(model, version) })
+		describe(prefix+"/config", func(model, version string) (proto.Message, error) { return s.modelConfig(model, version) })
+		describe(prefix+"/stats", statistics)
 		handle("POST "+prefix+"/infer", inferenceCalls, s.restInfer)
 	}
-	handle("GET /v2/models/stats", metadataCalls, func(w http.ResponseWriter, _ *http.Request) {
-		m, err := s.modelStatistics("", "")
-		reply(w, m, err)
-	})
 	handle("POST /v2/repository/index", repositoryCalls, s.restIndex)
 	handle("POST /v2/repository/models/{model}/load", repositoryCalls, s.restLoad)
 	handle("POST /v2/repository/models/{model}/unload", repositoryCalls, func(w http.ResponseWriter, r *http.Request) {
@@ -99,11 +100,11 @@ const smallBody = 64 << 10
 
 // readSmall reads a body that is empty or an object such as the example.
 func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
-	in, err := s.openBody(w, r)
+	in, err := s.openBody(w, r, min(s.config.Limits.Body, smallBody))
 	if err != nil {
 		return err
 	}
-	in.limit, in.kept = min(in.limit, smallBody), true
+	in.kept = true
 	text, err := io.ReadAll(in)
 	if err != nil {
 		return in.wrong(err)
@@ -115,14 +116,6 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 		return invalid("body: %s", err)
 	}
 	return in.close()
-}
-
-func reply(w http.ResponseWriter, m proto.Message, err error) {
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeMessage(w, m)
 }
 
 func replyEmpty(w http.ResponseWriter, err error) {
@@ -138,8 +131,8 @@ type errorBody struct {
 
 func writeError(w http.ResponseWriter, err error) {
 	code := httpStatus(status.Code(err))
-	if large, ok := err.(tooLarge); ok { //nolint:errorlint // made here
-		code, err = http.StatusRequestEntityTooLarge, large
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		code, err = http.StatusRequestEntityTooLarge, fmt.Errorf("body: is longer than %d bytes", large.Limit)
 	}
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
@@ -158,10 +151,6 @@ func writeReady(w http.ResponseWriter, ready bool) {
 	if !ready {
 		w.WriteHeader(http.StatusBadRequest)
 	}
-}
-
-func writeMessage(w http.ResponseWriter, m proto.Message) {
-	writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
 }
 
 func writeJSON(w http.ResponseWriter, code int, body any) {

@@ -31,7 +31,7 @@ const (
 
 // restCall reads a request.
 func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, error) {
-	in, err := s.openBody(w, r)
+	in, err := s.openBody(w, r, s.config.Limits.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -308,8 +308,8 @@ func (s *Server) enterState(to state) {
 	}
 }
 
-// Ready reports whether the server asks for requests.
-func (s *Server) Ready() bool {
+// isReady reports whether the server asks for requests.
+func (s *Server) isReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == ready

@@ -18,9 +18,7 @@ const streamDepth = 64
 // ModelStreamInfer answers the requests of a stream in their order, with several under way at once. If a request fails, its
 // answer has the error, and the stream goes on. When the server ends, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
-	ctx := stream.Context()
-	answers := make(chan chan *streamRequest, streamDepth)
-	requests := make(chan *streamRequest)
+	requests := make(chan *streamRequest, streamDepth)
 	var readErr error
 	go func() { // it ends with the call, which ends Recv
 		defer close(requests)
@@ -30,55 +28,46 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 				readErr = err
 				return
 			}
-			select {
-			case requests <- r:
-			case <-ctx.Done():
-				r.end()
-				readErr = ctx.Err()
-				return
-			}
+			go func() {
+				s.streamAnswer(stream, r)
+				close(r.answered)
+			}()
+			requests <- r
 		}
 	}()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- func() error {
-			defer close(answers)
-			for {
-				select {
-				case <-s.taking.Done():
-					return errDraining
-				case r, more := <-requests:
-					if !more {
-						if errors.Is(readErr, io.EOF) {
-							return nil
-						}
-						return readErr
-					}
-					answer := make(chan *streamRequest, 1)
-					go func() {
-						s.streamAnswer(stream, r)
-						answer <- r
-					}()
-					select {
-					case answers <- answer:
-					case <-ctx.Done():
-						(<-answer).end()
-						return ctx.Err()
-					}
-				}
+	defer func() {
+		go func() { // what is left if the client or the server has ended
+			for r := range requests {
+				r.release()
 			}
 		}()
 	}()
-	var sendErr error
-	for answer := range answers {
-		r := <-answer
-		if sendErr == nil {
-			sendErr = stream.Send(r.response)
-		}
-		r.answer.release()
-		r.end()
+	send := func(r *streamRequest) error {
+		defer r.release()
+		<-r.answered
+		return stream.Send(r.response)
 	}
-	return errors.Join(sendErr, <-ended)
+	for {
+		select {
+		case r, more := <-requests:
+			if !more {
+				if errors.Is(readErr, io.EOF) {
+					return nil
+				}
+				return readErr
+			}
+			if err := send(r); err != nil {
+				return err
+			}
+		case <-s.taking.Done():
+			for n := len(requests); n > 0; n-- {
+				if err := send(<-requests); err != nil {
+					return err
+				}
+			}
+			return errDraining
+		}
+	}
 }
 
 // streamRequest is one request of a stream. It holds its memory until the connection has its answer.
@@ -86,7 +75,15 @@ type streamRequest struct {
 	request
 	message  *kserve.ModelInferRequest
 	err      error // why it could not be read
+	answered chan struct{}
 	response *kserve.ModelStreamInferResponse
+}
+
+// release gives all back that the request holds, once it is answered.
+func (r *streamRequest) release() {
+	<-r.answered
+	r.answer.release()
+	r.end()
 }
 
 // streamRequest reads the next request. An error ends the stream.
@@ -97,7 +94,7 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, er
 	}
 	defer f.free()
 	all := requestOf(stream.Context())
-	r := &streamRequest{message: new(kserve.ModelInferRequest), request: request{
+	r := &streamRequest{message: new(kserve.ModelInferRequest), answered: make(chan struct{}), request: request{
 		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token,
 	}}
 	r.err = s.decode(&f, r.message, &r.request)

@@ -52,13 +52,13 @@ func New(origins, hosts []string) (*Policy, error) {
 	return p, nil
 }
 
-// Protocol is the path below which allowed origins may call.
-const Protocol = "/v2"
+// protocol is the path below which allowed origins may call.
+const protocol = "/v2"
 
-// Guard passes requests that Check accepts on to next, and adds the headers of CORS to responses for allowed origins.
+// Guard passes requests that check accepts on to next, and adds the headers of CORS to responses for allowed origins.
 func (p *Policy) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, err := p.Check(r)
+		status, err := p.check(r)
 		if err != nil {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
@@ -82,8 +82,8 @@ func (p *Policy) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// Check returns the reason and the status with which a request is refused, or nil.
-func (p *Policy) Check(r *http.Request) (status int, err error) {
+// check returns the reason and the status with which a request is refused, or nil.
+func (p *Policy) check(r *http.Request) (status int, err error) {
 	if !byBrowser(r.Header) {
 		return 0, nil
 	}
@@ -122,7 +122,7 @@ func foreign(r *http.Request) bool {
 
 // allows reports whether an allowed origin's page calls the protocol.
 func (p *Policy) allows(r *http.Request) bool {
-	return p != nil && (r.URL.Path == Protocol || strings.HasPrefix(r.URL.Path, Protocol+"/")) &&
+	return p != nil && (r.URL.Path == protocol || strings.HasPrefix(r.URL.Path, protocol+"/")) &&
 		slices.Contains(p.origins, strings.ToLower(r.Header.Get("Origin")))
 }
 
