@@ -2,15 +2,12 @@ package service
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
@@ -31,18 +28,6 @@ func TestDescriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	get := func(path string) string {
-		reply, err := http.Get(s.rest + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer reply.Body.Close()
-		text, err := io.ReadAll(reply.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%d %s", reply.StatusCode, text)
-	}
 	for path, want := range map[string][]string{
 		"/v2":                        {`200`, `"name":"evald"`, `"model_repository"`, `"statistics"`},
 		"/v2/health/live":            {`200`},
@@ -58,7 +43,8 @@ func TestDescriptions(t *testing.T) {
 		"/v2/models/stub/versions/1": {`200`},
 		"/v2/models/stub/versions/3": {`404`},
 	} {
-		got := get(path)
+		status, text := s.get(t, path)
+		got := fmt.Sprintf("%d %s", status, text)
 		for _, w := range want {
 			if !strings.Contains(got, w) {
 				t.Errorf("%s: %s, want %s", path, got, w)
@@ -76,9 +62,7 @@ func TestDescriptions(t *testing.T) {
 	if reply, text := s.post(t, "/v2/repository/models/other/load", nil, nil); reply.StatusCode != 400 || !strings.Contains(string(text), "no such file") {
 		t.Errorf("load: %d %s", reply.StatusCode, text)
 	}
-	recorder := httptest.NewRecorder()
-	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	metrics := recorder.Body.String()
+	metrics := s.metricsText()
 	for _, want := range []string{
 		`nv_inference_request_success{model="stub",version="1"} 3`,
 		`nv_inference_count{model="stub",version="1"} 15`,
@@ -102,6 +86,13 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
+// metricsText is what the metrics port says.
+func (s *serving) metricsText() string {
+	recorder := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return recorder.Body.String()
+}
+
 // A device that failed, and one that is lost, are seen in the metrics.
 func TestGPUMetrics(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
@@ -117,19 +108,18 @@ func TestGPUMetrics(t *testing.T) {
 		return l, err
 	}
 	s := serve(t, c)
-	recorder := httptest.NewRecorder()
-	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics := s.metricsText()
 	for _, want := range []string{
 		`evald_gpu_working{gpu="0",model="stub",version="1"} 1`, `evald_gpu_working{gpu="2",model="stub",version="1"} 0`,
 		`evald_gpu_lost{gpu="0",model="stub",version="1"} 0`, `evald_gpu_lost{gpu="2",model="stub",version="1"} 1`,
 		`evald_gpu_rows_total{gpu="0",model="stub",version="1"} 70`, `evald_gpu_launches_total{gpu="0",model="stub",version="1"} 3`,
 		`evald_gpu_busy_seconds_total{gpu="0",model="stub",version="1"} 1.5`, `evald_gpu_faults_total{gpu="2",model="stub",version="1"} 4`,
 	} {
-		if !strings.Contains(recorder.Body.String(), want+"\n") {
+		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("metrics have no %s", want)
 		}
 	}
-	if strings.Contains(recorder.Body.String(), `model="search",version="1"} 70`) {
+	if strings.Contains(metrics, `model="search",version="1"} 70`) {
 		t.Error("the model search counts the same GPUs again")
 	}
 }
@@ -137,11 +127,7 @@ func TestGPUMetrics(t *testing.T) {
 // The protocol and the state of the server can be asked for by gRPC's own services.
 func TestReflectionAndHealth(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.connect(t)
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +152,7 @@ func TestReflectionAndHealth(t *testing.T) {
 	}
 	// Neither stream ends by itself; a server that ends tells them and ends them.
 	start := time.Now()
-	if err := <-s.ended; err != nil || time.Since(start) > lingerTime {
-		t.Errorf("the server ended with %v after %v", err, time.Since(start))
+	if s.end(t); time.Since(start) > lingerTime {
+		t.Errorf("the server ended after %v", time.Since(start))
 	}
-	s.ended <- nil
 }

@@ -20,7 +20,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -71,7 +70,7 @@ func TestOverload(t *testing.T) {
 	}
 	ask(1)
 	ask(1)
-	waitFor(t, "4 requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 4 })
+	s.underWay(t, 4)
 	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
 		t.Errorf("over the requests: %v", err)
 	}
@@ -132,7 +131,7 @@ func TestDrain(t *testing.T) {
 			results <- err
 		}()
 	}
-	waitFor(t, "all requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 2*n+1 })
+	s.underWay(t, 2*n+1)
 	s.stop()
 	waitFor(t, "the end of readiness", func() bool { return !s.isReady() })
 	waitFor(t, "refusals", func() bool {
@@ -156,10 +155,7 @@ func TestDrain(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream's end: %v, want Unavailable", err)
 	}
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
-	s.ended <- nil
+	s.end(t)
 }
 
 // Requests that outlast DrainTime are given up, and the end says so.
@@ -177,7 +173,6 @@ func TestDrainHasAnEnd(t *testing.T) {
 	}()
 	<-entered
 	s.stop()
-	time.AfterFunc(time.Second, open) // g.Stop waits for the handler
 	if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "within 50ms") {
 		t.Errorf("%v, want an error", err)
 	}
@@ -190,6 +185,9 @@ func TestDrainHasAnEnd(t *testing.T) {
 // Reloads under load: every reply is wholly of one of the two models, none is lost, and what was loaded last answers.
 func TestReload(t *testing.T) {
 	reloads := 200
+	if _, long := soak(t); long {
+		reloads = 1000
+	}
 	var generation atomic.Int64
 	answering := func(n int64) eval.Backend { // the answer to everything is the generation
 		return &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) {
@@ -332,11 +330,7 @@ func TestFaultyClients(t *testing.T) {
 		conn.Close()
 	}
 	// A call whose message does not come ends by itself.
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.connect(t)
 	silent, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, kserve.GRPCInferenceService_ModelInfer_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +346,7 @@ func TestFaultyClients(t *testing.T) {
 		}
 	}
 	check("cancelled calls")
-	waitFor(t, "all requests to end", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.requests == 0 })
+	s.underWay(t, 0)
 }
 
 // An answer may take longer than a request may take to come.
@@ -361,7 +355,7 @@ func TestSlowAnswer(t *testing.T) {
 	c.Limits.Receive = 400 * time.Millisecond // long enough for a request on a busy machine
 	s := serve(t, c)
 	for range 2 { // the second on the same connection
-		if reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)); reply.StatusCode != http.StatusOK {
+		if reply, text := s.post(t, inferPath, nil, []byte(aMove)); reply.StatusCode != http.StatusOK {
 			t.Errorf("REST: %d %s", reply.StatusCode, text)
 		}
 	}
@@ -375,7 +369,7 @@ func TestDecompression(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Limits.Body = 64 << 10
 	s := serve(t, c)
-	small := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
+	small := []byte(aMove)
 	bomb := append(slices.Clone(small), bytes.Repeat([]byte(" "), 4<<20)...)
 	for encoding, compress := range map[string]func(io.Writer) io.WriteCloser{
 		"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },

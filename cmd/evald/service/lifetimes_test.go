@@ -115,11 +115,7 @@ func TestGenerationIsHeld(t *testing.T) {
 				if err := <-replied; err == nil {
 					t.Error("a cancelled request was answered")
 				}
-				waitFor(t, "the server to let go", func() bool {
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					return s.requests == 0
-				})
+				s.underWay(t, 0)
 				for range 20 { // time for a Close that must not be
 					if _, err := api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
 						t.Error(err)
@@ -135,11 +131,7 @@ func TestGenerationIsHeld(t *testing.T) {
 			}
 			waitFor(t, "the first generation's end", made.closed(0))
 			made.check(t, "after the request", 1, 0)
-			s.stop()
-			if err := <-s.ended; err != nil {
-				t.Error(err)
-			}
-			s.ended <- nil
+			s.end(t)
 			made.check(t, "after the server", 1, 1)
 			if err := s.load("stub"); !errors.Is(err, errDraining) {
 				t.Errorf("a load after the end: %v", err)
@@ -321,11 +313,7 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		waitFor(t, "requests", func() bool { return done.Load() > before+4 || t.Failed() })
 	}
 	ending.Store(true)
-	s.stop() // with requests on their way, of which the last are refused
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
-	s.ended <- nil
+	s.end(t) // with requests on their way, of which the last are refused
 	want := make([]int32, len(made.all))
 	for i := range want {
 		want[i] = 1

@@ -214,7 +214,7 @@ func TestCensus(t *testing.T) {
 
 func TestRESTRefusals(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	ok := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+	ok := aMove
 	for _, c := range []struct {
 		name, path, body string
 		header           map[string]string

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -78,11 +76,7 @@ func TestRequestLog(t *testing.T) {
 	c.Log = book.logger(slog.LevelDebug)
 	s := serve(t, c)
 	api := s.dial(t)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.connect(t)
 	good := `{"id":"mine","inputs":[{"name":"moves","datatype":"BYTES","shape":[2],"data":["44","4"]}]}`
 	post := func(path, body string) func() {
 		return func() { s.post(t, path, nil, []byte(body)) }
@@ -209,7 +203,7 @@ func TestRefusalLog(t *testing.T) {
 		{"REST, too long", restAs("s3cret", inferPath, strings.Repeat(" ", 9<<20)), 413.0, "line 2", "longer than 8388608 bytes"},
 		{"REST, long path", restAs("s3cret", "/v2/models/"+long+"/infer", "{"), 400.0, "line 2", "body: unexpected EOF"},
 		{"REST, page", restAs("s3cret", "/", ""), 403.0, "line 2", "group page"},
-		{"REST, good", restAs("s3cret", inferPath, `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`), nil, nil, ""},
+		{"REST, good", restAs("s3cret", inferPath, aMove), nil, nil, ""},
 		{"gRPC, no token", func() { _, _ = api.ModelInfer(t.Context(), ok) }, "Unauthenticated", nil, "need the header"},
 		{"gRPC, another's token", grpcAs("other", ok), "PermissionDenied", "line 3", "does not open"},
 		{"gRPC, bad", grpcAs("s3cret", bad), "InvalidArgument", "line 2", "must be board, visits"},
@@ -254,14 +248,10 @@ func TestNotReadyIsNoRefusal(t *testing.T) {
 	s := serve(t, c)
 	waitFor(t, "the server", s.isReady)
 	s.enterState(notReady)
-	reply, err := http.Get(s.rest + "/v2/health/ready")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply.Body.Close()
+	status, _ := s.get(t, "/v2/health/ready")
 	book.wait(t, "request", 0, 1)
-	if refused := book.records(t, "refused"); reply.StatusCode != http.StatusBadRequest || refused != nil {
-		t.Errorf("status %d, refusals %v", reply.StatusCode, refused)
+	if refused := book.records(t, "refused"); status != http.StatusBadRequest || refused != nil {
+		t.Errorf("status %d, refusals %v", status, refused)
 	}
 }
 

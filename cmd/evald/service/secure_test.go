@@ -58,12 +58,8 @@ func TestTokens(t *testing.T) {
 	}
 	s := serve(t, c)
 	api := s.dial(t)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	body := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
+	conn := s.connect(t)
+	body := []byte(aMove)
 	for token, want := range map[string]struct{ infer, index, page codes.Code }{
 		"":             {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
 		"Bearer wrong": {codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
@@ -123,7 +119,7 @@ func TestBrowserToken(t *testing.T) {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+password))
 	}
 	type headers map[string]string
-	body := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+	body := aMove
 	for _, x := range []struct {
 		name, method, path string
 		headers            headers

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -79,17 +80,24 @@ func serve(t testing.TB, c Config) *serving {
 	}
 	go func() { out.ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
-		stop()
-		if err := <-out.ended; err != nil {
-			t.Errorf("the server ended with %v", err)
-		}
-		out.ended <- nil
+		out.end(t)
 		http.DefaultClient.CloseIdleConnections()
 	})
 	return out
 }
 
-func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInferenceServiceClient {
+// end ends the server, if it has not ended.
+func (s *serving) end(t testing.TB) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	s.ended <- nil
+}
+
+// connect is a connection to the gRPC port.
+func (s *serving) connect(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	if len(options) == 0 {
 		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
@@ -99,7 +107,37 @@ func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInfe
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return kserve.NewGRPCInferenceServiceClient(conn)
+	return conn
+}
+
+func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInferenceServiceClient {
+	t.Helper()
+	return kserve.NewGRPCInferenceServiceClient(s.connect(t, options...))
+}
+
+// underWay waits until n requests are under way.
+func (s *serving) underWay(t testing.TB, n int) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("%d requests under way", n), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.requests == n
+	})
+}
+
+// get reads a page of the HTTP port.
+func (s *serving) get(t testing.TB, path string) (status int, text string) {
+	t.Helper()
+	reply, err := http.Get(s.rest + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	all, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.StatusCode, string(all)
 }
 
 // rawRequest asks for raw values.
@@ -183,6 +221,9 @@ func (s *serving) post(t testing.TB, path string, header map[string]string, body
 }
 
 const inferPath = "/v2/models/stub/infer"
+
+// aMove asks for the position after one move, over REST.
+const aMove = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
 
 // BenchmarkInfer is one request of 256 bitboards, server and client on the same cores.
 func BenchmarkInfer(b *testing.B) {

@@ -1,13 +1,11 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,9 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -126,14 +122,11 @@ func TestOverloadSoak(t *testing.T) {
 			before := now(t)
 			config := testConfig(c.e.Backend())
 			config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: c.inFlight}
-			s, stop := serveFor(t, config)
+			s := serve(t, config)
 			conns := make([]kserve.GRPCInferenceServiceClient, 8)
 			var closers []func() error
 			for i := range conns {
-				conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := s.connect(t)
 				closers = append(closers, conn.Close)
 				conns[i] = kserve.NewGRPCInferenceServiceClient(conn)
 			}
@@ -165,21 +158,9 @@ func TestOverloadSoak(t *testing.T) {
 			for _, c := range closers {
 				c()
 			}
-			stop()
+			s.end(t)
 			returnsToRest(t, before)
 		})
-	}
-}
-
-// serveFor is serve with an end of its own, before that of the test.
-func serveFor(t *testing.T, c Config) (*serving, func()) {
-	s := serve(t, c)
-	return s, func() {
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
-		s.ended <- nil
 	}
 }
 
@@ -301,94 +282,6 @@ func quantileOf(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(10 * time.Microsecond)
 }
 
-// A thousand reloads of a network's file under load: each reply is that of one of the two networks that take turns, bit
-// for bit, and none is lost.
-func TestReloadSoak(t *testing.T) {
-	_, long := soak(t)
-	reloads := 30
-	if long {
-		reloads = 1000
-	}
-	before := now(t)
-	pos := gametest.Open(gametest.Rand(3), connect4, 16)
-	var files [2][]byte
-	var want [2][]byte
-	for i := range files {
-		path := filepath.Join(t.TempDir(), "network")
-		err := network(t, 1, 16, uint64(i)).WriteFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if files[i], err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
-		n, err := nets.Parse(files[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, _ := cpu.New(n)
-		want[i] = expected(t, evaltest.Raw(e), connect4, pos)[policyOutput]
-	}
-	var turn atomic.Int64
-	c := testConfig(nil)
-	c.Load = func(string) (Loaded, error) {
-		n, err := nets.Parse(files[turn.Load()%2])
-		if err != nil {
-			return Loaded{}, err
-		}
-		e, _ := cpu.New(n)
-		return Loaded{Backend: e, Version: "1", Platform: NetworkPlatform}, nil
-	}
-	s, stopServer := serveFor(t, c)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	api := kserve.NewGRPCInferenceServiceClient(conn)
-	stop := make(chan struct{})
-	var replies [2]atomic.Int64
-	var wait sync.WaitGroup
-	for range 8 {
-		wait.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				r, err := api.ModelInfer(context.Background(), bitboardRequest(connect4, pos...))
-				if err != nil {
-					t.Errorf("lost: %v", err)
-					return
-				}
-				switch got := raws(r)[policyOutput]; {
-				case bytes.Equal(got, want[0]):
-					replies[0].Add(1)
-				case bytes.Equal(got, want[1]):
-					replies[1].Add(1)
-				default:
-					t.Error("a reply of neither network")
-					return
-				}
-			}
-		})
-	}
-	for i := range reloads {
-		turn.Store(int64(i + 1))
-		seen := replies[(i+1)%2].Load()
-		s.Reload()
-		if !t.Failed() {
-			waitFor(t, "a reply of the new network", func() bool { return replies[(i+1)%2].Load() > seen || t.Failed() })
-		}
-	}
-	close(stop)
-	wait.Wait()
-	t.Logf("%d reloads, %d and %d replies of the two networks", reloads, replies[0].Load(), replies[1].Load())
-	conn.Close()
-	stopServer()
-	returnsToRest(t, before)
-}
-
 // The end of a server under load, again and again: every request it has counted as answered has reached its client, and
 // the others have heard that they were not taken.
 func TestDrainSoak(t *testing.T) {
@@ -401,10 +294,7 @@ func TestDrainSoak(t *testing.T) {
 	answered, refused := 0, 0
 	for round := range rounds {
 		s := serve(t, testConfig(device(time.Millisecond)))
-		conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := s.connect(t)
 		api := kserve.NewGRPCInferenceServiceClient(conn)
 		web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 		var ok, no atomic.Int64
@@ -452,10 +342,7 @@ func TestDrainSoak(t *testing.T) {
 		waitFor(t, "load", func() bool { return ok.Load() > int64(50+7*round%100) })
 		s.stop()
 		wait.Wait()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
-		s.ended <- nil
+		s.end(t)
 		m, err := s.models.find("stub", "")
 		if err != nil {
 			t.Fatal(err)

@@ -47,16 +47,16 @@ func TestTraces(t *testing.T) {
 	}
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Traces = provider
-	s, stop := serveFor(t, c)
+	s := serve(t, c)
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
 	if _, err := s.dial(t).ModelInfer(ctx, bitboardRequest(connect4, game.Position{})); err != nil {
 		t.Fatal(err)
 	}
-	if reply, text := s.post(t, inferPath, map[string]string{"traceparent": parent}, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)); reply.StatusCode != http.StatusOK {
+	if reply, text := s.post(t, inferPath, map[string]string{"traceparent": parent}, []byte(aMove)); reply.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", reply.StatusCode, text)
 	}
-	stop() // a span may end after its reply has left
+	s.end(t) // a span may end after its reply has left
 	if err := provider.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
