@@ -119,64 +119,77 @@ func (b *Board) won128(s Bits) bool {
 }
 
 // Wins is the set of legal cells in which the next stone wins at once.
-func (b *Board) Wins(p Position) Bits {
-	legal := b.Legal(p)
-	if b.four && 3*(b.stride+1) < 64 {
-		return Bits{Lo: legal.Lo & b.completes4(p.Own.Lo)}
-	}
-	var wins Bits
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		if b.Won(p.Own.Or(l.LowBit())) {
-			wins = wins.Or(l.LowBit())
-		}
-	}
-	return wins
-}
+func (b *Board) Wins(p Position) Bits { return b.Legal(p).And(b.Completes(p.Own)) }
 
 // Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, at most
 // that one is safe; if it threatens two, none is. A cell below a threat is not safe.
 func (b *Board) Safe(p Position) Bits {
-	legal, other := b.Legal(p), p.Other()
-	if b.four && 3*(b.stride+1) < 64 {
-		threats := b.completes4(other.Lo) & b.full.Lo
-		safe := legal.Lo
-		if now := safe & threats; now&(now-1) != 0 {
-			return Bits{}
-		} else if now != 0 {
-			safe = now
-		}
-		if b.rules.Gravity {
-			safe &^= threats >> 1
-		}
-		return Bits{Lo: safe}
-	}
-	safe := legal
-	if now := b.Wins(Position{Own: other, All: p.All}); !now.WithoutFirst().IsZero() {
+	safe, threats := b.Legal(p), b.Completes(p.Other()).And(b.full)
+	if now := safe.And(threats); !now.WithoutFirst().IsZero() {
 		return Bits{}
 	} else if !now.IsZero() {
 		safe = now
 	}
-	if !b.rules.Gravity {
-		return safe
-	}
-	for l := safe; !l.IsZero(); l = l.WithoutFirst() {
-		cell := l.LowBit()
-		if above := cell.Shl(1).And(b.full); !above.IsZero() && b.Won(other.Or(above)) {
-			safe = safe.Xor(cell)
-		}
+	if b.rules.Gravity {
+		safe = safe.AndNot(threats.Shr(1))
 	}
 	return safe
 }
 
-// completes4 is the set of bits that would complete four stones of s in a line. Of the other three, three, two, one or none
-// are on one side of the bit, and the rest on the other.
-func (b *Board) completes4(s uint64) (cells uint64) {
-	for _, n := range b.shifts {
-		up, down := s<<(n&63), s>>(n&63)
-		up2, down2 := s<<(2*n&63), s>>(2*n&63)
-		cells |= up&up2&(s<<(3*n&63)|down) | down&down2&(s>>(3*n&63)|up)
+// Completes is the set of bits that complete a line of InARow together with stones. It may have stones themselves, cells of
+// the other side and guard bits.
+func (b *Board) Completes(stones Bits) Bits {
+	switch {
+	case b.wide:
+		return completes(stones, b.rules.InARow, b.shifts)
+	case b.rules.InARow == 4 && 3*(b.stride+1) < 64:
+		cells := CompletesFour(stones.Lo, b.stride)
+		if !b.rules.Gravity {
+			cells |= along(stones.Lo, 1)
+		}
+		return Bits{Lo: cells}
+	}
+	return Bits{Lo: completes(stones, b.rules.InARow, b.shifts).Lo}
+}
+
+// completes is Completes for any number k in a row: j stones are on one side of the bit, and k-1-j on the other.
+func completes(stones Bits, k int, shifts [4]uint) (cells Bits) {
+	for _, d := range shifts {
+		// up[j] has the bits whose j neighbours below hold stones.
+		var up [MaxBits]Bits
+		up[0] = Bits{^uint64(0), ^uint64(0)}
+		for j := 1; j < k; j++ {
+			up[j] = up[j-1].And(stones.Shl(uint(j) * d))
+		}
+		down := up[0]
+		for j := range k {
+			if j > 0 {
+				down = down.And(stones.Shr(uint(j) * d))
+			}
+			cells = cells.Or(up[k-1-j].And(down))
+		}
 	}
 	return cells
+}
+
+// CompletesFour is Completes for four in a row on a board with gravity and at most 64 bits, whose columns are stride bits
+// apart. Three steps of stride+1 must be less than 64. Upright, the missing stone is always the highest of the four.
+func CompletesFour(s uint64, stride uint) uint64 {
+	// Distances that are constants let the compiler shift by immediates: these shifts take most of the solver's time.
+	switch stride {
+	case 7:
+		return s<<1&(s<<2)&(s<<3) | along(s, 6) | along(s, 7) | along(s, 8)
+	case 6:
+		return s<<1&(s<<2)&(s<<3) | along(s, 5) | along(s, 6) | along(s, 7)
+	}
+	return s<<1&(s<<2)&(s<<3) | along(s, stride-1) | along(s, stride) | along(s, stride+1)
+}
+
+// along is the set of bits that complete four in one direction; d is the distance between neighbours in it. Of the other
+// three, three, two, one or none are on one side of the bit, and the rest on the other.
+func along(s uint64, d uint) uint64 {
+	up, down := s<<(d&63), s>>(d&63)
+	return up&(s<<(2*d&63))&(s<<(3*d&63)|down) | down&(s>>(2*d&63))&(s>>(3*d&63)|up)
 }
 
 // Result says how the game stands for the side to move. It looks for Loss first: the other side has a line. Win can come
@@ -216,17 +229,27 @@ func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
 	return sequences, won
 }
 
-// mirror64 mirrors 64 bits, for boards that have swaps.
-func (b *Board) mirror64(x uint64) uint64 {
-	for _, s := range b.swaps {
-		x = x>>s.shift&s.mask | x&s.mask<<s.shift
+// HasMirrorWord reports whether the board's columns, rounded up to a power of two, fit 64 bits.
+func (b *Board) HasMirrorWord() bool { return len(b.swaps) > 0 }
+
+// MirrorWord reverses the columns of a word in which nothing crosses from one column into the next: stones, or the sum of two
+// sets of stones. The board must have it (HasMirrorWord).
+func (b *Board) MirrorWord(x uint64) uint64 {
+	if b.stride == 7 && b.rules.Columns == 7 {
+		x = x>>28&0xfffffff | x&0xfffffff<<28
+		x = x>>14&0x3fff0003fff | x&0x3fff0003fff<<14
+		x = x>>7&0x1fc07f01fc07f | x&0x1fc07f01fc07f<<7
+		return x >> 7
 	}
-	return x >> b.mirrorPad
+	for _, s := range b.swaps {
+		x = x>>(s.shift&63)&s.mask | x&s.mask<<(s.shift&63)
+	}
+	return x >> (b.mirrorPad & 63)
 }
 
 func (b *Board) mirrorBits(x Bits) Bits {
 	if len(b.swaps) > 0 {
-		return Bits{Lo: b.mirror64(x.Lo)}
+		return Bits{Lo: b.MirrorWord(x.Lo)}
 	}
 	var y Bits
 	for range b.rules.Columns {

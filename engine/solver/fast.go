@@ -53,7 +53,7 @@ func (f *fast) fill() float64 { return f.table.fill() }
 // thread the number of nodes is the same every time.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
-	canMirror := f.geo.hasMirror() && root.own&f.geo.mirror(root.all^root.own) == 0
+	canMirror := f.geo.hasMirror() && root.own&f.board.MirrorWord(root.all^root.own) == 0
 	var done atomic.Bool
 	var once sync.Once
 	answer := func(w *worker) {

@@ -124,17 +124,10 @@ func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 func (g *general) moves(p game.Position, alpha, left int, dst []generalMove) (moves []generalMove, value int, done bool) {
 	b := g.board
 	legal, other := b.Legal(p), p.Other()
-	var forced game.Bits
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
-		cell := l.LowBit()
-		if b.Won(p.Own.Or(cell)) {
-			return nil, (left + 1) / 2, true
-		}
-		if b.Won(other.Or(cell)) {
-			forced = forced.Or(cell)
-		}
+	if !legal.And(b.Completes(p.Own)).IsZero() {
+		return nil, (left + 1) / 2, true
 	}
-	switch forced.OnesCount() {
+	switch forced := legal.And(b.Completes(other)); forced.OnesCount() {
 	case 0:
 	case 1:
 		legal = forced

@@ -60,7 +60,7 @@ func (w *worker) poll() {
 func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {
-		if m := w.mirror(k); m < k {
+		if m := w.board.MirrorWord(k); m < k {
 			return w.table.mix(m), true
 		}
 	}

@@ -277,7 +277,8 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 	var small []int8
 	for r := range w.Rows() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
-		if !slices.ContainsFunc(row, func(x int16) bool { return x != 0 }) {
+		zero := !slices.ContainsFunc(row, func(x int16) bool { return x != 0 })
+		if zero && (r+1 < w.Rows() || len(rows) > 0) { // a tensor has a row at least
 			continue
 		}
 		if rows = append(rows, int32(r)); format == inWords {

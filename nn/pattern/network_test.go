@@ -68,6 +68,19 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// The table of a network that has hardly been trained may be rounded to 0. Its file can be read.
+func TestEmptyTable(t *testing.T) {
+	n := random(t)
+	clear(n.Weights.Table)
+	file, err := n.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Parse(file); err != nil || !reflect.DeepEqual(got, n) {
+		t.Errorf("the network that was read is not the one that was written: %v", err)
+	}
+}
+
 // Rows that do not fit bytes are written as words, and read as they were written.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {

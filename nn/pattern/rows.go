@@ -100,16 +100,6 @@ func makeAbove() (first [8]int32) {
 	return first
 }
 
-// threats are the cells that complete four stones of s in a line, and perhaps cells of s and guard bits.
-func threats(s uint64) (cells uint64) {
-	for _, n := range [4]uint{1, 6, 7, 8} {
-		up, down := s<<n, s>>n
-		up2, down2 := s<<(2*n), s>>(2*n)
-		cells |= up&up2&(s<<(3*n)|down) | down&down2&(s>>(3*n)|up)
-	}
-	return cells
-}
-
 // AppendRows appends the rows of the table that a position of 7x6x4 has, one of each group. Its game must not be over.
 func AppendRows(rows []int32, p game.Position) []int32 {
 	own, all := p.Own.Lo, p.All.Lo
@@ -128,7 +118,7 @@ func AppendRows(rows []int32, p game.Position) []int32 {
 		rows = append(rows, groups[g]+int32(own>>(7*c)&127+all>>(7*c)&127))
 		g++
 	}
-	wins, losses := threats(own)&full&^all, threats(other)&full&^all
+	wins, losses := game.CompletesFour(own, 7)&full&^all, game.CompletesFour(other, 7)&full&^all
 	for c := range 7 {
 		h := bits.OnesCount64(all >> (7 * c) & 127)
 		rows = append(rows, groups[g]+above[h]+spread[wins>>(7*c+h)&(1<<(6-h)-1)]+2*spread[losses>>(7*c+h)&(1<<(6-h)-1)])
