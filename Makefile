@@ -24,12 +24,11 @@ endif
 # Without what debuggers need, test programs are linked in half of the time. make lint vets everything.
 TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
 
-# The packages that start goroutines or are called by several, the slowest first, so that the others run beside them. A
-# program of the race detector would sleep for a second at its end, in the tests that start many.
-RACE = ./engine/cluster ./cmd/evald/service ./engine/mcts ./cmd/evald/client ./cmd/evald/internal/... ./engine/eval/... \
-	./engine/arena ./engine/solver/... ./nn/train ./nn/train/tables ./nn/pattern ./nn/net ./nn/cpu ./nn/gpu ./models \
-	./kernels/cpu/conv ./kernels/cuda/driver
-RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -short
+# The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
+# race detector would sleep for a second at its end, in the tests that start many.
+RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client ./cmd/evald/internal/... ./engine/mcts ./engine/eval ./engine/jobs \
+	./engine/arena ./engine/solver/... ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
+RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -buildmode=default -short
 
 ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 
