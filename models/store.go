@@ -68,11 +68,11 @@ func DefaultDir() (string, error) {
 // UserStore returns the store in DefaultDir.
 func UserStore() (Store, error) {
 	dir, err := DefaultDir()
-	return NewStore(dir), err
+	return newStore(dir), err
 }
 
-// NewStore returns the store in a folder, which is created when the first model is added.
-func NewStore(dir string) Store { return Store{dir} }
+// newStore returns the store in a folder, which is created when the first model is added.
+func newStore(dir string) Store { return Store{dir} }
 
 // Dir is the store's folder.
 func (s Store) Dir() string { return s.dir }

@@ -26,7 +26,7 @@ func add(t testing.TB, s Store, name, content string) Entry {
 }
 
 func TestStore(t *testing.T) {
-	s := NewStore(filepath.Join(t.TempDir(), "not", "yet"))
+	s := newStore(filepath.Join(t.TempDir(), "not", "yet"))
 	if list, err := s.List(); list != nil || err != nil {
 		t.Errorf("a store that does not exist has %v, %v", list, err)
 	}
@@ -74,7 +74,7 @@ func TestStore(t *testing.T) {
 // What is removed is gone at once, and nothing else changes.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
-	s := NewStore(dir)
+	s := newStore(dir)
 	refs := func() (all []string) {
 		list, err := s.List()
 		if err != nil {
@@ -137,7 +137,7 @@ func TestRemove(t *testing.T) {
 	if err != nil || len(left)+len(more) > 0 {
 		t.Errorf("left over: %v %v, %v", left, more, err)
 	}
-	if _, err := NewStore(filepath.Join(dir, "none")).Remove("a"); err == nil || !strings.HasSuffix(err.Error(), "which has: nothing") {
+	if _, err := newStore(filepath.Join(dir, "none")).Remove("a"); err == nil || !strings.HasSuffix(err.Error(), "which has: nothing") {
 		t.Errorf("a store that does not exist: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func TestRemoveForever(t *testing.T) {
 	if dir == "" {
 		t.Skip("part of TestRemoveKilled")
 	}
-	s := NewStore(dir)
+	s := newStore(dir)
 	list, err := s.List()
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestRemoveForever(t *testing.T) {
 // A process killed while it removes leaves every model whole or not at all, and its temporary folders are removed later.
 func TestRemoveKilled(t *testing.T) {
 	dir := t.TempDir()
-	s := NewStore(dir)
+	s := newStore(dir)
 	const models = 40
 	for i := range models {
 		add(t, s, "a", fmt.Sprint(i, strings.Repeat("x", 1<<20)))
@@ -184,7 +184,7 @@ func TestRemoveKilled(t *testing.T) {
 // No name leads out of the store.
 func TestBadNames(t *testing.T) {
 	dir := t.TempDir()
-	s := NewStore(filepath.Join(dir, "store"))
+	s := newStore(filepath.Join(dir, "store"))
 	for _, name := range []string{
 		"", ".", "..", "../x", "/etc/x", "a/b", `a\b`, ".hidden", "-x", "a b", "a\x00", "a\n", "ü", "a@1", "a:b", "a,b", strings.Repeat("x", 65),
 	} {
@@ -222,7 +222,7 @@ func TestDamagedStore(t *testing.T) {
 		{"other name", manifestFile, `{"format":1,"file":"model.safetensors","version":1,"name":"b","sha256":"` + strings.Repeat("0", 64) + `"}`, "its manifest is that of b@1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := NewStore(t.TempDir())
+			s := newStore(t.TempDir())
 			good, bad := add(t, s, "a", "one"), add(t, s, "a", "two")
 			path := filepath.Join(s.folder("a", 2), c.file)
 			if err := os.Remove(path); err != nil {
@@ -267,12 +267,12 @@ func TestReadOnly(t *testing.T) {
 		if store == locked && os.Geteuid() == 0 {
 			continue // root can write everything
 		}
-		_, _, err := NewStore(store).Add(Entry{Name: "a"}, []byte("x"))
+		_, _, err := newStore(store).Add(Entry{Name: "a"}, []byte("x"))
 		if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
 			t.Errorf("%s: %v", store, err)
 		}
 	}
-	if _, err := NewStore(file).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
+	if _, err := newStore(file).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
 		t.Errorf("a file as a store: %v", err)
 	}
 }
@@ -285,7 +285,7 @@ func TestConcurrentAdds(t *testing.T) {
 	done := make(chan struct{})
 	reader := make(chan error, 1)
 	go func() {
-		s := NewStore(dir)
+		s := newStore(dir)
 		for {
 			list, err := s.List()
 			for _, e := range list {
@@ -307,7 +307,7 @@ func TestConcurrentAdds(t *testing.T) {
 	for w := range writers {
 		adding.Go(func() {
 			for i := range each {
-				if _, added, err := NewStore(dir).Add(Entry{Name: "a"}, fmt.Appendf(nil, "%d of %d", i, w)); err != nil || !added {
+				if _, added, err := newStore(dir).Add(Entry{Name: "a"}, fmt.Appendf(nil, "%d of %d", i, w)); err != nil || !added {
 					t.Errorf("added %v, %v", added, err)
 				}
 			}
@@ -318,7 +318,7 @@ func TestConcurrentAdds(t *testing.T) {
 	if err := <-reader; err != nil {
 		t.Error(err)
 	}
-	list, err := NewStore(dir).List()
+	list, err := newStore(dir).List()
 	if err != nil || len(list) != writers*each {
 		t.Fatalf("%d models, %v; want %d", len(list), err, writers*each)
 	}
@@ -341,7 +341,7 @@ func TestAddForever(t *testing.T) {
 		t.Skip("part of TestKilled")
 	}
 	for i := 0; ; i++ {
-		add(t, NewStore(dir), "a", fmt.Sprint(os.Getpid(), strings.Repeat("x", 1<<20), i))
+		add(t, newStore(dir), "a", fmt.Sprint(os.Getpid(), strings.Repeat("x", 1<<20), i))
 		fmt.Println("added")
 	}
 }
@@ -378,7 +378,7 @@ func TestKilled(t *testing.T) {
 	for round := range 4 {
 		added += killAfter(t, "TestAddForever", "MODELS_TEST_ADD_FOREVER="+dir, "added", round+1)
 	}
-	s := NewStore(dir)
+	s := newStore(dir)
 	list, err := s.List()
 	if err != nil || len(list) < added {
 		t.Fatalf("%d models, %v; %d were added", len(list), err, added)

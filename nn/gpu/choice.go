@@ -9,11 +9,11 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Choice is what evaluates a network on a board: of a family of kernels, which give the same bits, for each number of
+// choice is what evaluates a network on a board: of a family of kernels, which give the same bits, for each number of
 // positions the one that takes the least time.
-type Choice struct {
-	Plan         // for the largest batches
-	plans []Plan // of all kernels of the family that fit
+type choice struct {
+	plan         // for the largest batches
+	plans []plan // of all kernels of the family that fit
 	sizes []size // ascending; the last is for all larger batches too
 	wave  int    // positions that all multiprocessors compute at a time with the family's first kernel
 
@@ -23,7 +23,7 @@ type Choice struct {
 // size is the kernel for batches of at most so many positions and more than the size before.
 type size struct {
 	most    int
-	plan    int     // of Choice.plans
+	plan    int     // of choice.plans
 	seconds float64 // of a launch of `most` positions
 }
 
@@ -46,18 +46,18 @@ func (s Samples) at(kernel string, n int) float64 {
 	return math.Inf(1)
 }
 
-// NewChoice chooses by predicted times (Plan.predict). Errors are those of NewPlan.
-func NewChoice(c net.Config, r game.Rules, on Target) (Choice, error) {
-	first, err := NewPlan(c, r, on)
+// newChoice chooses by predicted times (plan.predict). Errors are those of newPlan.
+func newChoice(c net.Config, r game.Rules, on Target) (choice, error) {
+	first, err := newPlan(c, r, on)
 	if err != nil {
-		return Choice{}, err
+		return choice{}, err
 	}
 	return choose(family(first, on), on, nil), nil
 }
 
 // family is the plans of all kernels of a plan's family that the target holds. The first is the plan itself.
-func family(first Plan, on Target) []Plan {
-	plans := []Plan{first}
+func family(first plan, on Target) []plan {
+	plans := []plan{first}
 	for _, k := range cuda.Kernels() {
 		if k.Family() != first.Kernel.Family() || k.Name == first.Kernel.Name {
 			continue
@@ -70,8 +70,8 @@ func family(first Plan, on Target) []Plan {
 }
 
 // choose chooses among plans of one family by measured times, or by predicted ones if there are none.
-func choose(plans []Plan, on Target, measured Samples) Choice {
-	c := Choice{plans: plans, wave: plans[0].Boards * on.Processors, measured: measured}
+func choose(plans []plan, on Target, measured Samples) choice {
+	c := choice{plans: plans, wave: plans[0].Boards * on.Processors, measured: measured}
 	for _, n := range c.grid(on.Processors) {
 		s := size{n, 0, math.Inf(1)}
 		for i, p := range plans {
@@ -85,13 +85,13 @@ func choose(plans []Plan, on Target, measured Samples) Choice {
 		}
 		c.sizes = append(c.sizes, s)
 	}
-	c.Plan = plans[c.sizes[len(c.sizes)-1].plan]
+	c.plan = plans[c.sizes[len(c.sizes)-1].plan]
 	return c
 }
 
 // grid is the numbers of positions at which kernels are compared, up to two waves: quarters of the multiprocessors, so many
 // boards on each of them, and waves.
-func (c Choice) grid(processors int) (sizes []int) {
+func (c choice) grid(processors int) (sizes []int) {
 	for _, quarters := range []int{1, 2, 3} {
 		sizes = append(sizes, ceil(quarters*processors, 4))
 	}
@@ -106,7 +106,7 @@ func (c Choice) grid(processors int) (sizes []int) {
 }
 
 // index is the place in plans of the kernel for n positions.
-func (c Choice) index(n int) int {
+func (c choice) index(n int) int {
 	for _, s := range c.sizes {
 		if n <= s.most {
 			return s.plan
@@ -116,11 +116,11 @@ func (c Choice) index(n int) int {
 }
 
 // For is the plan for a launch of n positions.
-func (c Choice) For(n int) Plan { return c.plans[c.index(n)] }
+func (c choice) For(n int) plan { return c.plans[c.index(n)] }
 
 // seconds is the time of a launch of n positions: that of the next larger number that was measured or predicted, or beyond
 // the last of as much more for each wave.
-func (c Choice) seconds(n int) float64 {
+func (c choice) seconds(n int) float64 {
 	for _, s := range c.sizes {
 		if n <= s.most {
 			return s.seconds
@@ -136,7 +136,7 @@ const sooner = 0.9
 // share returns how many of n rows go to a device in one launch, if so many devices have nothing else to do, this one
 // included. It is a number of whole waves. If there is less than a wave, it is everything, or an equal part for each of some
 // devices if that is done sooner; a launch shares its positions out evenly among multiprocessors.
-func (c Choice) share(n, devices int) int {
+func (c choice) share(n, devices int) int {
 	room := c.room()
 	if waves := min(n, room) / c.wave; waves >= 1 {
 		return min(waves, wavesALaunch, ceil(n/c.wave, devices)) * c.wave
@@ -167,4 +167,4 @@ const (
 const slotRows = slotPositions / 16
 
 // room is how many positions fit the memory of a launch.
-func (p Plan) room() int { return min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes()) }
+func (p plan) room() int { return min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes()) }

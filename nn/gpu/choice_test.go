@@ -34,7 +34,7 @@ func TestChoicePredicts(t *testing.T) {
 		{"20x256", 264, "wide_256_two", 1207},
 		{"20x256", 396, "tower_256", 1664},
 	} {
-		c, err := NewChoice(config(t, test.net), game.Connect4, hopper)
+		c, err := newChoice(config(t, test.net), game.Connect4, hopper)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestChoicePredicts(t *testing.T) {
 		}
 	}
 	alone, cluster := clusterPlans(t, "20x256")
-	c := choose([]Plan{alone, cluster}, hopper, nil)
+	c := choose([]plan{alone, cluster}, hopper, nil)
 	for n, us := range map[int][2]float64{1: {659, 667}, 64: {659, 667}, 132: {1149, 667}, 256: {1189, 1198}, 1024: {3556, 3582}, 65536: {196484, 197879}} {
 		one, two := 1e6*alone.predict(n, 132), 1e6*cluster.predict(n, 132)
 		if math.Abs(one-us[0]) > 0.002*us[0] || math.Abs(two-us[1]) > 0.002*us[1] {
@@ -70,7 +70,7 @@ func TestChoicePredicts(t *testing.T) {
 func TestChoiceTakesTheLeast(t *testing.T) {
 	for _, on := range []Target{hopper, ampere, geforce, {9, 0, 227 << 10, 4}, {9, 0, 227 << 10, 1}} {
 		for _, net := range []string{"1x16/8/16", "10x128", "20x256"} {
-			first, err := NewPlan(config(t, net), game.Connect4, on)
+			first, err := newPlan(config(t, net), game.Connect4, on)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 					for i := len(c.sizes) - 1; i >= 0 && c.sizes[i].most >= n; i-- {
 						at = c.sizes[i].most
 					}
-					seconds := func(p Plan) float64 {
+					seconds := func(p plan) float64 {
 						if times != nil {
 							return times.at(p.Kernel.Name, at)
 						}
@@ -117,16 +117,16 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 func TestFamiliesShareWeights(t *testing.T) {
 	for _, text := range []string{"1x16/8/16", "1x100/8/16", "1x200/8/16"} {
 		n := scrambled(t, text, 1)
-		c, err := NewChoice(n.Config(), game.Connect4, hopper)
+		c, err := newChoice(n.Config(), game.Connect4, hopper)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(c.plans) != 4 {
 			t.Errorf("%s: a family of %d kernels, want 4", text, len(c.plans))
 		}
-		want := fmt.Sprintf("%x", pack(t, c.plans[0], n))
+		want := fmt.Sprintf("%x", mustPack(t, c.plans[0], n))
 		for _, p := range c.plans[1:] {
-			if fmt.Sprintf("%x", pack(t, p, n)) != want {
+			if fmt.Sprintf("%x", mustPack(t, p, n)) != want {
 				t.Errorf("%s: %s takes other weights than %s", text, p.Kernel.Name, c.plans[0].Kernel.Name)
 			}
 		}
@@ -153,7 +153,7 @@ func TestChoiceShares(t *testing.T) {
 	} {
 		on := hopper
 		on.Processors = test.processors
-		c, err := NewChoice(config(t, "6x64"), game.Connect4, on)
+		c, err := newChoice(config(t, "6x64"), game.Connect4, on)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestChoiceShares(t *testing.T) {
 		}
 	}
 	for _, b := range gametest.Boards() {
-		p, err := NewChoice(config(t, "6x64"), b.Rules(), hopper)
+		p, err := newChoice(config(t, "6x64"), b.Rules(), hopper)
 		if err != nil {
 			t.Fatal(err)
 		}

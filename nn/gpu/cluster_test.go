@@ -9,7 +9,7 @@ import (
 )
 
 // clusterPlans is the plan for a network of hopper_256, and that of the same kernel in clusters.
-func clusterPlans(t testing.TB, network string) (alone, cluster Plan) {
+func clusterPlans(t testing.TB, network string) (alone, cluster plan) {
 	t.Helper()
 	alone = hopperPlan(t, config(t, network), game.Connect4, "hopper_256")
 	plans := family(alone, hopper)
@@ -26,7 +26,7 @@ func TestClusterEqualsHopper(t *testing.T) {
 	const network = "1x160/8/16"
 	n, board := scrambled(t, network, 3), game.MustBoard(game.Connect4)
 	alone, cluster := clusterPlans(t, network)
-	weights := pack(t, alone, n)
+	weights := mustPack(t, alone, n)
 	b := alone.Boards
 	pos := gametest.Positions(gametest.Rand(5), board, max(b+1, 5), false)
 	want := emulate(t, e, alone, weights, pos, emulated{})

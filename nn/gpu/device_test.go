@@ -100,7 +100,7 @@ func TestGPUKernels(t *testing.T) {
 		}
 		s := e.Stats().Devices[0]
 		t.Logf("%s: %v, then %s; measured %v", text, s.Small, s.Kernel, s.Times)
-		first, err := NewPlan(config(t, text), game.Connect4, targetOf(d))
+		first, err := newPlan(config(t, text), game.Connect4, targetOf(d))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 //
 // A batch is cut into launches of whole waves, several of which run at once, on one device or several. Less than a wave is
 // shared by devices that have nothing else to do, if that is sooner. Each launch is by the kernel that takes the least time for
-// its number of positions (Choice). A position's answer does not depend on any of that.
+// its number of positions (choice). A position's answer does not depend on any of that.
 //
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
 // batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
@@ -73,7 +73,7 @@ func limitsOf(devices []driver.Device) retry {
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Backend, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
-	serves.barred = strings.FieldsFunc(os.Getenv(WithoutVariable), func(r rune) bool { return r == ',' })
+	serves.barred = strings.FieldsFunc(os.Getenv(withoutVariable), func(r rune) bool { return r == ',' })
 	e = &Backend{options: o, serves: serves, quit: make(chan struct{})}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
@@ -144,7 +144,7 @@ func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1024
 // Compute implements eval.Backend. If ctx is cancelled, it returns without waiting for the device.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if e.closed.Load() {
-		return ErrClosed
+		return errClosed
 	}
 	c := e.calls.Get().(*call)
 	defer e.calls.Put(c)
@@ -195,7 +195,7 @@ func (e *Backend) idle(but *session) (n int) {
 // noDevice returns an error that says why no device works.
 func (e *Backend) noDevice() error {
 	if e.closed.Load() {
-		return ErrClosed
+		return errClosed
 	}
 	errs := make([]error, len(e.devices))
 	for i, d := range e.devices {

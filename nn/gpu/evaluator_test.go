@@ -343,7 +343,7 @@ func TestEvaluatorClose(t *testing.T) {
 	}
 	nothingLeft(t, "after Close")
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
-	if err := e.Compute(t.Context(), b); !errors.Is(err, ErrClosed) {
+	if err := e.Compute(t.Context(), b); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

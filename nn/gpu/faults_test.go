@@ -28,7 +28,7 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 	t.Run("two towers", func(t *testing.T) { everyCallFails(t, newScenario(t, fewRows)) })
 	t.Run("wide kernels", func(t *testing.T) {
 		s := scenarioOf(t, "1x4/3/5", manyRows) // 5 boards by wide_64, 17 by wide_64_two, 70 by tower_64_half, and those of large by it too
-		c, err := NewChoice(s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
+		c, err := newChoice(s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,9 +60,9 @@ var (
 	small   = Target{8, 0, 48 << 10, 4}
 )
 
-func plan(t testing.TB, c net.Config, r game.Rules, on Target, kernel string) Plan {
+func planFor(t testing.TB, c net.Config, r game.Rules, on Target, kernel string) plan {
 	t.Helper()
-	p, err := NewPlan(c, r, on)
+	p, err := newPlan(c, r, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ type emulated struct {
 
 // emulate answers positions on the emulated device, and returns the rows of bytes that the kernel wrote. The memory for rows
 // has room for another one, and emulate checks that the kernel leaves that unchanged.
-func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []game.Position, d emulated) []byte {
+func emulate(t *testing.T, e emutest.Emulator, p plan, weights []byte, pos []game.Position, d emulated) []byte {
 	t.Helper()
 	job := p.Job(len(pos), max(1, d.processors))
 	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
@@ -120,7 +120,7 @@ func emulate(t *testing.T, e emutest.Emulator, p Plan, weights []byte, pos []gam
 }
 
 // read returns the answers as a batch.
-func read(t testing.TB, p Plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
+func read(t testing.TB, p plan, board *game.Board, pos []game.Position, rows []byte) *eval.Batch {
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
@@ -238,9 +238,9 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			n, board := scrambled(t, test.net, 7), game.MustBoard(test.rules)
-			p := plan(t, n.Config(), test.rules, test.like, test.kernel)
+			p := planFor(t, n.Config(), test.rules, test.like, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
-			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 2})
+			rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: 2})
 			compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 		})
 	}
@@ -267,12 +267,12 @@ func TestAccuracy(t *testing.T) {
 			if test.soak && !gametest.Soak() {
 				t.Skip("for make soak")
 			}
-			p, err := NewPlan(test.n.Config(), game.Connect4, hopper)
+			p, err := newPlan(test.n.Config(), game.Connect4, hopper)
 			if err != nil {
 				t.Fatal(err)
 			}
 			pos := gametest.Positions(gametest.Rand(12), board, test.rows, true)
-			rows := emulate(t, e, p, pack(t, p, test.n), pos, emulated{blocks: 1})
+			rows := emulate(t, e, p, mustPack(t, p, test.n), pos, emulated{blocks: 1})
 			compareWithin(t, test.within, read(t, p, board, pos, rows), reference(t, test.n, board, pos))
 		})
 	}
@@ -322,7 +322,7 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			weights := pack(t, p, n)
+			weights := mustPack(t, p, n)
 			pos := gametest.Positions(gametest.Rand(5), board, p.Boards+3, false)
 			whole := emulate(t, e, p, weights, pos, emulated{})
 			for name, d := range map[string]emulated{
@@ -355,7 +355,7 @@ func TestWideEqualsTower(t *testing.T) {
 		}
 		rules := boards[i%len(boards)]
 		n, board := scrambled(t, map[int]string{64: "2x50/20/30", 128: "1x100", 256: "1x200"}[k.Channels], 7), game.MustBoard(rules)
-		tower, err := NewPlan(n.Config(), rules, hopper)
+		tower, err := newPlan(n.Config(), rules, hopper)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func TestWideEqualsTower(t *testing.T) {
 			t.Fatalf("%s does not hold a board %s", k.Name, rules)
 		}
 		pos := gametest.Positions(gametest.Rand(11), board, 2*p.Boards+1, true)
-		weights := pack(t, p, n)
+		weights := mustPack(t, p, n)
 		want := emulate(t, e, tower, weights, pos, emulated{})
 		for _, d := range []emulated{{blocks: 1, order: 1}, {processors: len(pos), order: 7}} {
 			if !bytes.Equal(want, emulate(t, e, p, weights, pos, d)) {
@@ -400,7 +400,7 @@ func TestSanitised(t *testing.T) {
 			t.Fatal(err)
 		}
 		pos := gametest.Positions(gametest.Rand(5), board, test.n, true)
-		rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: p.Kernel.Cluster})
+		rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: p.Kernel.Cluster})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))
 	}
 }
@@ -431,7 +431,7 @@ func TestNotFinite(t *testing.T) {
 				continue
 			}
 			n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
-			p := plan(t, n.Config(), game.Connect4, on, kernel)
+			p := planFor(t, n.Config(), game.Connect4, on, kernel)
 			n.Weight(test.name).Float32s()[0] = test.value
 			w := n.Weight("blocks.0.conv2.weight").Float32s() // [16,16,3,3]
 			for i := range w {
@@ -440,7 +440,7 @@ func TestNotFinite(t *testing.T) {
 				}
 			}
 			pos := []game.Position{{}}
-			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
+			rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: 1})
 			status := binary.LittleEndian.Uint32(rows) >> 28
 			err := p.ReadAnswer(eval.NewBatch(board, 1), 0, rows)
 			if test.finite {
@@ -461,9 +461,9 @@ func TestWinAndDrawAreAtMostOne(t *testing.T) {
 	e := emulator(t)
 	n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.TicTacToe)
 	n.Weight("value.wdl.bias").Float32s()[2] = -1000
-	p := plan(t, n.Config(), game.TicTacToe, small, "tower_any")
+	p := planFor(t, n.Config(), game.TicTacToe, small, "tower_any")
 	pos := gametest.Positions(gametest.Rand(1), board, 100, true)
-	rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 1})
+	rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: 1})
 	got := read(t, p, board, pos, rows)
 	for i := range pos {
 		if wdl := got.WDLRow(i); wdl[0]+wdl[1] > 1 || wdl[2] > 1.0/(1<<24) {

@@ -13,23 +13,23 @@ import (
 // Such a kernel serves a network on a board for batches of all sizes, or not at all: the order of its sums, and so the last bits
 // of an answer, is another than that of the other kernels, and a row's answer must not depend on its batch or its device. tune
 // decides.
-func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
+func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
 	heads := 2 * c.HeadChannels
 	// The outputs of the heads' convolution, and what the heads keep, take the place of a board.
 	keep := 4 * (r.Cells()*k.Channels + heads + c.Hidden + r.Actions())
-	p = Plan{Kernel: k, Boards: k.Rows / (cuda.HopperColumns * cuda.HopperRows), config: c, rules: r, channels: k.Channels, columns: k.Channels}
+	p = plan{Kernel: k, Boards: k.Rows / (cuda.HopperColumns * cuda.HopperRows), config: c, rules: r, channels: k.Channels, columns: k.Channels}
 	fits := r.Columns <= cuda.HopperColumns && r.Rows <= cuda.HopperRows && keep <= k.Keep
 	return p, fits && c.Channels <= k.Channels && heads <= k.Channels
 }
 
 // planHopper is the plan for the first kernel of hopper.h or hopper256.h that fits.
-func planHopper(c net.Config, r game.Rules, on Target) (Plan, bool) {
+func planHopper(c net.Config, r game.Rules, on Target) (plan, bool) {
 	for _, k := range cuda.Kernels() {
 		if p, ok := fit(k, c, r); ok && k.Exact && k.Shared <= on.Shared && on.runs(k) {
 			return p, true
 		}
 	}
-	return Plan{}, false
+	return plan{}, false
 }
 
 // hopperStem is the number of steps, of 16 inputs each, of the stem on Hopper.
@@ -39,7 +39,7 @@ const hopperStem = 3
 // tile in kernels/cuda/sm90.h says how it is arranged. Three tiles are a chunk: those of the rows of a 3x3 kernel, for one of
 // its columns and the same 16 channels; or three successive steps of the stem, or of the first layers of both heads. Chunks for
 // the second half of 128 outputs follow those for the first. For 256 outputs see hopperRows.
-func (k *packer) hopper(p Plan, n *net.Network, stem func(in, out int) float32, layers []string, heads func(in, out int) float32) {
+func (k *packer) hopper(p plan, n *net.Network, stem func(in, out int) float32, layers []string, heads func(in, out int) float32) {
 	c := p.config
 	successive := func(steps int, at func(in, out int) float32) {
 		for step := 0; step < steps; step += 3 {

@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-func hopperPlan(t testing.TB, c net.Config, r game.Rules, kernel string) Plan {
+func hopperPlan(t testing.TB, c net.Config, r game.Rules, kernel string) plan {
 	t.Helper()
 	p, ok := planHopper(c, r, hopper)
 	if !ok || p.Kernel.Name != kernel {
@@ -56,11 +56,11 @@ func TestHopperPlan(t *testing.T) {
 	}
 }
 
-// Pack puts weights where the descriptors of Hopper's kernels find them.
+// pack puts weights where the descriptors of Hopper's kernels find them.
 func TestHopperPack(t *testing.T) {
 	n := scrambled(t, "1x100/3/4", 9)
 	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_128")
-	packed, err := Pack(p, n)
+	packed, err := pack(p, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestHopperAgreesWithReference(t *testing.T) {
 			}
 			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
-			rows := emulate(t, e, p, pack(t, p, n), pos, emulated{blocks: 2, order: 7})
+			rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: 2, order: 7})
 			within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
 		})
 	}
@@ -175,7 +175,7 @@ func TestHopperNotFinite(t *testing.T) {
 		n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
 		p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
 		spoil(n)
-		rows := emulate(t, e, p, pack(t, p, n), []game.Position{{}}, emulated{blocks: 1})
+		rows := emulate(t, e, p, mustPack(t, p, n), []game.Position{{}}, emulated{blocks: 1})
 		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
 			t.Errorf("%s: answer %x", name, rows)
 		}

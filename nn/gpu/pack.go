@@ -9,15 +9,15 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Pack returns the network's weights in the format of the plan's kernel, the same bytes on every machine. The error names a
-// weight that is too large for fp16. Pack panics if the network does not have the plan's configuration.
+// pack returns the network's weights in the format of the plan's kernel, the same bytes on every machine. The error names a
+// weight that is too large for fp16. pack panics if the network does not have the plan's configuration.
 //
 // First come the convolutions, in fp16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
 // by outputs, padded with zeros. Inputs are ordered by tap (kernel row, kernel column) and then by channel. The matrix is
 // cut into tiles of 16 by 16; the tiles of the same 16 inputs are adjacent, and a tile has the 8 numbers of each lane of a
 // warp in turn (mma in device.h). For Hopper, packer.hopper says how they are cut. Then come all other numbers as float32, in
 // the order of Parameters in heads.h.
-func Pack(p Plan, n *net.Network) ([]byte, error) {
+func pack(p plan, n *net.Network) ([]byte, error) {
 	if n.Config() != p.config {
 		panic("gpu: plan of " + p.config.String() + " for a network of " + n.Config().String())
 	}

@@ -33,8 +33,8 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Plan is how a network of one configuration evaluates positions of one board.
-type Plan struct {
+// plan is how a network of one configuration evaluates positions of one board.
+type plan struct {
 	Kernel  cuda.Kernel
 	Boards  int // how many positions a block of threads takes at a time
 	Scratch int // bytes of global memory that each block of threads needs for itself
@@ -64,25 +64,25 @@ func (t Target) runs(k cuda.Kernel) bool {
 
 func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor) }
 
-// NewPlan takes the first kernel that the target's architecture runs and that holds the board and the network in the
+// newPlan takes the first kernel that the target's architecture runs and that holds the board and the network in the
 // shared memory of a block of threads. From sm_80 on there is one for every network and board. It is the kernel for whole
-// waves; NewChoice has others for fewer positions.
+// waves; newChoice has others for fewer positions.
 //
 // How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6, 8.9 and 12.0
 // (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for
 // the whole tower on one device, and for a half of it, with fewer positions at a time, on another.
-func NewPlan(c net.Config, r game.Rules, on Target) (Plan, error) {
+func newPlan(c net.Config, r game.Rules, on Target) (plan, error) {
 	if err := c.Validate(); err != nil {
-		return Plan{}, err
+		return plan{}, err
 	}
 	if err := r.Validate(); err != nil {
-		return Plan{}, err
+		return plan{}, err
 	}
 	return planAmong(cuda.Kernels(), c, r, on)
 }
 
-// planAmong is NewPlan among some kernels alone, for a valid configuration and valid rules.
-func planAmong(kernels []cuda.Kernel, c net.Config, r game.Rules, on Target) (Plan, error) {
+// planAmong is newPlan among some kernels alone, for a valid configuration and valid rules.
+func planAmong(kernels []cuda.Kernel, c net.Config, r game.Rules, on Target) (plan, error) {
 	oldest := math.MaxInt
 	for _, k := range kernels {
 		p, ok := fit(k, c, r)
@@ -94,12 +94,12 @@ func planAmong(kernels []cuda.Kernel, c net.Config, r game.Rules, on Target) (Pl
 		}
 		oldest = min(oldest, k.Arch)
 	}
-	return Plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_%d or later, or the CPU", c, r, on, oldest)
+	return plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_%d or later, or the CPU", c, r, on, oldest)
 }
 
 // fit makes the plan for one kernel. ok is false if the network or the board does not fit it.
-func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
-	p = Plan{Kernel: k, config: c, rules: r}
+func fit(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
+	p = plan{Kernel: k, config: c, rules: r}
 	heads := 2 * c.HeadChannels
 	if k.Channels == 0 {
 		p.Boards, p.channels, p.columns, p.stem = 1, padded(c.Channels), padded(heads), padded(stemInputs)
@@ -122,8 +122,8 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p Plan, ok bool) {
 // padded is n rounded up to a multiple of 16, which is what one matrix instruction multiplies.
 func padded(n int) int { return (n + 15) &^ 15 }
 
-// Job is the argument of a kernel, laid out in memory like Job of kernels/cuda/board.h.
-type Job struct {
+// job is the argument of a kernel, laid out in memory like Job of kernels/cuda/board.h.
+type job struct {
 	Weights, Positions, Out, Scratch uint64 // addresses on the device
 	ScratchBytes                     uint64 // of each block of threads
 	N                                int32  // how many positions
@@ -136,7 +136,7 @@ type Job struct {
 // Job is the launch for n positions on a device with so many multiprocessors. The caller sets the addresses. If there are
 // too few positions to fill the device, each block of threads gets fewer, and is done sooner. Answers do not depend on
 // that.
-func (p Plan) Job(n, processors int) Job {
+func (p plan) Job(n, processors int) job {
 	flag := func(b bool) int32 {
 		if b {
 			return 1
@@ -144,7 +144,7 @@ func (p Plan) Job(n, processors int) Job {
 		return 0
 	}
 	r, c := p.rules, p.config
-	return Job{
+	return job{
 		ScratchBytes: uint64(p.Scratch), N: int32(n),
 		rows: int32(r.Rows), columns: int32(r.Columns), inARow: int32(r.InARow),
 		gravity: flag(r.Gravity), wide: flag(p.words() == 4),
@@ -154,11 +154,11 @@ func (p Plan) Job(n, processors int) Job {
 }
 
 // Groups is how many blocks of threads the job keeps busy. Fewer blocks may be started: each takes the next group in turn.
-func (j Job) Groups() int { return ceil(int(j.N), int(j.boards)) }
+func (j job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 
 // Blocks is how many blocks of threads to start for a job on a device that runs so many at once: whole clusters, at least one. In
 // the last one there may be a block without a group.
-func (p Plan) Blocks(j Job, atOnce int) int {
+func (p plan) Blocks(j job, atOnce int) int {
 	cluster := p.Kernel.Cluster
 	return cluster * max(1, min(ceil(j.Groups(), cluster), atOnce/cluster))
 }

@@ -41,7 +41,7 @@ func TestPlanChoosesKernel(t *testing.T) {
 		{"1x16/2000/16", game.TicTacToe, hopper, "tower_any", 1},  // more columns of heads than any tower
 		{"1x2048/2048/8", game.TicTacToe, hopper, "tower_any", 1}, // the largest
 	} {
-		if p := plan(t, config(t, test.net), test.rules, test.like, test.kernel); p.Boards != test.boards {
+		if p := planFor(t, config(t, test.net), test.rules, test.like, test.kernel); p.Boards != test.boards {
 			t.Errorf("%s on %s: %d boards at a time, want %d", test.net, test.rules, p.Boards, test.boards)
 		}
 	}
@@ -64,11 +64,11 @@ func TestPlanByCapability(t *testing.T) {
 		{Target{12, 0, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
 	} {
 		for i, text := range []string{"6x64", "10x128", "20x256"} {
-			plan(t, config(t, text), game.Connect4, test.on, test.kernels[i])
+			planFor(t, config(t, text), game.Connect4, test.on, test.kernels[i])
 		}
 	}
 	for _, old := range []Target{{7, 0, 96 * kib, 100}, {7, 5, 64 * kib, 100}} {
-		_, err := NewPlan(config(t, "6x64"), game.Connect4, old)
+		_, err := newPlan(config(t, "6x64"), game.Connect4, old)
 		if want := "runs on " + old.String() + ": take a device of sm_80 or later, or the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", old, err, want)
 		}
@@ -77,10 +77,10 @@ func TestPlanByCapability(t *testing.T) {
 
 func TestPlanRefusesWhatIsInvalid(t *testing.T) {
 	valid := config(t, "1x16")
-	if _, err := NewPlan(net.Config{Blocks: 1}, game.Connect4, hopper); err == nil {
+	if _, err := newPlan(net.Config{Blocks: 1}, game.Connect4, hopper); err == nil {
 		t.Error("a network without channels is planned for")
 	}
-	if _, err := NewPlan(valid, game.Rules{Rows: 6, InARow: 4}, hopper); err == nil {
+	if _, err := newPlan(valid, game.Rules{Rows: 6, InARow: 4}, hopper); err == nil {
 		t.Error("a board without columns is planned for")
 	}
 }
@@ -94,7 +94,7 @@ func TestPlanFits(t *testing.T) {
 		if rules.Validate() != nil {
 			continue
 		}
-		p, err := NewPlan(c, rules, []Target{small, geforce, ampere, hopper}[r.IntN(4)])
+		p, err := newPlan(c, rules, []Target{small, geforce, ampere, hopper}[r.IntN(4)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,11 +138,11 @@ func TestPlanBlocks(t *testing.T) {
 	}
 }
 
-// Pack puts weights where the kernels read them: for each layer, input and output the right number, and zeros as padding.
+// pack puts weights where the kernels read them: for each layer, input and output the right number, and zeros as padding.
 func TestPackPlacesWeights(t *testing.T) {
 	n := scrambled(t, "1x20/3/4", 9)
-	p := plan(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16
-	packed := pack(t, p, n)
+	p := planFor(t, n.Config(), game.Connect4, small, "tower_any") // 20 channels are padded to 32, 6 columns to 16
+	packed := mustPack(t, p, n)
 	// at returns a number of the matrix that begins at a byte and has that many outputs.
 	at := func(begin, outputs, in, out int) float32 {
 		tile := in/16*(outputs/16) + out/16
@@ -179,9 +179,9 @@ func TestPackPlacesWeights(t *testing.T) {
 	}
 }
 
-func pack(t testing.TB, p Plan, n *net.Network) []byte {
+func mustPack(t testing.TB, p plan, n *net.Network) []byte {
 	t.Helper()
-	packed, err := Pack(p, n)
+	packed, err := pack(p, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func TestPackRefusesLargeWeights(t *testing.T) {
 		"value.fc.weight":       "",
 	} {
 		n := scrambled(t, "1x20/3/4", 9)
-		p := plan(t, n.Config(), game.Connect4, small, "tower_any")
+		p := planFor(t, n.Config(), game.Connect4, small, "tower_any")
 		w := n.Weight(name).Float32s()
 		w[2] = -math.Nextafter32(f16Overflow, 0)
-		pack(t, p, n)
+		mustPack(t, p, n)
 		w[3] = f16Overflow
-		_, err := Pack(p, n)
+		_, err := pack(p, n)
 		if wants == "" && err != nil || wants != "" && (err == nil || !strings.HasPrefix(err.Error(), wants)) {
 			t.Errorf("%s: error %v, want %q", name, err, wants)
 		}

@@ -14,7 +14,7 @@ const (
 
 // predict is the seconds that a launch of n positions takes on so many multiprocessors, by the models in LOG.md of
 // kernels/cuda, of which nothing is measured yet. There is no model of tower_any.
-func (p Plan) predict(n, processors int) float64 {
+func (p plan) predict(n, processors int) float64 {
 	boards := min(p.Boards, ceil(n, processors))
 	groups := ceil(n, boards)
 	cluster := p.Kernel.Cluster
@@ -34,11 +34,11 @@ func (p Plan) predict(n, processors int) float64 {
 }
 
 // layers is how many convolutions follow each other.
-func (p Plan) layers() float64 { return float64(2*p.config.Blocks + 2) }
+func (p plan) layers() float64 { return float64(2*p.config.Blocks + 2) }
 
 // predictTower is the seconds of a group of boards by tower.h. A warp without a board computes nothing; if each scheduler has
 // one warp, it waits alone at barriers.
-func (p Plan) predictTower(boards int) float64 {
+func (p plan) predictTower(boards int) float64 {
 	k, c := p.Kernel, float64(p.channels)
 	computed := 2 * float64(k.Rows) * (64*c + float64(18*p.config.Blocks)*c*c + c*c) / towerRate
 	switch {
@@ -51,7 +51,7 @@ func (p Plan) predictTower(boards int) float64 {
 }
 
 // predictWide is the seconds of a group by wide.h, if so many multiprocessors read weights.
-func (p Plan) predictWide(busy int) float64 {
+func (p plan) predictWide(busy int) float64 {
 	k := p.Kernel
 	warps, m := k.Threads/32, k.Rows/16
 	n := k.Channels / (8 * warps)
@@ -64,7 +64,7 @@ func (p Plan) predictWide(busy int) float64 {
 }
 
 // predictHopper is the seconds of a group of boards by hopper.h or hopper256.h, if so many multiprocessors have one.
-func (p Plan) predictHopper(boards, busy int) float64 {
+func (p plan) predictHopper(boards, busy int) float64 {
 	if p.channels == 256 {
 		return p.predictHopper256(boards, busy)
 	}
@@ -79,7 +79,7 @@ func (p Plan) predictHopper(boards, busy int) float64 {
 // predictHopper256 is the seconds of a group by hopper256.h: the products and what a layer costs beside them, as both warpgroups wait
 // for each other and in a cluster for the other block; or else the weights that blocks or clusters read from L2, for which the ring has
 // room meanwhile.
-func (p Plan) predictHopper256(boards, busy int) float64 {
+func (p plan) predictHopper256(boards, busy int) float64 {
 	c, cluster, layer := float64(p.channels), p.Kernel.Cluster, 1.2e-6
 	if cluster > 1 {
 		layer = 1.4e-6

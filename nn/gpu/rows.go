@@ -11,7 +11,7 @@ import (
 )
 
 // words is the number of uint64 of a position: own and all, and their upper halves on boards of more than 64 bits.
-func (p Plan) words() int {
+func (p plan) words() int {
 	if (p.rules.Rows+1)*p.rules.Columns > 64 {
 		return 4
 	}
@@ -19,13 +19,13 @@ func (p Plan) words() int {
 }
 
 // PositionBytes is the size of one position on its way to the device: 16, or 32 on boards of more than 64 bits.
-func (p Plan) PositionBytes() int { return 8 * p.words() }
+func (p plan) PositionBytes() int { return 8 * p.words() }
 
 // RowBytes is the size of one answer: 8 + 4A.
-func (p Plan) RowBytes() int { return 8 + 4*p.rules.Actions() }
+func (p plan) RowBytes() int { return 8 + 4*p.rules.Actions() }
 
 // PutPositions writes positions into dst in the kernels' format, PositionBytes each.
-func (p Plan) PutPositions(dst []byte, positions []game.Position) {
+func (p plan) PutPositions(dst []byte, positions []game.Position) {
 	put := binary.LittleEndian.PutUint64
 	if p.words() == 2 {
 		for i, at := range positions {
@@ -55,7 +55,7 @@ var errNotFinite = errors.New("the network's output is not finite, or above 6550
 
 // ReadAnswer fills row i of the batch from an answer of the device, RowBytes long. The error says what is wrong with the
 // answer; it wraps errNotFinite if the kernel says so.
-func (p Plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
+func (p plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(answer[4*i:]) }
 	const one = 1 << 24
 	win, draw := word(0)&(2*one-1), word(1)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestReadAnswer(t *testing.T) {
-	p := plan(t, config(t, "1x16"), game.TicTacToe, hopper, "tower_64")
+	p := planFor(t, config(t, "1x16"), game.TicTacToe, hopper, "tower_64")
 	b := eval.NewBatch(game.MustBoard(game.TicTacToe), 2)
 	policy := []float32{0, 0.5, 0, 0, 0.25, 0.25, 0, 0, 0}
 	answer := func(first, second uint32) []byte {
@@ -61,7 +61,7 @@ func TestReadAnswer(t *testing.T) {
 }
 
 func TestReadAnswerRefusesWhatIsNoProbability(t *testing.T) {
-	p := plan(t, config(t, "1x16"), game.Connect4, hopper, "tower_64")
+	p := planFor(t, config(t, "1x16"), game.Connect4, hopper, "tower_64")
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)
 	row := make([]byte, p.RowBytes())
 	binary.LittleEndian.PutUint32(row, answered<<28)
@@ -85,7 +85,7 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 		{game.Connect4, []uint64{0, 0, 1, 3}},
 		{game.Rules{Rows: 9, Columns: 9, InARow: 5}, []uint64{0, 0, 0, 0, 1, 2, 3, 4}},
 	} {
-		p, err := NewPlan(config(t, "1x16"), test.rules, small)
+		p, err := newPlan(config(t, "1x16"), test.rules, small)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,9 +101,9 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 	}
 }
 
-// Job has the memory layout of the kernels' Job, whose offsets emu/main.cpp asserts.
+// job has the memory layout of the kernels' Job, whose offsets emu/main.cpp asserts.
 func TestJobLayout(t *testing.T) {
-	var j Job
+	var j job
 	got := []uintptr{
 		unsafe.Offsetof(j.Weights), unsafe.Offsetof(j.Positions), unsafe.Offsetof(j.Out), unsafe.Offsetof(j.Scratch),
 		unsafe.Offsetof(j.ScratchBytes), unsafe.Offsetof(j.N), unsafe.Sizeof(j),
@@ -116,7 +116,7 @@ func TestJobLayout(t *testing.T) {
 // BenchmarkRow is the host's work for a position: the rules, writing it for the device and reading the answer.
 func BenchmarkRow(b *testing.B) {
 	board := game.MustBoard(game.Connect4)
-	p, err := NewPlan(config(b, "6x64"), game.Connect4, hopper)
+	p, err := newPlan(config(b, "6x64"), game.Connect4, hopper)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -39,13 +39,13 @@ type planKey struct {
 
 // planned is how positions of one board are evaluated.
 type planned struct {
-	Choice
-	variants []*variant // of Choice.plans
+	choice
+	variants []*variant // of choice.plans
 }
 
 // variant is a kernel with all that a session needs to use it for a board.
 type variant struct {
-	Plan
+	plan
 	layout *layout
 	test   *test
 }
@@ -55,7 +55,7 @@ type layout struct{ weights []byte }
 
 // test is the self-test of a kernel, on the first board that it was needed for.
 type test struct {
-	plan Plan
+	plan plan
 	want *eval.Batch // some positions with the reference's answers
 }
 
@@ -83,7 +83,7 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &planned{Choice: choice}
+	p = &planned{choice: choice}
 	if p.variants, err = n.variants(board, choice.plans); err != nil {
 		return nil, err
 	}
@@ -97,17 +97,17 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 }
 
 // choice is by the measured times on the test board, and by predicted ones on others.
-func (n *served) choice(r game.Rules, on Target) (Choice, error) {
+func (n *served) choice(r game.Rules, on Target) (choice, error) {
 	if n.only != "" {
 		p, err := planOnly(n.only, n.network.Config(), r, on)
 		if err != nil {
-			return Choice{}, err
+			return choice{}, err
 		}
-		return choose([]Plan{p}, on, nil), nil
+		return choose([]plan{p}, on, nil), nil
 	}
-	first, err := NewPlan(n.network.Config(), r, on)
+	first, err := newPlan(n.network.Config(), r, on)
 	if err != nil {
-		return Choice{}, err
+		return choice{}, err
 	}
 	if h, ok := planHopper(n.network.Config(), r, on); ok && n.hopper {
 		first = h
@@ -120,7 +120,7 @@ func (n *served) choice(r game.Rules, on Target) (Choice, error) {
 }
 
 // allowed is a family without barred kernels, except the first, which is for all sizes.
-func (n *served) allowed(plans []Plan) []Plan {
+func (n *served) allowed(plans []plan) []plan {
 	left := plans[:1]
 	for _, p := range plans[1:] {
 		if !slices.Contains(n.barred, p.Kernel.Name) {
@@ -131,7 +131,7 @@ func (n *served) allowed(plans []Plan) []Plan {
 }
 
 // variants makes what sessions need for plans on a board.
-func (n *served) variants(board *game.Board, plans []Plan) (all []*variant, err error) {
+func (n *served) variants(board *game.Board, plans []plan) (all []*variant, err error) {
 	n.making.Lock()
 	defer n.making.Unlock()
 	for _, p := range plans {
@@ -139,7 +139,7 @@ func (n *served) variants(board *game.Board, plans []Plan) (all []*variant, err 
 		v := &variant{p, n.layouts[k.Family()], n.tests[k.Name]}
 		if v.layout == nil {
 			v.layout = &layout{}
-			if v.layout.weights, err = Pack(p, n.network); err != nil {
+			if v.layout.weights, err = pack(p, n.network); err != nil {
 				return nil, err
 			}
 			n.layouts[k.Family()] = v.layout

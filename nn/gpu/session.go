@@ -110,7 +110,7 @@ func (s *session) open(n *served) error {
 }
 
 func (s *session) newSlot() (*slot, error) {
-	x := &slot{session: s, job: new(Job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
+	x := &slot{session: s, job: new(job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
 	var err error
 	if x.stream, err = s.c.NewStream(); err != nil {
 		return nil, err
@@ -235,11 +235,11 @@ func (s *session) launch(x *slot) error {
 	if err != nil {
 		return err
 	}
-	return s.start(x, v.Plan, v.layout, len(x.rows))
+	return s.start(x, v.plan, v.layout, len(x.rows))
 }
 
 // start queues the copies and the kernel for n positions in the slot's stream. Kernel and weights must be loaded.
-func (s *session) start(x *slot, p Plan, l *layout, n int) error {
+func (s *session) start(x *slot, p plan, l *layout, n int) error {
 	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *session) start(x *slot, p Plan, l *layout, n int) error {
 }
 
 // kernel queues the kernel for n positions in the slot's stream.
-func (s *session) kernel(x *slot, p Plan, l *layout, n int) error {
+func (s *session) kernel(x *slot, p plan, l *layout, n int) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
 	blocks := p.Blocks(*x.job, processors*k.resident)
@@ -354,7 +354,7 @@ func (s *session) module(k cuda.Kernel) (driver.Module, error) {
 // error for callers.
 func (s *session) over(err error) error {
 	s.ends.Do(func() {
-		if s.reason = ErrClosed; err != nil {
+		if s.reason = errClosed; err != nil {
 			s.reason = s.device.failed(err, true) // first, so that who finds no session also finds the fault counted
 		}
 		s.device.down(s)

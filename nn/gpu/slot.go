@@ -20,7 +20,7 @@ type slot struct {
 	in, out         driver.Memory
 	scratch         driver.Memory // of scratchBytes, allocated when a kernel needs it
 	scratchBytes    int
-	job             *Job // allocated separately, since C code reads it
+	job             *job // allocated separately, since C code reads it
 
 	plan *planned
 	rows []int32 // of the batch, one for each position

@@ -13,12 +13,12 @@ type Options struct {
 	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
 }
 
-// WithoutVariable names the environment variable with kernels that are not used, such as hopper_64,hopper_128. The kernel that a
+// withoutVariable names the environment variable with kernels that are not used, such as hopper_64,hopper_128. The kernel that a
 // network needs on a board stays.
-const WithoutVariable = "EVALD_GPU_WITHOUT"
+const withoutVariable = "EVALD_GPU_WITHOUT"
 
-// ErrClosed is returned for batches after Close.
-var ErrClosed = errors.New("gpu: the evaluator is closed")
+// errClosed is returned for batches after Close.
+var errClosed = errors.New("gpu: the evaluator is closed")
 
 // Stats counts what an evaluator's devices have done since it was made.
 type Stats struct {

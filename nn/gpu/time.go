@@ -45,7 +45,7 @@ func (s *session) time(v *variant, pos []game.Position, launches int) (float64, 
 	if err := s.load(v); err != nil {
 		return 0, err
 	}
-	x := &slot{session: s, stream: s.tester.stream, job: new(Job)}
+	x := &slot{session: s, stream: s.tester.stream, job: new(job)}
 	host := make([]byte, len(pos)*v.PositionBytes())
 	v.PutPositions(host, pos)
 	var from, to driver.Event
@@ -66,7 +66,7 @@ func (s *session) time(v *variant, pos []game.Position, launches int) (float64, 
 				return 0, err
 			}
 		}
-		if err := s.kernel(x, v.Plan, v.layout, len(pos)); err != nil {
+		if err := s.kernel(x, v.plan, v.layout, len(pos)); err != nil {
 			return 0, err
 		}
 	}

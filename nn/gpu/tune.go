@@ -66,13 +66,13 @@ func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, fa
 // again without it. An error is about the tower or the device itself; errHung means that the device is lost.
 func (e *Backend) try(d driver.Device, r retry) (t *trial, notes []error, err error) {
 	n, on := e.serves, targetOf(d)
-	first, err := NewPlan(n.network.Config(), testBoard.Rules(), on)
+	first, err := newPlan(n.network.Config(), testBoard.Rules(), on)
 	if err != nil {
 		return nil, nil, err
 	}
 	h, onHopper := planHopper(n.network.Config(), testBoard.Rules(), on)
 	for {
-		groups := [][]Plan{n.allowed(family(first, on))}
+		groups := [][]plan{n.allowed(family(first, on))}
 		if onHopper && !slices.Contains(n.barred, h.Kernel.Name) {
 			groups = append(groups, n.allowed(family(h, on)))
 		}
@@ -86,7 +86,7 @@ func (e *Backend) try(d driver.Device, r retry) (t *trial, notes []error, err er
 			return t, notes, nil
 		case at != "" && at != first.Kernel.Name:
 			n.bar(at, errors.Is(err, errHung))
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, WithoutVariable, at))
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, withoutVariable, at))
 		case errors.Is(err, errHung):
 			return nil, notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut())
 		default:
@@ -110,7 +110,7 @@ func (n *served) wayOut() string {
 	if len(n.barred) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", with %s=%s", WithoutVariable, strings.Join(n.barred, ","))
+	return fmt.Sprintf(", with %s=%s", withoutVariable, strings.Join(n.barred, ","))
 }
 
 // trial measures kernels on a device, in a context of its own, so that a fault costs nothing else.
@@ -118,7 +118,7 @@ type trial struct {
 	e      *Backend
 	d      driver.Device
 	r      retry
-	groups []Choice // the tower's family, then that of Hopper
+	groups []choice // the tower's family, then that of Hopper
 	vs     [][]*variant
 	pos    []game.Position
 	times  Samples
@@ -128,7 +128,7 @@ type trial struct {
 	over  atomic.Bool // nobody waits for the trial any more
 }
 
-func (e *Backend) newTrial(d driver.Device, r retry, groups [][]Plan) (*trial, error) {
+func (e *Backend) newTrial(d driver.Device, r retry, groups [][]plan) (*trial, error) {
 	t := &trial{e: e, d: d, r: r, times: Samples{}, steps: make(chan string)}
 	most := 0
 	for _, plans := range groups {

@@ -88,10 +88,10 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, _ := NewPlan(n.Config(), game.Connect4, hopper)
+		first, _ := newPlan(n.Config(), game.Connect4, hopper)
 		h, _ := planHopper(n.Config(), game.Connect4, hopper)
 		tr := &trial{d: on[0], times: Samples{}}
-		for _, plans := range [][]Plan{family(first, targetOf(on[0])), {h}} {
+		for _, plans := range [][]plan{family(first, targetOf(on[0])), {h}} {
 			c := choose(plans, targetOf(on[0]), nil)
 			tr.groups = append(tr.groups, c)
 			for _, p := range plans {
@@ -151,7 +151,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		if want := "GPU 0: kernel " + test.kernel + " is not used: "; len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), want) || !strings.Contains(notes[0].Error(), test.says) {
 			t.Errorf("%s fails with %d: notes %v, want %s... %s", test.kernel, test.code, notes, want, test.says)
 		}
-		if out := WithoutVariable + "=" + test.kernel + " leaves it out from the start"; !strings.HasSuffix(notes[0].Error(), out) {
+		if out := withoutVariable + "=" + test.kernel + " leaves it out from the start"; !strings.HasSuffix(notes[0].Error(), out) {
 			t.Errorf("%v, want %s", notes[0], out)
 		}
 		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
@@ -182,7 +182,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 // The environment can leave kernels out, but not the one that is needed.
 func TestEvaluatorWithoutKernels(t *testing.T) {
 	noGoroutineLeft(t)
-	t.Setenv(WithoutVariable, "hopper_64,wide_64,tower_64")
+	t.Setenv(withoutVariable, "hopper_64,wide_64,tower_64")
 	e, notes, err := tuned(t, 1, measuring(), func() {})
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
@@ -247,7 +247,7 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 		t.Skip("for make soak")
 	}
 	noGoroutineLeft(t)
-	t.Setenv(WithoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner
+	t.Setenv(withoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner
 	const network, kernel = "1x130/3/5", "hopper_256_cluster"
 	board, n := game.MustBoard(game.Connect4), scrambled(t, network, 1)
 	pos := gametest.Positions(gametest.Rand(4), board, 4, false)

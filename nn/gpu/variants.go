@@ -20,10 +20,10 @@ func Variants(c net.Config, r game.Rules, on Target) []string {
 	return names
 }
 
-// planOnly is NewPlan with the kernel of that name, or the best if the name is empty. The error names the kernels that can
+// planOnly is newPlan with the kernel of that name, or the best if the name is empty. The error names the kernels that can
 // be chosen.
-func planOnly(kernel string, c net.Config, r game.Rules, on Target) (Plan, error) {
-	best, err := NewPlan(c, r, on)
+func planOnly(kernel string, c net.Config, r game.Rules, on Target) (plan, error) {
+	best, err := newPlan(c, r, on)
 	if kernel == "" || err != nil {
 		return best, err
 	}
@@ -35,5 +35,5 @@ func planOnly(kernel string, c net.Config, r game.Rules, on Target) (Plan, error
 			return p, nil
 		}
 	}
-	return Plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, c, r, on, strings.Join(Variants(c, r, on), ", "))
+	return plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, c, r, on, strings.Join(Variants(c, r, on), ", "))
 }

@@ -16,7 +16,7 @@ func TestVariants(t *testing.T) {
 	for _, on := range []Target{hopper, ampere, geforce, small} {
 		for _, text := range []string{"1x16/8/16", "6x64", "10x128", "20x256", "2x300"} {
 			c := config(t, text)
-			best, err := NewPlan(c, game.Connect4, on)
+			best, err := newPlan(c, game.Connect4, on)
 			if err != nil {
 				t.Fatal(err)
 			}

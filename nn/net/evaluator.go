@@ -91,7 +91,7 @@ func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) 
 		a.logits, a.legal = make([]float32, n), make([]bool, n)
 	}
 	Softmax(b.WDLRow(i), wdl)
-	ActionLogits(b.Board, b.Pos[i], cells, a.logits, a.legal)
+	actionLogits(b.Board, b.Pos[i], cells, a.logits, a.legal)
 	MaskedSoftmax(b.PolicyRow(i), a.logits, a.legal)
 	b.Source[i] = eval.CPU
 	return nil

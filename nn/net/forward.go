@@ -76,35 +76,35 @@ func (n *Network) row(s *scratch, planes []float32, visit func(layer string, val
 	}
 	l, h, w, cells := &n.layers, s.h, s.w, s.h*s.w
 
-	Conv3x3(s.x, planes, l.stem.weight, l.stem.bias, h, w)
-	ReLU(s.x)
+	conv3x3(s.x, planes, l.stem.weight, l.stem.bias, h, w)
+	relu(s.x)
 	visit("stem", s.x)
 	for i := range l.blocks {
 		block := &l.blocks[i]
-		Conv3x3(s.t, s.x, block.conv1.weight, block.conv1.bias, h, w)
-		ReLU(s.t)
-		Conv3x3(s.u, s.t, block.conv2.weight, block.conv2.bias, h, w)
+		conv3x3(s.t, s.x, block.conv1.weight, block.conv1.bias, h, w)
+		relu(s.t)
+		conv3x3(s.u, s.t, block.conv2.weight, block.conv2.bias, h, w)
 		Add(s.x, s.u)
-		ReLU(s.x)
+		relu(s.x)
 		visit(block.name, s.x)
 	}
 
-	Conv1x1(s.head, s.x, l.valueConv.weight, l.valueConv.bias, cells)
-	ReLU(s.head)
+	conv1x1(s.head, s.x, l.valueConv.weight, l.valueConv.bias, cells)
+	relu(s.head)
 	visit("value.conv", s.head)
-	PoolMeanMax(s.pool, s.head, cells)
+	poolMeanMax(s.pool, s.head, cells)
 	visit("value.pool", s.pool)
-	Linear(s.fc, s.pool, l.fc.weight, l.fc.bias)
-	ReLU(s.fc)
+	linear(s.fc, s.pool, l.fc.weight, l.fc.bias)
+	relu(s.fc)
 	visit("value.fc", s.fc)
-	Linear(s.wdl, s.fc, l.wdl.weight, l.wdl.bias)
+	linear(s.wdl, s.fc, l.wdl.weight, l.wdl.bias)
 	visit("value.wdl", s.wdl)
-	Linear(s.gameover, s.fc, l.gameover.weight, l.gameover.bias)
+	linear(s.gameover, s.fc, l.gameover.weight, l.gameover.bias)
 	visit("value.gameover", s.gameover)
 
-	Conv1x1(s.head, s.x, l.policyConv.weight, l.policyConv.bias, cells)
-	ReLU(s.head)
+	conv1x1(s.head, s.x, l.policyConv.weight, l.policyConv.bias, cells)
+	relu(s.head)
 	visit("policy.conv", s.head)
-	Conv1x1(s.cells, s.head, l.policyLogit.weight, l.policyLogit.bias, cells)
+	conv1x1(s.cells, s.head, l.policyLogit.weight, l.policyLogit.bias, cells)
 	visit("policy.logit", s.cells)
 }

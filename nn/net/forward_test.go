@@ -216,7 +216,7 @@ func TestActionLogits(t *testing.T) {
 			p := n.Position(b)
 			cells := normals(r, b.Cells())
 			got, legal := normals(r, b.Actions()), make([]bool, b.Actions())
-			ActionLogits(b, p, cells, got, legal)
+			actionLogits(b, p, cells, got, legal)
 			playable := NewPlanes(b, []game.Position{p}).Float32s()[planePlayable*b.Cells():][:b.Cells()]
 			want := make([]float32, b.Actions()) // under gravity the sum over each column
 			if b.Rules().Gravity {

@@ -5,12 +5,12 @@ import "slices"
 // The layers, each for one position. A fast kernel is correct if it agrees with the loop here. Activations are [channels, H,
 // W], row-major, with H*W = cells; the number of channels follows from the lengths.
 
-// Conv3x3 is a 3x3 convolution of x [I,H,W] into dst [O,H,W]:
+// conv3x3 is a 3x3 convolution of x [I,H,W] into dst [O,H,W]:
 //
 //	dst[o,r,c] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[i, r+kr-1, c+kc-1]
 //
 // with weight [O,I,3,3] and bias [O]; cells off the board count as zero. dst must not overlap x.
-func Conv3x3(dst, x, weight, bias []float32, h, w int) {
+func conv3x3(dst, x, weight, bias []float32, h, w int) {
 	cells := h * w
 	in := len(x) / cells
 	for o, b := range bias {
@@ -45,12 +45,12 @@ func addRow3(y, x []float32, k0, k1, k2 float32) {
 	y[len(x)-1] += k0*left + k1*middle
 }
 
-// Conv1x1 mixes channels cell by cell, x [I,cells] into dst [O,cells]:
+// conv1x1 mixes channels cell by cell, x [I,cells] into dst [O,cells]:
 //
 //	dst[o,cell] = bias[o] + sum over i of weight[o,i] * x[i,cell]
 //
 // with weight [O,I,1,1] and bias [O]. dst must not overlap x.
-func Conv1x1(dst, x, weight, bias []float32, cells int) {
+func conv1x1(dst, x, weight, bias []float32, cells int) {
 	in := len(x) / cells
 	for o, b := range bias {
 		y := dst[o*cells : (o+1)*cells]
@@ -64,9 +64,9 @@ func Conv1x1(dst, x, weight, bias []float32, cells int) {
 	}
 }
 
-// Linear is a fully connected layer of x [I] into dst [O]: dst[o] = bias[o] + sum over i of weight[o,i] * x[i], with
+// linear is a fully connected layer of x [I] into dst [O]: dst[o] = bias[o] + sum over i of weight[o,i] * x[i], with
 // weight [O,I] and bias [O]. dst must not overlap x.
-func Linear(dst, x, weight, bias []float32) {
+func linear(dst, x, weight, bias []float32) {
 	for o, sum := range bias {
 		for i, k := range weight[o*len(x) : (o+1)*len(x)] {
 			sum += k * x[i]
@@ -75,8 +75,8 @@ func Linear(dst, x, weight, bias []float32) {
 	}
 }
 
-// ReLU sets negative values of x to zero. NaN stays, so that it is noticed.
-func ReLU(x []float32) {
+// relu sets negative values of x to zero. NaN stays, so that it is noticed.
+func relu(x []float32) {
 	for i, v := range x {
 		if v < 0 {
 			x[i] = 0
@@ -91,8 +91,8 @@ func Add(x, y []float32) {
 	}
 }
 
-// PoolMeanMax reduces x [V,cells] to dst [2V]: the mean of each channel, then the maximum of each channel.
-func PoolMeanMax(dst, x []float32, cells int) {
+// poolMeanMax reduces x [V,cells] to dst [2V]: the mean of each channel, then the maximum of each channel.
+func poolMeanMax(dst, x []float32, cells int) {
 	channels := len(x) / cells
 	for v := range channels {
 		channel := x[v*cells : (v+1)*cells]

@@ -67,7 +67,7 @@ func TestConv3x3(t *testing.T) {
 			}
 		}
 		got := normals(r, s.out*cells) // old contents must not matter
-		Conv3x3(got, x, weight, bias, s.h, s.w)
+		conv3x3(got, x, weight, bias, s.h, s.w)
 		near(t, "conv3x3", got, want, 1e-5)
 	}
 }
@@ -91,7 +91,7 @@ func TestConv3x3Orientation(t *testing.T) {
 	} {
 		weight, got := make([]float32, 9), make([]float32, 6)
 		weight[c.tap] = 1
-		Conv3x3(got, x, weight, []float32{0}, 2, 3)
+		conv3x3(got, x, weight, []float32{0}, 2, 3)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("kernel tap %d: got %v, want %v", c.tap, got, c.want)
 		}
@@ -109,31 +109,31 @@ func TestConv1x1AndLinear(t *testing.T) {
 			wide[9*i+4] = k
 		}
 		got, want := normals(r, s.out*cells), normals(r, s.out*cells)
-		Conv1x1(got, x, weight, bias, cells)
-		Conv3x3(want, x, wide, bias, s.h, s.w)
+		conv1x1(got, x, weight, bias, cells)
+		conv3x3(want, x, wide, bias, s.h, s.w)
 		near(t, "conv1x1", got, want, 1e-6)
 
-		one, linear := normals(r, s.out), normals(r, s.out)
-		Conv1x1(one, x[:s.in], weight, bias, 1)
-		Linear(linear, x[:s.in], weight, bias)
-		near(t, "linear", linear, one, 1e-6)
+		one, whole := normals(r, s.out), normals(r, s.out)
+		conv1x1(one, x[:s.in], weight, bias, 1)
+		linear(whole, x[:s.in], weight, bias)
+		near(t, "linear", whole, one, 1e-6)
 	}
 }
 
 func TestPoolsAndReLU(t *testing.T) {
 	nan := float32(math.NaN())
 	x := []float32{1, -2, 0, nan}
-	ReLU(x)
+	relu(x)
 	if !slices.Equal(x[:3], []float32{1, 0, 0}) || x[3] == x[3] {
 		t.Errorf("relu gave %v, want [1 0 0 NaN]", x)
 	}
 
 	got := make([]float32, 4)
-	PoolMeanMax(got, []float32{1, 2, 6, -5, -3, -1}, 3)
+	poolMeanMax(got, []float32{1, 2, 6, -5, -3, -1}, 3)
 	if want := []float32{3, -3, 6, -1}; !slices.Equal(got, want) {
 		t.Errorf("mean and max are %v, want %v", got, want)
 	}
-	if PoolMeanMax(got, []float32{0, nan, 0, 0, 0, 0}, 3); got[0] == got[0] || got[2] == got[2] {
+	if poolMeanMax(got, []float32{0, nan, 0, 0, 0, 0}, 3); got[0] == got[0] || got[2] == got[2] {
 		t.Errorf("mean and max of NaN are %v and %v", got[0], got[2])
 	}
 

@@ -46,9 +46,9 @@ func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	}
 }
 
-// ActionLogits copies the logit of each legal action from the cell where its stone would land. cells is [H,W], top row
+// actionLogits copies the logit of each legal action from the cell where its stone would land. cells is [H,W], top row
 // first; dst and legal are [A]. Illegal actions get logit 0 and legal false.
-func ActionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
+func actionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
 	clear(dst)
 	clear(legal)
 	for set := board.Legal(p); !set.IsZero(); set = set.WithoutFirst() {

@@ -32,7 +32,6 @@ import (
 // Codes for Fail.
 const (
 	OutOfMemory    = 2   // only the call fails
-	NoDevice       = 100 // for cuInit
 	IllegalAddress = 700 // the context is lost
 	LaunchFailed   = 719 // the context is lost
 	ClusterSize    = 912 // for "cluster": only the launch fails
