@@ -58,12 +58,12 @@ func (s SPRT) Verdict(ratio float64) Verdict {
 // of 0 is taken for 0.001.
 func (s SPRT) LogRatio(pairs [5]int) float64 {
 	var n [5]float64
-	any := false
+	played := false
 	for i, count := range pairs {
 		n[i] = max(float64(count), 1e-3)
-		any = any || count > 0
+		played = played || count > 0
 	}
-	if !any {
+	if !played {
 		return 0
 	}
 	mean0, mean1 := logistic(s.Elo0/elo), logistic(s.Elo1/elo)

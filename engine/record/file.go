@@ -51,14 +51,10 @@ const (
 	inMove
 )
 
-// columns1 is how many columns version 1 has: so many of the first ones.
-const columns1 = inGame
-
 var schema = parquet.SchemaOf(row{})
 
 const (
 	versionKey   = "evald.records"
-	version1     = "1"
 	version      = "2"
 	rowsPerGroup = 1 << 16 // bounds the memory of a Writer
 	chunk        = 256     // rows that are read or written at once
@@ -151,7 +147,7 @@ func (w *Writer) Abort() { w.file.Abort() }
 // set takes the values of a row. Each value says its column of the file, and fields has the number in a row of each column.
 // A string that has not changed is kept.
 func (w *row) set(values parquet.Row, fields []int) {
-	w.Visits, w.Game, w.Move = w.Visits[:0], NoGame, 0 // version 1 has no values of game and move
+	w.Visits = w.Visits[:0]
 	for _, v := range values {
 		switch fields[v.Column()] {
 		case inRules:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/evald/evald/engine/durable"
 )
@@ -18,7 +19,6 @@ type Reader struct {
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
-	oldest int // the lowest version of the files
 	boards boards
 
 	open   *shard // the file being read, or nil
@@ -36,24 +36,18 @@ type Reader struct {
 // Open looks at all files, compares their checksums and counts their rows. The error names the file that is damaged or has
 // no records.
 func Open(paths ...string) (*Reader, error) {
-	r := &Reader{paths: paths, oldest: 2}
+	r := &Reader{paths: paths}
 	for _, path := range paths {
-		f, err := openWhole(path)
+		f, err := openShard(path, true)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", path, err)
 		}
 		f.Close()
 		r.counts = append(r.counts, f.rows)
 		r.total += f.rows
-		if len(f.fields) == columns1 {
-			r.oldest = 1
-		}
 	}
 	return r, nil
 }
-
-// Oldest is the lowest version of the files: 1 if one of them has no columns game and move, otherwise 2.
-func (r *Reader) Oldest() int { return r.oldest }
 
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }
@@ -181,7 +175,7 @@ func (r *Reader) within(do func() error) (err error) {
 }
 
 func (r *Reader) openNext() error {
-	f, err := openShard(r.paths[r.file])
+	f, err := openShard(r.paths[r.file], false)
 	if err != nil {
 		return err
 	}
@@ -229,28 +223,9 @@ type shard struct {
 	fields []int // for each column of the file, its number in a row
 }
 
-// openWhole is openShard after the whole file was read and compared with its checksum, if it has one.
-func openWhole(path string) (*shard, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkEnvelope(f, info.Size()); err != nil {
-		return nil, err
-	}
-	if err := durable.CheckParquet(f, info.Size()); err != nil {
-		return nil, err
-	}
-	return openShard(path)
-}
-
-// openShard opens a file and checks that its footer is that of records.
-func openShard(path string) (s *shard, err error) {
+// openShard opens a file and checks that its footer is that of records. If whole is true, it reads the whole file before, and
+// compares its checksum, if it has one.
+func openShard(path string, whole bool) (s *shard, err error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
@@ -267,8 +242,17 @@ func openShard(path string) (s *shard, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEnvelope(f, info.Size()); err != nil {
+	footer, err := readFooter(f, info.Size())
+	if err != nil {
 		return nil, err
+	}
+	if whole {
+		if err := durable.CheckParquet(f, info.Size()); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := decode(footer, new(format.FileMetaData)); err != nil {
+		return nil, fmt.Errorf("footer: %w", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
@@ -311,16 +295,13 @@ func (s *shard) checkGroup(group int) error {
 
 // checkFooter looks at version, columns and row groups. It returns, for each column of the file, its number in a row.
 func checkFooter(file *parquet.File) (fields []int, err error) {
-	columns := schema.Columns()
 	switch v, ok := file.Lookup(versionKey); {
 	case !ok:
 		return nil, fmt.Errorf("is a Parquet file, but not of training records: its metadata has no %s", versionKey)
-	case v == version1:
-		columns = columns[:columns1]
 	case v != version:
-		return nil, fmt.Errorf("metadata %s is %.40q, but this evald reads versions %s and %s: use the evald that wrote it, or a newer one", versionKey, v, version1, version)
+		return nil, fmt.Errorf("metadata %s is %.40q, but this evald reads version %s: use the evald that wrote it, or a newer one", versionKey, v, version)
 	}
-	if fields, err = checkSchema(file.Schema(), columns); err != nil {
+	if fields, err = checkSchema(file.Schema()); err != nil {
 		return nil, err
 	}
 	var rows int64
@@ -336,9 +317,10 @@ func checkFooter(file *parquet.File) (fields []int, err error) {
 	return fields, nil
 }
 
-// checkSchema compares column by column, so that an error can name one. It returns, for each column of the file, its index
-// in columns.
-func checkSchema(got *parquet.Schema, columns [][]string) (fields []int, err error) {
+// checkSchema compares column by column, so that an error can name one. It returns, for each column of the file, its number in
+// a row.
+func checkSchema(got *parquet.Schema) (fields []int, err error) {
+	columns := schema.Columns()
 	have, want := map[string]parquet.Field{}, map[string]parquet.Field{}
 	for _, f := range got.Fields() {
 		have[f.Name()] = f

@@ -27,13 +27,12 @@
 // the left; without gravity they are cells, row by row from the top left. So visits[move - 1] is the visits of the move.
 //
 // Files are compressed with zstd. Their metadata has evald.records = 2, the version of this format, and evald.crc32, the
-// checksum of the file (parquetsum), which files of other programs need not have. Version 1 has no columns game and move;
-// its records are read as records of no game and without a move.
+// checksum of the file (engine/durable), which files of other programs need not have.
 //
 // # Decisions
 //
-// What a Parquet file says of itself is looked at before it is believed (trust.go): a wrong bit in a footer makes the
-// library ask for gigabytes.
+// What a Parquet file says of itself is checked before it is believed (guard.go): a wrong bit in a footer makes the library
+// ask for gigabytes.
 package record
 
 import (
@@ -183,14 +182,14 @@ func (r *Record) checkVisits(board *game.Board) error {
 	if result := board.Result(r.Position); result != game.Ongoing {
 		return &ColumnError{"visits", r.Visits, fmt.Sprintf("but the game is over (%v); leave them empty", result)}
 	}
-	any := false
+	searched := false
 	for a, n := range r.Visits {
-		any = any || n > 0
+		searched = searched || n > 0
 		if n > 0 && !board.CanPlay(r.Position, a) {
 			return &ColumnError{"visits", r.Visits, fmt.Sprintf("but action %d is illegal", a)}
 		}
 	}
-	if !any {
+	if !searched {
 		return &ColumnError{"visits", r.Visits, "which is no policy; leave them empty"}
 	}
 	return nil

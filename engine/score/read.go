@@ -42,7 +42,7 @@ func Seal(head string, lines []byte) []byte {
 
 const beforeSum = "; crc32 "
 
-// CheckSeal compares the checksum of a file made by Seal. A file without one, from an older evald, passes.
+// CheckSeal compares the checksum of a file made by Seal. A file without one, from another program, passes.
 func CheckSeal(text []byte) error {
 	_, behind, ok := bytes.Cut(text, []byte(beforeSum))
 	if !ok {

@@ -405,40 +405,15 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A folder of an older program, without the columns game and move, is left as it is. If it is complete, there is nothing to
-// do; else the error says what to do. The same games, played again, have the same records apart from those columns.
-func TestVersion1(t *testing.T) {
-	const old = "../record/testdata/version1.parquet" // by the flags --visits 20 --fast-visits 5 --seed 3 --games 3
+// The same flags play the same games as when the file was made.
+func TestGolden(t *testing.T) {
 	c := selfplay.DefaultConfig()
 	c.Visits, c.FastVisits, c.Seed, c.Network = 20, 5, 3, "bitsquares"
 	dir := t.TempDir()
-	file := filepath.Join(dir, "games-000000-000002.parquet")
-	text, err := os.ReadFile(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil); err != nil {
-		t.Errorf("a folder that has all its games: %v", err)
-	}
-	want := file + " is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one"
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 4, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("one game more: %v", err)
-	}
-	if got := files(t, dir); len(got) != 2 || !bytes.Equal(got[filepath.Base(file)], text) {
-		t.Errorf("files %v, or the old one has changed", names(got))
-	}
-	again := t.TempDir()
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, again, 3, nil); err != nil {
 		t.Fatal(err)
 	}
-	now := recordtest.Read(t, filepath.Join(again, filepath.Base(file)))
-	for i := range now {
-		now[i].Game, now[i].Move = record.NoGame, 0
-	}
-	if diff := cmp.Diff(recordtest.Read(t, old), now); diff != "" {
+	if diff := cmp.Diff(recordtest.Read(t, "testdata/games.parquet"), recordtest.Read(t, filepath.Join(dir, "games-000000-000002.parquet"))); diff != "" {
 		t.Errorf("other records than before (-then +now):\n%s", diff)
 	}
 }

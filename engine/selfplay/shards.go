@@ -124,8 +124,10 @@ func openShards(dir *durable.Dir, c Config, end int) (*shards, error) {
 		}
 		s.first, s.next = f.Last+1, f.Last+1
 	}
-	if err := checkFiles(files, s.next < end); err != nil {
-		return nil, err
+	for _, f := range files { // refuses damaged ones
+		if _, err := record.Open(f.Path); err != nil {
+			return nil, fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
+		}
 	}
 	if err := s.readJournal(); err != nil {
 		return nil, err
@@ -134,21 +136,6 @@ func openShards(dir *durable.Dir, c Config, end int) (*shards, error) {
 		return nil, err
 	}
 	return s, s.openJournal()
-}
-
-// checkFiles refuses damaged files, and where games are missing those of an older program's records: the files of a folder
-// have the same columns.
-func checkFiles(files []durable.Shard, missing bool) error {
-	for _, f := range files {
-		r, err := record.Open(f.Path)
-		if err != nil {
-			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
-		}
-		if missing && r.Oldest() < 2 {
-			return fmt.Errorf("%s is of version 1, without the columns game and move: go on with the evald that began the folder, or name another one (the same seed plays the same games)", f.Path)
-		}
-	}
-	return nil
 }
 
 // readJournal reads the games that wait to be written to a file.

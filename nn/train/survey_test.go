@@ -146,7 +146,7 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// The rows of a game stay together even if they have no number: in a file of an older program, and if the numbers were lost.
+// The rows of a game stay together even if they have no number.
 func TestHeldOutUnnumbered(t *testing.T) {
 	rs := gameRecords(300)
 	gameOf := map[int]int64{}
@@ -167,20 +167,6 @@ func TestHeldOutUnnumbered(t *testing.T) {
 	}
 	if len(games) < 60 || len(games) > 120 {
 		t.Errorf("%d of 300 games are held out, want about 90", len(games))
-	}
-
-	const old = "../../engine/record/testdata/version1.parquet" // games of 34, 31 and 18 rows
-	sums := map[int64]bool{}
-	for seed := range uint64(40) {
-		r, err := OpenRecords(game.MustBoard(game.Connect4), RecordOptions{Seed: seed, HeldOut: 0.5, Heuristics: true}, old)
-		if err != nil { // all games are on one side
-			continue
-		}
-		sums[r.HeldOut().Rows()] = true
-		r.Close()
-	}
-	if diff := cmp.Diff([]int64{18, 31, 34, 49, 52, 65}, slices.Sorted(maps.Keys(sums))); diff != "" {
-		t.Errorf("rows that are held out: %s", diff)
 	}
 }
 
