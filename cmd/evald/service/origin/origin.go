@@ -55,10 +55,10 @@ func New(origins, hosts []string) (*Policy, error) {
 // protocol is the path below which allowed origins may call.
 const protocol = "/v2"
 
-// Guard passes requests that check accepts on to next, and adds the headers of CORS to responses for allowed origins.
+// Guard passes requests that Check accepts on to next, and adds the headers of CORS to responses for allowed origins.
 func (p *Policy) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, err := p.check(r)
+		status, err := p.Check(r)
 		if err != nil {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
@@ -82,8 +82,8 @@ func (p *Policy) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// check returns the reason and the status with which a request is refused, or nil.
-func (p *Policy) check(r *http.Request) (status int, err error) {
+// Check returns the reason and the status with which a request is refused, or nil.
+func (p *Policy) Check(r *http.Request) (status int, err error) {
 	if !byBrowser(r.Header) {
 		return 0, nil
 	}
