@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/pattern"
@@ -15,7 +14,7 @@ import (
 const patternBatch = 128
 
 // patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers
-// alone, and by steps from one position of a search to the next. Each round takes about d.
+// alone. Each round takes about d.
 func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, 64*patternBatch)
@@ -27,14 +26,10 @@ func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 	out := make([]int32, patternBatch*kernel.Outputs)
 
 	var contenders []*contender
-	var fastest *pattern.Backend
 	for _, p := range kernel.Paths() {
 		e, err := pattern.NewBackendPath(n, p)
 		if err != nil {
 			return nil, err
-		}
-		if fastest == nil {
-			fastest = e
 		}
 		alone, err := kernel.New(&n.Weights, p)
 		if err != nil {
@@ -57,22 +52,11 @@ func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 		contenders = append(contenders, c)
 	}
 	plain := contenders[len(contenders)-1]
-	steps := &contender{name: fmt.Sprintf("network %s, by steps, 1 core", name)}
-	path, one := fastest.NewPath(), eval.NewBatch(board, 1)
-	steps.round = func() (float64, error) {
-		count, start := 0, time.Now()
-		for i := 0; count == 0 || time.Since(start) < d; i++ {
-			p := positions[i%len(positions)]
-			path.Start(p)
-			count += walk(path, board, p, one, 3)
-		}
-		return float64(count) / time.Since(start).Seconds(), nil
-	}
-	if err := race(ctx, append(contenders, steps), d, progress); err != nil {
+	if err := race(ctx, contenders, d, progress); err != nil {
 		return nil, err
 	}
 	var figures []Figure
-	for _, c := range append(contenders, steps) {
+	for _, c := range contenders {
 		figures = append(figures, c.figure(plain))
 	}
 	return figures, nil
@@ -89,19 +73,4 @@ func batches(n int, d time.Duration, work func(from, to int) error) (float64, er
 		count += patternBatch
 	}
 	return float64(count) / time.Since(start).Seconds(), nil
-}
-
-// walk evaluates a position and the open ones up to depth moves later, each after the one it comes from, and counts them.
-func walk(path *pattern.Path, board *game.Board, p game.Position, one *eval.Batch, depth int) int {
-	path.Evaluate(one, 0)
-	count := 1
-	for l := board.Legal(p); depth > 0 && !l.IsZero(); l = l.WithoutFirst() {
-		action := board.Action(l.First())
-		if next := board.Play(p, action); board.Result(next) == game.Ongoing {
-			path.Play(action)
-			count += walk(path, board, next, one, depth-1)
-			path.Undo()
-		}
-	}
-	return count
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Every path is measured beside its ceiling, and the steps beside plain Go.
+// Every path is measured beside its ceiling.
 func TestPatterns(t *testing.T) {
 	n, err := pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
 	if err != nil {
@@ -20,15 +20,12 @@ func TestPatterns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != len(kernel.Paths())+1 {
-		t.Fatalf("%d figures, want one of each path and the steps", len(figures))
+	if len(figures) != len(kernel.Paths()) {
+		t.Fatalf("%d figures, want one of each path", len(figures))
 	}
 	for i, f := range figures {
-		want, ceiling := "quick, by steps", false
-		if i < len(kernel.Paths()) {
-			want, ceiling = "quick, "+string(kernel.Paths()[i]), true
-		}
-		if !strings.Contains(f.Name, want) || f.Rate <= 0 || (f.Ceiling > 0) != ceiling {
+		want := "quick, " + string(kernel.Paths()[i])
+		if !strings.Contains(f.Name, want) || f.Rate <= 0 || f.Ceiling <= 0 {
 			t.Errorf("figure %d is %+v, want one of %s", i, f, want)
 		}
 	}
