@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
+	"github.com/evald/evald/engine/mcts"
 )
 
 // analyzeCmd is `evald analyze`.
@@ -57,7 +58,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer out.Abort()
 	search := c.config()
-	search.MaxNodes = analyze.MaxNodes
+	search.MaxNodes = mcts.NodesAtOnce
 	done, err := analyze.Run(ctx, analyze.Config{
 		Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
 	}, in, out)

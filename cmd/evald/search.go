@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"sync"
 	"time"
 
@@ -54,7 +54,7 @@ however long its search.
 
 An answer is the same to the bit alone or beside any others, with any --batch and --threads. --leaves changes it: so many
 leaves of a tree are chosen one after the other, each as if those before it had lost, and evaluated together, which
-makes the search of a single position faster.`, analyze.MaxNodes)
+makes the search of a single position faster.`, mcts.NodesAtOnce)
 }
 
 // Run searches each line's position.
@@ -74,7 +74,12 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer out.Abort()
-	r := &searchRun{searchCmd: c, ctx: ctx, evaluator: e, out: bufio.NewWriter(out), since: time.Now(), progress: newProgress(s.err, 0)}
+	finishing, cancel := jobs.Finishing(ctx)
+	defer cancel()
+	r := &searchRun{searchCmd: c, evaluator: e, out: out, since: time.Now(), progress: newProgress(s.err, 0)}
+	if r.scheduler, err = mcts.NewScheduler(ctx, finishing, e.Evaluator, c.Batch, c.Leaves, 0); err != nil {
+		return err
+	}
 	defer r.progress.clear()
 	if r.progress.shown() {
 		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
@@ -83,13 +88,16 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		r.progress.atOnce()
 		r.show()
 	}
-	reader := stream.NewReader(ctx, in)
-	var lines []stream.Line
-	err = nil
-	for more := true; more && err == nil; {
-		lines, more, err = reader.Next(lines[:0], 2*c.Batch) // one batch is filled while the other is evaluated
-		err = errors.Join(r.answer(lines), err)
-	}
+	ahead := min(8*mcts.AtOnce(c.Batch), mostAhead)
+	err = jobs.Stream[*searchLine]{
+		Items:   func(ctx context.Context) iter.Seq2[*searchLine, error] { return r.read(stream.NewReader(ctx, in)) },
+		Work:    func(_ context.Context, _ int, l *searchLine) error { return <-l.ended },
+		Workers: ahead,
+		Window:  ahead,
+		Write:   r.write,
+	}.Run(ctx)
+	cancel() // after an error, no answer is of use
+	r.scheduler.Wait()
 	r.progress.clear()
 	if wasInterrupted(ctx, err) {
 		return r.interrupted(s.err, c.unwritten())
@@ -103,32 +111,35 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	return r.end(s.err)
 }
 
+// mostAhead bounds the number of lines that are read ahead of the first one without an answer. There are enough of them for
+// full batches of several boards.
+const mostAhead = 1 << 15
+
 // searchRun is one run over lines.
 type searchRun struct {
 	*searchCmd
-	ctx       context.Context // after it ends, no more positions are begun
+	scheduler *mcts.Scheduler
 	evaluator *open.Opened
-	out       *bufio.Writer
+	out       io.Writer
 	since     time.Time
-	total     int          // lines of the input, 0 if unknown
-	trees     []*mcts.Tree // of the last game, for reuse
+	total     int // lines of the input, 0 if unknown
 
 	mu       sync.Mutex // guards all fields below
 	progress *progress
 	tally
-	lines   []searchLine // the lines that were read together
-	written int          // number of these lines
-	busy    int          // positions under way
-	visits  int          // visits of the positions under way
+	busy   int // positions under way
+	visits int // visits of the positions under way
 }
 
 // searchLine is a line and its state.
 type searchLine struct {
 	stream.Line
 	state   game.State
-	begun   bool
 	refused bool
-	answer  []byte // nil until the line has one
+	begun   bool
+	visits  int        // that were counted in searchRun.visits
+	answer  []byte     // nil until the line has one
+	ended   chan error // receives the result of the search
 }
 
 // searched is the answer to one line, as JSON.
@@ -137,171 +148,103 @@ type searched struct {
 	analyze.Answer
 }
 
-// answer answers lines that were read together. If ctx ends first, it returns its error; the answered lines are then the
-// first ones.
-func (r *searchRun) answer(lines []stream.Line) error {
-	r.lines, r.written = r.lines[:0], 0
-	if len(lines) > 0 && r.ctx.Err() != nil {
-		return r.ctx.Err()
-	}
-	var boards []*game.Board // in the order of their first lines
-	byGame := map[game.Rules][]int{}
-	var parser game.Parser
-	for i, l := range lines {
-		line := searchLine{Line: l}
-		state, err := line.Parse(&parser)
-		switch {
-		case err != nil:
-			line.refused, line.answer = true, marshalLine(refused{l.Number, err.Error()})
-		case state.Board.Result(state.Position) != game.Ongoing:
-			line.answer = r.describe(&line.Line, state, nil)
-		default:
-			rules := state.Board.Rules()
-			if byGame[rules] == nil {
-				boards = append(boards, state.Board)
+// read reads the lines and begins their searches, in their order.
+func (r *searchRun) read(in *stream.Reader) iter.Seq2[*searchLine, error] {
+	return func(yield func(*searchLine, error) bool) {
+		var parser game.Parser
+		var lines []stream.Line
+		for more := true; more; {
+			var err error
+			lines, more, err = in.Next(lines[:0], 256)
+			for _, l := range lines {
+				line := &searchLine{Line: l, ended: make(chan error, 1)}
+				if !yield(line, r.begin(line, &parser)) {
+					return
+				}
 			}
-			byGame[rules] = append(byGame[rules], i)
-		}
-		line.state = state
-		r.lines = append(r.lines, line)
-	}
-	err := r.write()
-	for _, board := range boards {
-		if err == nil {
-			err = r.search(board, byGame[board.Rules()])
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 		}
 	}
-	for i := r.written; i < len(r.lines); i++ {
-		if r.lines[i].begun {
-			r.givenUp++
-		}
-	}
-	return err
 }
 
-func (r *searchRun) describe(l *stream.Line, state game.State, t *mcts.Tree) []byte {
-	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.ModelOn(state.Board.Rules()), state, t)})
+func (r *searchRun) describe(l *searchLine, t *mcts.Tree) []byte {
+	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.ModelOn(l.state.Board.Rules()), l.state, t)})
 }
 
-// write writes the answers up to the first line that has none yet.
-func (r *searchRun) write() error {
-	for ; r.written < len(r.lines) && r.lines[r.written].answer != nil; r.written++ {
-		line := &r.lines[r.written]
-		if _, err := r.out.Write(line.answer); err != nil {
-			return err
-		}
-		r.answered++
-		if line.refused {
-			r.refused++
-		}
+// begin begins the search of a line, or answers it at once.
+func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
+	if l.state, err = l.Parse(parser); err != nil {
+		l.refused, l.answer = true, marshalLine(refused{l.Number, err.Error()})
+		l.ended <- nil
+		return nil
+	}
+	if l.state.Board.Result(l.state.Position) != game.Ongoing {
+		l.answer = r.describe(l, nil)
+		l.ended <- nil
+		return nil
+	}
+	c := r.config()
+	c.MaxNodes = mcts.NodesFor(l.state.Board, r.Visits)
+	c.Reserve = min(c.MaxNodes, mcts.NodesAtOnce) / 2
+	return r.scheduler.Add(&mcts.Job{
+		Board: l.state.Board, Position: l.state.Position, Visits: r.Visits, Config: c,
+		Next: func(_ *mcts.Job, t *mcts.Tree) mcts.Goal {
+			r.see(l, t, false)
+			return mcts.Goal{Visits: r.Visits, CheckAt: t.Visits() + visitsPerCheck}
+		},
+		Done: func(_ *mcts.Job, t *mcts.Tree, err error) {
+			if err == nil {
+				l.answer = r.describe(l, t)
+			}
+			if t != nil {
+				r.see(l, t, true)
+			}
+			l.ended <- err
+		},
+	})
+}
+
+// visitsPerCheck is the number of visits of a tree after which the progress shows them.
+const visitsPerCheck = 64
+
+// see counts the visits of a position under way.
+func (r *searchRun) see(l *searchLine, t *mcts.Tree, ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !l.begun {
+		l.begun = true
+		r.busy++
+	}
+	r.visits += t.Visits() - l.visits
+	if l.visits = t.Visits(); ended {
+		r.visits -= l.visits
+		r.busy--
 	}
 	r.show()
-	return r.out.Flush()
 }
 
-// treesAtOnce returns how many trees of that many visits may be searched together.
-func treesAtOnce(board *game.Board, visits int) int {
-	return max(1, analyze.MaxNodes/mcts.NodesFor(board, visits))
-}
-
-// treesFor returns trees for that many positions of a board, or fewer if they would take too much memory.
-func (r *searchRun) treesFor(board *game.Board, positions int) ([]*mcts.Tree, error) {
-	c := r.config()
-	c.MaxNodes = mcts.NodesFor(board, r.Visits)
-	c.Reserve = min(c.MaxNodes, analyze.MaxNodes) / 2
-	if len(r.trees) > 0 && r.trees[0].Board().Rules() != board.Rules() {
-		r.trees = nil
-	}
-	n := min(positions, treesAtOnce(board, r.Visits))
-	for len(r.trees) < n {
-		t, err := mcts.New(board, c)
-		if err != nil {
-			return nil, err
+func (r *searchRun) write(l *searchLine, done bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !done {
+		if l.begun {
+			r.givenUp++
 		}
-		r.trees = append(r.trees, t)
+		return nil
 	}
-	return r.trees[:n], nil
-}
-
-// search searches lines of one game; todo are their indices in r.lines. A tree that has finished a line takes the next one.
-func (r *searchRun) search(board *game.Board, todo []int) error {
-	trees, err := r.treesFor(board, len(todo))
-	if err != nil {
-		return err
+	r.answered++
+	if l.refused {
+		r.refused++
 	}
-	finishing, cancel := jobs.Finishing(r.ctx)
-	defer cancel()
-	g := &gameSearch{searchRun: r, finishing: finishing, todo: todo, turns: map[*mcts.Tree]*turn{}}
-	for _, t := range trees {
-		g.turns[t] = &turn{}
-	}
-	err = mcts.Drive(finishing, r.evaluator.Evaluator, trees, min(r.Batch, r.Leaves*((len(trees)+1)/2)), r.Leaves, g.next)
-	if g.failed != nil {
-		return g.failed
-	}
-	if err == nil && len(g.todo) > 0 {
-		err = r.ctx.Err()
-	}
+	r.show()
+	_, err := r.out.Write(l.answer)
 	return err
 }
 
-// gameSearch is the search of lines of one game.
-type gameSearch struct {
-	*searchRun
-	finishing context.Context // ends soon after an interrupt
-	todo      []int           // lines that have not been begun
-	turns     map[*mcts.Tree]*turn
-	failed    error // error of writing
-}
-
-// turn is the current work of a tree.
-type turn struct {
-	line   *searchLine // nil before the first
-	visits int         // visits at the last look
-}
-
-// visitsPerLook is the number of visits of a tree between two looks at it.
-const visitsPerLook = 64
-
-// next returns a tree's next goal; see mcts.Drive.
-func (g *gameSearch) next(t *mcts.Tree) (goal mcts.Goal) {
-	at := g.turns[t]
-	var answer []byte
-	if at.line != nil && (t.Visits() >= g.Visits || t.Result() != game.Ongoing) {
-		answer = g.describe(&at.line.Line, at.line.state, t)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case answer != nil:
-		g.visits -= at.visits
-		g.busy--
-		at.line.answer, at.line = answer, nil
-		if err := g.write(); err != nil {
-			g.failed, g.todo = err, nil
-		}
-	case at.line != nil:
-		g.visits += t.Visits() - at.visits
-		at.visits = t.Visits()
-		g.show()
-	}
-	switch {
-	case g.failed != nil || g.finishing.Err() != nil:
-		return goal
-	case at.line == nil && (len(g.todo) == 0 || g.ctx.Err() != nil):
-		return goal
-	case at.line == nil:
-		at.line, at.visits = &g.lines[g.todo[0]], 0
-		at.line.begun = true
-		g.todo = g.todo[1:]
-		g.busy++
-		t.Reset(at.line.state.Position)
-		g.show()
-	}
-	return mcts.Goal{Visits: g.Visits, Look: at.visits + visitsPerLook}
-}
-
-// show shows how far the search has come, even while the first positions take long.
+// show shows how far the search has come, even while the first positions take long. mu must be held, except at the start.
 func (r *searchRun) show() {
 	if r.progress.due() {
 		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())

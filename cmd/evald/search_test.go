@@ -12,60 +12,27 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/evald/evald/cmd/evald/internal/analyze"
-	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/engine/mcts"
 )
 
-// All trees searched at once together take at most the command's limit of nodes, and each has room for all its visits.
-func TestSearchMemory(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
-		n, trees := mcts.NodesFor(b, visits), treesAtOnce(b, visits)
-		if trees != want || n < 8*visits || trees > 1 && n*trees > analyze.MaxNodes {
-			t.Errorf("%d visits: %d trees of %d nodes, want %d trees", visits, trees, n, want)
+// An answer does not depend on the other positions or on the number of trees searched at once.
+func TestSearchCompany(t *testing.T) {
+	lines := []string{"121212", "334", "-", "3x3x3free:1", "44", "334", "9x5x4:4455", "7x6x5:44"}
+	for _, selection := range []string{"puct", "uct", "gumbel"} {
+		flags := []string{"search", "--backend", "bitsquares", "--visits", "300", "--selection", selection}
+		status, together, stderr := evald(t, strings.Join(lines, "\n"), flags...)
+		if status != exitOK {
+			t.Fatal(stderr)
+		}
+		var alone strings.Builder
+		for i, line := range lines {
+			_, out, _ := evald(t, line, flags...)
+			alone.WriteString(strings.Replace(out, `"line":1,`, fmt.Sprintf(`"line":%d,`, i+1), 1))
+		}
+		_, pairs, _ := evald(t, strings.Join(lines, "\n"), append(flags, "--batch", "1")...)
+		if alone.String() != together || pairs != together {
+			t.Errorf("%s: together\n%s, two at once\n%s, alone\n%s", selection, together, pairs, alone.String())
 		}
 	}
-	r := &searchRun{searchCmd: &searchCmd{searching: searching{Visits: 5000, Selection: "puct"}}}
-	trees, err := r.treesFor(b, 1000)
-	if err != nil || len(trees) != treesAtOnce(b, 5000) {
-		t.Fatalf("%d trees, error %v, want %d", len(trees), err, treesAtOnce(b, 5000))
-	}
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Forced lines need more nodes than visits times moves. A tree without that room would not see their end.
-	for _, moves := range []string{"44", "4455", "334", "2252576253462244"} {
-		p := b.PlayMoves(actions(moves))
-		roomy := mcts.DefaultConfig()
-		roomy.Visits, roomy.MaxNodes = 5000, 1<<22
-		wide, err := mcts.New(b, roomy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wide.Reset(p)
-		trees[0].Reset(p)
-		for _, one := range []*mcts.Tree{wide, trees[0]} {
-			if err := mcts.Search(t.Context(), e, []*mcts.Tree{one}, mcts.Limits{Visits: 5000, Batch: 1}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if wide.Nodes() != trees[0].Nodes() {
-			t.Errorf("%s: %d nodes, and %d in a tree of any size", moves, trees[0].Nodes(), wide.Nodes())
-		}
-	}
-}
-
-// actions returns the actions of moves on a board of up to 9 columns.
-func actions(moves string) (all []int) {
-	for _, m := range moves {
-		all = append(all, int(m-'1'))
-	}
-	return all
 }
 
 // The terminal shows how far a search has come before its first answer.
@@ -136,7 +103,7 @@ func TestInterrupted(t *testing.T) {
 		{"eval --batch 16 --backend bitsquares " + short, interrupted + `\d{2,4} lines were answered, the rest was not begun\n$`},
 		{"eval --batch 16 --backend bitsquares " + bad, interrupted + `\d{2,4} lines were answered \(1 of them refused\), the rest was not begun\n$`},
 		{"search --visits 20 --backend bitsquares " + short, interrupted + `\d{1,3} lines were answered, the rest was not begun\n$`},
-		{"search --visits 50000000 --backend uniform " + hard, interrupted + `1 lines were answered, the rest was not begun\n$`},
+		{"search --visits 50000000 --backend uniform " + hard, interrupted + `1 lines were answered(, 1 were begun and given up)?, the rest was not begun\n$`},
 		{"search --visits 20 --backend bitsquares " + bad, interrupted + `\d{1,3} lines were answered \(1 of them refused\), the rest was not begun\n$`},
 		{"solve --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},
 		{"solve --scores --threads 2 --table-mib 8 " + hard, interrupted + `\d lines were answered(, \d were begun and given up)?, the rest was not begun\n$`},

@@ -10,8 +10,8 @@ type Stream[T any] struct {
 	// Items reads the items; an error ends the stream. Its ctx ends with that of Run, or after an error.
 	Items func(ctx context.Context) iter.Seq2[T, error]
 	// Work is called for several items at once. worker is a number below Workers that no other call has at the same time. ctx
-	// is Finishing of that of Run, and ends after an error. An error of Work ends the stream, unless ctx has ended: then the
-	// item is given up.
+	// is Finishing of that of Run, and ends after an error. An error of Work ends the stream, unless the context of Run has
+	// ended: then the item is given up.
 	Work    func(ctx context.Context, worker int, item T) error
 	Workers int // items that are worked on at once, from 1
 	Window  int // items that have been worked on, and wait for those before them, at most
@@ -68,7 +68,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 	givenUp := false
 	for b := range order {
 		failed := <-b.done
-		if failed != nil && !givenUp && err == nil && finishing.Err() == nil {
+		if failed != nil && !givenUp && err == nil && ctx.Err() == nil {
 			err = failed
 		}
 		givenUp = givenUp || failed != nil

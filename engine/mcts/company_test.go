@@ -140,7 +140,7 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 				}
 				tr.Reset(positions[turn[tr][now.at]])
 			}
-			return mcts.Goal{Visits: companyVisits, Look: tr.Visits() + now.look}
+			return mcts.Goal{Visits: companyVisits, CheckAt: tr.Visits() + now.look}
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,8 +1,10 @@
 package mcts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -30,21 +32,9 @@ func NewEvaluator(next *eval.Evaluator, c Config, limits Limits) (*eval.Evaluato
 	return eval.New(&searcher{next: next, config: c, limits: limits}, eval.Options{OwnRules: true}), nil
 }
 
-// forestSize is how many trees a searcher searches at once, fewer if they would need more than forestNodes nodes together. No
-// answer depends on it.
-const (
-	forestSize  = 256
-	forestNodes = 1 << 24
-)
-
-// treesAtOnce is how many trees of a board are searched at once.
-func (e *searcher) treesAtOnce(b *game.Board) int {
-	return max(1, min(forestSize, forestNodes/min(e.config.MaxNodes, NodesFor(b, e.limits.Visits))))
-}
-
 // Attributes implements eval.Backend.
 func (e *searcher) Attributes() eval.Attributes {
-	return eval.Attributes{Rows: forestSize, Invariant: true}
+	return eval.Attributes{Rows: AtOnce(0), Invariant: true}
 }
 
 // Compute implements eval.Backend.
@@ -54,93 +44,73 @@ func (e *searcher) Compute(ctx context.Context, b *eval.Batch) error {
 		forest = new(Forest)
 	}
 	defer e.forest.Put(forest)
-	return searchParts(ctx, e.next, b, e.treesAtOnce(b.Board), e.config, e.limits, forest, nil)
+	return SearchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
 }
 
-// Forest is trees, and other memory, that searches use one after the other. The zero value has none. One goroutine may use it
-// at a time.
+// Forest is trees of one board, and other memory, that searches use one after the other. The zero value has none. One
+// goroutine may use it at a time.
 type Forest struct {
 	trees []*Tree
 	waves []*wave
 	todo  []*Tree
+	jobs  []Job
+	added []*Job // of jobs
+}
 
-	// of the batch that is being searched: the trees and rows of the positions whose games are not over
-	searched []*Tree
-	rows     []int
+// take takes the trees of a board out of the forest, which forgets those of other boards.
+func (f *Forest) take(board *game.Board) (trees []*Tree) {
+	if len(f.trees) > 0 && f.trees[0].board.Rules() == board.Rules() {
+		trees = f.trees
+	}
+	f.trees = nil
+	return trees
 }
 
 // SearchBatch is one Evaluate of NewEvaluator, for callers who want more of a search than its answer: found, unless it is
-// nil, sees the tree of each row that was searched, in their order, and can read its moves with their visits and values.
-// AtOnce rows are searched at a time, in the trees of the forest. After 1 visit the policy is even over the moves that are
-// not known to lose.
+// nil, is called with the tree of each row that was searched, one at a time and in any order, and can read its moves with
+// their visits and values. A Scheduler searches the rows, in the trees of the forest. After 1 visit the policy is even over
+// the moves that are not known to lose.
 func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	return searchParts(ctx, next, b, AtOnce(len(b.Pos), limits.Batch), c, limits, forest, found)
-}
-
-// AtOnce is how many of n rows SearchBatch searches at a time: enough for two full batches.
-func AtOnce(n, batch int) int { return min(n, max(forestSize, 2*batch)) }
-
-// searchParts searches so many rows at a time.
-func searchParts(ctx context.Context, next *eval.Evaluator, b *eval.Batch, size int, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
-	for from := 0; from < len(b.Pos); from += size {
-		part := b.Slice(from, min(from+size, len(b.Pos)))
-		err := searchBatch(ctx, next, &part, c, limits, forest, func(row int, t *Tree) {
-			if found != nil {
-				found(from+row, t)
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// searchBatch searches each row in a tree of the forest, which grows as needed.
-func searchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(int, *Tree)) error {
-	trees, rows := forest.searched[:0], forest.rows[:0]
-	for i, p := range b.Pos {
-		breathe(i)
-		if b.AnswerTerminal(i) {
-			continue
-		}
-		t, err := forest.tree(len(trees), b.Board, c)
-		if err != nil {
-			return err
-		}
-		t.Reset(p)
-		trees, rows = append(trees, t), append(rows, i)
-	}
-	forest.searched, forest.rows = trees, rows
-	if err := searchWith(ctx, next, trees, limits, forest); err != nil {
+	if err := limits.validate(); err != nil {
 		return err
 	}
-	for k, i := range rows {
-		breathe(k)
-		trees[k].WDL(b.WDLRow(i))
-		trees[k].Policy(b.PolicyRow(i), 1)
-		b.Source[i] = eval.Searched
-		found(i, trees[k])
-	}
-	return nil
-}
-
-// tree is tree k of the forest, for a board and a configuration. The forest has k trees or more.
-func (f *Forest) tree(k int, board *game.Board, c Config) (*Tree, error) {
-	if k < len(f.trees) && f.trees[k].board.Rules() == board.Rules() && f.trees[k].config == c {
-		return f.trees[k], nil
-	}
-	t, err := New(board, c)
+	s, err := NewScheduler(ctx, ctx, next, limits.Batch, limits.Leaves, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if k < len(f.trees) {
-		f.trees[k] = t
-	} else {
-		f.trees = append(f.trees, t)
+	s.forest, s.halves = forest, false
+	var mu sync.Mutex // guards failed and the calls of found
+	var failed error
+	job := Job{Board: b.Board, Visits: limits.Visits, Config: c}
+	job.Next = func(*Job, *Tree) Goal { return Goal{Visits: limits.Visits} }
+	job.Done = func(j *Job, t *Tree, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			return
+		}
+		t.WDL(b.WDLRow(j.Row))
+		t.Policy(b.PolicyRow(j.Row), 1)
+		b.Source[j.Row] = eval.Searched
+		if found != nil {
+			found(j.Row, t)
+		}
 	}
-	return t, nil
+	forest.jobs, forest.added = slices.Grow(forest.jobs[:0], len(b.Pos)), forest.added[:0]
+	for i, p := range b.Pos {
+		breathe(i)
+		if !b.AnswerTerminal(i) {
+			job.Row, job.Position = i, p
+			forest.jobs = append(forest.jobs, job)
+			forest.added = append(forest.added, &forest.jobs[len(forest.jobs)-1])
+		}
+	}
+	err = s.Add(forest.added...)
+	s.Wait()
+	forest.trees = s.group(b.Board).resting
+	return cmp.Or(err, failed)
 }

@@ -1,7 +1,6 @@
 package mcts
 
 import (
-	"context"
 	"runtime"
 	"unsafe"
 
@@ -26,8 +25,7 @@ type lane struct {
 // for example, all visits go to a proved draw that is better than the other moves.
 const freeVisits = 256
 
-// breathe lets other goroutines run at each 16th tree, some tens of microseconds. A service with many searches under way would else
-// keep everybody else waiting for the batches of all of them.
+// breathe yields every 16 trees, so that a service with many searches does not starve other goroutines.
 func breathe(tree int) {
 	if tree%16 == 0 {
 		runtime.Gosched()
@@ -37,7 +35,7 @@ func breathe(tree int) {
 // visitAll makes visits in each tree of w.taken. Visits that want an evaluation become rows of the batch. A tree is done for
 // this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
 // the rows of all trees.
-func (s *search) visitAll(ctx context.Context, w *wave) {
+func (s *search) visitAll(w *wave) {
 	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
 	all := room[:min(lanes, len(w.taken))]
 	waiting := w.taken
@@ -57,7 +55,7 @@ func (s *search) visitAll(ctx context.Context, w *wave) {
 	}
 	for busy > 0 {
 		for k := range all {
-			if l := &all[k]; l.tree != nil && !s.takeTurn(ctx, w, l) {
+			if l := &all[k]; l.tree != nil && !s.takeTurn(w, l) {
 				if l.leaf != nil {
 					w.free = append(w.free, l.leaf)
 				}
@@ -70,7 +68,7 @@ func (s *search) visitAll(ctx context.Context, w *wave) {
 
 // takeTurn brings a lane one step further and reports whether its tree needs another turn. It asks for the memory that the
 // next turn reads.
-func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
+func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	t := l.tree
 	l.turn++
 	switch {
@@ -81,7 +79,7 @@ func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 		}
 		return true
 	case l.turn == 2:
-		if !s.goesOn(ctx, l) {
+		if !s.goesOn(l) {
 			return false
 		}
 		t.begin(l.leaf)
@@ -113,8 +111,8 @@ func (s *search) takeTurn(ctx context.Context, w *wave, l *lane) (more bool) {
 }
 
 // goesOn reports whether the tree of a lane makes another visit in this wave.
-func (s *search) goesOn(ctx context.Context, l *lane) bool {
-	if l.free%freeVisits == freeVisits-1 && s.over(ctx) {
+func (s *search) goesOn(l *lane) bool {
+	if l.free%freeVisits == freeVisits-1 && s.over() {
 		return false
 	}
 	if l.leaves > 0 {

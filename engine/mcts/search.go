@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
@@ -65,8 +66,8 @@ func searchWith(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Li
 
 // Goal is how far a tree is searched before its driver is asked again.
 type Goal struct {
-	Visits int // of its root in all
-	Look   int // with this many visits, and no leaf under way, the driver is asked for another goal; 0 means Visits
+	Visits  int // of its root in all
+	CheckAt int // with this many visits, and no leaf under way, the driver is asked for another goal; 0 means Visits
 }
 
 // Drive searches like Search, but each tree has goals of its own. It calls next for the first goal of a tree, and again when
@@ -98,16 +99,8 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			return fmt.Errorf("mcts: trees of %v and %v in one search", trees[0].board.Rules(), t.board.Rules())
 		}
 	}
-	// A worker has two batches under way. Search has a worker for each three batches that the trees' leaves fill, Drive for
-	// each two.
-	each := 3 * s.limits.Batch
-	if s.next != nil {
-		each = 2 * s.limits.Batch
-	}
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(trees)*s.limits.Leaves/each))
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.deadline, _ = ctx.Deadline()
+	s.prepare(ctx, trees[0].board)
+	s.active.Store(int32(len(trees)))
 	for _, t := range trees {
 		if t.goal = (Goal{Visits: s.limits.Visits}); s.next != nil {
 			t.goal = s.next(t)
@@ -116,40 +109,81 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			s.todo = append(s.todo, t)
 		}
 	}
-	run := s.run
-	if len(s.todo) == 1 {
-		run = s.runAlone
-	}
 	if s.limits.Decide && len(trees) == 1 {
 		s.clock = newClock(s.deadline, trees[0])
 	}
+	s.mu.Lock()
+	s.hire(len(trees))
+	s.mu.Unlock()
+	return s.finish(ctx)
+}
+
+func (s *search) prepare(ctx context.Context, board *game.Board) {
+	s.board = board
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.deadline, _ = ctx.Deadline()
+}
+
+// finish waits for the end of a search, which needs no more.
+func (s *search) finish(ctx context.Context) error {
+	s.wait.Wait()
+	s.cancel()
 	s.forest.todo = s.todo
-	failed := make([]error, workers)
-	var wait sync.WaitGroup
-	for k := range workers {
-		wait.Go(func() {
-			if failed[k] = run(inner, trees[0].board); failed[k] != nil {
-				cancel() // the other workers stop too
-			}
-		})
-	}
-	wait.Wait()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("mcts: %w", err)
 	}
 	if s.late() {
 		return fmt.Errorf("mcts: %w", context.DeadlineExceeded)
 	}
-	for _, err := range failed {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err // the other workers failed because they were cancelled
-		}
+	return s.failed
+}
+
+// hire starts workers, so that there are enough for that many trees. mu must be held.
+func (s *search) hire(trees int) {
+	// A worker has two batches under way. Search has a worker for each three batches that the trees' leaves fill, Drive for
+	// each two.
+	each := 3 * s.limits.Batch
+	if s.next != nil {
+		each = 2 * s.limits.Batch
 	}
-	return errors.Join(failed...)
+	for enough := max(1, min(runtime.GOMAXPROCS(0), trees*s.limits.Leaves/each)); s.workers < enough; s.workers++ {
+		s.wait.Go(s.run)
+	}
+}
+
+// add adds a tree to a search that has begun. next is asked for its goal. add reports false if the search has ended, or is
+// about to end.
+func (s *search) add(t *Tree) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	t.goal = Goal{Visits: unasked}
+	s.todo = append(s.todo, t)
+	s.hire(int(s.active.Add(1)))
+	return true
+}
+
+// leave reports whether a worker may end. It may if there is nothing to do, or if the search has failed or its time is over.
+func (s *search) leave(failed error, over bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over = over || failed != nil
+	if len(s.todo) > 0 && !over {
+		return false
+	}
+	s.workers--
+	s.closed = s.closed || over || s.workers == 0
+	if failed != nil && s.failed == nil { // the other workers fail because they are cancelled
+		s.failed = failed
+		s.cancel()
+	}
+	return true
 }
 
 // over reports that no more visits should begin.
-func (s *search) over(ctx context.Context) bool { return ctx.Err() != nil || s.late() }
+func (s *search) over() bool { return s.ctx.Err() != nil || s.late() }
 
 // late reports whether the deadline is over. It looks at the clock itself: while all cores compute, ctx may end milliseconds
 // after its deadline.
@@ -159,14 +193,24 @@ func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s
 type search struct {
 	evaluator *eval.Evaluator
 	limits    Limits
+	halves    bool             // a batch has no more than half of all leaves, so that two are under way
 	next      func(*Tree) Goal // of Drive; nil in Search
-	deadline  time.Time        // zero if there is none
-	clock     *clock           // nil unless Limits.Decide ends the search early
+	ended     func(*Tree)      // of a Scheduler: takes trees that have ended; nil in Search and Drive
+	board     *game.Board
+	ctx       context.Context
+	cancel    context.CancelFunc
+	deadline  time.Time    // zero if there is none
+	clock     *clock       // nil unless Limits.Decide ends the search early
+	active    atomic.Int32 // trees that have not ended
+	wait      sync.WaitGroup
 
-	mu   sync.Mutex
-	todo []*Tree // trees that need visits and have no leaf under way; first come, first served
+	mu      sync.Mutex
+	todo    []*Tree // trees that need visits and have no leaf under way; first come, first served
+	workers int     // that have not ended
+	closed  bool    // no tree may be added
+	failed  error
 
-	forest *Forest // its waves are those that nobody uses, of this search or of those before it
+	forest *Forest // its waves are unused, of this search or of those before it
 }
 
 // take moves up to n trees from todo to the end of trees.
@@ -187,10 +231,24 @@ func (s *search) put(trees []*Tree) {
 	s.todo = append(s.todo, trees...)
 }
 
+// unasked stands in Goal.Visits for a goal that next has not been asked for.
+const unasked = -1
+
 // renew reports whether the tree needs more visits. If it has reached its goal, renew asks next for another one. The tree
-// must have no leaf under way.
+// must have no leaf under way. If it needs no more, it has ended, and renew must not be called again.
 func (s *search) renew(t *Tree) bool {
-	for t.goal.Visits > 0 && (t.finished() || t.goal.Look > 0 && t.Visits() >= t.goal.Look) {
+	if s.ask(t) {
+		return true
+	}
+	s.active.Add(-1)
+	if s.ended != nil {
+		s.ended(t)
+	}
+	return false
+}
+
+func (s *search) ask(t *Tree) bool {
+	for t.goal.Visits == unasked || t.goal.Visits > 0 && (t.finished() || t.goal.CheckAt > 0 && t.Visits() >= t.goal.CheckAt) {
 		if s.next == nil {
 			return false
 		}
@@ -205,13 +263,13 @@ func (s *search) renew(t *Tree) bool {
 // wave is a batch with its leaves, while it is filled and evaluated.
 type wave struct {
 	memory eval.Batch
-	batch  eval.Batch // the rows of memory in use
-	trees  []*Tree    // of each row
-	leaves []*Leaf    // of each row
-	room   []Leaf     // all its leaves
-	free   []*Leaf    // leaves that are in no row
-	taken  []*Tree    // trees that are being visited, or whose last row was answered
-	start  chan struct{}
+	batch  eval.Batch    // the rows of memory in use
+	trees  []*Tree       // of each row
+	leaves []*Leaf       // of each row
+	room   []Leaf        // all its leaves
+	free   []*Leaf       // leaves that are in no row
+	taken  []*Tree       // trees that are being visited, or whose last row was answered
+	start  chan struct{} // nil until fly waits for it
 	done   chan error
 }
 
@@ -226,7 +284,6 @@ func (s *search) takeWave() *wave {
 	if len(w.room) < leaves {
 		w.room = make([]Leaf, leaves)
 	}
-	w.start, w.done = make(chan struct{}), make(chan error, 1)
 	w.trees, w.leaves, w.free = w.trees[:0], w.leaves[:0], w.free[:0]
 	for i := range w.room {
 		w.free = append(w.free, &w.room[i])
@@ -236,77 +293,90 @@ func (s *search) takeWave() *wave {
 
 // keepWave keeps a wave of which nothing is being evaluated for the next search.
 func (s *search) keepWave(w *wave) {
-	close(w.start)
+	if w.start != nil {
+		close(w.start)
+		w.start = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forest.waves = append(s.forest.waves, w)
 }
 
+// launch lets another goroutine evaluate a wave. The result comes from w.done.
+func (s *search) launch(w *wave) {
+	if w.start == nil {
+		w.start, w.done = make(chan struct{}), make(chan error, 1)
+		go s.fly(w, w.start, w.done)
+	}
+	w.start <- struct{}{}
+	runtime.Gosched() // so that the evaluator gets the wave before this core is busy again
+}
+
 // fly evaluates a wave each time that it gets a signal on start, until start is closed. The wave may belong to another search
 // by then, with channels of its own.
-func (s *search) fly(ctx context.Context, w *wave, start <-chan struct{}, done chan<- error) {
+func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	for range start {
-		done <- s.evaluator.Leaves(ctx, &w.batch)
+		done <- s.evaluator.Leaves(s.ctx, &w.batch)
 	}
 }
 
-// runAlone is the worker of a single tree. It has nothing to do while a wave is evaluated.
-func (s *search) runAlone(ctx context.Context, board *game.Board) error {
-	w := s.takeWave()
-	defer s.keepWave(w)
-	for !s.over(ctx) {
-		s.fill(ctx, w, board)
-		if len(w.trees) == 0 {
-			break
+// run is one worker. Its two waves take turns: one is filled while the other is evaluated.
+func (s *search) run() {
+	var waves [2]*wave
+	defer func() {
+		for _, w := range waves {
+			if w != nil {
+				s.keepWave(w)
+			}
 		}
-		if err := s.land(w, s.evaluator.Leaves(ctx, &w.batch)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// run is one worker.
-func (s *search) run(ctx context.Context, board *game.Board) error {
-	waves := [2]*wave{s.takeWave(), s.takeWave()}
-	for _, w := range waves {
-		go s.fly(ctx, w, w.start, w.done)
-		defer s.keepWave(w)
-	}
+	}()
 	var failed error
-	// The two waves take turns; flying is how many are being evaluated.
 	for turn, flying := 0, 0; ; {
-		if flying < 2 && failed == nil && !s.over(ctx) {
+		over := failed != nil || s.over()
+		if flying < 2 && !over {
 			w := waves[turn%2]
-			s.fill(ctx, w, board)
-			if len(w.trees) > 0 {
-				w.start <- struct{}{}
-				runtime.Gosched() // so that the evaluator gets the wave before this core is busy again
-				turn, flying = turn+1, flying+1
-				if flying < 2 {
+			if w == nil {
+				w = s.takeWave()
+				waves[turn%2] = w
+			}
+			s.fill(w)
+			switch {
+			case len(w.trees) == 0:
+			case flying == 0 && s.active.Load() == 1: // there is nothing to do while the leaves of a single tree are evaluated
+				failed = s.land(w, s.evaluator.Leaves(s.ctx, &w.batch))
+				continue
+			default:
+				s.launch(w)
+				turn++
+				if flying++; flying < 2 {
 					continue
 				}
 			}
 		}
-		if flying == 0 {
-			return failed
+		if flying > 0 {
+			w := waves[(turn-flying)&1]
+			failed = errors.Join(failed, s.land(w, <-w.done))
+			flying--
+		} else if s.leave(failed, over) {
+			return
 		}
-		w := waves[(turn-flying)&1]
-		failed = errors.Join(failed, s.land(w, <-w.done))
-		flying--
 	}
 }
 
 // fill makes visits until the batch is full or no tree can make one.
-func (s *search) fill(ctx context.Context, w *wave, board *game.Board) {
+func (s *search) fill(w *wave) {
 	w.free = append(w.free, w.leaves...)
 	w.trees, w.leaves = w.trees[:0], w.leaves[:0]
-	w.memory.Reset(board, s.limits.Batch)
-	for room := s.limits.Batch; room >= s.limits.Leaves; room = s.limits.Batch - len(w.trees) {
+	most := s.limits.Batch
+	if s.halves {
+		most = min(most, s.limits.Leaves*max(1, (int(s.active.Load())+1)/2))
+	}
+	w.memory.Reset(s.board, most)
+	for room := most; room >= s.limits.Leaves; room = most - len(w.trees) {
 		if w.taken = s.take(w.taken[:0], room/s.limits.Leaves); len(w.taken) == 0 {
 			break
 		}
-		s.visitAll(ctx, w)
+		s.visitAll(w)
 	}
 	w.batch = w.memory.Slice(0, len(w.trees))
 }

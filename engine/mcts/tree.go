@@ -62,7 +62,10 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
-	goal   Goal // of the search that is under way
+
+	goal Goal // of the search that is under way
+	job  *Job // of a Scheduler; nil if it has none
+	seat int  // in group.trees
 
 	shares    bool      // whether the nodes of one position share its moves
 	positions positions // those with moves; empty unless shares

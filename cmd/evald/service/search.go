@@ -29,7 +29,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	actions := b.Board.Actions()
 	nodes := mcts.NodesFor(b.Board, visits)                                                          // of a tree
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
-	bytes := mcts.AtOnce(len(b.Pos), limits.Batch) * mcts.TreeBytes(b.Board, visits)
+	bytes := min(len(b.Pos), mcts.AtOnce(limits.Batch)) * mcts.TreeBytes(b.Board, visits)
 	if most := s.memory.most(); int64(bytes) > most {
 		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
 	}

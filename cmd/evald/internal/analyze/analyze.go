@@ -3,8 +3,8 @@
 //
 // # Decisions
 //
-// A query is looked at after each of its waves (mcts.Drive), so that it can be ended, or its tree given to the next
-// query, between any two, while the batches stay full. A look changes nothing that the search finds.
+// An mcts.Scheduler searches the queries. Each is checked after each of its waves, so that it can be ended, or its tree
+// given to the next query, between any two. A check changes nothing that the search finds.
 package analyze
 
 import (
@@ -40,20 +40,23 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	finishing, cancel := jobs.Finishing(ctx)
 	defer cancel()
 	replies := make(chan reply, 64)
-	written := make(chan error, 1)
-	go func() { written <- write(replies, out, abandon) }()
-
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	context.AfterFunc(searching, stop) // nobody reads the answers
-	r := &run{engine: newEngine(ctx, searching, c, func(r reply) { replies <- r }), parser: Parser{Visits: c.Search.Visits}}
+	engine, err := newEngine(reading, searching, c, func(r reply) { replies <- r })
+	if err != nil {
+		return Summary{}, err
+	}
+	written := make(chan error, 1)
+	go func() { written <- write(replies, out, abandon) }()
+	r := &run{engine: engine, parser: Parser{Visits: c.Search.Visits}}
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
 		r.engine.terminate("", true)
 		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may not answer
 	})()
-	err := r.read(reading, in)
-	r.engine.done.Wait()
+	err = r.read(reading, in)
+	r.engine.scheduler.Wait()
 	if err == nil {
 		err = ctx.Err() // even if all queries had been read
 	}

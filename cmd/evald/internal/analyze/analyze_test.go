@@ -439,7 +439,12 @@ func TestQueueIsBounded(t *testing.T) {
 		g, c := newGate(t)
 		c.Queue = 2
 		answers := make(chan reply, 10)
-		e := newEngine(t.Context(), t.Context(), c, func(r reply) { answers <- r })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e, err := newEngine(ctx, ctx, c, func(r reply) { answers <- r })
+		if err != nil {
+			t.Fatal(err)
+		}
 		accepted := make(chan bool, 10)
 		go func() {
 			for i := range 5 {
@@ -448,69 +453,15 @@ func TestQueueIsBounded(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if len(accepted) != 3 || len(e.queue) != 2 {
-			t.Errorf("%d accepted, %d wait; want 1 searched and 2 waiting", len(accepted), len(e.queue))
+		if len(accepted) != 3 || e.waiting != 2 {
+			t.Errorf("%d accepted, %d wait; want 1 searched and 2 waiting", len(accepted), e.waiting)
 		}
 		close(g.leave)
 		synctest.Wait()
 		if len(accepted) != 5 || len(answers) != 5 {
 			t.Errorf("%d accepted, %d answered in the end", len(accepted), len(answers))
 		}
-		e.done.Wait()
-	})
-}
-
-// All trees that are searched at once have room for at most MaxNodes together, whatever Parallel allows. Waiting searches
-// begin when room becomes free, including that of resting trees.
-func TestMemoryIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(t)
-		c.Parallel = 512
-		answers := make(chan reply, 100)
-		e := newEngine(t.Context(), t.Context(), c, func(r reply) { answers <- r })
-		const total, fit = 25, MaxNodes / (1 << 20)
-		accept := func(id string, rules game.Rules, visits int) {
-			e.accept(Query{ID: id, State: game.State{Board: game.MustBoard(rules), Mark: 1}, Text: "-", Visits: visits})
-		}
-		for i := range total {
-			rules := game.Connect4
-			if i >= fit {
-				rules.Columns = 9
-			}
-			accept(strconv.Itoa(i), rules, maxVisits)
-		}
-		count := func() (underWay, nodes, idle int) {
-			synctest.Wait()
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return c.Parallel - e.free, e.nodes, e.idle
-		}
-		check := func(when string, underWay int) {
-			t.Helper()
-			if got, nodes, idle := count(); got != underWay || nodes > MaxNodes || nodes-idle > underWay<<20 {
-				t.Errorf("%s: %d searches under way, %d nodes, %d of them idle; want %d searches and at most %d nodes", when, got, nodes, idle, underWay, MaxNodes)
-			}
-		}
-		check("at first", fit)
-		accept("of a third game", game.TicTacToe, 5)
-		check("with one of a third game", fit)
-		for i := range 5 {
-			e.terminate(strconv.Itoa(i), false)
-		}
-		for range 100 { // the gate opens for one batch at a time; trees that rest give up their room after one
-			if underWay, _, _ := count(); len(answers) == 5 && underWay == fit {
-				break
-			}
-			g.leave <- struct{}{}
-		}
-		check("after five have ended", fit)
-		e.terminate("", true)
-		close(g.leave)
-		e.done.Wait()
-		check("in the end", 0)
-		if len(answers) != total+1 || e.nodes != 0 || e.idle != 0 {
-			t.Errorf("%d answers, %d nodes, %d idle; want %d and none", len(answers), e.nodes, e.idle, total+1)
-		}
+		e.scheduler.Wait()
 	})
 }
 

@@ -33,34 +33,21 @@ const (
 	firstVisits  = 32
 )
 
-// Analyst searches positions of one board. It keeps the tree's memory from one position to the next.
+// Analyst searches positions of one board.
 type Analyst struct {
 	Board     *game.Board
 	Evaluator *eval.Evaluator
 	Leaves    int // leaves under way at once, as mcts.Limits.Leaves: more are faster, but change the search
-
-	mu   sync.Mutex // one position at a time
-	tree *mcts.Tree
 }
 
 // Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It
 // reports about once per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tree == nil {
-		c := mcts.DefaultConfig()
-		c.MaxNodes = searchNodes
-		t, err := mcts.New(s.Board, c)
-		if err != nil {
-			report(Report{Best: -1, Moves: make([]mcts.Move, s.Board.Actions()), Finished: true, Err: err})
-			return
-		}
-		s.tree = t
-	}
-	s.tree.Reset(p)
+	c := mcts.DefaultConfig()
+	c.MaxNodes = searchNodes
 	step, start := firstVisits, time.Now()
-	err := mcts.Drive(ctx, s.Evaluator, []*mcts.Tree{s.tree}, 1, s.Leaves, func(t *mcts.Tree) (goal mcts.Goal) {
+	job := mcts.Job{Board: s.Board, Position: p, Visits: visits, Config: c}
+	job.Next = func(_ *mcts.Job, t *mcts.Tree) (goal mcts.Goal) {
 		if ctx.Err() != nil {
 			return goal
 		}
@@ -75,13 +62,25 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 			ratio := float64(searchEvery) / float64(time.Since(start)+1)
 			step, start = max(firstVisits, int(float64(step)*min(ratio, 4))), time.Now()
 		}
-		return mcts.Goal{Visits: visits, Look: t.Visits() + step}
-	})
-	if err != nil && !over(ctx) {
-		r := describe(s.tree)
-		r.Finished, r.Err = true, err
-		report(r)
+		return mcts.Goal{Visits: visits, CheckAt: t.Visits() + step}
 	}
+	fail := func(r Report, err error) {
+		if err != nil && !over(ctx) {
+			r.Finished, r.Err = true, err
+			report(r)
+		}
+	}
+	job.Done = func(_ *mcts.Job, t *mcts.Tree, err error) {
+		if t != nil {
+			fail(describe(t), err)
+		}
+	}
+	scheduler, err := mcts.NewScheduler(ctx, ctx, s.Evaluator, 1, s.Leaves, 1)
+	if err == nil {
+		err = scheduler.Add(&job)
+		scheduler.Wait()
+	}
+	fail(Report{Best: -1, Moves: make([]mcts.Move, s.Board.Actions())}, err)
 }
 
 // over reports whether ctx has ended, or its deadline has passed: mcts looks at the clock, and on a busy machine ctx's timer is late.

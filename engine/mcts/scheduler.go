@@ -1,0 +1,358 @@
+package mcts
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Job is a position for a Scheduler to search. Its memory belongs to the Scheduler until Done is called.
+type Job struct {
+	Board    *game.Board
+	Position game.Position // its game must not be over
+	Visits   int           // that the search may need; its tree has room for no more
+	Config   Config        // of its tree; MaxNodes is a limit
+	Priority int           // jobs of a higher one begin sooner, those of the same one in the order of Add
+	Row      int           // for the caller's use
+
+	// Next returns the goal of the job's tree. It is called before the first visit, with a tree whose root is Position, and
+	// whenever the tree has reached its goal or is proved. The job ends with a goal that the tree has reached, such as one of
+	// 0 visits, or with a proved root. Next is called concurrently, but not for the same job.
+	Next func(*Job, *Tree) Goal
+
+	// Done is called once, when the job has ended. If err is not nil, the search failed or was cut short, and the tree has
+	// what was found until then; the tree is nil if the search had not begun. Done is called concurrently.
+	Done func(j *Job, t *Tree, err error)
+
+	number int // in the order of Add
+}
+
+// Scheduler searches many positions of any boards at once, each in a tree of its own. A tree that has ended a job takes the
+// next one, so that batches stay full as long as jobs wait. Trees of one board share batches. A batch has up to half of the
+// leaves that they can have under way, because one is filled while another is evaluated.
+type Scheduler struct {
+	begin, ctx context.Context
+	evaluator  *eval.Evaluator
+	limits     Limits // Visits is not used
+	trees      int
+	halves     bool           // false in SearchBatch: other requests fill batches while one is evaluated
+	forest     *Forest        // of SearchBatch, or nil
+	release    func() bool    // stops waiting for the end of begin
+	jobs       sync.WaitGroup // jobs that have not ended, and groups that run
+
+	mu     sync.Mutex
+	groups map[game.Rules]*group
+	added  int
+	busy   int // trees with a job
+	nodes  int // that all trees may have, with those that rest
+}
+
+// group is the jobs of one board. Its fields are guarded by mu.
+type group struct {
+	*Scheduler
+	board   *game.Board
+	waiting waiting
+	trees   []*Tree // that are searched
+	fresh   []*Tree // with jobs; they wait for the next search
+	resting []*Tree // without jobs
+	search  *search // nil until run has begun
+	running bool
+}
+
+// NewScheduler makes a Scheduler that asks e. batch, from 1, is how many leaves are evaluated together at most, leaves as in
+// Limits. trees is how many positions are searched at once at most; 0 is AtOnce of each board. There are fewer if their
+// trees may have more than NodesAtOnce nodes in all, but always one. After begin has ended no job begins, and those that
+// wait end with its error. The end of ctx ends those under way.
+func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, trees int) (*Scheduler, error) {
+	s := &Scheduler{begin: begin, ctx: ctx, evaluator: e, limits: Limits{Visits: 1, Batch: batch, Leaves: leaves}, trees: trees, halves: true, groups: map[game.Rules]*group{}}
+	if err := s.limits.validate(); err != nil {
+		return nil, err
+	}
+	s.release = context.AfterFunc(begin, func() {
+		for _, j := range s.Withdraw(func(*Job) bool { return true }) {
+			j.Done(j, nil, begin.Err())
+		}
+	})
+	return s, nil
+}
+
+// NodesAtOnce is how many nodes, of 32 bytes each, the trees of a Scheduler may have in all. They use about half of it. One
+// tree is always searched, even if it may be larger.
+const NodesAtOnce = 1 << 24
+
+// AtOnce is how many positions of a board are searched at once, if their trees have room: enough for two full batches.
+func AtOnce(batch int) int { return max(256, 2*batch) }
+
+// Add adds jobs, or none if there is an error: that of begin, or what is wrong with a configuration.
+func (s *Scheduler) Add(jobs ...*Job) error {
+	for _, j := range jobs {
+		j.Config.MaxNodes = min(j.Config.MaxNodes, NodesFor(j.Board, j.Visits))
+		if err := j.Config.validate(j.Board); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.begin.Err(); err != nil {
+		return fmt.Errorf("mcts: %w", err)
+	}
+	for _, j := range jobs {
+		s.added++
+		j.number = s.added
+		heap.Push(&s.group(j.Board).waiting, j)
+	}
+	s.jobs.Add(len(jobs))
+	s.dispatch(nil)
+	return nil
+}
+
+// group returns the group of a board. mu must be held.
+func (s *Scheduler) group(b *game.Board) *group {
+	g := s.groups[b.Rules()]
+	if g == nil {
+		g = &group{Scheduler: s, board: b}
+		if s.forest != nil {
+			g.resting = s.forest.take(b)
+			for _, t := range g.resting {
+				s.nodes += t.config.MaxNodes
+			}
+		}
+		s.groups[b.Rules()] = g
+	}
+	return g
+}
+
+// Withdraw removes the jobs that have not begun and that match says, and returns them. They have ended: the Scheduler
+// does not call their Done.
+func (s *Scheduler) Withdraw(match func(*Job) bool) (withdrawn []*Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.groups {
+		kept := g.waiting[:0]
+		for _, j := range g.waiting {
+			if match(j) {
+				withdrawn = append(withdrawn, j)
+				s.jobs.Done()
+			} else {
+				kept = append(kept, j)
+			}
+		}
+		clear(g.waiting[len(kept):])
+		g.waiting = kept
+		heap.Init(&g.waiting)
+	}
+	return withdrawn
+}
+
+// Wait waits until all jobs have ended. None may be added afterwards.
+func (s *Scheduler) Wait() {
+	s.jobs.Wait()
+	s.release()
+}
+
+// dispatch begins the jobs that may begin. own is a tree without a job that its worker can search further, or nil. mu must be
+// held.
+func (s *Scheduler) dispatch(own *Tree) {
+	for s.begin.Err() == nil {
+		g := s.first()
+		if g == nil {
+			return
+		}
+		t := g.treeFor(g.waiting[0], own)
+		if t == nil {
+			return
+		}
+		breathe(s.busy)
+		t.job = heap.Pop(&g.waiting).(*Job)
+		s.busy++
+		switch {
+		case t == own:
+			g.seat(t)
+			own = nil
+		case g.search != nil && g.search.add(t):
+			g.seat(t)
+		default:
+			if g.fresh = append(g.fresh, t); !g.running {
+				g.running = true
+				s.jobs.Go(g.run)
+			}
+		}
+	}
+}
+
+// first is the group whose first job is the next to begin, or nil if no job waits that may have a tree. mu must be held.
+func (s *Scheduler) first() (first *group) {
+	if s.trees > 0 && s.busy >= s.trees {
+		return nil
+	}
+	for _, g := range s.groups {
+		if len(g.waiting) == 0 || s.trees == 0 && len(g.trees)+len(g.fresh) >= AtOnce(s.limits.Batch) {
+			continue
+		}
+		if first == nil || g.waiting[0].before(first.waiting[0]) {
+			first = g
+		}
+	}
+	return first
+}
+
+// treeFor returns a tree for a job, with its position: own if that fits, one that rests, or a new one. It is nil if there is
+// no room. mu must be held.
+func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
+	nodes, last := j.Config.MaxNodes, len(g.resting)-1
+	fits := func(t *Tree) bool { return t.board.Rules() == g.board.Rules() && t.Nodes() <= nodes }
+	switch {
+	case own != nil && fits(own):
+		t = own
+	case last >= 0 && fits(g.resting[last]):
+		t = g.resting[last]
+	}
+	all := g.nodes + nodes
+	if t != nil {
+		all -= t.config.MaxNodes
+	}
+	for _, other := range g.groups { // trees that rest make room
+		for last := len(other.resting) - 1; last >= 0 && all > NodesAtOnce && other.resting[last] != t; last-- {
+			all -= other.resting[last].config.MaxNodes
+			g.nodes -= other.resting[last].config.MaxNodes
+			other.resting = slices.Delete(other.resting, last, last+1)
+		}
+	}
+	if g.busy > 0 && all > NodesAtOnce {
+		return nil
+	}
+	g.nodes = all
+	if t != nil && t != own {
+		g.resting = g.resting[:len(g.resting)-1]
+	}
+	var err error
+	switch {
+	case t == nil:
+		if t, err = New(g.board, j.Config); err == nil {
+			t.Reset(j.Position)
+		}
+	case t.config == j.Config:
+		t.Reset(j.Position)
+	default:
+		err = t.Reconfigure(j.Config, j.Position)
+	}
+	if err != nil {
+		panic(err) // cannot happen: Add has checked the configuration
+	}
+	return t
+}
+
+// seat and unseat count a tree among those that are searched. mu must be held.
+func (g *group) seat(t *Tree) {
+	t.seat = len(g.trees)
+	g.trees = append(g.trees, t)
+}
+
+func (g *group) unseat(t *Tree) {
+	last := len(g.trees) - 1
+	g.trees[t.seat] = g.trees[last]
+	g.trees[t.seat].seat = t.seat
+	g.trees[last] = nil
+	g.trees = g.trees[:last]
+}
+
+// run searches the trees of a group until none has a job.
+func (g *group) run() {
+	forest := g.forest
+	if forest == nil {
+		forest = new(Forest)
+	}
+	for {
+		g.mu.Lock()
+		if len(g.fresh) == 0 {
+			g.running, g.search = false, nil
+			g.mu.Unlock()
+			return
+		}
+		g.search = newSearch(g.evaluator, g.limits, forest)
+		g.search.next, g.search.ended, g.search.halves = g.next, g.rest, g.halves
+		g.search.prepare(g.ctx, g.board)
+		for _, t := range g.fresh {
+			g.search.add(t)
+			g.seat(t)
+		}
+		clear(g.fresh)
+		g.fresh = g.fresh[:0]
+		g.mu.Unlock()
+		if err := g.search.finish(g.ctx); err != nil {
+			g.fail(err)
+		}
+	}
+}
+
+// next returns a tree's next goal; see Drive.
+func (g *group) next(t *Tree) Goal {
+	for t.job != nil {
+		if goal := t.job.Next(t.job, t); goal.Visits > t.Visits() && t.Result() == game.Ongoing {
+			return goal
+		}
+		g.end(t, nil)
+	}
+	return Goal{}
+}
+
+// end ends the job of a tree. If err is nil, the tree may get another one.
+func (g *group) end(t *Tree, err error) {
+	t.job.Done(t.job, t, err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.job = nil
+	g.busy--
+	g.unseat(t)
+	if err == nil {
+		g.dispatch(t)
+	} else {
+		g.nodes -= t.config.MaxNodes
+	}
+	g.jobs.Done()
+}
+
+// rest takes a tree that its search is done with.
+func (g *group) rest(t *Tree) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resting = append(g.resting, t)
+	g.dispatch(nil)
+}
+
+// fail ends the jobs of a search that has failed. Their trees are dropped.
+func (g *group) fail(err error) {
+	g.mu.Lock()
+	failed := slices.Clone(g.trees)
+	g.mu.Unlock()
+	for _, t := range failed {
+		g.end(t, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dispatch(nil)
+}
+
+// waiting is jobs that have not begun: a heap.
+type waiting []*Job
+
+func (j *Job) before(k *Job) bool {
+	return j.Priority > k.Priority || j.Priority == k.Priority && j.number < k.number
+}
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, k int) bool { return w[i].before(w[k]) }
+func (w waiting) Swap(i, k int)      { w[i], w[k] = w[k], w[i] }
+func (w *waiting) Push(x any)        { *w = append(*w, x.(*Job)) }
+func (w *waiting) Pop() any {
+	last := len(*w) - 1
+	j := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	return j
+}
