@@ -28,6 +28,14 @@ func normals(r *rand.Rand, n int) []float32 {
 	return x
 }
 
+// few is n, and a fifth of it in short tests, which run in emulation.
+func few(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // all are the kernels under test.
 func all() []kernel { return append(emulated(), available()...) }
 
@@ -93,7 +101,7 @@ func shapes() []shape {
 		{in: 5, out: 64, taps: 9, cells: 42, relu: true},
 		{in: 64, out: 1, taps: 1, cells: 1},
 	}
-	for range 60 {
+	for range few(60) {
 		s = append(s, shape{
 			in: 1 + r.IntN(70), out: 1 + r.IntN(150), taps: []int{1, 9}[r.IntN(2)], cells: 1 + r.IntN(20),
 			relu: r.IntN(2) == 0, add: r.IntN(2) == 0, pairs: r.IntN(2) == 0,
@@ -260,7 +268,7 @@ func TestConvIgnoresNeighbours(t *testing.T) {
 			cells = append(cells, 9+i)
 		}
 		want := compute(cells)
-		for range 20 {
+		for range few(20) {
 			r.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 			some := cells[:1+r.IntN(len(cells))]
 			got := compute(some)

@@ -246,23 +246,3 @@ func TestAllocations(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkEvaluator(b *testing.B) {
-	for _, config := range []string{"2x16/8/16", "6x64"} {
-		n := network(b, config, 1)
-		for _, p := range kernel.Paths() {
-			b.Run(strings.ReplaceAll(config, "/", "-")+"/"+string(p), func(b *testing.B) {
-				board := game.MustBoard(game.Connect4)
-				e := evaluator(b, n, p)
-				batch := newBatch(board, gametest.Positions(gametest.Rand(1), board, 256, true))
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := e.Compute(b.Context(), batch); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.N*len(batch.Pos))/b.Elapsed().Seconds(), "positions/s")
-			})
-		}
-	}
-}

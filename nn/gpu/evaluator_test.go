@@ -158,32 +158,6 @@ func TestEvaluatorConformance(t *testing.T) {
 	}
 }
 
-// Whole answers keep the accuracy bounds.
-func TestEvaluatorAccuracy(t *testing.T) {
-	for _, test := range []struct {
-		net   string
-		rules game.Rules
-		n     int
-		soak  bool
-	}{
-		{"1x64", game.Connect4, 12*4 + 5, false}, // a wave, and an incomplete one
-		{"1x64", game.Rules{Rows: 9, Columns: 9, InARow: 5}, 9, false},
-		{"6x64", game.Connect4, 12*4*2 + 5, true},
-		{"10x128", game.Connect4, 6*4 + 1, true},
-		{"6x64", game.Rules{Rows: 7, Columns: 8, InARow: 4, Gravity: true}, 41, true},
-	} {
-		t.Run(fmt.Sprintf("%s on %s", test.net, test.rules), func(t *testing.T) {
-			if test.soak && !gametest.Soak() {
-				t.Skip("for make soak")
-			}
-			n, board := scrambled(t, test.net, 5), game.MustBoard(test.rules)
-			e := evaluator(t, n, devices(t, 1, hopper), nil)
-			pos := gametest.Positions(gametest.Rand(3), board, test.n, true)
-			compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
-		})
-	}
-}
-
 func countSource(b *eval.Batch, s eval.Source) int {
 	n := 0
 	for _, x := range b.Source {

@@ -1,14 +1,9 @@
 package gpu
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math"
-	"slices"
 	"testing"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
@@ -136,51 +131,7 @@ func TestHopperAgreesWithReference(t *testing.T) {
 			p := hopperPlan(t, n.Config(), test.rules, test.kernel)
 			pos := gametest.Positions(gametest.Rand(11), board, test.n, true)
 			rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: 2, order: 7})
-			within(t, read(t, p, board, pos, rows), reference(t, n, board, pos), 0.001)
+			compareWithin(t, tolerance, 2*tolerance, read(t, p, board, pos, rows), reference(t, n, board, pos))
 		})
-	}
-}
-
-// within is compare with a bound on win, draw and loss at the 99th percentile (for few rows: at most), and 0.002 for the policy.
-func within(t *testing.T, got, want *eval.Batch, bound float64) {
-	t.Helper()
-	compareWithin(t, 0.002, got, want)
-	var wdl []float64
-	for i := range got.Pos {
-		if want.Source[i] != eval.Terminal {
-			wdl = append(wdl, apart(got.WDLRow(i), want.WDLRow(i)))
-		}
-	}
-	slices.Sort(wdl)
-	if at := wdl[len(wdl)*99/100]; at > bound {
-		t.Errorf("99th percentile of the difference: WDL %.5f, want at most %.4f", at, bound)
-	}
-}
-
-// What is not finite, or too large for fp16 in a layer, gives errors, not numbers; also behind weights that are all negative.
-func TestHopperNotFinite(t *testing.T) {
-	e := emulator(t)
-	for name, spoil := range map[string]func(n *net.Network){
-		"infinite bias":       func(n *net.Network) { n.Weight("stem.bias").Float32s()[0] = float32(math.Inf(1)) },
-		"infinite head":       func(n *net.Network) { n.Weight("value.wdl.bias").Float32s()[0] = float32(math.Inf(-1)) },
-		"overflow":            func(n *net.Network) { n.Weight("stem.bias").Float32s()[3] = 70000 },
-		"overflow in a block": func(n *net.Network) { n.Weight("blocks.0.conv1.bias").Float32s()[5] = 1e6 },
-		"overflow before negative weights": func(n *net.Network) {
-			n.Weight("blocks.0.conv1.bias").Float32s()[5] = 1e6
-			for i, x := range n.Weight("blocks.0.conv2.weight").Float32s() {
-				n.Weight("blocks.0.conv2.weight").Float32s()[i] = -0.01 - float32(math.Abs(float64(x)))
-			}
-		},
-	} {
-		n, board := scrambled(t, "1x16/8/16", 3), game.MustBoard(game.Connect4)
-		p := hopperPlan(t, n.Config(), game.Connect4, "hopper_64")
-		spoil(n)
-		rows := emulate(t, e, p, mustPack(t, p, n), []game.Position{{}}, emulated{blocks: 1})
-		if binary.LittleEndian.Uint32(rows)>>28 != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) {
-			t.Errorf("%s: answer %x", name, rows)
-		}
-		if err := p.ReadAnswer(eval.NewBatch(board, 1), 0, rows); err == nil {
-			t.Errorf("%s: no error", name)
-		}
 	}
 }

@@ -23,6 +23,8 @@ func TestPlanChoosesKernel(t *testing.T) {
 		{"6x64", game.Connect4, ampere, "tower_64", 12},
 		{"6x64", game.Connect4, geforce, "tower_64_half", 6},
 		{"6x64", game.Connect4, small, "tower_any", 1},
+		{"6x64", game.Connect4, Target{10, 0, 227 << 10, 100}, "tower_64", 12},
+		{"6x64", game.Connect4, Target{12, 0, 99 << 10, 100}, "tower_64_half", 6},
 		{"2x16/8/16", game.TicTacToe, hopper, "tower_64", 56},
 		{"10x128", game.Connect4, hopper, "tower_128", 6},
 		{"10x128", game.Connect4, ampere, "tower_128", 6},
@@ -47,27 +49,9 @@ func TestPlanChoosesKernel(t *testing.T) {
 	}
 }
 
-// Which kernel a network gets depends on the shared memory of the compute capability. On a capability older than the PTX
-// there is no kernel.
+// On a capability older than the PTX there is no kernel.
 func TestPlanByCapability(t *testing.T) {
-	const kib = 1 << 10
-	for _, test := range []struct {
-		on      Target
-		kernels [3]string // of 6x64, 10x128 and 20x256 on 7x6
-	}{
-		{Target{8, 0, 163 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{8, 6, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
-		{Target{8, 7, 163 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{8, 9, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
-		{Target{9, 0, 227 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{10, 0, 227 * kib, 100}, [3]string{"tower_64", "tower_128", "tower_256"}},
-		{Target{12, 0, 99 * kib, 100}, [3]string{"tower_64_half", "tower_128_half", "tower_256_half"}},
-	} {
-		for i, text := range []string{"6x64", "10x128", "20x256"} {
-			planFor(t, config(t, text), game.Connect4, test.on, test.kernels[i])
-		}
-	}
-	for _, old := range []Target{{7, 0, 96 * kib, 100}, {7, 5, 64 * kib, 100}} {
+	for _, old := range []Target{{7, 0, 96 << 10, 100}, {7, 5, 64 << 10, 100}} {
 		_, err := newPlan(config(t, "6x64"), game.Connect4, old)
 		if want := "runs on " + old.String() + ": take a device of sm_80 or later, or the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", old, err, want)

@@ -161,16 +161,3 @@ func (c *cancelLater) Err() error {
 	}
 	return nil
 }
-
-func BenchmarkEvaluator(b *testing.B) {
-	board := game.MustBoard(game.Connect4)
-	batch := newBatch(board, gametest.Positions(gametest.Rand(1), board, 64, true))
-	e := NewBackend(shipped(b, "seeded-2x16"))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := e.Compute(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N*len(batch.Pos))/b.Elapsed().Seconds(), "positions/s")
-}

@@ -136,37 +136,6 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Every row has the same bits alone, among others, and in another order.
-func TestForwardIgnoresBatch(t *testing.T) {
-	n := shipped(t, "seeded-2x16")
-	for _, b := range gametest.Boards() {
-		const N = 9
-		pos := gametest.Positions(gametest.Rand(8), b, N, true)
-		together := mustForward(t, n, NewPlanes(b, pos))
-		slices.Reverse(pos)
-		reversed := mustForward(t, n, NewPlanes(b, pos))
-		for i := range N {
-			alone := mustForward(t, n, NewPlanes(b, pos[N-1-i:N-i]))
-			for name, of := range heads {
-				want := of(alone).Float32s()
-				size := len(want)
-				if !slices.Equal(of(together).Float32s()[i*size:(i+1)*size], want) {
-					t.Errorf("%v: %s of row %d depends on the batch", b.Rules(), name, i)
-				}
-				if !slices.Equal(of(reversed).Float32s()[(N-1-i)*size:(N-i)*size], want) {
-					t.Errorf("%v: %s of row %d depends on the order", b.Rules(), name, i)
-				}
-			}
-		}
-	}
-}
-
-var heads = map[string]func(*Output) *tensor.Dense{
-	"wdl":      func(o *Output) *tensor.Dense { return o.WDL },
-	"gameover": func(o *Output) *tensor.Dense { return o.GameOver },
-	"cells":    func(o *Output) *tensor.Dense { return o.Cells },
-}
-
 // flipped returns x with each run of w values reversed.
 func flipped(x []float32, w int) []float32 {
 	x = slices.Clone(x)
@@ -259,24 +228,5 @@ func TestForwardErrors(t *testing.T) {
 		if _, err := n.Forward(c.planes); err == nil || err.Error() != c.want {
 			t.Errorf("error %v, want %s", err, c.want)
 		}
-	}
-}
-
-func BenchmarkForward(b *testing.B) {
-	board := game.MustBoard(game.Connect4)
-	planes := NewPlanes(board, gametest.Positions(gametest.Rand(1), board, 4, true))
-	for _, text := range []string{"2x16/8/16", "6x64"} {
-		b.Run(strings.ReplaceAll(text, "/", "-"), func(b *testing.B) {
-			config, err := ParseConfig(text)
-			if err != nil {
-				b.Fatal(err)
-			}
-			n := mustNew(b, config, 1)
-			b.ReportAllocs()
-			for b.Loop() {
-				mustForward(b, n, planes)
-			}
-			b.ReportMetric(float64(b.N*planes.Shape()[0])/b.Elapsed().Seconds(), "positions/s")
-		})
 	}
 }

@@ -139,32 +139,3 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func BenchmarkForward(b *testing.B) {
-	const rows, each, count = 20000, 33, 256
-	for _, shape := range [][3]int{{64, 32, 32}, {128, 64, 32}, {256, 64, 32}} {
-		r := rand.New(rand.NewPCG(1, 1))
-		w := Random(r, rows, shape[0], shape[1], shape[2])
-		list := make([]int32, each*count)
-		for i := range list {
-			list[i] = int32(r.IntN(rows))
-		}
-		out := make([]int32, count*Outputs)
-		for _, p := range Paths() {
-			n, err := New(w, p)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Run(string(p)+"/"+shapeName(shape), func(b *testing.B) {
-				for b.Loop() {
-					n.Forward(list, each, out)
-				}
-				b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
-			})
-		}
-	}
-}
-
-func shapeName(s [3]int) string {
-	return map[int]string{64: "64x32x32", 128: "128x64x32", 256: "256x64x32"}[s[0]]
-}
