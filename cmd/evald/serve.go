@@ -235,7 +235,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, er
 	config := service.Config{
 		Version: version(), Rules: rules,
 		Models: served.names, Load: served.load, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
-		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue, InFlight: service.DefaultBatching.InFlight},
+		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue},
 		Search:   service.Search{Visits: c.Visits, MaxVisits: c.MaxVisits},
 		Cache:    c.Cache, Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"net"
 	"time"
 
@@ -25,8 +24,7 @@ func serve(b eval.Backend) (address string, stop func()) {
 		Load: func(string) (service.Loaded, error) {
 			return service.Loaded{Backend: b, Version: "1", InFlight: 1}, nil
 		},
-		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
-		Log: slog.New(slog.DiscardHandler), DrainTime: time.Second,
+		DrainTime: time.Second,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -56,6 +56,7 @@
 package service
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -92,8 +93,8 @@ type Device struct {
 	Busy                   time.Duration // while launches were under way
 }
 
-// Config is what a Server serves, and to whom. Models, Load, Rules, Batching, Search and Limits must be set, the last three
-// best to their defaults below; zero values of the other fields serve plainly.
+// Config is what a Server serves, and to whom. Models, Load and Rules must be set. Zero values of Batching, Search and Limits
+// stand for the defaults below, and those of the other fields serve plainly.
 type Config struct {
 	Version string     // of the program
 	Rules   game.Rules // of the board that positions are on if the request names no other
@@ -125,7 +126,7 @@ type Batching struct {
 	MaxRows   int           // of a batch
 	MaxDelay  time.Duration // that a request waits for others while the evaluator is busy
 	MaxQueued int           // rows that wait; more are refused
-	InFlight  int           // batches under way at once
+	InFlight  int           // batches under way at once; 0 is the default
 }
 
 // Search is what a search may take.
@@ -148,8 +149,8 @@ type Limits struct {
 
 // Defaults for what is not given.
 var (
-	DefaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
-	DefaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
+	defaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
+	defaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
 	DefaultLimits   = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
 		Timeout: 30 * time.Second, Receive: 10 * time.Second,
@@ -159,8 +160,10 @@ var (
 // LeastMemory is the least Limits.Memory, in bytes, if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
-// validate is an error for values out of range. It fills in the log.
+// validate is an error for values out of range. It fills in the log and the defaults.
 func (c *Config) validate() error {
+	c.Batching, c.Search, c.Limits = cmp.Or(c.Batching, defaultBatching), cmp.Or(c.Search, defaultSearch), cmp.Or(c.Limits, DefaultLimits)
+	c.Batching.InFlight = cmp.Or(c.Batching.InFlight, defaultBatching.InFlight)
 	if len(c.Models) == 0 {
 		return fmt.Errorf("no model to serve")
 	}

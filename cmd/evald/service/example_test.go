@@ -30,7 +30,6 @@ func load(name string) (service.Loaded, error) {
 func Example() {
 	server, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []string{"bitsquares"}, Load: load,
-		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
 		DrainTime: time.Second,
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -53,8 +52,7 @@ func testConfig(b eval.Backend) Config {
 			return Loaded{Backend: b, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
 		},
 		Available: func() []string { return []string{"stub", "other"} },
-		Batching:  DefaultBatching, Search: DefaultSearch, Limits: limits,
-		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
+		Batching:  defaultBatching, Search: defaultSearch, Limits: limits, DrainTime: 10 * time.Second,
 	}
 }
 

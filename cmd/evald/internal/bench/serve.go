@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -78,8 +77,7 @@ func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int
 		Load: func(string) (service.Loaded, error) {
 			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: platform}, nil
 		},
-		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
-		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
+		DrainTime: 10 * time.Second,
 	})
 	if err != nil {
 		return nil, nil, nil, err

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/base64"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -41,8 +40,7 @@ func servePage(t *testing.T, h *Handler, tokens string) string {
 		Load: func(string) (service.Loaded, error) {
 			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: service.HeuristicPlatform}, nil
 		},
-		Batching: service.DefaultBatching, Search: service.DefaultSearch, Limits: service.DefaultLimits,
-		Log: slog.New(slog.DiscardHandler), DrainTime: 10 * time.Second,
+		DrainTime: 10 * time.Second,
 	}
 	if c.Tokens, err = service.ReadTokens(strings.NewReader(tokens)); err != nil {
 		t.Fatal(err)
