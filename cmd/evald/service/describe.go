@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -13,14 +14,27 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// This file is what the server says about itself and its models. REST gives the same messages as JSON.
+// This file has the calls of gRPC that describe the server and its models. REST gives the same messages as JSON.
 
-func (s *Server) serverMetadata() *kserve.ServerMetadataResponse {
+func (s grpcService) ServerLive(context.Context, *kserve.ServerLiveRequest) (*kserve.ServerLiveResponse, error) {
+	return &kserve.ServerLiveResponse{Live: true}, nil
+}
+
+func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*kserve.ServerReadyResponse, error) {
+	return &kserve.ServerReadyResponse{Ready: s.isReady()}, nil
+}
+
+func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
+	_, err := s.models.find(r.Name, r.Version)
+	return &kserve.ModelReadyResponse{Ready: err == nil && s.isReady()}, nil
+}
+
+func (s grpcService) ServerMetadata(context.Context, *kserve.ServerMetadataRequest) (*kserve.ServerMetadataResponse, error) {
 	extensions := []string{"binary_tensor_data", "schedule_policy", "model_configuration", "statistics"}
 	if s.config.Repository {
 		extensions = append(extensions, "model_repository")
 	}
-	return &kserve.ServerMetadataResponse{Name: "evald", Version: s.config.Version, Extensions: extensions}
+	return &kserve.ServerMetadataResponse{Name: "evald", Version: s.config.Version, Extensions: extensions}, nil
 }
 
 // dims is the shape of a row of an input or output on the server's own board. On other boards it differs.
@@ -39,8 +53,8 @@ func (s *Server) dims(name string) []int64 {
 
 var inputNames = []string{bitboardsInput, planesInput, movesInput}
 
-func (s *Server) modelMetadata(name, version string) (*kserve.ModelMetadataResponse, error) {
-	m, err := s.models.find(name, version)
+func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataRequest) (*kserve.ModelMetadataResponse, error) {
+	m, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +77,8 @@ var configTypes = map[string]kserve.DataType{
 	floatType: kserve.DataType_TYPE_FP32, bytesType: kserve.DataType_TYPE_STRING,
 }
 
-func (s *Server) modelConfig(name, version string) (*kserve.ModelConfig, error) {
-	m, err := s.models.find(name, version)
+func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
+	m, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +106,13 @@ func (s *Server) modelConfig(name, version string) (*kserve.ModelConfig, error) 
 	for _, name := range m.outputs() {
 		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputTypes[name]], Dims: s.dims(name)})
 	}
-	return c, nil
+	return &kserve.ModelConfigResponse{Config: c}, nil
 }
 
-func (s *Server) modelStatistics(name, version string) (*kserve.ModelStatisticsResponse, error) {
+func (s grpcService) ModelStatistics(_ context.Context, ask *kserve.ModelStatisticsRequest) (*kserve.ModelStatisticsResponse, error) {
 	models := s.models.list()
-	if name != "" {
-		m, err := s.models.find(name, version)
+	if ask.Name != "" {
+		m, err := s.models.find(ask.Name, ask.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -113,12 +127,12 @@ func (s *Server) modelStatistics(name, version string) (*kserve.ModelStatisticsR
 
 var errNoRepository = status.Error(codes.Unimplemented, "models are loaded at the start alone here; evald serve --repository allows these calls")
 
-func (s *Server) repositoryIndex(readyOnly bool) (*kserve.RepositoryIndexResponse, error) {
+func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIndexRequest) (*kserve.RepositoryIndexResponse, error) {
 	if !s.config.Repository {
 		return nil, errNoRepository
 	}
 	index := map[string]*kserve.RepositoryIndexResponse_ModelIndex{}
-	if !readyOnly {
+	if !ask.Ready {
 		for _, name := range s.config.Available() {
 			index[name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, State: "UNAVAILABLE", Reason: "not loaded"}
 		}
@@ -138,17 +152,19 @@ func (s *Server) repositoryIndex(readyOnly bool) (*kserve.RepositoryIndexRespons
 	return r, nil
 }
 
-func (s *Server) repositoryLoad(name string, parameters int) error {
-	if !s.config.Repository {
-		return errNoRepository
+func (s grpcService) RepositoryModelLoad(_ context.Context, ask *kserve.RepositoryModelLoadRequest) (*kserve.RepositoryModelLoadResponse, error) {
+	var err error
+	switch {
+	case !s.config.Repository:
+		err = errNoRepository
+	case len(ask.Parameters) > 0:
+		err = status.Error(codes.Unimplemented, "load: a model is loaded as it is, without parameters")
+	case !s.loadable(ask.ModelName):
+		err = invalid("model %s: there is no model of that name; there are %v", short.Quote(ask.ModelName), s.config.Available())
+	default:
+		err = s.load(ask.ModelName)
 	}
-	if parameters > 0 {
-		return status.Error(codes.Unimplemented, "load: a model is loaded as it is, without parameters")
-	}
-	if !s.loadable(name) {
-		return invalid("model %s: there is no model of that name; there are %v", short.Quote(name), s.config.Available())
-	}
-	return s.load(name)
+	return &kserve.RepositoryModelLoadResponse{}, err
 }
 
 // loadable reports whether a client may load a model: one that was served from the start, or any version of one that is
@@ -158,9 +174,10 @@ func (s *Server) loadable(name string) bool {
 	return slices.Contains(s.config.Models, name) || name == searchModel || slices.Contains(s.config.Available(), model)
 }
 
-func (s *Server) repositoryUnload(name string) error {
-	if !s.config.Repository {
-		return errNoRepository
+func (s grpcService) RepositoryModelUnload(_ context.Context, ask *kserve.RepositoryModelUnloadRequest) (*kserve.RepositoryModelUnloadResponse, error) {
+	err := errNoRepository
+	if s.config.Repository {
+		err = s.unload(ask.ModelName)
 	}
-	return s.unload(name)
+	return &kserve.RepositoryModelUnloadResponse{}, err
 }

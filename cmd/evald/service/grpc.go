@@ -197,48 +197,6 @@ func (s *Server) setHealth(ready bool) {
 	}
 }
 
-func (s grpcService) ServerLive(context.Context, *kserve.ServerLiveRequest) (*kserve.ServerLiveResponse, error) {
-	return &kserve.ServerLiveResponse{Live: true}, nil
-}
-
-func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*kserve.ServerReadyResponse, error) {
-	return &kserve.ServerReadyResponse{Ready: s.isReady()}, nil
-}
-
-func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
-	_, err := s.models.find(r.Name, r.Version)
-	return &kserve.ModelReadyResponse{Ready: err == nil && s.isReady()}, nil
-}
-
-func (s grpcService) ServerMetadata(context.Context, *kserve.ServerMetadataRequest) (*kserve.ServerMetadataResponse, error) {
-	return s.serverMetadata(), nil
-}
-
-func (s grpcService) ModelMetadata(_ context.Context, r *kserve.ModelMetadataRequest) (*kserve.ModelMetadataResponse, error) {
-	return s.modelMetadata(r.Name, r.Version)
-}
-
-func (s grpcService) ModelConfig(_ context.Context, r *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
-	c, err := s.modelConfig(r.Name, r.Version)
-	return &kserve.ModelConfigResponse{Config: c}, err
-}
-
-func (s grpcService) ModelStatistics(_ context.Context, r *kserve.ModelStatisticsRequest) (*kserve.ModelStatisticsResponse, error) {
-	return s.modelStatistics(r.Name, r.Version)
-}
-
-func (s grpcService) RepositoryIndex(_ context.Context, r *kserve.RepositoryIndexRequest) (*kserve.RepositoryIndexResponse, error) {
-	return s.repositoryIndex(r.Ready)
-}
-
-func (s grpcService) RepositoryModelLoad(_ context.Context, r *kserve.RepositoryModelLoadRequest) (*kserve.RepositoryModelLoadResponse, error) {
-	return &kserve.RepositoryModelLoadResponse{}, s.repositoryLoad(r.ModelName, len(r.Parameters))
-}
-
-func (s grpcService) RepositoryModelUnload(_ context.Context, r *kserve.RepositoryModelUnloadRequest) (*kserve.RepositoryModelUnloadResponse, error) {
-	return &kserve.RepositoryModelUnloadResponse{}, s.repositoryUnload(r.ModelName)
-}
-
 func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
 	r := requestOf(ctx)
 	r.asked = time.Now()

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,18 +14,19 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/strictjson"
 )
 
 // handler is the HTTP port: the protocol below /v2, and the page.
 func (s *Server) handler() http.Handler {
-	mux := http.NewServeMux()
+	mux, calls := http.NewServeMux(), grpcService{Server: s}
 	handle := func(pattern string, g group, h http.HandlerFunc) {
 		mux.Handle(pattern, s.config.Tokens.guard(g, h))
 	}
-	describe := func(pattern string, message func(model, version string) (proto.Message, error)) {
+	describe := func(pattern string, message func(ctx context.Context, model, version string) (proto.Message, error)) {
 		handle("GET "+pattern, metadataCalls, func(w http.ResponseWriter, r *http.Request) {
-			m, err := message(r.PathValue("model"), r.PathValue("version"))
+			m, err := message(r.Context(), r.PathValue("model"), r.PathValue("version"))
 			if err != nil {
 				writeError(w, err)
 				return
@@ -32,25 +34,33 @@ func (s *Server) handler() http.Handler {
 			writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
 		})
 	}
-	statistics := func(model, version string) (proto.Message, error) { return s.modelStatistics(model, version) }
+	statistics := func(ctx context.Context, model, version string) (proto.Message, error) {
+		return calls.ModelStatistics(ctx, &kserve.ModelStatisticsRequest{Name: model, Version: version})
+	}
 	handle("GET /v2/health/live", healthCalls, func(w http.ResponseWriter, _ *http.Request) {})
 	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, s.isReady()) })
-	describe("/v2", func(string, string) (proto.Message, error) { return s.serverMetadata(), nil })
+	describe("/v2", func(ctx context.Context, _, _ string) (proto.Message, error) { return calls.ServerMetadata(ctx, nil) })
 	describe("/v2/models/stats", statistics)
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) {
 			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
 			writeReady(w, err == nil && s.isReady())
 		})
-		describe(prefix, func(model, version string) (proto.Message, error) { return s.modelMetadata(model, version) })
-		describe(prefix+"/config", func(model, version string) (proto.Message, error) { return s.modelConfig(model, version) })
+		describe(prefix, func(ctx context.Context, model, version string) (proto.Message, error) {
+			return calls.ModelMetadata(ctx, &kserve.ModelMetadataRequest{Name: model, Version: version})
+		})
+		describe(prefix+"/config", func(ctx context.Context, model, version string) (proto.Message, error) {
+			c, err := calls.ModelConfig(ctx, &kserve.ModelConfigRequest{Name: model, Version: version})
+			return c.GetConfig(), err
+		})
 		describe(prefix+"/stats", statistics)
 		handle("POST "+prefix+"/infer", inferenceCalls, s.restInfer)
 	}
 	handle("POST /v2/repository/index", repositoryCalls, s.restIndex)
 	handle("POST /v2/repository/models/{model}/load", repositoryCalls, s.restLoad)
 	handle("POST /v2/repository/models/{model}/unload", repositoryCalls, func(w http.ResponseWriter, r *http.Request) {
-		replyEmpty(w, s.repositoryUnload(r.PathValue("model")))
+		_, err := calls.RepositoryModelUnload(r.Context(), &kserve.RepositoryModelUnloadRequest{ModelName: r.PathValue("model")})
+		replyEmpty(w, err)
 	})
 	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + clip(r.URL.Path) + " is no call of the protocol"})
@@ -72,7 +82,7 @@ func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	index, err := s.repositoryIndex(ask.Ready)
+	index, err := grpcService{Server: s}.RepositoryIndex(r.Context(), &kserve.RepositoryIndexRequest{Ready: ask.Ready})
 	if err != nil {
 		writeError(w, err)
 		return
@@ -90,7 +100,11 @@ func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
 	}
 	err := s.readSmall(w, r, &ask, "{}")
 	if err == nil {
-		err = s.repositoryLoad(r.PathValue("model"), len(ask.Parameters))
+		m := &kserve.RepositoryModelLoadRequest{ModelName: r.PathValue("model"), Parameters: map[string]*kserve.ModelRepositoryParameter{}}
+		for name := range ask.Parameters { // which the call refuses, whatever they are
+			m.Parameters[name] = nil
+		}
+		_, err = grpcService{Server: s}.RepositoryModelLoad(r.Context(), m)
 	}
 	replyEmpty(w, err)
 }
