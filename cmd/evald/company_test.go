@@ -113,7 +113,7 @@ func alone(t *testing.T, from string, positions []string, visits, leaves int) (a
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := mcts.New(state.Board, mcts.DefaultConfig())
+		tree, err := mcts.New(state.Board, mcts.DefaultConfig(mcts.PUCT))
 		if err != nil {
 			t.Fatal(err)
 		}

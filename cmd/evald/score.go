@@ -27,6 +27,7 @@ type scoreCmd struct {
 	Visits    []int    `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of so many visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool     `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string   `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	Explore   float64  `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as of evald search."`
 	Leaves    int      `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
 	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool     `help:"Write JSON for machines instead of a table."`
@@ -197,8 +198,8 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 			all = append(all, policy)
 			continue
 		}
-		flags := searching{Visits: visits, Selection: c.Selection}
-		config := flags.config()
+		config := explore{c.Explore}.config(c.Selection)
+		config.Visits = visits
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
@@ -206,6 +207,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 			return nil, nil, usage("--visits %d: %w", visits, err)
 		}
 		name := fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
+		if c.Explore > 0 {
+			name += fmt.Sprintf(", explore %v", c.Explore)
+		}
 		if c.Leaves > 1 {
 			name += fmt.Sprintf(", %d leaves", c.Leaves)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,20 +21,27 @@ import (
 type searching struct {
 	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
-	Batch     int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
-	Leaves    int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
-	Seed      uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
+	explore
+	Batch  int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
+	Leaves int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
+	Seed   uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
 }
 
 func (f searching) config() mcts.Config {
-	c := mcts.DefaultConfig()
+	c := f.explore.config(f.Selection)
 	c.Visits, c.Seed = f.Visits, f.Seed
-	switch f.Selection {
-	case "uct":
-		c.Selection = mcts.UCT
-	case "gumbel":
-		c.Selection = mcts.Gumbel
-	}
+	return c
+}
+
+// explore is the flag of commands that can search by several selection rules.
+type explore struct {
+	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is the rule's own: 1.5 of puct, 1.41 of uct."`
+}
+
+// config returns the configuration of a selection rule.
+func (f explore) config(selection string) mcts.Config {
+	c := mcts.DefaultConfig(map[string]mcts.Selection{"puct": mcts.PUCT, "uct": mcts.UCT, "gumbel": mcts.Gumbel}[selection])
+	c.C = cmp.Or(f.Explore, c.C)
 	return c
 }
 

@@ -35,6 +35,26 @@ func TestSearchCompany(t *testing.T) {
 	}
 }
 
+// Each selection rule explores with its own constant, or with that of --explore.
+func TestSearchExplore(t *testing.T) {
+	search := func(flags ...string) string {
+		_, out, stderr := evald(t, "-", append([]string{"search", "--backend", "bitsquares", "--visits", "300"}, flags...)...)
+		if stderr != "" {
+			t.Fatal(stderr)
+		}
+		return out
+	}
+	for selection, own := range map[string]string{"puct": "1.5", "uct": "1.4142135623730951"} {
+		without := search("--selection", selection)
+		if with := search("--selection", selection, "--explore", own); with != without {
+			t.Errorf("%s: without --explore\n%s, with %s\n%s", selection, without, own, with)
+		}
+		if without == search("--selection", selection, "--explore", "0.1") {
+			t.Errorf("%s: --explore 0.1 changes nothing", selection)
+		}
+	}
+}
+
 // The terminal shows how far a search has come before its first answer.
 func TestSearchProgress(t *testing.T) {
 	for want, p := range map[string]searchProgress{

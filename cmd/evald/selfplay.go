@@ -26,6 +26,7 @@ type selfplayFlags struct {
 	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
 	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
 	Selection        string  `without:"join" enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
+	Explore          float64 `range:"0 to 1000" without:"join" default:"${explore}" help:"Exploration constant of puct: a larger one spreads the visits over more moves."`
 	Noise            float64 `range:"0 to 1" without:"join,selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
 	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
@@ -44,7 +45,7 @@ func selfplayVars() map[string]string {
 	c := selfplay.DefaultConfig()
 	return map[string]string{
 		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
-		"noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "openingPlies": fmt.Sprint(c.OpeningPlies),
+		"explore": fmt.Sprint(c.C), "noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "openingPlies": fmt.Sprint(c.OpeningPlies),
 		"temperature": fmt.Sprint(c.Temperature), "temperaturePlies": fmt.Sprint(c.TemperaturePlies),
 		"parallel": fmt.Sprint(c.Parallel), "batch": fmt.Sprint(c.Batch),
 	}
@@ -54,7 +55,7 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Network, c.Rules, c.Seed, c.Selection = network, f.Rules, f.Seed, f.Selection
 	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
-	c.Noise, c.Alpha, c.Discount, c.Resign = f.Noise, f.Alpha, f.Discount, f.Resign
+	c.C, c.Noise, c.Alpha, c.Discount, c.Resign = f.Explore, f.Noise, f.Alpha, f.Discount, f.Resign
 	if f.Openings != string(sample.Random) {
 		c.Openings = f.Openings
 	}

@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
 )
 
 func stubModels(name string) (*eval.Evaluator, error) {
@@ -80,6 +83,8 @@ func TestParse(t *testing.T) {
 		"flat:time=100ms":                 "flat:time=100ms",
 		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
+		"uct:explore=0.50,sims=9":         "uct:sims=9,explore=0.5",
+		"mcts:explore=2":                  "mcts:visits=800,explore=2",
 		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
 		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
 	} {
@@ -95,7 +100,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "there are alphabeta-bitsquares, flat,",
 		"robot":                           `agent "robot": there are`,
-		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, book, seed`,
+		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, explore, book, seed`,
 		"uct:sims=0":                      `sims is "0", want a whole number from 1 to 1073741824`,
 		"uct:sims=1,sims=2":               "sims is given twice",
 		"uct:time=5":                      `time is "5", want a duration such as 200ms`,
@@ -111,6 +116,9 @@ func TestParse(t *testing.T) {
 		"uct-bitsquares:power=9":          `power is "9", want a number from 0 to 8`,
 		"uct-bitsquares:power=NaN":        `power is "NaN", want a number from 0 to 8`,
 		"uct-bitsquares:time":             "want a duration",
+		"uct:explore=0":                   `explore is "0", want a number above 0, up to 1000`,
+		"mcts:explore=NaN":                `explore is "NaN", want a number above 0`,
+		"solver:explore=1":                `solver has no "explore"`,
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
@@ -421,6 +429,33 @@ func TestPolicyByRules(t *testing.T) {
 			if o := b.Outlook(p); b.Cell(p, move).And(o.Moves).IsZero() {
 				t.Errorf("%v %+v: move %d, the rules leave %v", b.Rules(), p, move, o.Moves)
 			}
+		}
+	}
+}
+
+// Agents explore with the constant of their selection rule, or with explore=.
+func TestExplore(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	searched := func(text string) (moves []mcts.Move) {
+		spec, err := agent.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := agent.New(spec, agent.Shared{Models: stubModels, Searched: func(tree *mcts.Tree) { moves = tree.Moves(nil) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Move(t.Context(), b, game.Position{}); err != nil {
+			t.Fatal(err)
+		}
+		return moves
+	}
+	for name, own := range map[string]string{"uct:sims=300": "1.4142135623730951", "uct-bitsquares:sims=300": "1.4142135623730951", "mcts:model=stub,visits=300": "1.5"} {
+		if diff := cmp.Diff(searched(name), searched(name+",explore="+own)); diff != "" {
+			t.Errorf("%s (-without +with explore=%s):\n%s", name, own, diff)
+		}
+		if cmp.Equal(searched(name), searched(name+",explore=0.1")) {
+			t.Errorf("%s: explore=0.1 changes nothing", name)
 		}
 	}
 }

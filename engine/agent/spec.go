@@ -25,6 +25,8 @@ type Spec struct {
 	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
 	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
+
+	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
 }
 
 // limited reports whether something bounds a move.
@@ -67,11 +69,14 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh.
+// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh, maxExplore the
+// exploration constant.
 const (
 	maxCount = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
 	maxPower = 8
+
+	maxExplore = 1000
 )
 
 func (s *Spec) set(key, value string) (err error) {
@@ -103,6 +108,10 @@ func (s *Spec) set(key, value string) (err error) {
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
+		}
+	case "explore":
+		if s.Explore, err = strconv.ParseFloat(value, 64); err != nil || !(s.Explore > 0 && s.Explore <= maxExplore) {
+			return fmt.Errorf("want a number above 0, up to %d", maxExplore)
 		}
 	case "leaves":
 		if s.Leaves, err = strconv.Atoi(value); err != nil || s.Leaves < 1 || s.Leaves > mcts.MaxLeaves {
@@ -147,6 +156,10 @@ func (s Spec) String() string {
 		case "random":
 			if s.Random {
 				value = "true"
+			}
+		case "explore":
+			if s.Explore > 0 {
+				value = strconv.FormatFloat(s.Explore, 'g', -1, 64)
 			}
 		case "power":
 			if s.Power != kinds[s.Name].defaults.Power {

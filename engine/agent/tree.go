@@ -59,9 +59,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 
 // uct is the agent that searches by UCT and evaluates leaves with a backend.
 func uct(s Spec, leaves eval.Backend, shared Shared) (*searcher, error) {
-	c := mcts.DefaultConfig()
-	c.Selection, c.C, c.Seed = mcts.UCT, math.Sqrt2, s.Seed
-	return newSearcher(s, eval.New(leaves, eval.Options{}), c, shared)
+	return newSearcher(s, eval.New(leaves, eval.Options{}), mcts.UCT, shared)
 }
 
 func newUCT(s Spec, shared Shared) (Agent, error) {
@@ -80,12 +78,12 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := mcts.DefaultConfig()
-	c.Seed = s.Seed
-	return newSearcher(s, e, c, shared)
+	return newSearcher(s, e, mcts.PUCT, shared)
 }
 
-func newSearcher(s Spec, e *eval.Evaluator, c mcts.Config, shared Shared) (*searcher, error) {
+func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
+	c := mcts.DefaultConfig(rule)
+	c.C, c.Seed = cmp.Or(s.Explore, c.C), s.Seed
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))

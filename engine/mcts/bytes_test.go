@@ -24,7 +24,7 @@ func TestTreeBytes(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			c := mcts.DefaultConfig()
+			c := mcts.DefaultConfig(mcts.PUCT)
 			c.Visits, c.MaxNodes = visits, mcts.NodesFor(b, visits)
 			trees := make([]*mcts.Tree, count)
 			for i := range trees {

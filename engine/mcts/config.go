@@ -9,7 +9,7 @@
 //
 // A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless somebody asks for
 // more, each a loss until all are answered (virtual loss), and rests until then. So the answer is the same in any
-// company. Leaves of one tree in two batches that take turns would know of each other by what else these wait for.
+// company. If one tree had leaves in two alternating batches, timing would affect which leaves it chooses.
 //
 // Many trees are descended in turns. The trees of many games do not fit a processor's caches, and a visit reads a
 // chain of nodes. A worker takes eight trees one step each while the nodes of the others are on their way (lanes.go).
@@ -29,6 +29,7 @@ package mcts
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
@@ -95,9 +96,13 @@ type Config struct {
 	Seed uint64
 }
 
-// DefaultConfig searches with PUCT, without noise.
-func DefaultConfig() Config {
-	return Config{Selection: PUCT, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
+// DefaultConfig is the configuration of a selection rule, without noise. UCT explores with the constant of its paper.
+func DefaultConfig(s Selection) Config {
+	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
+	if s == UCT {
+		c.C = math.Sqrt2
+	}
+	return c
 }
 
 // NodesFor is a value of Config.MaxNodes that is enough for this many visits. A visit gives moves to its leaf, and to each node

@@ -23,7 +23,7 @@ func ExampleSearch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tree, err := mcts.New(board, mcts.DefaultConfig())
+	tree, err := mcts.New(board, mcts.DefaultConfig(mcts.PUCT))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 var selections = []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel}
 
 func config(s mcts.Selection) mcts.Config {
-	c := mcts.DefaultConfig()
+	c := mcts.DefaultConfig(mcts.PUCT)
 	c.Selection = s
 	return c
 }
@@ -334,7 +334,7 @@ func TestConfig(t *testing.T) {
 		"MaxNodes": func(c *mcts.Config) { c.MaxNodes = 7 }, "Alpha": func(c *mcts.Config) { c.Alpha = 0 },
 		"Gumbel": func(c *mcts.Config) { c.Selection, c.Visits = mcts.Gumbel, 0 },
 	} {
-		c := mcts.DefaultConfig()
+		c := mcts.DefaultConfig(mcts.PUCT)
 		damage(&c)
 		if _, err := mcts.New(b, c); err == nil || len(fmt.Sprint(err)) < 10 {
 			t.Errorf("%s: error %v", name, err)
@@ -413,7 +413,7 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
-	if _, err := mcts.NewEvaluator(nil, mcts.DefaultConfig(), mcts.Limits{Visits: 1, Batch: 1}); err == nil {
+	if _, err := mcts.NewEvaluator(nil, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: 1, Batch: 1}); err == nil {
 		t.Error("a policy by one visit: no error")
 	}
 }

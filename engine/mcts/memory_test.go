@@ -60,7 +60,7 @@ func TestEvaluatorMemory(t *testing.T) {
 			cancel() // the first leaves are enough
 			return nil
 		}}
-		c := mcts.DefaultConfig()
+		c := mcts.DefaultConfig(mcts.PUCT)
 		c.MaxNodes = 1 << 30
 		e, err := mcts.NewEvaluator(evaltest.Raw(counting), c, mcts.Limits{Visits: visits, Batch: 256})
 		if err != nil {

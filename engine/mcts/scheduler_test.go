@@ -42,7 +42,7 @@ func TestSchedulerMemory(t *testing.T) {
 		stopped, ended := map[int]bool{}, 0
 		add := func(row int, rules game.Rules, visits int) {
 			err := s.Add(&Job{
-				Board: game.MustBoard(rules), Visits: visits, Config: DefaultConfig(), Row: row,
+				Board: game.MustBoard(rules), Visits: visits, Config: DefaultConfig(PUCT), Row: row,
 				Next: func(j *Job, tree *Tree) Goal {
 					mu.Lock()
 					defer mu.Unlock()
@@ -115,7 +115,7 @@ func TestSchedulerRoom(t *testing.T) {
 	const visits = 1000
 	for _, moves := range [][]int{{3, 3}, {3, 3, 4, 4}, {2, 2, 3}, {1, 1, 4, 1, 4, 6, 1, 4, 2, 5, 2, 3, 5, 1, 3, 3}} {
 		p := b.PlayMoves(moves)
-		c := DefaultConfig()
+		c := DefaultConfig(PUCT)
 		c.Visits, c.MaxNodes = visits, 1<<22
 		wide, err := New(b, c)
 		if err != nil {

@@ -53,7 +53,7 @@ func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := mcts.DefaultConfig()
+	c := mcts.DefaultConfig(mcts.PUCT)
 	c.Noise, c.Seed, c.Transpositions, c.MaxNodes = noise, seed, false, max(1<<10, (visits+1)*(b.Actions()+1))
 	search, err := mcts.NewEvaluator(bitsquares, c, mcts.Limits{Visits: visits, Batch: 1})
 	return &Player{b, search}, err

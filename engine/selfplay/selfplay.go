@@ -127,7 +127,7 @@ func (c Config) board() (*game.Board, error) {
 
 // tree is the configuration of a full or a fast search.
 func (c Config) tree(seed uint64, full bool) mcts.Config {
-	m := mcts.DefaultConfig()
+	m := mcts.DefaultConfig(mcts.PUCT)
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
 	m.FlatPriors = false     // a policy that learns from flat priors gets flatter with each generation
 	m.Transpositions = false // the network's answers are remembered, and visits with a fast device should cost little

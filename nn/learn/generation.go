@@ -237,7 +237,7 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 	for _, visits := range r.Config.Visits {
 		e := eval.New(candidate.Backend(), eval.Options{OwnRules: true}) // the network alone
 		if visits > 0 {
-			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
+			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
 				return err
 			}
 		}

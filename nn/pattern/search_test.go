@@ -16,7 +16,7 @@ func TestSearchCompany(t *testing.T) {
 	positions := gametest.Open(gametest.Rand(6), board, 40)
 	search := func(e *eval.Evaluator, batch int, b *eval.Batch) {
 		t.Helper()
-		s, err := mcts.NewEvaluator(e, mcts.DefaultConfig(), mcts.Limits{Visits: 200, Batch: batch, Leaves: 8})
+		s, err := mcts.NewEvaluator(e, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: 200, Batch: batch, Leaves: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -227,7 +227,7 @@ func TestSearch(t *testing.T) {
 		pos = append(pos, gametest.Position(gametest.Rand(5), connect4, plies, true))
 	}
 	pos = append(pos, gametest.Position(gametest.Rand(5), connect4, 42, false))
-	config := mcts.DefaultConfig()
+	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits = 60
 	search, err := mcts.NewEvaluator(evaltest.Raw(stub), config, mcts.Limits{Visits: 60, Batch: 16})
 	if err != nil {
@@ -322,7 +322,7 @@ func TestSearchRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := serve(t, testConfig(e.Backend())).dial(t)
-	roomy := mcts.DefaultConfig()
+	roomy := mcts.DefaultConfig(mcts.PUCT)
 	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
 		p, _, err := connect4.ParseMoves(moves)

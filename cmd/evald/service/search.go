@@ -46,7 +46,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	}
 	defer r.give(bytes)
 
-	config := mcts.DefaultConfig()
+	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits, config.MaxNodes = visits, nodes
 	f := founds.Get().(*found)
 	f.reset(actions * len(b.Pos))

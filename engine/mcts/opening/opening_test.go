@@ -32,7 +32,7 @@ func searched(t testing.TB, tree *mcts.Tree, visits int) *mcts.Tree {
 
 func tree(t testing.TB, b *game.Board, s mcts.Selection, p game.Position) *mcts.Tree {
 	t.Helper()
-	c := mcts.DefaultConfig()
+	c := mcts.DefaultConfig(mcts.PUCT)
 	c.Selection = s
 	tr, err := mcts.New(b, c)
 	if err != nil {

@@ -41,7 +41,7 @@ func config(t *testing.T, parallel int) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Search: mcts.DefaultConfig(), Parallel: parallel, Batch: 16, Queue: 1000}
+	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Search: mcts.DefaultConfig(mcts.PUCT), Parallel: parallel, Batch: 16, Queue: 1000}
 	c.Search.Visits = 100
 	return c
 }

@@ -50,8 +50,8 @@ type searchBench struct{ evalBench }
 
 // forest is n trees at played positions.
 func (s *searchBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
-	c := mcts.DefaultConfig()
-	c.Selection, c.Transpositions, c.Visits, c.MaxNodes = selection, transpositions, searchVisits, 1<<16
+	c := mcts.DefaultConfig(selection)
+	c.Transpositions, c.Visits, c.MaxNodes = transpositions, searchVisits, 1<<16
 	trees := make([]*mcts.Tree, n)
 	for i := range trees {
 		t, err := mcts.New(s.board, c)

@@ -357,7 +357,7 @@ func TestAnalysisCompany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := mcts.New(b, mcts.DefaultConfig())
+		tree, err := mcts.New(b, mcts.DefaultConfig(mcts.PUCT))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func main() {
 	fmt.Printf("model %s, a network %v: %v\n", e.ModelOn(board.Rules()), e.Network, b.Source[0].Network())
 	fmt.Printf("the first row adds up to %.3f, the second is %.0f by %v\n", b.WDL[0]+b.WDL[1]+b.WDL[2], b.WDLRow(1), b.Source[1])
 
-	config := mcts.DefaultConfig()
+	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits = 100
 	tree, err := mcts.New(board, config)
 	must(err)
