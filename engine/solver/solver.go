@@ -10,9 +10,10 @@
 //
 // # Decisions
 //
-// The solver has its own bitboard arithmetic (geometry.go): its masks and shifts are part of how it searches, and
-// constant shifts are worth a quarter of its time. Its table is small by default: on 7x6 a table of 16 MiB stays in
-// the processor's cache and beats larger ones that save nodes.
+// The fast search has masks of its own beside those of game.Board (geometry.go). Its table is small by default: on 7x6 a table of 16 MiB stays in
+// the processor's cache and beats larger ones that save nodes. MTD(f) is an option: for the first 30 positions of Pons' set
+// L1_R3 it needs 125 million nodes in place of 175, for 300 of L2_R2 a fifth fewer, for 60 of L1_R2 as many, and for 300 of L1_R1
+// eleven times as many.
 package solver
 
 import (
@@ -31,7 +32,7 @@ const NoMove = math.MinInt
 type Options struct {
 	TableMiB int  // memory of the transposition table; 0 means DefaultTableMiB
 	Threads  int  // threads that search one position; 0 means 1. The general search uses one
-	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0
+	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0; see Decisions
 
 	// Book, if not nil, is asked before a search.
 	Book Book

@@ -182,21 +182,13 @@ func (p *Parser) read(name string, to any, want string) bool {
 	}
 	delete(p.fields, name)
 	if bytes.Equal(raw, []byte("null")) || json.Unmarshal(raw, to) != nil {
-		p.fail(wrong(name, "is %s, must be %s", cut(raw), want))
+		p.fail(wrong(name, "is %s, must be %s", short.To(string(raw), 42), want))
 		return false
 	}
 	return true
 }
 
 func (p *Parser) fail(err error) { p.err = cmp.Or(p.err, err) }
-
-// cut shortens a value for an error message.
-func cut(raw []byte) string {
-	if len(raw) > 40 {
-		return strings.ToValidUTF8(string(raw[:40]), "") + ".."
-	}
-	return string(raw)
-}
 
 // decode reads exactly one JSON value.
 func decode(text []byte, to any) error {

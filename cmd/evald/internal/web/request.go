@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
@@ -141,13 +140,4 @@ func parseOngoing(text string) (*game.Board, game.Position, error) {
 }
 
 // cut shortens a text for an error message.
-func cut(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	for s = s[:most]; s != "" && !utf8.ValidString(s); {
-		s = s[:len(s)-1]
-	}
-	return s + ".."
-}
+func cut(s string) string { return short.To(s, 82) }
