@@ -34,7 +34,7 @@ const (
 
 var groups = []group{healthCalls, metadataCalls, inferenceCalls, repositoryCalls, pageCalls}
 
-// Tokens say who may call what.
+// Tokens say which token opens which calls.
 type Tokens struct {
 	open  map[group]bool // to everybody
 	lines []tokenLine
@@ -178,7 +178,7 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 		var err error
 		ask.token, err = t.allow(g, token)
 		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
-			// A browser keeps a password until it hears 401, even if that is the token of other groups.
+			// A browser keeps a password until it receives 401, even if that is the token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
 				why += ", or the token as the password of any user"

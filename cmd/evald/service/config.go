@@ -46,8 +46,8 @@
 // one is read in a slot with room for the longest, is counted field by field before it is decoded, and its answer until it
 // was written (message.go). A stream has room for the longest message all the time.
 //
-// A client that was answered before keeps its place. Connections (connections.go) and slots of strangers make way first. Under
-// a rush an address that is not known can take a quarter of a port, and health has connections in reserve.
+// A client that was answered before keeps its place. Connections (connections.go) and slots of unknown clients are evicted first.
+// During a rush an address that is not known can take a quarter of a port, and health has connections in reserve.
 //
 // Errors are gRPC's statuses in both transports, and inputs raw little-endian bytes in both: JSON and typed lists are
 // turned into them, so that one reader checks and decodes. Calls of gRPC are counted and logged at the place that
@@ -111,7 +111,7 @@ type Config struct {
 	Limits     Limits
 
 	TLS     *tls.Config    // of both ports; nil is none
-	Tokens  *Tokens        // who may call what; nil: everybody may call everything
+	Tokens  *Tokens        // which token may call what; nil: every client may call everything
 	Origins *origin.Policy // whose pages may call the service in people's browsers; nil: its own alone
 
 	Log    *slog.Logger         // nil: nothing is logged

@@ -9,23 +9,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// connections are those of one port. If the port is full, a new connection takes the place of the one that has done nothing for
-// the longest time; strangers make way first, which have not shown who they are (known). So a client that opens many connections loses them
-// again, and a client that is being answered keeps its own. Each connection has a moment to say what it wants. Strangers may
-// have half of the port, and those of one address a quarter; one address may have half of it in all.
+// connections are those of one port. A client is known once it has shown a token or, if no tokens are asked for, was answered.
+//
+// If the port is full, a new connection takes the place of the one that has done nothing for the longest time. Connections of
+// unknown clients are evicted first. So a client that opens many connections loses them again, and a client that is being
+// answered keeps its own. Each connection has a moment to send a request. Unknown clients may have half of the port, and those
+// of one address a quarter; one address may have half of it in all.
 type connections struct {
 	most   int
-	memory *budget // where answers that nobody reads are counted
+	memory *budget // where answers that were not read are counted
 
 	mu        sync.Mutex
 	all       map[*connection]bool
 	by        map[string]int // address -> connections
-	strangers map[string]int // address -> connections of it that are strangers
-	unknown   int            // strangers of all addresses
+	unknownBy map[string]int // address -> connections of unknown clients
+	unknown   int            // of all addresses
 	spare     int
 }
 
-// spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls hear why not.
+// spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls are told why not.
 const spareConnections = 32
 
 // firstMoment is how long a new connection does not have to make way.
@@ -48,7 +50,7 @@ type connection struct {
 }
 
 func newConnections(most int, memory *budget) *connections {
-	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}, strangers: map[string]int{}}
+	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}, unknownBy: map[string]int{}}
 }
 
 // counted is a listener whose connections are counted.
@@ -88,7 +90,7 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	}
 	l.all[c] = true
 	l.by[c.from]++
-	l.strange(c.from, 1)
+	l.countUnknown(c.from, 1)
 	if c.spare {
 		l.spare++
 	}
@@ -105,13 +107,13 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
 	unknown := func(c *connection) bool { return !c.known }
-	stranger := func(c *connection) bool { return same(c) && unknown(c) }
+	unknownSame := func(c *connection) bool { return same(c) && unknown(c) }
 	var candidates []func(*connection) bool
 	switch {
 	case l.by[from] >= 2*share:
-		candidates = []func(*connection) bool{stranger, same}
-	case l.strangers[from] >= share:
-		candidates = []func(*connection) bool{stranger}
+		candidates = []func(*connection) bool{unknownSame, same}
+	case l.unknownBy[from] >= share:
+		candidates = []func(*connection) bool{unknownSame}
 	case l.unknown >= 2*share:
 		candidates = []func(*connection) bool{unknown}
 	case len(l.all)-l.spare >= l.most:
@@ -147,18 +149,18 @@ func (l *connections) forget(c *connection) {
 		delete(l.by, c.from)
 	}
 	if !c.known {
-		l.strange(c.from, -1)
+		l.countUnknown(c.from, -1)
 	}
 	if c.spare {
 		l.spare--
 	}
 }
 
-// strange counts n more strangers from an address. mu is held.
-func (l *connections) strange(from string, n int) {
+// countUnknown counts n more connections of unknown clients from an address. mu is held.
+func (l *connections) countUnknown(from string, n int) {
 	l.unknown += n
-	if l.strangers[from] += n; l.strangers[from] == 0 {
-		delete(l.strangers, from)
+	if l.unknownBy[from] += n; l.unknownBy[from] == 0 {
+		delete(l.unknownBy, from)
 	}
 }
 
@@ -184,7 +186,7 @@ func (c *connection) Close() error {
 	unsent := c.unsent
 	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
-	c.of.memory.force(c.from, -unsent) // nobody will say what became of them
+	c.of.memory.force(c.from, -unsent) // no writer will report them any more
 	return c.Conn.Close()
 }
 
@@ -217,7 +219,7 @@ func (c *connection) know() {
 	c.update(func() {
 		if !c.known && c.of.all[c] {
 			c.known = true
-			c.of.strange(c.from, -1)
+			c.of.countUnknown(c.from, -1)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestConnections(t *testing.T) {
 				spare++
 			}
 		}
-		if len(l.all)-spare > most || spare > spareConnections || unknown != l.unknown || !maps.Equal(strangers, l.strangers) || spare != l.spare {
+		if len(l.all)-spare > most || spare > spareConnections || unknown != l.unknown || !maps.Equal(strangers, l.unknownBy) || spare != l.spare {
 			t.Fatalf("%d connections, %d spare (%d counted), %d unknown (%d counted)", len(l.all), spare, l.spare, unknown, l.unknown)
 		}
 		for from, n := range by {

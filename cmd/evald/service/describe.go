@@ -168,7 +168,7 @@ func (s grpcService) RepositoryModelLoad(_ context.Context, ask *kserve.Reposito
 }
 
 // loadable reports whether a client may load a model: one that was served from the start, or any version of one that is
-// available. Nobody looks for another name, so that no answer tells what else is on this machine.
+// available. No other name is looked for, so that no answer tells what else is on this machine.
 func (s *Server) loadable(name string) bool {
 	model, _, _ := strings.Cut(name, "@")
 	return slices.Contains(s.config.Models, name) || name == searchModel || slices.Contains(s.config.Available(), model)

@@ -88,7 +88,7 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		context.AfterFunc(ctx, func() { unhook(); r.cancel() })
 	default:
 		limited, r.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
-		// Others go on first if there are many calls. Without that, hundreds of calls that come at once on a connection are all
+		// If there are many calls, other goroutines run first. Without that, hundreds of calls that come at once on a connection are all
 		// begun before the next client's turn. A twelfth fewer calls are answered if each one does so.
 		if s.calls.Add(1) > manyCalls {
 			runtime.Gosched()
@@ -98,7 +98,7 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	return limited, nil
 }
 
-// grpcCalls registers services whose calls are counted and logged. Interceptors do not hear of messages that are too long, and
+// grpcCalls registers services whose calls are counted and logged. Interceptors are not called for messages that are too long, and
 // a stats.Handler makes each call cost a tenth more.
 type grpcCalls struct {
 	*grpc.Server

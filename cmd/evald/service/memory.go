@@ -136,9 +136,9 @@ func addressOf(remote string) string {
 }
 
 // slots bound how many messages are read at once, each of which may be as long as a message can be. If no slot is free, a
-// message waits for one. Clients that are known go first, and strangers may have half of the slots. Of the strangers the last
-// to come goes first: during a rush, those who have waited for long will mostly give up before their turn. While somebody
-// waits, a message that does not arrive in time loses its slot.
+// message waits for one. Known clients are served first, and unknown ones may have half of the slots. Unknown clients are
+// served last in, first out: during a rush, those that have waited for long mostly give up before their turn. While a message
+// waits, another one that does not arrive in time loses its slot.
 type slots struct {
 	n int
 

@@ -107,7 +107,7 @@ type written struct {
 	bytes int
 }
 
-// Get implements mem.BufferPool; nobody calls it.
+// Get implements mem.BufferPool; gRPC does not call it.
 func (w *written) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
 
 // Put implements mem.BufferPool.

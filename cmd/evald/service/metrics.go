@@ -211,7 +211,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	return r
 }
 
-// Metrics are the counts, for those who show them in another place.
+// Metrics are the counts, to be shown in another place.
 func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
 var modelLabels = []string{"model", "version"}

@@ -38,7 +38,7 @@ type generation struct {
 	end     func() // see Server.endGeneration
 }
 
-// release lets a generation go, which must have been held. Nobody waits for its end: a GPU takes its time to give memory
+// release lets a generation go, which must have been held. It does not wait for the end: a GPU takes its time to give memory
 // back.
 func (g *generation) release() {
 	switch n := g.holders.Add(-1); {
@@ -95,7 +95,7 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 	return g
 }
 
-// endGeneration closes a generation that nobody holds any more. Requests that were cancelled have let go of it, but may have
+// endGeneration closes a generation without holders. Requests that were cancelled have let go of it, but may have
 // left a batch under way; the batchers wait for it.
 func (s *Server) endGeneration(name string, g *generation) {
 	g.requests.Close()
@@ -328,7 +328,7 @@ func (s *Server) unload(name string) error {
 	return nil
 }
 
-// Reload loads every model anew, for new weights under the same names. Where that fails the old ones go on.
+// Reload loads every model anew, for new weights under the same names. Where that fails the old ones still serve.
 func (s *Server) Reload() {
 	for _, m := range s.models.list() {
 		if !m.searches {

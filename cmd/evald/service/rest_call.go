@@ -19,7 +19,7 @@ type restCall struct {
 	binaryFor map[string]bool // whether one that was asked for does
 }
 
-// A request has at most so many of each. This is checked while the request is read, so that few bytes cannot become many.
+// These are the largest numbers in a request. This is checked while the request is read, so that few bytes cannot become many.
 const (
 	mostInputs     = 16
 	mostOutputs    = 32

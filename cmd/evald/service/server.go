@@ -193,8 +193,8 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	return err
 }
 
-// waitClosed waits until all models are closed. Nobody asks them any more, and a batch that is still under way is one whose
-// caller is gone, so that an evaluator that hangs is all there is to wait for in vain.
+// waitClosed waits until all models are closed. No request asks them any more, so only an evaluator that hangs can make this
+// time out.
 func (s *Server) waitClosed() {
 	closed := make(chan struct{})
 	go func() {
@@ -208,7 +208,7 @@ func (s *Server) waitClosed() {
 	}
 }
 
-// fewConnections is how many connections the ports have that are for people and programs who look after the service.
+// fewConnections is the number of connections of each port for metrics and profiles.
 const fewConnections = 64
 
 // leastSlots is how many messages of gRPC may be read at once even if there is little memory.
@@ -275,7 +275,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	return nil
 }
 
-// In tellTime health watchers hear of the end. In lingerTime finished answers leave, and models are closed.
+// In tellTime health watchers are told of the end. In lingerTime finished answers leave, and models are closed.
 const (
 	tellTime   = 100 * time.Millisecond
 	lingerTime = 5 * time.Second

@@ -16,7 +16,7 @@ import (
 const streamDepth = 64
 
 // ModelStreamInfer answers the requests of a stream in their order, with several under way at once. If a request fails, its
-// answer has the error, and the stream goes on. When the server ends, it still answers the requests that it has read.
+// answer has the error, and the stream continues. When the server ends, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	requests := make(chan *streamRequest, streamDepth)
 	var readErr error
