@@ -31,6 +31,7 @@ import (
 	"github.com/evald/evald/cmd/evald/client"
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Attacks on the service. Each is a client that requests as much as it can at little cost to itself. During an attack the
@@ -356,24 +357,12 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 
 const attackedMemory = 256 // MiB
 
-func attackTime(t *testing.T) (d time.Duration, long bool) {
-	text := os.Getenv("EVALD_SOAK")
-	if text == "" {
-		return time.Second, false
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("EVALD_SOAK: %v", err)
-	}
-	return d, true
-}
-
 // Each attack alone.
 func TestAttacks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a second for each attack")
 	}
-	d, long := attackTime(t)
+	d, long := gametest.SoakTime(t, time.Second), gametest.Soak()
 	v := newVictim(t, fmt.Sprintf("--backend bitsquares --repository --memory %dMiB", attackedMemory))
 	calm := v.visitor(d)
 	v.web.CloseIdleConnections()
@@ -407,7 +396,7 @@ func TestAttacks(t *testing.T) {
 
 // All attacks at once, while the file of the served network is repeatedly damaged, truncated and repaired.
 func TestAttacksTogether(t *testing.T) {
-	d, long := attackTime(t)
+	d, long := gametest.SoakTime(t, time.Second), gametest.Soak()
 	if !long {
 		t.Skip("takes EVALD_SOAK=10m")
 	}

@@ -185,7 +185,7 @@ func TestDrainHasAnEnd(t *testing.T) {
 // Reloads under load: every reply is wholly of one of the two models, none is lost, and what was loaded last answers.
 func TestReload(t *testing.T) {
 	reloads := 200
-	if _, long := soak(t); long {
+	if gametest.Soak() {
 		reloads = 1000
 	}
 	var generation atomic.Int64

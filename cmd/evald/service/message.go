@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -32,13 +33,16 @@ func (s *Server) messageCost() int { return 2 * s.config.Limits.Body }
 // gunzip decompresses the messages of one server, up to one byte more than limit, and lets other goroutines run meanwhile.
 type gunzip struct{ limit int }
 
+var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
 // Type implements grpc.Decompressor.
 func (gunzip) Type() string { return "gzip" }
 
 // Do implements grpc.Decompressor.
 func (g gunzip) Do(in io.Reader) ([]byte, error) {
-	z, err := gzip.NewReader(in)
-	if err != nil {
+	z := gzipReaders.Get().(*gzip.Reader)
+	defer gzipReaders.Put(z)
+	if err := z.Reset(in); err != nil {
 		return nil, err
 	}
 	text, err := mem.ReadAll(io.LimitReader(&polite{in: z}, int64(g.limit)+1), mem.DefaultBufferPool())

@@ -172,28 +172,18 @@ func TestBrowserToken(t *testing.T) {
 	}
 }
 
-// authority signs certificates for 127.0.0.1.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	dir  string
-}
-
-func (a *authority) issue(t *testing.T, name string, ca bool) (certificate, key string) {
+// selfSigned writes a certificate for 127.0.0.1, which has signed itself, and its key.
+func selfSigned(t *testing.T, dir, name string) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: ca, BasicConstraintsValid: ca, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	if ca {
-		a.cert, a.key = template, private
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +191,7 @@ func (a *authority) issue(t *testing.T, name string, ca bool) (certificate, key 
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, key = filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
+	certificate, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
 	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
@@ -210,24 +200,25 @@ func (a *authority) issue(t *testing.T, name string, ca bool) (certificate, key 
 	return certificate, key
 }
 
-// With mutual TLS only those whose certificate is signed get in, and nobody without TLS.
+// With mutual TLS only clients whose certificate is signed get in, and none without TLS.
 func TestMutualTLS(t *testing.T) {
-	a := &authority{dir: t.TempDir()}
-	ca, _ := a.issue(t, "ca", true)
-	cert, key := a.issue(t, "server", false)
-	mine, myKey := a.issue(t, "client", false)
-	other := &authority{dir: t.TempDir()}
-	other.issue(t, "ca", true)
-	strange, strangeKey := other.issue(t, "stranger", false)
+	dir := t.TempDir()
+	cert, key := selfSigned(t, dir, "server")
+	mine, myKey := selfSigned(t, dir, "client")
+	strange, strangeKey := selfSigned(t, dir, "stranger")
 
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	var err error
-	if c.TLS, err = LoadTLS(cert, key, ca); err != nil {
+	if c.TLS, err = LoadTLS(cert, key, mine); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, c)
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
 	roots := x509.NewCertPool()
-	roots.AddCert(parse(t, ca))
+	roots.AppendCertsFromPEM(text)
 	with := func(certificate, key string) *tls.Config {
 		config := &tls.Config{RootCAs: roots}
 		if certificate != "" {
@@ -273,18 +264,4 @@ func TestMutualTLS(t *testing.T) {
 	if _, err := LoadTLS(cert, myKey, ""); err == nil {
 		t.Error("a certificate with another's key was taken")
 	}
-}
-
-func parse(t *testing.T, path string) *x509.Certificate {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(text)
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }

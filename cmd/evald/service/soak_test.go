@@ -29,18 +29,6 @@ import (
 
 // Tests under load. EVALD_SOAK=5m makes each as long as that, with 1,000 reloads; without it they take a second or two.
 
-func soak(t *testing.T) (d time.Duration, long bool) {
-	text := os.Getenv("EVALD_SOAK")
-	if text == "" {
-		return 1500 * time.Millisecond, false
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("EVALD_SOAK: %v", err)
-	}
-	return d, true
-}
-
 // usage is what a process holds.
 type usage struct {
 	goroutines, files int
@@ -103,7 +91,7 @@ func network(t testing.TB, blocks, channels int, seed uint64) *nets.Network {
 // Three times as many requests as can be answered: what is accepted keeps its deadline, the others hear at once that
 // there is too much to do, and the memory stays what it is.
 func TestOverloadSoak(t *testing.T) {
-	d, long := soak(t)
+	d, long := gametest.SoakTime(t, 1500*time.Millisecond), gametest.Soak()
 	onCPU, _ := cpu.New(network(t, 6, 64, 1))
 	for name, c := range map[string]struct {
 		e        *eval.Evaluator
@@ -285,9 +273,8 @@ func quantileOf(sorted []time.Duration, q float64) time.Duration {
 // The end of a server under load, again and again: every request it has counted as answered has reached its client, and
 // the others have heard that they were not taken.
 func TestDrainSoak(t *testing.T) {
-	_, long := soak(t)
 	rounds := 3
-	if long {
+	if gametest.Soak() {
 		rounds = 100
 	}
 	before := now(t)
