@@ -14,27 +14,6 @@ import (
 	"time"
 )
 
-// An answer does not depend on the other positions or on the number of trees searched at once.
-func TestSearchCompany(t *testing.T) {
-	lines := []string{"121212", "334", "-", "3x3x3free:1", "44", "334", "9x5x4:4455", "7x6x5:44"}
-	for _, selection := range []string{"puct", "uct", "gumbel"} {
-		flags := []string{"search", "--backend", "bitsquares", "--visits", "300", "--selection", selection}
-		status, together, stderr := evald(t, strings.Join(lines, "\n"), flags...)
-		if status != exitOK {
-			t.Fatal(stderr)
-		}
-		var alone strings.Builder
-		for i, line := range lines {
-			_, out, _ := evald(t, line, flags...)
-			alone.WriteString(strings.Replace(out, `"line":1,`, fmt.Sprintf(`"line":%d,`, i+1), 1))
-		}
-		_, pairs, _ := evald(t, strings.Join(lines, "\n"), append(flags, "--batch", "1")...)
-		if alone.String() != together || pairs != together {
-			t.Errorf("%s: together\n%s, two at once\n%s, alone\n%s", selection, together, pairs, alone.String())
-		}
-	}
-}
-
 // Each selection rule explores with its own constant, or with that of --explore.
 func TestSearchExplore(t *testing.T) {
 	search := func(flags ...string) string {

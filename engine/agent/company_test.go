@@ -84,16 +84,16 @@ func TestCompany(t *testing.T) {
 		agent             string
 		positions, rounds int
 	}{
-		{"mcts:visits=12", 1000, 20},
-		{"mcts:visits=60,leaves=7", 100, 4},
-		{"uct-bitsquares:sims=60", 100, 4},
-		{"uct-oddeven:sims=60,leaves=3", 100, 4},
-		{"uct:sims=60,seed=3", 100, 4},
-		{"mcts:model=stub,visits=60", 100, 4},
-		{"mcts:visits=60,time=1h", 100, 4},
+		{"mcts:visits=12", 100, 4},
+		{"mcts:visits=60,leaves=7", 20, 2},
+		{"uct-bitsquares:sims=60", 20, 2},
+		{"uct-oddeven:sims=60,leaves=3", 20, 2},
+		{"uct:sims=60,seed=3", 20, 2},
+		{"mcts:model=stub,visits=60", 20, 2},
+		{"mcts:visits=60,time=1h", 20, 2},
 	} {
-		if testing.Short() {
-			c.positions, c.rounds = c.positions/5, c.rounds/4
+		if gametest.Soak() {
+			c.positions, c.rounds = 10*c.positions, 5*c.rounds
 		}
 		positions := games(random, b, c.positions)
 		want := make([]thought, len(positions))

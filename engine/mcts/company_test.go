@@ -69,14 +69,17 @@ func TestCompany(t *testing.T) {
 	random := gametest.Rand(3)
 	all := gametest.Boards()
 	boards := []*game.Board{all[0], all[0], all[1], all[3], all[7], all[9]}
-	n, rounds := 1000, 20
-	if testing.Short() {
+	n, rounds := 150, 4
+	switch {
+	case testing.Short():
 		n, rounds = 40, 3
 		boards = boards[:4]
+	case gametest.Soak():
+		n, rounds = 1000, 20
 	}
 	for i, b := range boards {
 		if i > 0 {
-			n, rounds = min(n, 40), min(rounds, 3)
+			n, rounds = min(n, 16), min(rounds, 2)
 		}
 		positions := gametest.Open(random, b, n)
 		for name, c := range searches {
@@ -94,7 +97,11 @@ func TestCompany(t *testing.T) {
 					want[k] = find(tr)
 				}
 				for round := range rounds {
-					company := companies(t, b, c, positions, leaves, random)
+					search := companies
+					if round%2 == 1 {
+						search = scheduled
+					}
+					company := search(t, b, c, positions, leaves, random)
 					for k := range positions {
 						if !reflect.DeepEqual(want[k], company[k]) {
 							t.Fatalf("%v, %s, %d leaves, round %d, position %+v (-alone +in company):\n%s", b.Rules(), name, leaves, round, positions[k], cmp.Diff(want[k], company[k]))
@@ -146,6 +153,41 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 			t.Fatal(err)
 		}
 	}
+	return all
+}
+
+// scheduled searches the positions by a Scheduler, in random order and beside jobs of another board.
+func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Position, leaves int, random *rand.Rand) []found {
+	t.Helper()
+	runtime.GOMAXPROCS(1 + random.IntN(8))
+	s, err := mcts.NewScheduler(t.Context(), t.Context(), evaluator(t, eval.Bitsquares), 1+random.IntN(2*len(positions)), leaves, random.IntN(2)*(1+random.IntN(300)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]found, len(positions))
+	for _, k := range random.Perm(len(positions)) {
+		look := 1 + random.IntN(companyVisits)
+		job := mcts.Job{
+			Board: b, Position: positions[k], Visits: companyVisits, Config: c, Priority: random.IntN(3),
+			Next: func(_ *mcts.Job, tr *mcts.Tree) mcts.Goal {
+				return mcts.Goal{Visits: companyVisits, CheckAt: tr.Visits() + look}
+			},
+			Done: func(_ *mcts.Job, tr *mcts.Tree, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				all[k] = find(tr)
+			},
+		}
+		beside := job
+		beside.Board, beside.Position, beside.Visits = game.MustBoard(game.TicTacToe), game.Position{}, 1+random.IntN(9)
+		beside.Next = func(j *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: j.Visits} }
+		beside.Done = func(*mcts.Job, *mcts.Tree, error) {}
+		if err := s.Add(&beside, &job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Wait()
 	return all
 }
 

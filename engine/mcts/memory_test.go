@@ -21,11 +21,11 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 		c := config(s)
 		c.MaxNodes = 3000
 		searched, shares := 0, [2]int{}
-		for _, p := range gametest.Positions(gametest.Rand(11), b, 24, true) {
+		for _, p := range gametest.Positions(gametest.Rand(11), b, 20, true) {
 			var share [2]int
 			for k, leaves := range []int{1, 32} {
 				tr := tree(t, b, c, p)
-				if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 20_000, Batch: 1, Leaves: leaves}); err != nil {
+				if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 10_000, Batch: 1, Leaves: leaves}); err != nil {
 					t.Fatal(err)
 				}
 				if tr.Result() == game.Ongoing {

@@ -46,7 +46,7 @@ func TestProofs(t *testing.T) {
 	} {
 		m := &minimax{b, map[game.Position]game.Result{}}
 		r := gametest.Rand(1)
-		for i := range 60 {
+		for i := range 16 {
 			p := gametest.Position(r, b, 1+i%b.Cells(), true)
 			for s, c := range searches {
 				tr := tree(t, b, c, p)

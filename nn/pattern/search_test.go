@@ -13,7 +13,7 @@ import (
 // A search finds the same alone and in company, bit for bit.
 func TestSearchCompany(t *testing.T) {
 	e := NewBackend(random(t))
-	positions := gametest.Open(gametest.Rand(6), board, 40)
+	positions := gametest.Open(gametest.Rand(6), board, 10)
 	search := func(e *eval.Evaluator, batch int, b *eval.Batch) {
 		t.Helper()
 		s, err := mcts.NewEvaluator(e, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: 200, Batch: batch, Leaves: 8})

@@ -16,7 +16,7 @@ import (
 )
 
 // A search's answer follows from the position and its visits, whatever requests come with it, how many positions they
-// have, how they are merged, and over which transport. Package cmd/evald has the same test at full size.
+// have, how they are merged, and over which transport. Package mcts has the same test at full size.
 func TestSearchCompany(t *testing.T) {
 	config := testConfig(&evaltest.Stub{Source: eval.CPU})
 	config.Cache = 256 // some answers are remembered, and soon forgotten
@@ -44,7 +44,7 @@ func TestSearchCompany(t *testing.T) {
 		},
 	}
 	random := gametest.Rand(2)
-	positions := append(gametest.Open(random, connect4, 90), gametest.Positions(random, connect4, 10, true)...)
+	positions := append(gametest.Open(random, connect4, 45), gametest.Positions(random, connect4, 5, true)...)
 	var want []string
 	for _, p := range positions {
 		want = append(want, ways[0]([]game.Position{p})...)

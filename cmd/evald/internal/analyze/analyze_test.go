@@ -103,7 +103,7 @@ func company(t *testing.T, c Config) {
 	random := gametest.Rand(1)
 	var queries strings.Builder
 	want := map[string]Answer{}
-	for i := range 90 {
+	for i := range 45 {
 		b := game.MustBoard([]game.Rules{game.Connect4, game.TicTacToe, {Rows: 4, Columns: 5, InARow: 3, Gravity: true}}[i%3])
 		var moves []int
 		var p game.Position
