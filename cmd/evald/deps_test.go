@@ -13,8 +13,7 @@ const module = "github.com/evald/evald/"
 // (gametest, evaltest, recordtest).
 var layers = []struct{ pkg, may string }{
 	{"engine/short", ""},
-	{"engine/strictjson", "engine/short"},
-	{"engine/game", "engine/short engine/strictjson"},
+	{"engine/game", "engine/short"},
 	{"engine/game/gametest", "engine/game"},
 	{"engine/eval", "engine/game"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
@@ -24,7 +23,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/durable", ""},
 	{"engine/durable/durabletest", "engine/game/gametest"},
 	{"engine/solver", "engine/game engine/internal/prefetch"},
-	{"engine/score", "engine/short engine/strictjson engine/game engine/eval engine/jobs engine/solver"},
+	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/solver/book", "engine/game engine/durable"},
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},
@@ -38,7 +37,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/cluster", "engine/short engine/eval engine/selfplay engine/durable"},
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/solver engine/solver/book"},
-	{"nn/safetensors", "engine/short engine/strictjson"},
+	{"nn/safetensors", "engine/short"},
 	{"nn/net", "engine/short engine/game engine/eval engine/jobs engine/durable nn/safetensors"},
 	{"nn/pattern", "engine/short engine/game engine/eval engine/jobs engine/durable kernels/... nn/safetensors nn/net"},
 	{"nn/train/...", "engine/game engine/eval engine/jobs engine/record engine/durable kernels/... nn/net nn/pattern nn/train/..."},
@@ -51,7 +50,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/short engine/strictjson engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/short engine/game engine/eval engine/mcts nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // observation is Kaggle's view of a position, with the rules beside it if they are not those of Connect4.
@@ -22,14 +20,8 @@ type observation struct {
 // fields are ignored, because Kaggle's observations have more. The mark is believed even if the stones do not fit it.
 func (p *Parser) parseObservation(s string) (State, error) {
 	var o observation
-	if err := json.Unmarshal([]byte(s), &o); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return State{}, &ParseError{Field: wrong.Field, Value: wrong.Value, Reason: "is not of type " + wrong.Type.String()}
-		}
-		return State{}, &ParseError{Field: "json", Value: s, Reason: err.Error()}
-	}
-	if err := strictjson.Check([]byte(s)); err != nil {
-		return State{}, &ParseError{Field: "json", Value: s, Reason: err.Error()}
+	if err := DecodeJSON([]byte(s), &o); err != nil {
+		return State{}, err
 	}
 	r := Connect4
 	for _, f := range []struct {

@@ -3,7 +3,6 @@ package score
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxLine bounds a line of a score file.
@@ -128,11 +126,8 @@ func fields(text string) (moves string, scores []int, err error) {
 			Position string `json:"position"`
 			Scores   []*int `json:"scores"`
 		}
-		if err := json.Unmarshal([]byte(text), &solved); err != nil {
-			return "", nil, fmt.Errorf("json: %s", short.Text(err.Error()))
-		}
-		if err := strictjson.Check([]byte(text)); err != nil {
-			return "", nil, fmt.Errorf("json: %w", err)
+		if err := game.DecodeJSON([]byte(text), &solved); err != nil {
+			return "", nil, err
 		}
 		if solved.Scores == nil {
 			return "", nil, fmt.Errorf("json has no scores; evald solve writes them with --scores")

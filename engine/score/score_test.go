@@ -121,9 +121,9 @@ func TestReadErrors(t *testing.T) {
 		"44 1 1 1 -1000 1 1 1":  "line 1: move 4 has score -1000, but can be played: true",
 		"44 1 1 1 99 1 1 1":     "line 1: move 4 has score 99, out of range",
 		"1212121 1 1 1 1 1 1 1": "line 1: the game is over (loss), there is no move to score",
-		`{"position":"44","scores":[],"position":"45"}`: `line 1: json: key "position" is there twice`,
+		`{"position":"44","scores":[],"position":"45"}`: `line 1: json "{\"position\":\"44\",\"scores\":[],\"position\":"..: key "position" is there twice`,
 		`{"position":"44"}`:                             "line 1: json has no scores; evald solve writes them with --scores",
-		`{"position":`:                                  "line 1: json: unexpected end of JSON input",
+		`{"position":`:                                  `line 1: json "{\"position\":": unexpected end of JSON input`,
 		strings.Repeat("1", 100000):                     "line 1: bufio.Scanner: token too long",
 	} {
 		if _, err := score.Read(strings.NewReader(in)); fmt.Sprint(err) != want {

@@ -23,8 +23,9 @@ import (
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // Overhead is the most bytes of a file beside its data.
@@ -224,17 +225,10 @@ func marshal(value any) []byte {
 	return text
 }
 
-// DecodeObject reads the one JSON object of a metadata text into a struct. An unknown field is an error.
+// DecodeObject reads the one JSON object of a metadata text into a struct. An unknown name is an error, and one that is there
+// twice.
 func DecodeObject(text string, into any) error {
-	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return ended(err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("more than one value")
-	}
-	return strictjson.Check([]byte(text))
+	return ended(jsonv2.Unmarshal([]byte(text), into, jsonv2.RejectUnknownMembers(true)))
 }
 
 // walkObject reads a JSON object and calls visit for each key. visit must read the key's value from dec.
@@ -282,7 +276,7 @@ func ended(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("JSON ends too early")
 	}
 	return errors.New(short.Text(err.Error()))

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/evald/evald/cmd/evald/kserve"
-	"github.com/evald/evald/engine/strictjson"
+	"github.com/evald/evald/engine/game"
 )
 
 // handler is the HTTP port: the protocol below /v2, and the page.
@@ -123,11 +123,10 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 	if err != nil {
 		return in.wrong(err)
 	}
-	if len(text) > 0 && json.Unmarshal(text, to) != nil {
-		return invalid("body: must be an object such as %s", example)
-	}
-	if err := strictjson.Check(text); len(text) > 0 && err != nil {
-		return invalid("body: %s", err)
+	if len(text) > 0 {
+		if err := game.DecodeJSON(text, to); err != nil {
+			return invalid("body: %v: must be an object such as %s", err, example)
+		}
 	}
 	return in.close()
 }

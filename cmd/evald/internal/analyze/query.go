@@ -12,7 +12,6 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // Query is one line of input: a position to search, or an action.
@@ -69,8 +68,12 @@ type Parser struct {
 // *queryError.
 func (p *Parser) Parse(line string) (q Query, err error) {
 	p.fields, p.err = nil, nil
-	if err := decode([]byte(line), &p.fields); err != nil {
-		return q, fmt.Errorf("a query is a JSON object: %w", err)
+	if wrong, ok := errors.AsType[*game.ParseError](game.DecodeJSON([]byte(line), &p.fields)); ok {
+		reason := wrong.Reason
+		if reason == "is not of type object" {
+			reason = "this one is of type " + wrong.Value
+		}
+		return q, errors.New("a query is a JSON object: " + reason)
 	}
 	if p.fields == nil {
 		return q, errors.New("a query is a JSON object: this one is null")
@@ -189,15 +192,3 @@ func (p *Parser) read(name string, to any, want string) bool {
 }
 
 func (p *Parser) fail(err error) { p.err = cmp.Or(p.err, err) }
-
-// decode reads exactly one JSON value.
-func decode(text []byte, to any) error {
-	err := json.Unmarshal(text, to)
-	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("this one is of type %s", short.Text(bad.Value))
-	}
-	if err == nil {
-		err = strictjson.CheckExact(text)
-	}
-	return err
-}

@@ -6,15 +6,11 @@
 package kaggle
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
-	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // Turn is one request to an agent: a position of an unfinished game and the time for its move.
@@ -53,7 +49,7 @@ func parseAct(text []byte) (Turn, error) {
 			Observation observation `json:"observation"`
 		} `json:"state"`
 	}
-	if err := unmarshal(text, &r); err != nil {
+	if err := game.DecodeJSON(text, &r); err != nil {
 		return Turn{}, err
 	}
 	if r.Action == nil || *r.Action != "act" {
@@ -72,28 +68,10 @@ func parseLine(text []byte) (Turn, error) {
 		Observation   observation   `json:"observation"`
 		Configuration configuration `json:"configuration"`
 	}
-	if err := unmarshal(text, &l); err != nil {
+	if err := game.DecodeJSON(text, &l); err != nil {
 		return Turn{}, err
 	}
 	return turn("observation.", l.Observation, l.Configuration)
-}
-
-func unmarshal(text []byte, to any) error {
-	err := json.Unmarshal(text, to)
-	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		want := bad.Type.String()
-		if bad.Type.Kind() == reflect.Struct {
-			want = "object"
-		}
-		return wrong(cmp.Or(bad.Field, "json"), bad.Value, "is not of type "+want)
-	}
-	if err == nil {
-		err = strictjson.Check(text)
-	}
-	if err != nil {
-		return wrong("json", string(text), err.Error())
-	}
-	return nil
 }
 
 // turn checks what was read. prefix is the path of the observation's fields, for errors.

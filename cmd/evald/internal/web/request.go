@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/strictjson"
 )
 
 // maxBody bounds a request's body, in bytes.
@@ -81,20 +81,15 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 }
 
 func decode(body []byte, to any) error {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	err := d.Decode(to)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return bad(wrong.Field, "%s is a JSON %s, want %s", wrong.Field, short.Text(wrong.Value), wrong.Type)
+	err := game.DecodeJSON(body, to, jsonv2.RejectUnknownMembers(true))
+	wrong, ok := errors.AsType[*game.ParseError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "json":
+		return bad("", "the request is no JSON object as expected: %s", wrong.Reason)
 	}
-	if err == nil {
-		if _, err = d.Token(); !errors.Is(err, io.EOF) {
-			err = errors.New("something follows the object")
-		} else if err = strictjson.Check(body); err == nil {
-			return nil
-		}
-	}
-	return bad("", "the request is no JSON object as expected: %s", short.Text(err.Error()))
+	return bad(wrong.Field, "%v", wrong)
 }
 
 // parsePosition reads moves, preceded by the rules unless those are Connect4's: 9x5x4:4455.
