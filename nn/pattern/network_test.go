@@ -187,7 +187,7 @@ func TestDamagedFiles(t *testing.T) {
 		{change(formatKey, "3"), `metadata evald.format is "3"`},
 		{change(formatKey, "1"), `tensor "table" is I8`},
 		{change(configKey, "{}"), "0 lanes"},
-		{change(configKey, `{"lanes":64,"hidden":[32,16],"more":1}`), "unknown field"},
+		{change(configKey, `{"lanes":64,"hidden":[32,16],"more":1}`), `"more" is unknown`},
 		{change(configKey, `{"lanes":1000000,"hidden":[32,16]}`), "1000000 lanes"},
 		{change(configKey, `{"lanes":64,"hidden":[32,32]}`), `tensor "dense.1.weight"`},
 		{change(configKey, `{"lanes":8,"hidden":[32,16]}`), `tensor "table"`},

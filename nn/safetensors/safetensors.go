@@ -12,18 +12,19 @@
 package safetensors
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/evald/evald/engine/short"
 )
@@ -78,55 +79,47 @@ func Split(file []byte, dtypes ...string) (metadata map[string]string, sections 
 	return metadata, sections, nil
 }
 
-// parseHeader reads the JSON. Objects are walked key by key because a decoder into a map would let duplicates pass.
+// parseHeader reads the JSON. The decoder refuses keys that are there twice.
 func parseHeader(header []byte, dtypes []string) (metadata map[string]string, sections []Section, err error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header does not begin with {")
 	}
-	metadata = map[string]string{}
-	dec := json.NewDecoder(bytes.NewReader(header))
-	err = walkObject(dec, func(name string) error {
-		if name == metadataKey {
-			return walkObject(dec, func(key string) error {
-				text, err := decode[string](dec)
-				metadata[key] = text
-				return wrap(err, "metadata %s", short.Quote(key))
-			})
-		}
-		s, err := parseSection(dec, name, dtypes)
-		sections = append(sections, s)
-		return wrap(err, "tensor %s", short.Quote(name))
-	})
-	if err != nil {
-		return nil, nil, wrap(err, "header")
+	var all map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(header, &all); err != nil {
+		return nil, nil, wrap(reworded(err), "header")
 	}
-	if junk := bytes.TrimRight(header[dec.InputOffset():], " "); len(junk) > 0 {
-		return nil, nil, fmt.Errorf("header has %d bytes after its end that are not spaces", len(junk))
+	metadata = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == metadataKey {
+			if err := jsonv2.Unmarshal(all[name], &metadata); err != nil {
+				return nil, nil, wrap(reworded(err), "header: metadata")
+			}
+			continue
+		}
+		s, err := parseSection(name, all[name], dtypes)
+		if err != nil {
+			return nil, nil, wrap(err, "header: tensor %s", short.Quote(name))
+		}
+		sections = append(sections, s)
 	}
 	return metadata, sections, nil
 }
 
+// description is a tensor in the header.
+type description struct {
+	Dtype   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets []int  `json:"data_offsets"` // from and to
+}
+
 // parseSection reads the description of one tensor and checks its type, its shape, and that offsets and shape give the same
 // number of bytes.
-func parseSection(dec *json.Decoder, name string, dtypes []string) (Section, error) {
-	s := Section{Name: name}
-	var offsets []int
-	err := walkObject(dec, func(key string) (err error) {
-		switch key {
-		case "dtype":
-			s.Dtype, err = decode[string](dec)
-		case "shape":
-			s.Shape, err = decode[[]int](dec)
-		case "data_offsets":
-			offsets, err = decode[[]int](dec)
-		default:
-			err = errors.New("is not a field of a tensor")
-		}
-		return wrap(err, "%s", short.Text(key))
-	})
-	if err != nil {
-		return s, err
+func parseSection(name string, text jsontext.Value, dtypes []string) (Section, error) {
+	var d description
+	if err := DecodeObject(string(text), &d); err != nil {
+		return Section{}, err
 	}
+	s, offsets := Section{Name: name, Dtype: d.Dtype, Shape: d.Shape}, d.Offsets
 	switch {
 	case !slices.Contains(dtypes, s.Dtype):
 		return s, fmt.Errorf("dtype is %s, want %s", short.Quote(s.Dtype), strings.Join(dtypes, " or "))
@@ -203,11 +196,7 @@ func Join(metadata map[string]string, tensors []Tensor) []byte {
 		from := len(data)
 		data = append(data, t.Data...)
 		header = append(header, ',')
-		item(t.Name, struct {
-			Dtype   string `json:"dtype"`
-			Shape   []int  `json:"shape"`
-			Offsets [2]int `json:"data_offsets"`
-		}{t.Dtype, t.Shape, [2]int{from, len(data)}})
+		item(t.Name, description{t.Dtype, t.Shape, []int{from, len(data)}})
 	}
 	header = append(header, '}')
 	for (lengthSize+len(header))%8 != 0 {
@@ -228,56 +217,22 @@ func marshal(value any) []byte {
 // DecodeObject reads the one JSON object of a metadata text into a struct. An unknown name is an error, and one that is there
 // twice.
 func DecodeObject(text string, into any) error {
-	return ended(jsonv2.Unmarshal([]byte(text), into, jsonv2.RejectUnknownMembers(true)))
+	return reworded(jsonv2.Unmarshal([]byte(text), into, jsonv2.RejectUnknownMembers(true)))
 }
 
-// walkObject reads a JSON object and calls visit for each key. visit must read the key's value from dec.
-func walkObject(dec *json.Decoder, visit func(key string) error) error {
-	token, err := dec.Token()
-	if err != nil {
-		return ended(err)
-	}
-	if token != json.Delim('{') {
-		return fmt.Errorf("want a JSON object, have %s", short.Text(fmt.Sprint(token)))
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return ended(err)
-		}
-		key := token.(string) // the decoder accepts nothing else here
-		if seen[key] {
-			return fmt.Errorf("%s appears twice", short.Quote(key))
-		}
-		seen[key] = true
-		if err := visit(key); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
-	return ended(err)
-}
-
-// decode reads one JSON value. null is an error.
-func decode[T any](dec *json.Decoder) (value T, err error) {
-	var pointer *T
-	if err := dec.Decode(&pointer); err != nil {
-		return value, ended(err)
-	}
-	if pointer == nil {
-		return value, errors.New("is null")
-	}
-	return *pointer, nil
-}
-
-// ended rewords an error of the JSON decoder: an early end is named as such, and a long message is shortened.
-func ended(err error) error {
+// reworded shortens an error of the JSON decoder, and names the key that is wrong.
+func reworded(err error) error {
+	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
+	typed, _ := errors.AsType[*jsonv2.SemanticError](err)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("JSON ends too early")
+	case errors.Is(err, jsontext.ErrDuplicateName) && syntax != nil:
+		return fmt.Errorf("%s appears twice", short.Quote(string(syntax.JSONPointer[1:])))
+	case errors.Is(err, jsonv2.ErrUnknownName) && typed != nil:
+		return fmt.Errorf("%s is unknown", short.Quote(typed.JSONPointer.LastToken()))
 	}
 	return errors.New(short.Text(err.Error()))
 }
