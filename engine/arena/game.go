@@ -42,8 +42,8 @@ const (
 	forfeitReason = "forfeit: "
 )
 
-// Forfeit reports whether the loser lost by an error or an illegal move.
-func (g *Game) Forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
+// forfeit reports whether the loser lost by an error or an illegal move.
+func (g *Game) forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
 
 // side is one player's part in a game.
 type side struct {

@@ -2,6 +2,7 @@ package arena
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -81,7 +82,7 @@ func (s *sums) add(g *Game) {
 	a, b := &s.players[first], &s.players[second]
 	a.count(g.Points, g.FirstSeconds, g.FirstLongest, g.FirstMoves, g.FirstLate)
 	b.count(1-g.Points, g.SecondSeconds, g.SecondLongest, g.SecondMoves, g.SecondLate)
-	if g.Forfeit() {
+	if g.forfeit() {
 		loser := a
 		if g.Points == 1 {
 			loser = b
@@ -137,7 +138,7 @@ func (s *sums) table(names []string, games int) Table {
 	for a := range names {
 		for b := a + 1; b < len(names); b++ {
 			if m := s.met[[2]int{a, b}]; m != nil {
-				for _, opening := range sortedKeys(m.openings) {
+				for _, opening := range slices.Sorted(maps.Keys(m.openings)) {
 					encounters = append(encounters, *m.openings[opening])
 				}
 			}
@@ -193,15 +194,6 @@ func (s *sums) meeting(names []string, i, j int) Meeting {
 		v.Pairs[int(2*points)]++
 	}
 	return v
-}
-
-func sortedKeys(m map[int32]*Encounter) []int32 {
-	keys := make([]int32, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // finite returns x, or -1 if it is infinite, which JSON cannot express.
