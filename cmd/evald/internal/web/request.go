@@ -13,6 +13,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 )
 
 // maxBody bounds a request's body, in bytes.
