@@ -1,10 +1,12 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +27,8 @@ type mortal struct {
 	asked, closed, misused atomic.Int32 // batches under way; calls of Close; batches and calls of Close after the first
 }
 
-func newMortal(during func()) *mortal {
+// newMortal is a mortal whose values are all its number.
+func newMortal(during func(), number int) *mortal {
 	m := &mortal{}
 	use := func() {
 		if m.closed.Load() != 0 {
@@ -40,7 +43,10 @@ func newMortal(during func()) *mortal {
 			during()
 			return nil
 		},
-		After: func(*eval.Batch) {
+		After: func(b *eval.Batch) {
+			for i := range b.WDL {
+				b.WDL[i] = float32(number)
+			}
 			use()
 			m.asked.Add(-1)
 		},
@@ -63,9 +69,9 @@ type mortals struct {
 }
 
 func (m *mortals) load(string) (Loaded, error) {
-	e := newMortal(m.during)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	e := newMortal(m.during, len(m.all)+1)
 	m.all = append(m.all, e)
 	return Loaded{Backend: e, Close: e.Close, Version: fmt.Sprint(len(m.all)), Platform: NetworkPlatform}, nil
 }
@@ -241,9 +247,14 @@ func TestNewClosesWhatItLoaded(t *testing.T) {
 	made.check(t, "after New failed", 1)
 }
 
-// Reloads, loads and unloads during traffic of all kinds: each generation is closed once, none is used after it, and none is
-// left when the server has ended.
+// Reloads, loads and unloads during traffic of all kinds: none of the requests to a model that stays is lost, each reply is
+// wholly of one generation and of none before an earlier reply's, each generation is closed once, none is used after it, and
+// none is left when the server has ended.
 func TestLifetimesUnderLoad(t *testing.T) {
+	rounds := 60
+	if gametest.Soak() {
+		rounds = 1000
+	}
 	made := &mortals{during: func() {}}
 	c := testConfig(nil)
 	c.Load, c.Models, c.Cache = made.load, []string{"stub", "other"}, 1<<10
@@ -275,7 +286,8 @@ func TestLifetimesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for _, model := range []string{"stub", "search", "other"} {
+	for _, model := range []string{"stub", "stub", "search", "other"} {
+		last := float32(0)
 		traffic(func(n uint64) error {
 			r := bitboardRequest(connect4, pos...)
 			r.ModelName = model
@@ -284,9 +296,19 @@ func TestLifetimesUnderLoad(t *testing.T) {
 			if n%3 == 0 { // somewhere on its way
 				go cancel()
 			}
-			if _, err := api.ModelInfer(ctx, r); err != nil && ctx.Err() == nil && model != "other" && !ending.Load() {
-				return fmt.Errorf("%s: %w", model, err)
+			got, err := api.ModelInfer(ctx, r)
+			if err != nil {
+				if ctx.Err() == nil && model != "other" && !ending.Load() {
+					return fmt.Errorf("%s: %w", model, err)
+				}
+				return nil
 			}
+			wdl := raws(got)[wdlOutput]
+			number := floatAt(wdl)
+			if model == "stub" && (!bytes.Equal(wdl, bytes.Repeat(wdl[:4], len(wdl)/4)) || number < last) {
+				return fmt.Errorf("a reply of generations %x after one of %v", wdl, last)
+			}
+			last = number
 			return nil
 		})
 	}
@@ -296,7 +318,7 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		_ = inProgram.Evaluate(t.Context(), b) // an error while it is unloaded
 		return nil
 	})
-	for i := range 60 {
+	for i := range rounds {
 		before := done.Load()
 		switch i % 4 {
 		case 0:
@@ -312,12 +334,14 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		}
 		waitFor(t, "requests", func() bool { return done.Load() > before+4 || t.Failed() })
 	}
+	s.Reload() // of "other", and then of "stub"
+	got, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+	if err != nil || floatAt(raws(got)[wdlOutput]) != float32(len(made.all)) {
+		t.Errorf("after the last load: %v, %v; want answers of generation %d", got, err, len(made.all))
+	}
 	ending.Store(true)
 	s.end(t) // with requests on their way, of which the last are refused
-	want := make([]int32, len(made.all))
-	for i := range want {
-		want[i] = 1
-	}
+	want := slices.Repeat([]int32{1}, len(made.all))
 	made.check(t, "after the server", want...)
 	close(stop)
 	wg.Wait()
