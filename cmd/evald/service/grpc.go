@@ -159,16 +159,16 @@ func (s *Server) receive(ctx context.Context, r *request, read func(any) error, 
 	defer slots.release(r)
 	var f frame
 	if err := read(&f); err != nil {
-		return r.why(err)
+		return r.notRead(err)
 	}
 	defer f.free()
 	err := s.decode(&f, message, r)
-	r.asks(message)
+	r.describe(message)
 	return err
 }
 
-// asks notes what a message says about the request, for the log.
-func (r *request) asks(message any) {
+// describe takes the model and the id from a message, for the log.
+func (r *request) describe(message any) {
 	switch m := message.(type) {
 	case interface{ GetModelName() string }: // of inference, and the repository
 		r.model = m.GetModelName()
@@ -200,7 +200,7 @@ func (s *Server) setHealth(ready bool) {
 func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest) (*kserve.ModelInferResponse, error) {
 	r := requestOf(ctx)
 	r.asked = time.Now()
-	if err := s.ask(r, m); err != nil {
+	if err := s.readMessage(r, m); err != nil {
 		return nil, err
 	}
 	if err := s.infer(ctx, r); err != nil {
@@ -209,8 +209,8 @@ func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest
 	return r.message(), nil
 }
 
-// ask reads what a message asks for. The values of its input are not copied.
-func (s *Server) ask(r *request, m *kserve.ModelInferRequest) error {
+// readMessage reads what a message asks for. The values of its input are not copied.
+func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 	r.model, r.version, r.id = m.ModelName, m.ModelVersion, m.Id
 	for name, p := range m.Parameters {
 		if err := s.set(&r.parameters, name, parameter(p)); err != nil {

@@ -257,8 +257,8 @@ func (s *slots) release(w *request) {
 	}
 }
 
-// why says why a message was not read.
-func (w *request) why(err error) error {
+// notRead is the error for a message that was not read.
+func (w *request) notRead(err error) error {
 	if w.lost.Load() {
 		return refuse(codes.ResourceExhausted, "the message took more than %v to come, and others waited", slowMessage)
 	}

@@ -148,7 +148,7 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 		got := make(chan *request)
 		go func() { got <- acquire("10.0.0.1", false, func() {}) }()
 		<-ended
-		if err := first.why(context.Canceled); status.Code(err) != codes.ResourceExhausted {
+		if err := first.notRead(context.Canceled); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("the one that lost its slot hears %v", err)
 		}
 		s.release(first)

@@ -98,7 +98,7 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, er
 		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token,
 	}}
 	r.err = s.decode(&f, r.message, &r.request)
-	r.asks(r.message)
+	r.describe(r.message)
 	return r, nil
 }
 
