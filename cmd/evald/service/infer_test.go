@@ -195,11 +195,7 @@ func TestRaw(t *testing.T) {
 	s := serve(t, testConfig(stub))
 	pos := gametest.Open(gametest.Rand(3), connect4, 20)
 	for _, moves := range []string{"112233", "11223", "22334"} { // won, forced, lost
-		p, _, err := connect4.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pos = append(pos, p)
+		pos = append(pos, after(t, moves))
 	}
 	want := expected(t, evaltest.Raw(stub), connect4, pos)
 	ask := bitboardRequest(connect4, pos...)
@@ -284,11 +280,7 @@ func TestSearch(t *testing.T) {
 // A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
 // fewer positions does not wait.
 func TestLargeSearchesTakeTurns(t *testing.T) {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := serve(t, testConfig(e.Backend()))
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	api := s.dial(t)
 	ask := func(n int) error {
 		ask := bitboardRequest(connect4, make([]game.Position, n)...)
@@ -325,10 +317,7 @@ func TestSearchRoom(t *testing.T) {
 	roomy := mcts.DefaultConfig(mcts.PUCT)
 	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
-		p, _, err := connect4.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := after(t, moves)
 		tree, err := mcts.New(connect4, roomy)
 		if err != nil {
 			t.Fatal(err)

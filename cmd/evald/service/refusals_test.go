@@ -43,10 +43,7 @@ func TestRefusals(t *testing.T) {
 	wrongPlane[2*42+5*7] = 0
 	nan := slices.Clone(planes)
 	nan[3] = float32(0) / float32(len(nan)-5*42)
-	won, _, err := connect4.ParseMoves("1122334")
-	if err != nil {
-		t.Fatal(err)
-	}
+	won := after(t, "1122334")
 	for _, c := range []struct {
 		name string
 		ask  *kserve.ModelInferRequest
@@ -97,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v %q, want %v with %q", c.name, got.Code(), got.Message(), c.code, c.says)
 		}
 	}
-	_, err = api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
+	_, err := api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("index: %v, want Unimplemented", err)
 	}

@@ -169,10 +169,7 @@ func TestRefusalLog(t *testing.T) {
 	book := &logbook{}
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Log = book.logger(slog.LevelInfo)
-	var err error
-	if c.Tokens, err = ReadTokens(strings.NewReader("# who\ninference s3cret\nmetadata other\n")); err != nil {
-		t.Fatal(err)
-	}
+	c.Tokens = tokens(t, "# who\ninference s3cret\nmetadata other\n")
 	s := serve(t, c)
 	api := s.dial(t)
 	grpcAs := func(token string, ask *kserve.ModelInferRequest) func() {

@@ -33,6 +33,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
+func tokens(t *testing.T, lines string) *Tokens {
+	t.Helper()
+	read, err := ReadTokens(strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
 func TestReadTokens(t *testing.T) {
 	for text, says := range map[string]string{
 		"inference a\n\n# of ops\nall b": "",
@@ -52,10 +61,7 @@ func TestReadTokens(t *testing.T) {
 func TestTokens(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Repository = true
-	var err error
-	if c.Tokens, err = ReadTokens(strings.NewReader("inference infer\nmetadata -\nrepository,inference ops\n")); err != nil {
-		t.Fatal(err)
-	}
+	c.Tokens = tokens(t, "inference infer\nmetadata -\nrepository,inference ops\n")
 	s := serve(t, c)
 	api := s.dial(t)
 	conn := s.connect(t)
@@ -110,10 +116,7 @@ func TestTokens(t *testing.T) {
 // A browser can ask for a token, which it gives as a password; what another site asks for with it is refused.
 func TestBrowserToken(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	var err error
-	if c.Tokens, err = ReadTokens(strings.NewReader("page,metadata see\ninference infer\n")); err != nil {
-		t.Fatal(err)
-	}
+	c.Tokens = tokens(t, "page,metadata see\ninference infer\n")
 	s := serve(t, c) // whose page answers 404 to those who are let in
 	basic := func(password string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+password))

@@ -172,7 +172,10 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	ending := make(chan struct{})
 	defer close(ending)
 	go s.tidy(ports, ending)
-	watching := s.startWatch(ctx)
+	var watching sync.WaitGroup
+	if s.config.Watch > 0 && s.config.Changed != nil {
+		watching.Go(func() { s.watchUntil(ctx) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -185,7 +188,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		err = errors.Join(err, <-failed)
 	}
 	stop()
-	<-watching
+	watching.Wait()
 	s.models.end()
 	if err == nil {
 		s.waitClosed()
@@ -317,25 +320,16 @@ func (s *Server) isReady() bool {
 
 var errDraining = status.Error(codes.Unavailable, "the server is shutting down")
 
-// startWatch looks for changed model files until ctx ends. The channel is closed when it has stopped.
-func (s *Server) startWatch(ctx context.Context) <-chan struct{} {
-	done := make(chan struct{})
-	if s.config.Watch <= 0 || s.config.Changed == nil {
-		close(done)
-		return done
-	}
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(s.config.Watch)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				s.watch()
-			}
+// watchUntil looks for changed model files until ctx ends.
+func (s *Server) watchUntil(ctx context.Context) {
+	tick := time.NewTicker(s.config.Watch)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.watch()
 		}
-	}()
-	return done
+	}
 }

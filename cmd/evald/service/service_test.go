@@ -138,6 +138,16 @@ func (s *serving) get(t testing.TB, path string) (status int, text string) {
 	return reply.StatusCode, string(all)
 }
 
+// after is the position after some moves.
+func after(t testing.TB, moves string) game.Position {
+	t.Helper()
+	p, _, err := connect4.ParseMoves(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // rawRequest asks for raw values.
 func rawRequest(name, datatype string, raw []byte, shape ...int64) *kserve.ModelInferRequest {
 	return &kserve.ModelInferRequest{
