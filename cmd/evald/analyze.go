@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"io"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/engine/mcts"
@@ -47,30 +47,12 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	in, err := s.open(c.File, "queries")
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := c.create(s.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	search := c.config()
 	search.MaxNodes = mcts.NodesAtOnce
-	done, err := analyze.Run(ctx, analyze.Config{
-		Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
-	}, in, out)
-	if wasInterrupted(ctx, err) {
-		return tally{done.Queries, done.Refused, done.GivenUp}.interrupted(s.err, c.unwritten())
-	}
-	if err == nil {
-		err = out.Commit()
-	}
-	if err == nil && done.Refused > 0 {
-		fmt.Fprintf(s.err, "evald: %d of %d queries refused; their answers say why\n", done.Refused, done.Queries)
-		return errBadLines
-	}
-	return err
+	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
+		done, err := analyze.Run(ctx, analyze.Config{
+			Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
+		}, in, out)
+		return tally{done.Queries, done.Refused, done.GivenUp}, err
+	})
 }

@@ -32,16 +32,6 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	in, err := s.open(c.File, "positions")
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := c.create(s.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
 		return usage("--format parquet is not for a terminal: name a file with -o FILE")
 	}
@@ -49,28 +39,20 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if c.Verbose {
 		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.How, c.Batch, threads, c.Format)
 	}
-	start := time.Now()
-	job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads}
-	progress := newProgress(s.err, fileSize(in))
-	if c.Out != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
-		job.Progress = progress.show
-	}
-	sum, err := stream.Run(ctx, in, c.format(out), job)
-	progress.clear()
-	if c.Verbose && c.Format != "table" {
-		fmt.Fprintln(s.err, "evald eval: "+sum.Describe(time.Since(start)))
-	}
-	lines := tally{int(sum.Lines), int(sum.Bad), int(sum.GivenUp)}
-	if wasInterrupted(ctx, err) {
-		return lines.interrupted(s.err, c.unwritten())
-	}
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
-		return err
-	}
-	return lines.end(s.err)
+	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+		start := time.Now()
+		job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads}
+		progress := newProgress(s.err, fileSize(in))
+		if c.Out != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
+			job.Progress = progress.show
+		}
+		sum, err := stream.Run(ctx, in, c.format(out), job)
+		progress.clear()
+		if c.Verbose && c.Format != "table" {
+			fmt.Fprintln(s.err, "evald eval: "+sum.Describe(time.Since(start)))
+		}
+		return tally{int(sum.Lines), int(sum.Bad), int(sum.GivenUp)}, err
+	})
 }
 
 func (c *evalCmd) format(w io.Writer) stream.Format {
@@ -100,8 +82,6 @@ func fileSize(r io.Reader) int64 {
 type outFile struct {
 	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
 }
-
-func (f outFile) create(stdout io.Writer) (*output, error) { return create(f.Out, stdout) }
 
 // unwritten returns what the last message of an interrupted command says about its output file.
 func (f outFile) unwritten() string {

@@ -17,12 +17,32 @@ type tally struct {
 	givenUp  int // begun, but cut short by an interrupt
 }
 
-// end prints how many lines were refused.
-func (t tally) end(stderr io.Writer) error {
-	if t.refused == 0 {
-		return nil
+// answer answers the lines of a file, positions or queries, by work.
+func (f outFile) answer(ctx context.Context, s streams, file, lines string, work func(in io.Reader, out io.Writer) (tally, error)) error {
+	in, err := s.open(file, lines)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(stderr, "evald: %d of %d lines refused; their answers say why\n", t.refused, t.answered)
+	defer in.Close()
+	out, err := create(f.Out, s.out)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	t, err := work(in, out)
+	if wasInterrupted(ctx, err) {
+		return t.interrupted(s.err, f.unwritten())
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil || t.refused == 0 {
+		return err
+	}
+	if lines == "positions" {
+		lines = "lines"
+	}
+	fmt.Fprintf(s.err, "evald: %d of %d %s refused; their answers say why\n", t.refused, t.answered, lines)
 	return errBadLines
 }
 
@@ -53,12 +73,11 @@ func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return 0, err
 	}
-	r := stream.NewReader(ctx, f)
-	var lines []stream.Line
-	for more := true; more; n += len(lines) {
-		if lines, more, err = r.Next(lines[:0], 1024); err != nil {
+	for _, err := range stream.NewReader(ctx, f).Lines() {
+		if err != nil {
 			return 0, err
 		}
+		n++
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return n, err

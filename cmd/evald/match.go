@@ -199,19 +199,15 @@ func (c *matchCmd) readOpenings(ctx context.Context, b *game.Board) (all [][]int
 		return nil, err
 	}
 	defer in.Close()
-	reader := stream.NewReader(ctx, in)
-	var lines []stream.Line
-	for more := true; more; {
-		if lines, more, err = reader.Next(lines[:0], 1024); err != nil {
+	for l, err := range stream.NewReader(ctx, in).Lines() {
+		if err != nil {
 			return nil, err
 		}
-		for _, l := range lines {
-			moves, err := arena.ParseOpening(b, l.Text)
-			if err = errors.Join(l.Err, err); err != nil {
-				return nil, fmt.Errorf("line %d: %w", l.Number, err)
-			}
-			all = append(all, moves)
+		moves, err := arena.ParseOpening(b, l.Text)
+		if err = errors.Join(l.Err, err); err != nil {
+			return nil, fmt.Errorf("line %d: %w", l.Number, err)
 		}
+		all = append(all, moves)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("no positions")

@@ -62,7 +62,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.create(s.out) // an error is reported before the measuring
+	out, err := create(c.Out, s.out) // an error is reported before the measuring
 	if err != nil {
 		return err
 	}

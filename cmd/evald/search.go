@@ -72,51 +72,34 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	in, err := s.open(c.File, "positions")
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := c.create(s.out)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	finishing, cancel := jobs.Finishing(ctx)
 	defer cancel()
-	r := &searchRun{searchCmd: c, evaluator: e, out: out, since: time.Now(), progress: newProgress(s.err, 0)}
+	r := &searchRun{searchCmd: c, evaluator: e, since: time.Now(), progress: newProgress(s.err, 0)}
 	if r.scheduler, err = mcts.NewScheduler(ctx, finishing, e.Evaluator, c.Batch, c.Leaves, 0); err != nil {
 		return err
 	}
-	defer r.progress.clear()
-	if r.progress.shown() {
-		if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
-			return err
+	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+		r.out = out
+		defer r.progress.clear()
+		if r.progress.shown() {
+			if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
+				return r.tally, err
+			}
+			r.progress.atOnce()
+			r.show()
 		}
-		r.progress.atOnce()
-		r.show()
-	}
-	ahead := min(8*mcts.AtOnce(c.Batch), mostAhead)
-	err = jobs.Stream[*searchLine]{
-		Items:   func(ctx context.Context) iter.Seq2[*searchLine, error] { return r.read(stream.NewReader(ctx, in)) },
-		Work:    func(_ context.Context, _ int, l *searchLine) error { return <-l.ended },
-		Workers: ahead,
-		Window:  ahead,
-		Write:   r.write,
-	}.Run(ctx)
-	cancel() // after an error, no answer is of use
-	r.scheduler.Wait()
-	r.progress.clear()
-	if wasInterrupted(ctx, err) {
-		return r.interrupted(s.err, c.unwritten())
-	}
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
-		return err
-	}
-	return r.end(s.err)
+		ahead := min(8*mcts.AtOnce(c.Batch), mostAhead)
+		err = jobs.Stream[*searchLine]{
+			Items:   func(ctx context.Context) iter.Seq2[*searchLine, error] { return r.read(stream.NewReader(ctx, in)) },
+			Work:    func(_ context.Context, _ int, l *searchLine) error { return <-l.ended },
+			Workers: ahead,
+			Window:  ahead,
+			Write:   r.write,
+		}.Run(ctx)
+		cancel() // after an error, no answer is of use
+		r.scheduler.Wait()
+		return r.tally, err
+	})
 }
 
 // mostAhead bounds the number of lines that are read ahead of the first one without an answer. There are enough of them for
@@ -160,18 +143,12 @@ type searched struct {
 func (r *searchRun) read(in *stream.Reader) iter.Seq2[*searchLine, error] {
 	return func(yield func(*searchLine, error) bool) {
 		var parser game.Parser
-		var lines []stream.Line
-		for more := true; more; {
-			var err error
-			lines, more, err = in.Next(lines[:0], 256)
-			for _, l := range lines {
-				line := &searchLine{Line: l, ended: make(chan error, 1)}
-				if !yield(line, r.begin(line, &parser)) {
-					return
-				}
+		for l, err := range in.Lines() {
+			line := &searchLine{Line: l, ended: make(chan error, 1)}
+			if err == nil {
+				err = r.begin(line, &parser)
 			}
-			if err != nil {
-				yield(nil, err)
+			if !yield(line, err) {
 				return
 			}
 		}

@@ -52,48 +52,32 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	if c.BuildBook != "" {
 		return c.build(ctx, s, progress)
 	}
-	out, err := c.create(s.out)
+	books, err := c.books()
 	if err != nil {
 		return err
 	}
-	defer out.Abort()
-	r := &solveRun{solveCmd: c, out: out, progress: progress}
-	if r.books, err = c.books(); err != nil {
-		return err
-	}
-	in, err := s.open(c.File, "positions")
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	r.workers = make([]*solver.Solver, c.threads)
-	if progress.shown() {
-		total, err := countLines(ctx, in)
-		if err != nil && ctx.Err() == nil {
-			return err
+	r := &solveRun{solveCmd: c, books: books, progress: progress, workers: make([]*solver.Solver, c.threads)}
+	return c.outFile.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+		r.out = out
+		if progress.shown() {
+			total, err := countLines(ctx, in)
+			if err != nil && ctx.Err() == nil {
+				return r.tally, err
+			}
+			if total > 0 {
+				r.count = progress.counting("solve", 0, total)
+			}
 		}
-		if total > 0 {
-			r.count = progress.counting("solve", 0, total)
-		}
-	}
-	err = jobs.Stream[*solved]{
-		Items:   func(ctx context.Context) iter.Seq2[*solved, error] { return r.read(stream.NewReader(ctx, in)) },
-		Work:    r.answer,
-		Workers: c.threads,
-		Window:  waiting * c.threads,
-		Write:   r.write,
-	}.Run(ctx)
-	progress.clear()
-	if wasInterrupted(ctx, err) {
-		return r.interrupted(s.err, c.unwritten())
-	}
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
-		return err
-	}
-	return r.end(s.err)
+		err := jobs.Stream[*solved]{
+			Items:   func(ctx context.Context) iter.Seq2[*solved, error] { return r.read(stream.NewReader(ctx, in)) },
+			Work:    r.answer,
+			Workers: c.threads,
+			Window:  waiting * c.threads,
+			Write:   r.write,
+		}.Run(ctx)
+		progress.clear()
+		return r.tally, err
+	})
 }
 
 // waiting is the number of lines for each thread that are read together.

@@ -96,24 +96,15 @@ type run struct {
 	Summary
 }
 
-// atOnce is the greatest number of lines read at once.
-const atOnce = 64
-
 func (r *run) read(ctx context.Context, in io.Reader) error {
-	reader := stream.NewReader(ctx, in)
-	var lines []stream.Line
-	for more := true; more; {
-		var err error
-		lines, more, err = reader.Next(lines[:0], atOnce)
-		for i := range lines {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r.line(&lines[i])
+	for l, err := range stream.NewReader(ctx, in).Lines() {
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
+		r.line(&l)
 	}
 	return nil
 }

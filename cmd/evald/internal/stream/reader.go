@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,26 @@ func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error)
 		}
 	}
 	return lines, true, nil
+}
+
+// Lines yields all lines, each as soon as it has arrived. An error of reading ends them.
+func (r *Reader) Lines() iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		var lines []Line
+		for more := true; more; {
+			var err error
+			lines, more, err = r.Next(lines[:0], 256)
+			for _, l := range lines {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+		}
+	}
 }
 
 // wouldWait reports whether the next line has not arrived yet.
