@@ -53,15 +53,10 @@ func (l Limits) validate() error {
 // ends, the trees keep what they have and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline
 // has passed, even if ctx itself is late. An error of the evaluator ends the search too.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
-	return searchWith(ctx, e, trees, limits, new(Forest))
-}
-
-// searchWith is Search with the waves of a forest.
-func searchWith(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits, forest *Forest) error {
 	if err := limits.validate(); err != nil {
 		return err
 	}
-	return newSearch(e, limits, forest).start(ctx, trees)
+	return newSearch(e, limits, new(Forest)).start(ctx, trees)
 }
 
 // Goal is how far a tree is searched before its driver is asked again.

@@ -49,7 +49,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	}
 	written := make(chan error, 1)
 	go func() { written <- write(replies, out, abandon) }()
-	r := &run{engine: engine, parser: Parser{Visits: c.Search.Visits}}
+	r := &run{engine: engine, parser: parser{Visits: c.Search.Visits}}
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
 		r.engine.terminate("", true)
@@ -92,7 +92,7 @@ func write(replies <-chan reply, out io.Writer, failed func(error)) (err error) 
 // run reads queries.
 type run struct {
 	engine *engine
-	parser Parser
+	parser parser
 	Summary
 }
 

@@ -449,7 +449,7 @@ func TestQueueIsBounded(t *testing.T) {
 		go func() {
 			for i := range 5 {
 				b := game.MustBoard(game.Connect4)
-				accepted <- e.accept(Query{ID: strconv.Itoa(i), State: game.State{Board: b, Mark: 1}, Text: "-", Visits: 2})
+				accepted <- e.accept(query{ID: strconv.Itoa(i), State: game.State{Board: b, Mark: 1}, Text: "-", Visits: 2})
 			}
 		}()
 		synctest.Wait()
@@ -474,7 +474,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(strings.TrimSpace(line))
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		p := Parser{Visits: 1}
+		p := parser{Visits: 1}
 		q, err := p.Parse(line)
 		switch {
 		case err != nil:

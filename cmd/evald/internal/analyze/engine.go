@@ -25,7 +25,7 @@ type Config struct {
 
 // search is an accepted query.
 type search struct {
-	Query
+	query
 	job     mcts.Job
 	stopped atomic.Bool
 
@@ -80,7 +80,7 @@ const timedNodes = 1 << 20
 
 // accept queues a search as soon as there is room. It reports whether its id is free. After the engine is closed, searches
 // are dropped.
-func (e *engine) accept(q Query) bool {
+func (e *engine) accept(q query) bool {
 	e.mu.Lock()
 	for e.waiting >= e.config.Queue && !e.closed {
 		e.room.Wait()
@@ -94,7 +94,7 @@ func (e *engine) accept(q Query) bool {
 		e.mu.Unlock()
 		return false
 	}
-	s := &search{Query: q}
+	s := &search{query: q}
 	s.job = mcts.Job{
 		Board: q.State.Board, Position: q.State.Position, Visits: q.Visits, Config: e.config.Search, Priority: q.Priority,
 		Next: func(_ *mcts.Job, t *mcts.Tree) mcts.Goal { return e.next(s, t) },

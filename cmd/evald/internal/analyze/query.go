@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Query is one line of input: a position to search, or an action.
-type Query struct {
+// query is one line of input: a position to search, or an action.
+type query struct {
 	ID     string
 	Action string // empty for a search, else one of the actions below
 
@@ -55,8 +55,8 @@ func wrong(field, format string, args ...any) error {
 	return &queryError{field, field + " " + fmt.Sprintf(format, args...)}
 }
 
-// Parser reads queries. It is not safe for concurrent use.
-type Parser struct {
+// parser reads queries. It is not safe for concurrent use.
+type parser struct {
 	Visits int // for queries that give none
 
 	positions game.Parser
@@ -66,7 +66,7 @@ type Parser struct {
 
 // Parse reads a query. If there is an error, the query still has the line's id if there is one, and the error may be a
 // *queryError.
-func (p *Parser) Parse(line string) (q Query, err error) {
+func (p *parser) Parse(line string) (q query, err error) {
 	p.fields, p.err = nil, nil
 	if wrong, ok := errors.AsType[*game.ParseError](game.DecodeJSON([]byte(line), &p.fields)); ok {
 		reason := wrong.Reason
@@ -107,7 +107,7 @@ func (p *Parser) Parse(line string) (q Query, err error) {
 }
 
 // search reads the fields of a search.
-func (p *Parser) search(q *Query, line string) {
+func (p *parser) search(q *query, line string) {
 	q.Visits = p.Visits
 	if p.read("visits", &q.Visits, "a whole number") && (q.Visits < 1 || q.Visits > maxVisits) {
 		p.fail(wrong("visits", "is %d, must be 1 to %d", q.Visits, maxVisits))
@@ -121,7 +121,7 @@ func (p *Parser) search(q *Query, line string) {
 }
 
 // seconds reads a time; 0 if it is missing.
-func (p *Parser) seconds(name string, least time.Duration) time.Duration {
+func (p *parser) seconds(name string, least time.Duration) time.Duration {
 	var s float64
 	if !p.read(name, &s, "a number of seconds") {
 		return 0
@@ -134,7 +134,7 @@ func (p *Parser) seconds(name string, least time.Duration) time.Duration {
 }
 
 // position reads moves, or Kaggle's board.
-func (p *Parser) position(q *Query, line string) {
+func (p *parser) position(q *query, line string) {
 	var rules string
 	hasMoves, hasRules := p.read("moves", &q.Text, "text"), p.read("rules", &rules, "text")
 	_, hasBoard := p.fields["board"]
@@ -178,7 +178,7 @@ func (p *Parser) position(q *Query, line string) {
 }
 
 // read takes a field out of the unread ones and reports whether it was there and valid.
-func (p *Parser) read(name string, to any, want string) bool {
+func (p *parser) read(name string, to any, want string) bool {
 	raw, ok := p.fields[name]
 	if !ok {
 		return false
@@ -191,4 +191,4 @@ func (p *Parser) read(name string, to any, want string) bool {
 	return true
 }
 
-func (p *Parser) fail(err error) { p.err = cmp.Or(p.err, err) }
+func (p *parser) fail(err error) { p.err = cmp.Or(p.err, err) }
