@@ -88,13 +88,17 @@ func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(str
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-		nothingLeft(t, "after Close")
-	})
+	t.Cleanup(func() { closed(t, e) })
 	return e
+}
+
+// closed closes an evaluator, and checks that it has freed everything.
+func closed(t testing.TB, e *Backend) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, "after Close")
 }
 
 // noGoroutineLeft checks for leaked goroutines after the test and the clean-ups registered later.
@@ -144,9 +148,7 @@ func TestEvaluatorConformance(t *testing.T) {
 		{"10x128", hopper, 1, []*game.Board{connect4}, 7, true},
 	} {
 		t.Run(fmt.Sprintf("%s on %v", test.net, test.like), func(t *testing.T) {
-			if test.soak && !gametest.Soak() {
-				t.Skip("for make soak")
-			}
+			soakOnly(t, test.soak)
 			on := devices(t, test.devices, test.like)
 			evaltest.Run(t, evaltest.Config{
 				New: func(t testing.TB) *eval.Evaluator {
@@ -219,9 +221,7 @@ func TestEvaluatorLoadsMachineCode(t *testing.T) {
 		if got := fakeDriver.Calls()["cuModuleLoadDataEx"]; got != test.loads {
 			t.Errorf("%s: %d modules were loaded, want %d", name, got, test.loads)
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		closed(t, e)
 	}
 }
 
@@ -258,9 +258,7 @@ func TestEvaluatorSharesSmallBatches(t *testing.T) {
 		if launches != uint64(test.launches) {
 			t.Errorf("%d rows on %d devices: %d launches, want %d", test.rows, test.devices, launches, test.launches)
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		closed(t, e)
 	}
 }
 
@@ -311,9 +309,7 @@ func TestEvaluatorClose(t *testing.T) {
 	noGoroutineLeft(t)
 	e := evaluator(t, scrambled(t, "1x16/8/16", 1), devices(t, 2, geforce), nil)
 	for range 2 {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		closed(t, e)
 	}
 	nothingLeft(t, "after Close")
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1)

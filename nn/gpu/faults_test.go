@@ -95,9 +95,7 @@ func TestEvaluatorCloseFails(t *testing.T) {
 	s := newScenario(t, fewRows)
 	e := s.served(t)
 	fakeDriver.Reset()
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed(t, e)
 	calls := fakeDriver.Calls()
 	if len(calls) != 5 {
 		t.Errorf("calls of Close: %v", calls)

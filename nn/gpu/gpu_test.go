@@ -42,6 +42,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// soakOnly skips a case that only make soak has.
+func soakOnly(t *testing.T, only bool) {
+	if only && !gametest.Soak() {
+		t.Skip("for make soak")
+	}
+}
+
 // emulator runs every kernel, one launch in a process. The race detector sees nothing of it.
 func emulator(t *testing.T) emutest.Emulator {
 	t.Helper()
@@ -264,9 +271,7 @@ func TestAccuracy(t *testing.T) {
 		{"10x128, seed 4", scrambled(t, "10x128", 4), 60, tolerance, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.soak && !gametest.Soak() {
-				t.Skip("for make soak")
-			}
+			soakOnly(t, test.soak)
 			p, err := newPlan(test.n.Config(), game.Connect4, hopper)
 			if err != nil {
 				t.Fatal(err)

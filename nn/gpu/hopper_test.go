@@ -120,9 +120,7 @@ func TestHopperAgreesWithReference(t *testing.T) {
 		{"10x128", game.Connect4, "hopper_128", 8, 9, true},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
-			if test.soak && !gametest.Soak() {
-				t.Skip("for make soak")
-			}
+			soakOnly(t, test.soak)
 			board := game.MustBoard(test.rules)
 			n := shipped(t)
 			if test.net != "default" {

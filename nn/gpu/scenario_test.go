@@ -100,9 +100,7 @@ func scenarioOf(t *testing.T, network string, batches []part) *scenario {
 			t.Fatal(err)
 		}
 		s.onGPU[i] = evaluate(t, e, s.boards[i], s.pos[i])
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closed(t, e)
 	}
 	return s
 }

@@ -71,10 +71,7 @@ func TestEvaluatorTunes(t *testing.T) {
 			}
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	nothingLeft(t, "after Close")
+	closed(t, e)
 }
 
 // The kernel for Hopper is used for all batches if two waves of it take less time, and for none if they do not.
@@ -118,10 +115,7 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 				t.Errorf("%d positions by %s, %v", n, p.For(n).Kernel.Name, err)
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-		nothingLeft(t, "after Close")
+		closed(t, e)
 	}
 }
 
@@ -196,9 +190,7 @@ func TestEvaluatorWithoutKernels(t *testing.T) {
 	if want := []string{"tower_64", "tower_64_half", "wide_64_two"}; !slices.Equal(got, want) {
 		t.Errorf("%v were measured, want %v", got, want)
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
+	closed(t, e)
 }
 
 // If even the tower does not end, the device is refused, and the next evaluator can answer.
@@ -243,9 +235,7 @@ func settled(t *testing.T) {
 // A device that refuses to launch clusters uses the kernel without, and says so. One that launches them answers by them, with the same
 // bits.
 func TestEvaluatorWithoutClusters(t *testing.T) {
-	if !gametest.Soak() {
-		t.Skip("for make soak")
-	}
+	soakOnly(t, true)
 	noGoroutineLeft(t)
 	t.Setenv(withoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner
 	const network, kernel = "1x130/3/5", "hopper_256_cluster"
@@ -274,10 +264,7 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	if got := e.Stats().Devices[0]; got.Kernel != "hopper_256" || len(got.Small) > 0 || got.Faults > 0 {
 		t.Errorf("%+v", got)
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	nothingLeft(t, "after Close")
+	closed(t, e)
 
 	if _, _, err := newEvaluator(n, on, Options{Kernel: kernel}, quick); err == nil || !strings.HasSuffix(err.Error(), refusal) {
 		t.Errorf("the kernel that is refused alone: %v", err)
@@ -289,8 +276,5 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	if got := evaluate(t, e, board, pos); !sameRows(got, want) {
 		t.Error("clusters give other answers")
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	nothingLeft(t, "after Close")
+	closed(t, e)
 }

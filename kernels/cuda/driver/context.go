@@ -36,12 +36,6 @@ type (
 // operation is done. If it fails later, a later call returns the error, at the latest Wait.
 type Context struct{}
 
-// MemInfo returns the free and the total bytes of the device's memory.
-func (*Context) MemInfo() (free, total int64, err error) {
-	free, total, err = cu.MemInfo()
-	return free, total, wrap("cuMemGetInfo", err)
-}
-
 // Alloc allocates n > 0 bytes of the device's memory.
 func (*Context) Alloc(n int) (Memory, error) {
 	m, err := cu.MemAlloc(int64(n))
@@ -58,11 +52,6 @@ func (*Context) Upload(to Memory, from []byte) error {
 	}
 	// The driver may return before the copy is done, in stream 0, which other streams do not wait for.
 	return wrap("cuStreamSynchronize", cu.NoStream.Synchronize())
-}
-
-// Download copies from the device, and returns when the copy is done.
-func (*Context) Download(to []byte, from Memory) error {
-	return wrap("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(unsafe.SliceData(to)), from, int64(len(to))))
 }
 
 // Host is pinned memory of the machine, so that copies between it and the device can run in a Stream.

@@ -60,9 +60,6 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 			}
 			undo = append(undo, func() error { return c.Free(memory[i]) })
 		}
-		if free, total, err := c.MemInfo(); err != nil || total-free < int64(2*n) {
-			return errors.Join(err, fmt.Errorf("%d bytes are taken, less than %d", total-free, 2*n))
-		}
 		var streams [2]driver.Stream
 		var events [2]driver.Event
 		for i := range streams {
@@ -110,15 +107,8 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		if ms, err := c.Elapsed(events[0], events[1]); err != nil || ms < 0 {
 			return errors.Join(err, fmt.Errorf("%v ms elapsed", ms))
 		}
-		back := make([]byte, n)
-		if err := c.Download(back, memory[0]); err != nil {
-			return err
-		}
-		if diff := cmp.Diff(back, host.Bytes()); diff != "" {
-			return fmt.Errorf("two ways back differ: %s", diff)
-		}
 		for i := range y {
-			y[i] = math.Float32frombits(binary.LittleEndian.Uint32(back[4*i:]))
+			y[i] = math.Float32frombits(binary.LittleEndian.Uint32(host.Bytes()[4*i:]))
 		}
 		return nil
 	})
