@@ -132,23 +132,30 @@ func resources(ptxas string) (string, error) {
 	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
 	for _, m := range modules {
 		for _, arch := range m.archs {
-			out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
+			lines, err := m.resources(ptxas, arch)
 			if err != nil {
-				return "", fmt.Errorf("ptxas -arch=%s %s: %w\n%s", arch, ptxFile(m.name), err, out)
+				return "", err
 			}
-			if serialised.Match(out) {
-				return "", fmt.Errorf("ptxas -arch=%s %s does not let products of warpgroups overlap:\n%s", arch, ptxFile(m.name), out)
-			}
-			lines := report(arch, string(out))
-			if len(lines) == 0 {
-				return "", fmt.Errorf("ptxas -arch=%s %s reports no kernel:\n%s", arch, ptxFile(m.name), out)
-			}
-			for _, line := range lines {
-				text.WriteString(line)
-			}
+			text.WriteString(lines)
 		}
 	}
 	return text.String(), nil
+}
+
+// resources is the lines of a module's kernels for one architecture.
+func (m module) resources(ptxas, arch string) (string, error) {
+	out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ptxas -arch=%s %s: %w\n%s", arch, ptxFile(m.name), err, out)
+	}
+	if serialised.Match(out) {
+		return "", fmt.Errorf("ptxas -arch=%s %s does not let products of warpgroups overlap:\n%s", arch, ptxFile(m.name), out)
+	}
+	lines := report(arch, string(out))
+	if len(lines) == 0 {
+		return "", fmt.Errorf("ptxas -arch=%s %s reports no kernel:\n%s", arch, ptxFile(m.name), out)
+	}
+	return strings.Join(lines, ""), nil
 }
 
 var assembled = regexp.MustCompile(`Function properties for (\w+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers`)
