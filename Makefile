@@ -7,6 +7,9 @@ SOAK  ?= 1m
 # The C code checks its stack and its copies, and the program is loaded at another address at each start (PIE, RELRO).
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
+# What debuggers need takes an eighth of a build. Debuggers build programs of their own.
+NODEBUG := -gcflags=all=-dwarf=false -ldflags=-w
+
 # GPU support (kernels/cuda/driver): the program is linked with our own loader in place of the CUDA driver's library. The
 # loader's folder is named after the hash of its sources, because go ignores libraries when it decides what is up to date.
 ifeq ($(shell $(GO) env GOOS GOARCH CGO_ENABLED | paste -sd-),linux-amd64-1)
@@ -14,14 +17,14 @@ GPUSRC := $(sort $(wildcard kernels/cuda/driver/include/* kernels/cuda/driver/lo
 GPUDIR := bin/gpu-$(shell cat $(GPUSRC) | sha256sum | cut -c1-12)
 GPULIB := $(GPUDIR)/libcuda.a
 GPUCC  := $(shell $(GO) env CC) -O2 -fPIC $(HARDEN) -Wall -Wextra -Ikernels/cuda/driver/include
-GPUENV := CGO_CFLAGS="-O2 -g $(HARDEN) '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -g -Wl,-z,relro,-z,now '-L$(CURDIR)/$(GPUDIR)'"
+GPUENV := CGO_CFLAGS="-O2 $(HARDEN) '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -Wl,-z,relro,-z,now '-L$(CURDIR)/$(GPUDIR)'"
 GPUTAG := -tags=gpu
 PIE    := -buildmode=pie
 # The program, its tests and the static checks are compiled with the same flags, so that each package is compiled once.
-GOENV  := $(GPUENV) GOFLAGS="$(strip $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
+GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
 endif
 
-# Without what debuggers need, test programs are linked in half of the time. make lint vets everything.
+# Test programs have no names of symbols either. make lint vets everything.
 TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
 
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
@@ -39,7 +42,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
-	$(GOENV) $(GO) build -o bin/evald ./cmd/evald
+	GOGC=300 $(GOENV) $(GO) build -o bin/evald ./cmd/evald
 
 ifdef GPULIB
 $(GPULIB): $(GPUSRC)

@@ -1,4 +1,3 @@
-// Command evald evaluates ConnectX positions in large batches.
 package main
 
 import (

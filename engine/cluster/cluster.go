@@ -2,6 +2,7 @@
 // keeps the games; workers on any machine play them. Between them is a NATS server, which the learner has in itself, or
 // which runs elsewhere.
 //
+//	cluster.go  what learner and workers agree on: names, messages, limits
 //	server.go   the server inside the learner: who may do what, TLS
 //	learner.go  the learner: jobs and networks for workers
 //	keep.go     the learner: games that come in, and what is answered

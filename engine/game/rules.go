@@ -3,6 +3,15 @@
 // It holds the rules, the bitboards, move generation, the win test, symmetry and every notation in which positions
 // travel. It knows nothing of values, policies or searches.
 //
+// Read the files in this order:
+//
+//	rules.go               Rules of a game
+//	bits.go                sets of cells
+//	board.go, position.go  Rules made ready for play; the stones of one moment
+//	result.go, outlook.go  how a game stands, and what the next stones decide
+//	check.go               whether a position from outside is possible
+//	notation.go            moves and boards as text; kaggle.go: Kaggle's observations
+//
 // # Decisions
 //
 // A Board is apart from a Position. A Position with its rules inside would carry a pointer or 4 bytes more through

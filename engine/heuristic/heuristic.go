@@ -6,6 +6,14 @@
 // fill. This package counts all lines of a direction at once with shifts; its tests compare that with a loop over the
 // lines.
 //
+// Read the files in this order:
+//
+//	catalog.go                            the one list of heuristics
+//	heuristic.go                          a heuristic as a Backend: New
+//	lines.go                              masks of lines
+//	bitsquares.go                         bitsquares; bitsquares_amd64.go, bitsquares_arm64.go and bitsquares_other.go: several positions at once
+//	gameovers.go, oddeven.go, rollout.go  the others
+//
 // # Decisions
 //
 // A heuristic gives win and loss only: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which takes

@@ -5,6 +5,16 @@
 // evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit. The files of testdata
 // show searches step by step.
 //
+// Read the files in this order:
+//
+//	config.go     Config: selection rules and their constants
+//	tree.go       Tree: the pure core; gumbel.go: the selection of Gumbel; graph.go: transpositions
+//	result.go     what a tree has found; known.go: what searches have found of a position
+//	search.go     Limits, Search: many trees through one evaluator
+//	lanes.go      trees that take turns on a core
+//	scheduler.go  positions that come one after the other; clock.go: searches that end by the clock
+//	evaluator.go  a search as a Backend
+//
 // # Decisions
 //
 // A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless somebody asks for

@@ -1,5 +1,14 @@
 // Package solver finds the exact value of ConnectX positions by alpha-beta search.
 //
+// Read the files in this order:
+//
+//	solver.go                 New, Solve and Options
+//	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
+//	fast.go, search64.go      the search for boards of at most 64 bits
+//	geometry.go, bounds64.go  its masks, and bounds without search
+//	table.go                  its table; huge_linux.go, huge_other.go: large pages
+//	general.go                all other boards
+//
 // # Scores
 //
 // A score is exact and from the perspective of the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board

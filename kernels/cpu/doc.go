@@ -2,6 +2,17 @@
 // path of the processor, and Forward computes logits from the planes of a block of positions. Training has convolutions of its own,
 // in the folder conv, which are made of the same vectors and the same microkernel, in the folder vector.
 //
+// Read the files in this order:
+//
+//	conv.go                         the operation, and what a kernel is
+//	go.go                           the operation in plain Go
+//	path.go, path_*.go              paths, and which of them this processor has; amx_*.go, features_*.go: how it is asked
+//	call.go                         a call of C
+//	words.go, int8.go               pairs of bfloat16, and bytes
+//	sparse.go, winograd.go          two faster forms
+//	tower.go, heads.go, scratch.go  Tower: layers of the operation, the heads, and their memory
+//	selftest.go                     each path beside plain Go
+//
 // # One operation
 //
 // Every layer is a conv: for some cells, and each output channel o,

@@ -3,8 +3,9 @@
 //	plan.go, pack.go, rows.go   a kernel for a network and a board, its weights, positions in and answers out
 //	hopper.go                   the same for the kernels of Hopper alone
 //	choice.go, predict.go       which kernel for how many positions, by measured or predicted times
-//	variants.go                 all kernels that could do it, to measure them one by one
-//	evaluator.go, call.go       Backend: the batches of callers, cut into launches
+//	variants.go, time.go        all kernels that could do it, and how long they take, to measure them one by one
+//	evaluator.go, call.go       Backend: the batches of callers, cut into launches; none.go: without GPU support
+//	stats.go                    Options, and what the devices have done
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
 //	served.go, selftest.go      the network that serves, and its test before it does

@@ -2,6 +2,16 @@
 // Go. That forward pass is slow and simple on purpose. It is the reference that every fast kernel is compared with, and it
 // documents what the kernels compute.
 //
+// Read the files in this order:
+//
+//	config.go, network.go              Config and Network
+//	file.go, ranges.go                 its file; ranges of activations for 8 bits
+//	init.go, mirror.go                 fresh weights; mirror images
+//	planes.go                          planes of positions
+//	forward.go, layers.go, softmax.go  the reference forward pass
+//	evaluator.go                       the same as a Backend
+//	torch.go                           the same as a PyTorch module, torch_model.py
+//
 // # Shapes
 //
 // N is the batch, C channels, H = Rows with row 0 at the TOP (as on Kaggle's flat board), W = Columns, B residual blocks, V

@@ -2,6 +2,17 @@
 // operations are our own, made of the kernels of package conv. PyTorch in a Python process can make the steps instead, on a
 // GPU if there is one (torch.go, torch_trainer.py).
 //
+// Read the files in this order:
+//
+//	config.go                            Config of a run
+//	records.go, survey.go                examples from records, and what is counted in them first; foretold.go: targets of draws
+//	rules.go, batch.go                   examples of the rules; Example, and batches of examples
+//	graph.go, layers.go, loss.go, op.go  the network in gorgonia's graph: its layers, losses and operations
+//	solver.go, muon.go                   optimizers
+//	trainer.go                           steps; gorgonia.go and torch.go: where they are made
+//	measure.go, metrics.go               losses and accuracies of other examples; lines of metrics
+//	checkpoint.go, run.go                what a killed run resumes from; Run: a run in a folder
+//
 // # Losses
 //
 // All losses are cross-entropies in nats, computed from logits in float64. Each is the mean over the examples that have its

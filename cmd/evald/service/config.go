@@ -8,6 +8,19 @@
 // Requests of both transports become the same call. The eval.Evaluator merges it with others, and each output that the request
 // names goes back as one tensor.
 //
+// Read the files in this order:
+//
+//	config.go, server.go                  Config; Server, from New to the last answer
+//	model.go                              a served model and its generations; describe.go: what clients are told of it
+//	request.go, requestlog.go             one request of either transport; its record in the log
+//	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
+//	http.go, rest.go                      the HTTP port, REST's paths
+//	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
+//	tensor.go, search.go                  inputs and outputs; the model search
+//	memory.go, connections.go             what is bounded: bytes, connections
+//	auth.go, errors.go                    tokens; refusals
+//	metrics.go, trace.go                  what is counted and traced
+//
 // # Inputs
 //
 // A request has one of these. N is the number of positions; H and W are the rows and columns of the board, which is

@@ -4,6 +4,14 @@
 //
 // Tensors are row-major: activations [N,H,W,C], channels last, weights [O,I,kernel row, kernel column] as in PyTorch.
 //
+// Read the files in this order:
+//
+//	conv.go             Shape, and the plain loops that define the results
+//	plain.go            plain Go, with the same tiles; call.go: C
+//	path.go, path_*.go  paths, and which of them this processor has
+//	pool.go, job.go     Pool: goroutines, memory, and the parts of a call
+//	selftest.go         each path beside plain Go
+//
 // # Paths
 //
 // The paths are the float32 paths of kernels/cpu: avx512, avx2 and neon in C, and plain Go. A Pool takes the fastest that the

@@ -1,5 +1,16 @@
 // Package bench measures the program on this machine. Each figure stands beside its ceiling: what the machine could do at
 // best, measured in the same run. The share of the ceiling can be compared between machines; absolute rates cannot.
+//
+// Read the files in this order:
+//
+//	bench.go                     Figure, rounds, Progress, the table
+//	eval.go                      the win test, heuristics, files; vector_amd64.go and vector_other.go: the ceiling of vectors
+//	network.go, pattern.go       networks of either kind by every path, and models of a service
+//	peer.go, torch.go, child.go  networks beside other programs, which run in Python
+//	gpu.go                       networks on a GPU
+//	search.go, selfplay.go       tree search and self-play beside a device or an evaluator alone
+//	serve.go                     the service over gRPC; processortime_*.go: the processor time that it takes
+//	solve.go                     the exact solver
 package bench
 
 import (

@@ -81,13 +81,17 @@ func TestStripped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
 	}
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed")
+	}
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "whole"), filepath.Join(dir, "small")
-	source := []byte("package main\n\nfunc main() { println(\"I run\") }\n")
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o600); err != nil {
+	source := []byte("#include <stdio.h>\nint main(void) { puts(\"I run\"); return 0; }\n")
+	if err := os.WriteFile(path+".c", source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", path, filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler, "-g3", "-o", path, path+".c").CombinedOutput(); err != nil { // with what debuggers need
 		t.Fatalf("%v: %s", err, out)
 	}
 	small, err := stripped(path)

@@ -5,6 +5,17 @@
 // The page is served at /, everything else that belongs to it below /ui/. The server keeps no state of a game: each request
 // states its position.
 //
+// Read the files in this order:
+//
+//	web.go       Config, Handler, the embedded files
+//	request.go   how every request below /ui/ is read and refused
+//	game.go      a game's state after a command; values.go: the value of each of its positions
+//	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	think.go     an agent's move, and how many requests think at once
+//	metrics.go   the service's metrics as panels
+//	runs.go      training runs; curves.go: the curves of their files
+//	cluster.go   the page of a learner and its workers
+//
 // # Decisions
 //
 // play.Session is made anew from the moves for each command, and the page knows no rules. The browser's history is

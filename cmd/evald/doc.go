@@ -1,0 +1,21 @@
+// Command evald evaluates ConnectX positions in large batches.
+//
+// A file is a subcommand, named after it. Files of wiring that several use come first. Read them in this order:
+//
+//	main.go, flags.go, configfile.go         the commands, what all flags have in common, flags from a file
+//	help.go, completion.go                   help, version, the manual page; shells
+//	progress.go, lines.go, memory.go         the terminal's last line; lines of input; sizes of memory
+//	backend.go, remote.go                    the evaluator that flags choose, here or at a service
+//	agents.go                                networks and books of agents, each loaded once
+//	eval.go, search.go, analyze.go           answers for lines of positions, and for a script's queries
+//	solve.go                                 exact scores and books of them
+//	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
+//	score.go                                 accuracy of an evaluator
+//	play.go, match.go, matchtable.go         games on the terminal; matches, their table
+//	kaggle.go                                Kaggle
+//	selfplay.go, cluster.go                  self-play, here and on many machines
+//	train.go, traintables.go, learn.go       training of both kinds of networks, the whole loop
+//	model.go, modelint8.go                   networks by name; networks in 8 bits
+//	serve.go, servelog.go                    the service, its log
+//	bench.go, devices.go                     measurements; processors and GPUs
+package main
