@@ -10,7 +10,7 @@
 //	board.go, position.go  Rules made ready for play; the stones of one moment
 //	result.go, outlook.go  how a game stands, and what the next stones decide
 //	check.go               whether a position from outside is possible
-//	notation.go            moves and boards as text; kaggle.go: Kaggle's observations
+//	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside
 //
 // # Decisions
 //
