@@ -379,24 +379,6 @@ func TestPositionsDamaged(t *testing.T) {
 	}
 }
 
-// A second program in the same folder is refused at once.
-func TestPositionsInUse(t *testing.T) {
-	dir := t.TempDir()
-	other, err := durable.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitBadInput || !strings.Contains(stderr, dir+": another program is making positions in this folder") {
-		t.Errorf("status %d, errors %q", status, stderr)
-	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, stderr := evald(t, "", positionsIn(dir)...); status != exitOK || len(readSets(t, dir)) != 3 {
-		t.Errorf("status %d, errors %q, files %v", status, stderr, readSets(t, dir))
-	}
-}
-
 // Records of exact results are made a file at a time, the same ones again, and evald train learns from them.
 func TestPositionsTrain(t *testing.T) {
 	dir := t.TempDir()

@@ -38,14 +38,3 @@ func TestSelfplayMirror(t *testing.T) {
 		t.Errorf("gone on with without --mirror: status %d, errors %q", status, stderr)
 	}
 }
-
-func TestBenchSelfplay(t *testing.T) {
-	small := []string{"bench", "selfplay", "--visits", "8", "--fast-visits", "4", "--at-once", "16", "--batch", "4", "--round", "20ms"}
-	status, out, stderr := evald(t, "", append(small, "--backend", "uniform", "--json")...)
-	if status != exitOK || !strings.Contains(out, `"name": "self-play by uniform"`) || !strings.Contains(out, `"name": "games of 8 or 4 visits a move by uniform"`) || stderr != "" {
-		t.Errorf("status %d, output %s, errors %q", status, out, stderr)
-	}
-	if status, _, stderr := evald(t, "", append(small, "--full-share", "2")...); status != exitUsage || !strings.Contains(stderr, "--full-share 2: must be 0 to 1") {
-		t.Errorf("status %d, errors %q", status, stderr)
-	}
-}

@@ -201,19 +201,17 @@ func TestServeWrongUse(t *testing.T) {
 
 // The numbers themselves are not tested, only that they exist.
 func TestBenchServe(t *testing.T) {
-	for _, args := range []string{"--json", "--model seeded-2x16"} {
-		status, out, stderr := evald(t, "", append([]string{"bench", "serve", "--round", "5ms"}, strings.Fields(args)...)...)
-		if status != exitOK {
-			t.Fatalf("status %d, errors %q", status, stderr)
+	status, out, stderr := evald(t, "", "bench", "serve", "--round", "5ms", "--json", "--model", "seeded-2x16")
+	if status != exitOK {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	for _, name := range []string{"bitsquares over gRPC, requests of 256", "requests of 1", "64 clients of one position"} {
+		if !strings.Contains(out, name) {
+			t.Errorf("no figure %q in\n%s", name, out)
 		}
-		for _, name := range []string{"bitsquares over gRPC, requests of 256", "requests of 1", "64 clients of one position"} {
-			if !strings.Contains(out, name) {
-				t.Errorf("no figure %q in\n%s", name, out)
-			}
-		}
-		if strings.Contains(out, `"rate": 0`) || strings.Contains(out, " 0 /s") {
-			t.Errorf("a figure is zero:\n%s", out)
-		}
+	}
+	if strings.Contains(out, `"rate": 0`) {
+		t.Errorf("a figure is zero:\n%s", out)
 	}
 }
 

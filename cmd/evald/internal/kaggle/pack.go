@@ -30,7 +30,7 @@ type Submission struct {
 	Book    string // file of the opening book; empty without one
 	Program string // file of the program, for linux/amd64
 
-	limit int64 // in bytes, instead of MaxSize if not 0; for tests
+	limit int64 // in bytes, instead of maxSize if not 0; for tests
 }
 
 // File names in the archive. main.py and the agent's spec use them.
@@ -44,8 +44,8 @@ const (
 //go:embed main.py
 var mainSource string
 
-// MaxSize is the limit of an archive in bytes. It is our own limit, well below what Kaggle is known to accept.
-const MaxSize = 100 << 20
+// maxSize is the limit of an archive in bytes. It is our own limit, well below what Kaggle is known to accept.
+const maxSize = 100 << 20
 
 // Packed describes an archive.
 type Packed struct {
@@ -80,7 +80,7 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	if p.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
 		return Packed{}, err
 	}
-	if limit := cmp.Or(s.limit, MaxSize); p.Bytes > limit {
+	if limit := cmp.Or(s.limit, maxSize); p.Bytes > limit {
 		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have", name, float64(p.Bytes)/(1<<20), limit>>20)
 	}
 	begin := time.Now()
@@ -113,7 +113,7 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		if err != nil {
 			return err
 		}
-		if info.Size() > 4*MaxSize {
+		if info.Size() > 4*maxSize {
 			return fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
 		}
 		return add(name, 0o644, info.Size(), f)

@@ -48,12 +48,12 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 	return p, nil
 }
 
-// ErrBusy is the error of a turn whose time ran out while as many moves were under way as there may be agents.
-var ErrBusy = errors.New("all agents are thinking")
+// errBusy is the error of a turn whose time ran out while as many moves were under way as there may be agents.
+var errBusy = errors.New("all agents are thinking")
 
 // Move returns the action for a turn. The agent takes its own time, but never more than the turn's Act less a reserve. An
 // agent that ignores time is stopped when the turn is lost anyway. The error then wraps context.DeadlineExceeded, as does
-// one that wraps ErrBusy.
+// one that wraps errBusy.
 func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, allowed(t.Act, 0)+reserve(t.Act)/2+t.Overage)
 	defer cancel()
@@ -61,7 +61,7 @@ func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return 0, fmt.Errorf("kaggle: %w: there are %d: %w", ErrBusy, p.most, ctx.Err())
+		return 0, fmt.Errorf("kaggle: %w: there are %d: %w", errBusy, p.most, ctx.Err())
 	}
 	q, err := p.take(t)
 	if err != nil {

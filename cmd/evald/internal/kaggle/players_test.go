@@ -149,7 +149,7 @@ func TestLost(t *testing.T) {
 	g := newGate()
 	players := newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models})
 	go func() { <-g.entered }()
-	if _, err := players.Move(ctx, hurry); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
+	if _, err := players.Move(ctx, hurry); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errBusy) {
 		t.Errorf("an agent that waits: error %v, want context.DeadlineExceeded alone", err)
 	}
 	if len(players.idle) != 0 || players.busy != 0 {
@@ -170,8 +170,8 @@ func TestLost(t *testing.T) {
 		first <- err
 	}()
 	<-g.entered
-	if _, err := players.Move(ctx, hurry); !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second move: error %v, want ErrBusy", err)
+	if _, err := players.Move(ctx, hurry); !errors.Is(err, errBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second move: error %v, want errBusy", err)
 	}
 	g.open <- struct{}{}
 	if err := <-first; err != nil {

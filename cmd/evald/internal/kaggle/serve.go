@@ -81,7 +81,7 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	}
 	action, err = h.Players.Move(r.Context(), turn)
 	switch {
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, errBusy):
 		return 0, http.StatusServiceUnavailable, err
 	case errors.Is(err, context.DeadlineExceeded):
 		return 0, http.StatusGatewayTimeout, err

@@ -15,7 +15,7 @@ func stripped(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > 4*MaxSize {
+	if info.Size() > 4*maxSize {
 		return nil, fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
 	}
 	file, err := os.ReadFile(path)

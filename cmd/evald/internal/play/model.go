@@ -39,8 +39,8 @@ func (c *Config) session() *Session {
 	return NewSession(c.Board, c.Start, [2]bool{c.Players[0].Agent == nil, c.Players[1].Agent == nil})
 }
 
-// Model is the game on a terminal, driven by bubbletea. Call Close after it is no longer driven.
-type Model struct {
+// model is the game on a terminal, driven by bubbletea. Call Close after it is no longer driven.
+type model struct {
 	config        Config
 	session       *Session
 	width, height int // of the terminal in characters
@@ -77,10 +77,10 @@ type (
 	}
 )
 
-// NewModel begins a game. Everything that it runs in the background ends with ctx.
-func NewModel(ctx context.Context, c Config) *Model {
+// newModel begins a game. Everything that it runs in the background ends with ctx.
+func newModel(ctx context.Context, c Config) *model {
 	ctx, cancel := context.WithCancel(ctx)
-	m := &Model{
+	m := &model{
 		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
 		tasks: tasks{ctx: ctx}, cancel: cancel,
@@ -94,7 +94,7 @@ func NewModel(ctx context.Context, c Config) *Model {
 const closing = 3 * time.Second
 
 // Close stops the background work and waits for it. The error says that something did not stop in time.
-func (m *Model) Close() error {
+func (m *model) Close() error {
 	m.cancel()
 	done := make(chan struct{})
 	go func() {
@@ -111,16 +111,16 @@ func (m *Model) Close() error {
 
 // Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err().
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
-	m := NewModel(ctx, c)
+	m := newModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
 	return errors.Join(err, m.Close())
 }
 
 // Init starts the background work.
-func (m *Model) Init() tea.Cmd { return m.follow() }
+func (m *model) Init() tea.Cmd { return m.follow() }
 
 // Update handles a key, a new size, or a message of a task.
-func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -147,7 +147,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // key runs the command of a key. A lower-case letter that names a move plays it; on boards with that many moves the commands
 // are capitals. Capitals are commands on all boards.
-func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	text := k.String()
 	if m.help && text != "ctrl+c" {
@@ -196,7 +196,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 }
 
 // typed returns the move that a key names, or -1.
-func (m *Model) typed(text string) int {
+func (m *model) typed(text string) int {
 	b := m.config.Board
 	if len(text) != 1 || text != strings.ToLower(text) || len(Name(b, b.Actions()-1)) > 1 {
 		return -1
@@ -211,20 +211,20 @@ func (m *Model) typed(text string) int {
 }
 
 // cursor returns the move under the cursor.
-func (m *Model) cursor() int {
+func (m *model) cursor() int {
 	return m.config.Board.CellAction(m.column, m.config.Board.Rows()-1-m.row)
 }
 
-func (m *Model) humanToMove() bool { return m.session.Human(m.session.Side()) }
+func (m *model) humanToMove() bool { return m.session.Human(m.session.Side()) }
 
-func (m *Model) say(fine bool, otherwise string) {
+func (m *model) say(fine bool, otherwise string) {
 	if !fine {
 		m.message = otherwise
 	}
 }
 
 // put plays a person's move.
-func (m *Model) put(action int) {
+func (m *model) put(action int) {
 	if !m.humanToMove() && m.session.Result() == game.Ongoing {
 		m.message = "it is not your move"
 		return
@@ -235,7 +235,7 @@ func (m *Model) put(action int) {
 }
 
 // answer handles an agent's answer.
-func (m *Model) answer(found moved) {
+func (m *model) answer(found moved) {
 	m.thinking = nil
 	err := found.err
 	if err == nil {
@@ -248,7 +248,7 @@ func (m *Model) answer(found moved) {
 }
 
 // follow adapts the background work to the session: work on another position stops, and what is wanted starts.
-func (m *Model) follow() tea.Cmd {
+func (m *model) follow() tea.Cmd {
 	p := m.session.Position()
 	ongoing := m.session.Result() == game.Ongoing
 	seat := m.session.Seat(m.session.Side())
@@ -285,7 +285,7 @@ func (m *Model) follow() tea.Cmd {
 }
 
 // think asks an agent for its move.
-func (m *Model) think(p game.Position, seat int) *task {
+func (m *model) think(p game.Position, seat int) *task {
 	player := m.config.Players[seat]
 	k := m.tasks.start(p, func(ctx context.Context, k *task) {
 		m.seats[seat].Lock() // its previous work has been told to stop
@@ -300,7 +300,7 @@ func (m *Model) think(p game.Position, seat int) *task {
 	return k
 }
 
-func (m *Model) toggleSolver() tea.Cmd {
+func (m *model) toggleSolver() tea.Cmd {
 	p := m.session.Position()
 	switch {
 	case m.solving != nil:
@@ -316,7 +316,7 @@ func (m *Model) toggleSolver() tea.Cmd {
 	return m.solving.next
 }
 
-func (m *Model) stopSolver() {
+func (m *model) stopSolver() {
 	m.solving.stop()
 	m.solving, m.exact = nil, nil
 }

@@ -23,14 +23,14 @@ import (
 
 // driver drives a model as bubbletea does, without a terminal.
 type driver struct {
-	*Model
+	*model
 	t        *testing.T
 	messages chan tea.Msg
 	quit     bool
 }
 
 func drive(t *testing.T, c Config) *driver {
-	d := &driver{Model: NewModel(t.Context(), c), t: t, messages: make(chan tea.Msg, 100)}
+	d := &driver{model: newModel(t.Context(), c), t: t, messages: make(chan tea.Msg, 100)}
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -484,7 +484,7 @@ func TestProgram(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		in, keys := io.Pipe()
-		m := NewModel(ctx, c)
+		m := newModel(ctx, c)
 		program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(io.Discard),
 			tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
 		done := make(chan error, 1)

@@ -8,7 +8,7 @@ import (
 )
 
 // status says whose turn it is, or how the game ended.
-func (m *Model) status() string {
+func (m *model) status() string {
 	s, side := m.session, m.session.Side()
 	if text := s.outcome(); text != "" {
 		return text + "; N begins a new game"
@@ -35,7 +35,7 @@ func (s *Session) outcome() string {
 }
 
 // hintText is the search's best move and the line that it expects.
-func (m *Model) hintText() string {
+func (m *model) hintText() string {
 	if !m.hint {
 		return ""
 	}
@@ -63,7 +63,7 @@ func (r *Report) valueText() string {
 }
 
 // searchText says where the values under the board come from.
-func (m *Model) searchText() string {
+func (m *model) searchText() string {
 	if !m.evaluate && !m.hint || m.session.Result() != game.Ongoing {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (m *Model) searchText() string {
 }
 
 // solverText says how far the solver has come.
-func (m *Model) solverText() string {
+func (m *model) solverText() string {
 	switch e := m.exact; {
 	case m.solving == nil:
 		return ""
@@ -104,7 +104,7 @@ func (m *Model) solverText() string {
 }
 
 // movesText is the game in evald's notation; of a long game only its end.
-func (m *Model) movesText() string {
+func (m *model) movesText() string {
 	const label = "moves   "
 	text := game.FormatNotation(m.config.Board.Rules(), m.session.Moves())
 	if most := m.width - len(label); len(text) > most {
@@ -114,7 +114,7 @@ func (m *Model) movesText() string {
 }
 
 // keys lists as many commands as fit in the width. On boards with a move "e" the command for the evaluation is a capital E.
-func (m *Model) keys() string {
+func (m *model) keys() string {
 	text := ""
 	for _, k := range []string{"? help", "q quit", "u undo", "r redo", "h hint", "e evaluation", "s solve", "n new", "x swap"} {
 		if Action(m.config.Board, k[:1]) >= 0 {
@@ -131,7 +131,7 @@ func (m *Model) keys() string {
 	return text
 }
 
-func (m *Model) helpText() string {
+func (m *model) helpText() string {
 	b := m.config.Board
 	drop := fmt.Sprintf("%s to %s", Name(b, 0), Name(b, b.Actions()-1))
 	if len(Name(b, b.Actions()-1)) > 1 {

@@ -15,7 +15,7 @@ import (
 )
 
 // View is the whole screen.
-func (m *Model) View() tea.View {
+func (m *model) View() tea.View {
 	v := tea.NewView(lipgloss.NewStyle().MaxWidth(m.width).MaxHeight(m.height).Render(m.screen()))
 	v.AltScreen = true
 	v.WindowTitle = "evald play"
@@ -28,7 +28,7 @@ type part struct {
 	lines []string
 }
 
-func (m *Model) screen() string {
+func (m *model) screen() string {
 	if m.help {
 		return m.helpText()
 	}
@@ -63,12 +63,12 @@ func height(parts []part) (n int) {
 	return n
 }
 
-func (m *Model) tooSmall(width, height int) string {
+func (m *model) tooSmall(width, height int) string {
 	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
 }
 
 // layout returns the width of a cell and of the margin to the left of the board, in characters; 0 if nothing fits.
-func (m *Model) layout() (width, margin int) {
+func (m *model) layout() (width, margin int) {
 	labels := 1
 	if m.config.Board.Rules().Gravity {
 		labels = len("visits  ")
@@ -84,7 +84,7 @@ func (m *Model) layout() (width, margin int) {
 }
 
 // parts returns the screen from top to bottom.
-func (m *Model) parts(width, margin int) []part {
+func (m *model) parts(width, margin int) []part {
 	left := strings.Repeat(" ", margin)
 	labelled := func(label string, cells []cell) string {
 		if len(label) > margin {
@@ -128,7 +128,7 @@ func (m *Model) parts(width, margin int) []part {
 	return append(parts, part{2, []string{"", faint.Render(m.keys())}})
 }
 
-func (m *Model) title() string {
+func (m *model) title() string {
 	s := bold.Render(m.config.Board.Rules().String())
 	for side := range 2 {
 		s += "   " + discs[side].Render(" "+letters[side:side+1]+" ") + " " + m.player(side).Name
@@ -136,13 +136,13 @@ func (m *Model) title() string {
 	return s
 }
 
-func (m *Model) player(side int) Player { return m.config.Players[m.session.Seat(side)] }
+func (m *model) player(side int) Player { return m.config.Players[m.session.Seat(side)] }
 
 // humanTurn reports whether the game waits for a person.
-func (m *Model) humanTurn() bool { return m.session.Result() == game.Ongoing && m.humanToMove() }
+func (m *model) humanTurn() bool { return m.session.Result() == game.Ongoing && m.humanToMove() }
 
 // pointer is the line above the board that shows the cursor.
-func (m *Model) pointer() []cell {
+func (m *model) pointer() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	if m.humanTurn() {
 		side := m.session.Side()
@@ -151,7 +151,7 @@ func (m *Model) pointer() []cell {
 	return cells
 }
 
-func (m *Model) names() []cell {
+func (m *model) names() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	for a := range cells {
 		name := Name(m.config.Board, a)
@@ -164,7 +164,7 @@ func (m *Model) names() []cell {
 }
 
 // cells returns the board; without gravity it has the cursor and the values of the moves in it.
-func (m *Model) cells() [][]cell {
+func (m *model) cells() [][]cell {
 	rows := m.session.cells()
 	if m.config.Board.Rules().Gravity {
 		return rows
@@ -182,7 +182,7 @@ func (m *Model) cells() [][]cell {
 }
 
 // note writes what is known about a move into its empty cell.
-func (m *Model) note(c *cell, a int) {
+func (m *model) note(c *cell, a int) {
 	known := cell{}
 	switch {
 	case m.exact != nil && m.exact.Scores[a] != solver.NoMove:
@@ -200,7 +200,7 @@ func (m *Model) note(c *cell, a int) {
 }
 
 // evaluations returns, for each column, the value of its move and a bar of its share of the visits.
-func (m *Model) evaluations() (values, bars []cell) {
+func (m *model) evaluations() (values, bars []cell) {
 	n := m.config.Board.Columns()
 	values, bars = make([]cell, n), make([]cell, n)
 	if m.report == nil {
@@ -268,7 +268,7 @@ func scoreCell(score int) cell {
 }
 
 // scores returns the exact scores of the columns.
-func (m *Model) scores() []cell {
+func (m *model) scores() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	for a, score := range m.exact.Scores {
 		switch {

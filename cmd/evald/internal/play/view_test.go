@@ -13,9 +13,9 @@ import (
 )
 
 // view returns a model on a screen of the given size, with a made-up report and made-up scores.
-func view(t *testing.T, position string, width, height int) *Model {
+func view(t *testing.T, position string, width, height int) *model {
 	t.Helper()
-	m := NewModel(t.Context(), config(t, position, nil))
+	m := newModel(t.Context(), config(t, position, nil))
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	m.evaluate = true
 	n := m.config.Board.Actions()
@@ -30,7 +30,7 @@ func view(t *testing.T, position string, width, height int) *Model {
 	return m
 }
 
-func (m *Model) withScores(finished bool) *Model {
+func (m *model) withScores(finished bool) *model {
 	m.solving = &task{}
 	n := m.config.Board.Actions()
 	m.exact = &Exact{Scores: make([]int, n), Solved: 3, Legal: n, Action: 3, Finished: finished}
@@ -45,8 +45,8 @@ func (m *Model) withScores(finished bool) *Model {
 }
 
 func TestView(t *testing.T) {
-	hint := func(m *Model) *Model { m.hint = true; return m }
-	for name, m := range map[string]*Model{
+	hint := func(m *model) *model { m.hint = true; return m }
+	for name, m := range map[string]*model{
 		"standard":      view(t, "44554", 80, 24),
 		"hint_solving":  hint(view(t, "44554", 80, 24).withScores(false)),
 		"solved_narrow": view(t, "44554", 30, 24).withScores(true),
