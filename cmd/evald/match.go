@@ -30,13 +30,13 @@ type matchCmd struct {
 	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
-	OpeningPlies *int      `range:"0 to 128" placeholder:"N" help:"Length of the random openings: distinct ones where nobody wins soon. A tenth of the cells by default: 4 on 7x6."`
+	OpeningPlies *int      `range:"0 to 128" placeholder:"N" help:"Length of the random openings, distinct ones without an early win. A tenth of the cells by default: 4 on 7x6."`
 	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
-	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. A match that was interrupted or killed goes on where it stopped; more --games go on too."`
+	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. An interrupted or killed match is resumed, also with more --games."`
 	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add what the searches find to this opening book, which is made where there is none. Agents begin with it by book=F.book."`
-	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"The book's positions have so many visits or more; others are left out, and those there already forgotten."`
-	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw who scored what against whom."`
+	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Least number of visits of the book's positions; others are left out, and removed if they are there already."`
+	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
 	gpus
 
@@ -109,7 +109,7 @@ func (c *matchCmd) howToGoOn() string {
 	if c.Out == "" {
 		return "; with -o FILE they would have been kept"
 	}
-	return "; the same command goes on"
+	return "; the same command resumes it"
 }
 
 // match returns the match that the flags describe; source says in words where its openings come from.

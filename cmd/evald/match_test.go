@@ -134,7 +134,7 @@ func TestMatchInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	notes := &cancelAtWrite{cancel: cancel}
 	status := run(ctx, strings.Fields(agents+path+" --games 8"), streams{strings.NewReader(""), &out, notes})
-	if status != exitInterrupted || !strings.HasSuffix(notes.String(), "evald: interrupted after 2 of 8 games; the same command goes on\n") || !strings.Contains(out.String(), "uct:sims=30") {
+	if status != exitInterrupted || !strings.HasSuffix(notes.String(), "evald: interrupted after 2 of 8 games; the same command resumes it\n") || !strings.Contains(out.String(), "uct:sims=30") {
 		t.Errorf("status %d, output %q, errors %q", status, out.String(), notes.String())
 	}
 	if games := readGames(t, path); len(games) != 2 {

@@ -25,7 +25,7 @@ import (
 type positionsCmd struct {
 	exactBook
 	Files []string `arg:"" optional:"" type:"existingfile" help:"With --train: records, such as those of evald selfplay, whose positions to take in place of drawn ones. Each becomes a file of exact results with the same name."`
-	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. One that is there already is left as it is, and the same command goes on where it was interrupted or killed."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. A complete file is left as it is, and the same command resumes an interrupted or killed one."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
 	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
@@ -81,7 +81,7 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 		text, err := set.make(ctx, known, runtime.GOMAXPROCS(0), progress)
 		progress.clear()
 		if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command goes on\n", i, len(sets), set.kind, set.kept)
+			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command resumes it\n", i, len(sets), set.kind, set.kept)
 			return errInterrupted
 		}
 		if err != nil {

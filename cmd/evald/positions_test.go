@@ -196,7 +196,7 @@ func TestPositionsInterrupted(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	status := run(ctx, positionsIn(dir, "--kinds", "openings"), streams{strings.NewReader(""), io.Discard, &stderr})
-	if want := fmt.Sprintf("evald: interrupted; 0 of 1 kinds are complete, of openings %d positions are kept; the same command goes on\n", kept); status != exitInterrupted || stderr.String() != want {
+	if want := fmt.Sprintf("evald: interrupted; 0 of 1 kinds are complete, of openings %d positions are kept; the same command resumes it\n", kept); status != exitInterrupted || stderr.String() != want {
 		t.Errorf("status %d, errors %q, want %q", status, stderr.String(), want)
 	}
 	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "openings")...); status != exitOK {

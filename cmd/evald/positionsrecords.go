@@ -113,7 +113,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	})
 	progress.clear()
 	if wasInterrupted(ctx, err) {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command goes on\n", there+made, len(all))
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command resumes it\n", there+made, len(all))
 		return errInterrupted
 	} else if err != nil {
 		return err

@@ -29,7 +29,7 @@ type solveCmd struct {
 	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
 	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
-	BuildBook string `type:"path" placeholder:"FILE" help:"Solve all positions of the first plies instead, and write them as a book. An interrupted build goes on where it stopped."`
+	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies, and write them as a book. An interrupted build is resumed."`
 	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
@@ -302,7 +302,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 	})
 	if wasInterrupted(ctx, err) {
 		progress.clear()
-		fmt.Fprintln(s.err, "evald: interrupted; the same command goes on")
+		fmt.Fprintln(s.err, "evald: interrupted; the same command resumes it")
 		return errInterrupted
 	}
 	if err != nil {
