@@ -44,20 +44,3 @@ func TestDamaged(t *testing.T) {
 		return strings.Join(records, "\n"), nil
 	})
 }
-
-// Two runs do not write the same folder; what a killed one has left under a temporary name goes.
-func TestInUse(t *testing.T) {
-	c, dir := config(), t.TempDir()
-	err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 5, func(p selfplay.Progress) {
-		err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 5, nil)
-		if want := dir + ": another run is writing this folder"; err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("a second run: %v", err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(got) != 2 {
-		t.Errorf("files %v, %v", got, err)
-	}
-}

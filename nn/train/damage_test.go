@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/evald/evald/engine/durable/durabletest"
 )
@@ -55,20 +54,4 @@ func TestRunDamaged(t *testing.T) {
 	}
 	durabletest.Damage(t, dir, 29, func(name string) bool { return name == MetricsFile || name == ConfigFile }, goesOn)
 	durabletest.Damage(t, dir, 211, func(name string) bool { return name == CheckpointFile || name == NetworkFile }, goesOn)
-}
-
-// Two runs cannot write the same folder. Temporary files of a killed run are removed.
-func TestRunSweeps(t *testing.T) {
-	dir := t.TempDir()
-	left := filepath.Join(dir, "."+CheckpointFile+".evald-new")
-	if err := os.WriteFile(left, []byte("torn"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("what was left: %v", err)
-	}
-	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
 }
