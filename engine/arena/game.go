@@ -45,6 +45,14 @@ const (
 // forfeit reports whether the loser lost by an error or an illegal move.
 func (g *Game) forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
 
+// points are the points of one of its two players.
+func (g *Game) points(player string) float64 {
+	if g.First == player {
+		return g.Points
+	}
+	return 1 - g.Points
+}
+
 // side is one player's part in a game.
 type side struct {
 	agent   agent.Agent

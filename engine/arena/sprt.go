@@ -81,10 +81,7 @@ func CountPairs(games []Game, player string) (pairs [5]int) {
 	halves := map[int32]int{} // by opening: 1 + twice the points of a pair's first game; 0 if there is none
 	for i := range games {
 		g := &games[i]
-		points := int(2 * g.Points)
-		if g.First != player {
-			points = 2 - points
-		}
+		points := int(2 * g.points(player))
 		if before := halves[g.Opening]; before > 0 {
 			pairs[before-1+points]++
 		} else {

@@ -53,67 +53,61 @@ type Table struct {
 
 // NewTable sums up the games of the named players.
 func NewTable(names []string, games []Game) Table {
-	s := sums{players: make([]Standing, len(names)), index: map[string]int{}, met: map[[2]int]*meeting{}}
+	players, index := make([]Standing, len(names)), map[string]int{}
 	for i, name := range names {
-		s.players[i].Player = name
-		s.index[name] = i
+		players[i].Player = name
+		index[name] = i
 	}
+	met := map[[2]int][]Game{} // by two players, the lower one first
 	for i := range games {
-		s.add(&games[i])
-	}
-	return s.table(names, len(games))
-}
-
-// sums is a table under construction.
-type sums struct {
-	players []Standing // in the order of names
-	index   map[string]int
-	met     map[[2]int]*meeting // by the two players' indices, the lower first
-}
-
-// meeting of players a < b.
-type meeting struct {
-	wins, draws, losses int                  // of a
-	openings            map[int32]*Encounter // by opening
-}
-
-func (s *sums) add(g *Game) {
-	first, second := s.index[g.First], s.index[g.Second]
-	a, b := &s.players[first], &s.players[second]
-	a.count(g.Points, g.FirstSeconds, g.FirstLongest, g.FirstMoves, g.FirstLate)
-	b.count(1-g.Points, g.SecondSeconds, g.SecondLongest, g.SecondMoves, g.SecondLate)
-	if g.forfeit() {
-		loser := a
-		if g.Points == 1 {
-			loser = b
+		g := &games[i]
+		first, second := index[g.First], index[g.Second]
+		a, b := &players[first], &players[second]
+		a.count(g.Points, g.FirstSeconds, g.FirstLongest, g.FirstMoves, g.FirstLate)
+		b.count(1-g.Points, g.SecondSeconds, g.SecondLongest, g.SecondMoves, g.SecondLate)
+		if g.forfeit() {
+			loser := a
+			if g.Points == 1 {
+				loser = b
+			}
+			loser.Forfeits++
+			loser.Why = g.Reason
 		}
-		loser.Forfeits++
-		loser.Why = g.Reason
+		pair := [2]int{min(first, second), max(first, second)}
+		met[pair] = append(met[pair], *g)
 	}
-	points := g.Points
-	if first > second {
-		first, second, points = second, first, 1-points
+	var encounters []Encounter
+	for a := range names {
+		for b := a + 1; b < len(names); b++ {
+			encounters = append(encounters, encountersOf(met[[2]int{a, b}], names[a], a, b)...)
+		}
 	}
-	m := s.met[[2]int{first, second}]
-	if m == nil {
-		m = &meeting{openings: map[int32]*Encounter{}}
-		s.met[[2]int{first, second}] = m
+	r := Rate(len(names), encounters)
+	order := make([]int, len(names))
+	for i := range players {
+		order[i] = i
+		p := &players[i]
+		p.Elo, p.EloError = r.Elo[i], finite(r.Error(i))
+		p.Score /= float64(max(1, p.Games))
+		p.Seconds /= float64(max(1, p.Moves))
 	}
-	switch points {
-	case 1:
-		m.wins++
-	case 0:
-		m.losses++
-	default:
-		m.draws++
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Elo[b], r.Elo[a]) })
+	t := Table{Games: len(games)}
+	for rank, i := range order {
+		p := players[i]
+		p.Rank = rank + 1
+		t.Standings = append(t.Standings, p)
+		for _, j := range order[rank+1:] {
+			if games := met[[2]int{min(i, j), max(i, j)}]; games != nil {
+				m := meeting(names[i], names[j], games)
+				m.Elo, m.EloError, m.Superior = r.Difference(i, j)
+				m.EloError = finite(m.EloError)
+				t.Meetings = append(t.Meetings, m)
+				t.Draws += m.Draws
+			}
+		}
 	}
-	e := m.openings[g.Opening]
-	if e == nil {
-		e = &Encounter{A: first, B: second}
-		m.openings[g.Opening] = e
-	}
-	e.Games++
-	e.Points += points
+	return t
 }
 
 func (s *Standing) count(points, seconds, longest float64, moves, late int32) {
@@ -133,67 +127,34 @@ func (s *Standing) count(points, seconds, longest float64, moves, late int32) {
 	s.Late += int(late)
 }
 
-func (s *sums) table(names []string, games int) Table {
-	var encounters []Encounter
-	for a := range names {
-		for b := a + 1; b < len(names); b++ {
-			if m := s.met[[2]int{a, b}]; m != nil {
-				for _, opening := range slices.Sorted(maps.Keys(m.openings)) {
-					encounters = append(encounters, *m.openings[opening])
-				}
-			}
-		}
+// encountersOf are the results of player a, whose name is given, against b on each opening, in the order of openings.
+func encountersOf(games []Game, name string, a, b int) (all []Encounter) {
+	openings := map[int32]Encounter{}
+	for i := range games {
+		e := openings[games[i].Opening]
+		openings[games[i].Opening] = Encounter{A: a, B: b, Games: e.Games + 1, Points: e.Points + games[i].points(name)}
 	}
-	r := Rate(len(names), encounters)
-	order := make([]int, len(names))
-	for i := range names {
-		order[i] = i
-		p := &s.players[i]
-		p.Elo, p.EloError = r.Elo[i], finite(r.Error(i))
-		p.Score /= float64(max(1, p.Games))
-		p.Seconds /= float64(max(1, p.Moves))
+	for _, opening := range slices.Sorted(maps.Keys(openings)) {
+		all = append(all, openings[opening])
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Elo[b], r.Elo[a]) })
-	t := Table{Games: games}
-	for rank, i := range order {
-		p := s.players[i]
-		p.Rank = rank + 1
-		t.Standings = append(t.Standings, p)
-		for _, j := range order[rank+1:] {
-			if m := s.meeting(names, i, j); m.Games > 0 {
-				m.Elo, m.EloError, m.Superior = r.Difference(i, j)
-				m.EloError = finite(m.EloError)
-				t.Meetings = append(t.Meetings, m)
-				t.Draws += m.Draws
-			}
-		}
-	}
-	return t
+	return all
 }
 
-// meeting is the result of i against j.
-func (s *sums) meeting(names []string, i, j int) Meeting {
-	m := s.met[[2]int{min(i, j), max(i, j)}]
-	if m == nil {
-		return Meeting{}
-	}
-	v := Meeting{A: names[i], B: names[j], Wins: m.wins, Draws: m.draws, Losses: m.losses}
-	if i > j {
-		v.Wins, v.Losses = v.Losses, v.Wins
-	}
-	v.Games = v.Wins + v.Draws + v.Losses
-	v.Score = (float64(v.Wins) + float64(v.Draws)/2) / float64(v.Games)
-	for _, e := range m.openings {
-		if e.Games != 2 {
-			continue
+// meeting is the result of player a against b, who played these games.
+func meeting(a, b string, games []Game) Meeting {
+	m := Meeting{A: a, B: b, Games: len(games), Pairs: CountPairs(games, a)}
+	for i := range games {
+		switch games[i].points(a) {
+		case 1:
+			m.Wins++
+		case 0:
+			m.Losses++
+		default:
+			m.Draws++
 		}
-		points := e.Points
-		if i > j {
-			points = 2 - points
-		}
-		v.Pairs[int(2*points)]++
 	}
-	return v
+	m.Score = (float64(m.Wins) + float64(m.Draws)/2) / float64(m.Games)
+	return m
 }
 
 // finite returns x, or -1 if it is infinite, which JSON cannot express.
