@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/durable/durabletest"
-	"github.com/evald/evald/engine/game/gametest"
 )
 
 // asProgram makes the test binary run as the program itself, for tests that kill it.
@@ -87,12 +86,8 @@ func TestLearnDamaged(t *testing.T) {
 	read := func(name string) bool {
 		return !strings.Contains(name, "events.out") && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".safetensors") && filepath.Base(name) != "checkpoint"
 	}
-	coarse := 8
-	if gametest.Soak() {
-		coarse = 1
-	}
-	durabletest.Damage(t, dir, 1999*coarse, read, goesOn)
-	durabletest.Damage(t, dir, 16001*coarse, func(name string) bool {
+	durabletest.Damage(t, dir, 1999, read, goesOn)
+	durabletest.Damage(t, dir, 16001, func(name string) bool {
 		return strings.HasSuffix(name, ".safetensors") || filepath.Base(name) == "checkpoint"
 	}, goesOn)
 }

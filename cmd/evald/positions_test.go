@@ -19,7 +19,6 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/sample"
 )
 
@@ -364,12 +363,8 @@ func TestPositionsDamaged(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(half, "random.txt.partial"), []byte(strings.Join(journal[:8], "")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	stride := 23
-	if gametest.Soak() {
-		stride = 5
-	}
 	for _, dir := range []string{whole, half} {
-		durabletest.Damage(t, dir, stride, nil, func(dir string) (string, error) {
+		durabletest.Damage(t, dir, 5, nil, func(dir string) (string, error) {
 			if status, _, stderr := evald(t, "", positionsIn(dir, few...)...); status != exitOK {
 				return "", errors.New(stderr)
 			}

@@ -5,32 +5,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Stride is an environment variable that replaces the stride of all calls of Damage: 1 damages every byte.
-const Stride = "EVALD_TEST_DAMAGE_STRIDE"
-
 // flips are XORed with bytes to damage them, one after the other.
 var flips = []byte{0x01, 0x20, 0x80, 0xff, 0x02, 0x10}
 
 // Damage changes a byte of a file in a copy of the folder, and calls try on the copy; then the next byte, in a new copy. try
 // must return an error that names the file, or what it returns for the undamaged folder. One byte in stride is changed, of
-// the files for which these is true; nil means all files. In short tests it is one byte in ten times stride. Under the race
-// detector Damage skips the rest of the test: try repeats what the caller has already run, and only the files differ.
+// the files for which these is true; nil means all files. Unless stride is 1, it is one byte in eight times stride outside make
+// soak. Under the race detector Damage skips the rest of the test: try repeats what the caller has already run, and only the files differ.
 func Damage(t *testing.T, dir string, stride int, these func(name string) bool, try func(dir string) (string, error)) {
 	t.Helper()
 	if gametest.Race {
 		t.Skip("the race detector finds nothing more in repetitions")
 	}
-	if n, err := strconv.Atoi(os.Getenv(Stride)); err == nil {
-		stride = n
-	} else if testing.Short() {
-		stride *= 10
+	if stride > 1 && !gametest.Soak() {
+		stride *= 8
 	}
 	work := filepath.Join(t.TempDir(), "run")
 	fresh := func() {
