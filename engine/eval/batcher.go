@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,17 +28,15 @@ type BatcherConfig struct {
 }
 
 // Priority of a request. Those of a higher one are sent first, whatever their age.
-type Priority uint8
+type Priority int8
 
-// The priorities.
+// The priorities, the highest first. The zero value is Normal.
 const (
-	Normal Priority = iota
-	High
+	High Priority = iota - 1
+	Normal
 	Low
+	priorities = 3
 )
-
-// levels are the priorities in the order in which they are sent.
-var levels = [...]Priority{High, Normal, Low}
 
 // Why a batch was sent.
 type BatchReason uint8
@@ -89,7 +88,7 @@ type batcher struct {
 	closed  bool
 	idle    sync.Cond // running == 0 and nothing queued; for Close
 	stats   BatcherStats
-	waiting [len(levels)]int // rows, by priority
+	waiting [priorities]int // rows, by priority, High first
 	pace    pace
 
 	merged sync.Pool // *Batch
@@ -103,11 +102,10 @@ type request struct {
 	deadline time.Time // zero if there is none
 	waiting  bool      // in a queue; guarded by the batcher's mu
 
-	mu        sync.Mutex
-	batch     *Batch // nil once the caller is gone
-	timing    Timing
-	delivered bool
-	done      chan error // receives once, unless the request was dropped
+	mu     sync.Mutex
+	batch  *Batch // nil once the caller is gone
+	timing Timing
+	done   chan error // receives once, unless the request was dropped
 }
 
 // newBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
@@ -143,7 +141,7 @@ func (b *batcher) Close() {
 // too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
 // its deadline. The other half is kept for what cannot be foreseen.
 func (b *batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
-	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), waiting: true, done: make(chan error, 1)}
+	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
 	if err := b.enqueue(r); err != nil {
 		return Timing{}, err
@@ -156,7 +154,7 @@ func (b *batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing,
 	b.drop(r, batch.Board.Rules())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.delivered {
+	if len(r.done) > 0 {
 		return r.timing, <-r.done
 	}
 	r.batch = nil
@@ -179,10 +177,8 @@ func (b *batcher) enqueue(r *request) error {
 		q = &queue{}
 		b.queues[rules] = q
 	}
-	q.levels[r.priority] = append(q.levels[r.priority], r)
-	q.rows += r.rows
-	b.stats.Queued += r.rows
-	b.waiting[r.priority] += r.rows
+	q.levels[r.priority+1] = append(q.levels[r.priority+1], r)
+	b.queued(q, r, r.rows)
 	b.hurry(rules, q, r)
 	b.dispatch()
 	return nil
@@ -199,11 +195,8 @@ func (b *batcher) refuse(r *request) error {
 		return nil
 	}
 	ahead := r.rows
-	for _, p := range levels {
-		ahead += b.waiting[p]
-		if p == r.priority {
-			break
-		}
+	for _, rows := range b.waiting[:r.priority+2] {
+		ahead += rows
 	}
 	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left/2 {
 		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
@@ -244,26 +237,22 @@ func (b *batcher) drop(r *request, rules game.Rules) {
 		return
 	}
 	q := b.queues[rules]
-	level := q.levels[r.priority]
-	for i := range level {
-		if level[i] == r {
-			q.levels[r.priority] = append(level[:i:i], level[i+1:]...)
-			break
-		}
-	}
-	b.dequeued(q, r)
+	level := &q.levels[r.priority+1]
+	at := slices.Index(*level, r)
+	*level = slices.Delete(*level, at, at+1)
+	b.queued(q, r, -r.rows)
 	b.stats.Dropped++
 	if q.rows == 0 {
 		b.remove(rules, q)
 	}
 }
 
-// dequeued counts a request that is no longer in its queue. b.mu is held.
-func (b *batcher) dequeued(q *queue, r *request) {
-	r.waiting = false
-	q.rows -= r.rows
-	b.stats.Queued -= r.rows
-	b.waiting[r.priority] -= r.rows
+// queued counts the rows of a request that is in its queue now, or is so no longer: then rows is negative. b.mu is held.
+func (b *batcher) queued(q *queue, r *request, rows int) {
+	r.waiting = rows > 0
+	q.rows += rows
+	b.stats.Queued += rows
+	b.waiting[r.priority+1] += rows
 }
 
 // remove ends an empty queue. b.mu is held.

@@ -98,7 +98,7 @@ func tag(model uint32, r game.Rules) uint64 {
 	return t
 }
 
-// look answers the rows of b that are in the cache, and collects the others. The caller releases them.
+// look answers the rows of b that are in the cache, and collects the others. The caller puts them back into c.work.
 func (c *Cache) look(b *Batch, model uint32) *missed {
 	m := c.work.Get().(*missed)
 	m.tag = tag(model, b.Board.Rules())
@@ -116,8 +116,6 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 	m.batch = m.memory.Slice(0, len(m.rows))
 	return m
 }
-
-func (c *Cache) release(m *missed) { c.work.Put(m) }
 
 // keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions.
 func (c *Cache) keep(b *Batch, m *missed) {

@@ -34,22 +34,20 @@ func TestCacheRoom(t *testing.T) {
 	}
 }
 
+// Mirror images count as the same position.
 func TestCacheAsksOnce(t *testing.T) {
-	t.Run("says so", func(t *testing.T) { asksOnce(t, eval.NewCache(1<<12), eval.Cached) })
-	t.Run("transparent", func(t *testing.T) {
-		c := eval.NewCache(1 << 12)
-		c.Transparent = true
-		asksOnce(t, c, eval.GPU)
-	})
+	asksOnce(t, false, eval.Cached)
+	asksOnce(t, true, eval.GPU)
 }
 
-// asksOnce asks for positions and for their mirror images, whose answers must come from a source.
-func asksOnce(t *testing.T, cache *eval.Cache, source eval.Source) {
+func asksOnce(t *testing.T, transparent bool, source eval.Source) {
+	cache := eval.NewCache(1 << 12)
+	cache.Transparent = transparent
 	stub := &evaltest.Stub{Source: eval.GPU}
 	e := cached(cache, "m", stub)
 	ps := positions(1, 200)
 	first, second := batch(ps...), batch(ps...)
-	for i := range second.Pos { // mirror images count as the same position
+	for i := range second.Pos {
 		second.Pos[i] = board.Mirror(ps[i])
 	}
 	for _, b := range []*eval.Batch{first, second} {
@@ -126,20 +124,6 @@ func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(10, run); n > 1 && !gametest.Race { // a garbage collection may empty the pool
 		t.Errorf("%v allocations a batch of 4096, want none", n)
 	}
-}
-
-// constant answers without counting or allocating.
-type constant struct{}
-
-func (constant) Attributes() eval.Attributes { return eval.Attributes{} }
-
-func (constant) Compute(_ context.Context, b *eval.Batch) error {
-	for i := range b.Pos {
-		copy(b.WDLRow(i), []float32{1, 0, 0})
-		clear(b.PolicyRow(i))
-		b.Source[i] = eval.CPU
-	}
-	return nil
 }
 
 func BenchmarkCacheHit(b *testing.B) {

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"runtime"
@@ -11,7 +12,7 @@ import (
 
 // queue holds the requests of one game.
 type queue struct {
-	levels [len(levels)][]*request // by priority, each in order of arrival
+	levels [priorities][]*request // by priority, High first, each in order of arrival
 	rows   int
 	timer  *time.Timer
 	due    time.Time   // the latest time to send it
@@ -54,8 +55,7 @@ func (b *batcher) dispatch() {
 			go b.runIdle()
 			continue
 		}
-		requests := b.take(rules, q)
-		go b.run(requests, reason)
+		go b.run(b.take(rules, q), reason)
 	}
 }
 
@@ -85,14 +85,11 @@ func (b *batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchRe
 func (b *batcher) runIdle() {
 	runtime.Gosched()
 	b.mu.Lock()
+	var requests []*request
 	rules, q, reason := b.pick(true)
-	if q == nil { // all were sent, or dropped
-		b.running--
-		b.rest()
-		b.mu.Unlock()
-		return
+	if q != nil { // else all were sent, or dropped
+		requests = b.take(rules, q)
 	}
-	requests := b.take(rules, q)
 	b.mu.Unlock()
 	b.run(requests, reason)
 }
@@ -106,9 +103,9 @@ func (b *batcher) rest() {
 
 // first is the request to send first.
 func (q *queue) first() *request {
-	for _, p := range levels {
-		if len(q.levels[p]) > 0 {
-			return q.levels[p][0]
+	for _, level := range q.levels {
+		if len(level) > 0 {
+			return level[0]
 		}
 	}
 	return nil
@@ -117,12 +114,7 @@ func (q *queue) first() *request {
 // before orders queues by priority, then age, of their first requests.
 func (q *queue) before(other *queue) bool {
 	a, b := q.first(), other.first()
-	for _, p := range levels {
-		if a.priority == p || b.priority == p {
-			return a.priority == p && (b.priority != p || a.arrived.Before(b.arrived))
-		}
-	}
-	return false
+	return cmp.Or(cmp.Compare(a.priority, b.priority), a.arrived.Compare(b.arrived)) < 0
 }
 
 // take removes the first requests that fit into a batch from the queue. b.mu is held.
@@ -130,8 +122,8 @@ func (b *batcher) take(rules game.Rules, q *queue) []*request {
 	var requests []*request
 	rows := 0
 	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
-		q.levels[r.priority] = q.levels[r.priority][1:]
-		b.dequeued(q, r)
+		q.levels[r.priority+1] = q.levels[r.priority+1][1:]
+		b.queued(q, r, -r.rows)
 		requests = append(requests, r)
 		rows += r.rows
 	}
@@ -230,7 +222,6 @@ func scatter(m *Batch, requests []*request, took time.Duration, err error) {
 				copy(r.batch.Source, from.Source)
 			}
 			r.timing.Computed = took
-			r.delivered = true
 			r.done <- err
 		}
 		r.mu.Unlock()

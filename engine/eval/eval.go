@@ -91,13 +91,6 @@ func (b *Batch) PolicyRow(i int) []float32 {
 // Value is win minus loss of row i, in -1..1 for the side to move.
 func (b *Batch) Value(i int) float32 { return b.WDL[3*i] - b.WDL[3*i+2] }
 
-// CopyRow copies the answer of row j of src into row i.
-func (b *Batch) CopyRow(i int, src *Batch, j int) {
-	copy(b.WDLRow(i), src.WDLRow(j))
-	copy(b.PolicyRow(i), src.PolicyRow(j))
-	b.Source[i] = src.Source[j]
-}
-
 // Ready is an error if the context has ended or a slice of the batch has a wrong length.
 func (b *Batch) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -124,9 +117,7 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	if result == game.Ongoing {
 		return false
 	}
-	b.setResult(i, result)
-	clear(b.PolicyRow(i))
-	b.Source[i] = Terminal
+	b.decide(i, result, game.Bits{}, Terminal)
 	return true
 }
 
@@ -140,23 +131,14 @@ func (b *Batch) Unfinished() error {
 	return nil
 }
 
-// setResult writes a certain result into the WDL of row i.
-func (b *Batch) setResult(i int, result game.Result) {
-	wdl := result.WDL()
-	copy(b.WDLRow(i), wdl[:])
-}
-
 // Finite is nil if all answers are finite numbers, and otherwise an ErrNotFinite that names the first position with others.
 func (b *Batch) Finite() error {
-	row := -1
-	if at := slices.IndexFunc(b.WDL, infinite); at >= 0 {
-		row = at / 3
-	} else if at := slices.IndexFunc(b.Policy, infinite); at >= 0 {
-		row = at / b.Board.Actions()
-	} else {
-		return nil
+	for i, p := range b.Pos {
+		if slices.ContainsFunc(b.WDLRow(i), infinite) || slices.ContainsFunc(b.PolicyRow(i), infinite) {
+			return fmt.Errorf("%w: position %+v", ErrNotFinite, p)
+		}
 	}
-	return fmt.Errorf("%w: position %+v", ErrNotFinite, b.Pos[row])
+	return nil
 }
 
 func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }

@@ -26,6 +26,34 @@ func positions(seed uint64, n int) []game.Position {
 	return gametest.Positions(gametest.Rand(seed), board, n, true)
 }
 
+// at is the position after some moves.
+func at(t *testing.T, moves string) game.Position {
+	p, _, err := board.ParseMoves(moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sameAnswers reports whether two batches have the same WDL and policies, bit for bit.
+func sameAnswers(a, b *eval.Batch) bool {
+	return slices.Equal(a.WDL, b.WDL) && slices.Equal(a.Policy, b.Policy)
+}
+
+// constant answers without counting or allocating.
+type constant struct{}
+
+func (constant) Attributes() eval.Attributes { return eval.Attributes{} }
+
+func (constant) Compute(_ context.Context, b *eval.Batch) error {
+	for i := range b.Pos {
+		copy(b.WDLRow(i), []float32{1, 0, 0})
+		clear(b.PolicyRow(i))
+		b.Source[i] = eval.CPU
+	}
+	return nil
+}
+
 func TestConformance(t *testing.T) {
 	stub := func() *evaltest.Stub { return &evaltest.Stub{Source: eval.CPU} }
 	broken := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return errors.New("out of order") }}
@@ -35,12 +63,11 @@ func TestConformance(t *testing.T) {
 		mirror  bool
 		sources []eval.Source
 	}{
-		"stub":       {func() *eval.Evaluator { return eval.New(stub(), own) }, false, []eval.Source{eval.CPU}},
+		"rules":      {func() *eval.Evaluator { return eval.New(stub(), eval.Options{}) }, false, []eval.Source{eval.CPU, eval.Rules, eval.Forced}},
 		"cache":      {func() *eval.Evaluator { return cached(eval.NewCache(1<<14), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
 		"tiny cache": {func() *eval.Evaluator { return cached(eval.NewCache(1), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
 		"batcher": {func() *eval.Evaluator {
-			batching := eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
-			return eval.New(stub(), eval.Options{OwnRules: true, Batch: &batching})
+			return batching(stub(), eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2})
 		}, false, []eval.Source{eval.CPU}},
 		"fallback": {func() *eval.Evaluator {
 			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, own)
@@ -61,7 +88,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A batch whose slices do not fit is an error, never a panic, and the backend is not asked.
+// A batch whose slices do not fit, or whose context has ended, is an error, never a panic, and the backend is not asked.
 func TestMalformed(t *testing.T) {
 	stub := &evaltest.Stub{}
 	e := eval.New(stub, eval.Options{})
@@ -70,20 +97,19 @@ func TestMalformed(t *testing.T) {
 		"short WDL":    func(b *eval.Batch) { b.WDL = b.WDL[:1] },
 		"short policy": func(b *eval.Batch) { b.Policy = b.Policy[:1] },
 		"long source":  func(b *eval.Batch) { b.Source = append(b.Source, eval.None) },
+		"late":         func(*eval.Batch) {},
 	} {
 		for call, ask := range map[string]func(context.Context, *eval.Batch) error{"Evaluate": e.Evaluate, "Leaves": e.Leaves} {
 			b := batch(make([]game.Position, 3)...)
 			damage(b)
-			if err := ask(t.Context(), b); err == nil || stub.Rows.Load() > 0 {
+			ctx, cancel := context.WithCancel(t.Context())
+			if name == "late" {
+				cancel()
+			}
+			if err := ask(ctx, b); err == nil || errors.Is(err, context.Canceled) != (name == "late") || stub.Rows.Load() > 0 {
 				t.Errorf("%s, %s: error %v, and the backend was asked for %d rows", name, call, err, stub.Rows.Load())
 			}
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for call, ask := range map[string]func(context.Context, *eval.Batch) error{"Evaluate": e.Evaluate, "Leaves": e.Leaves} {
-		if err := ask(ended, batch(game.Position{})); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v of a context that has ended", call, err)
+			cancel()
 		}
 	}
 }
@@ -94,14 +120,7 @@ func TestLeaves(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	var seen []eval.Source
 	e := eval.New(stub, eval.Options{OnAnswers: func(s []eval.Source) { seen = append(seen, s...) }})
-	at := func(moves string) game.Position {
-		p, _, err := board.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	open := batch(at("112233"), at("44"), at("22334"), at("11223")) // won, open, lost, forced
+	open := batch(at(t, "112233"), at(t, "44"), at(t, "22334"), at(t, "11223")) // won, open, lost, forced
 	raw := batch(open.Pos...)
 	if err := stub.Compute(t.Context(), raw); err != nil {
 		t.Fatal(err)
@@ -109,14 +128,14 @@ func TestLeaves(t *testing.T) {
 	if err := e.Leaves(t.Context(), open); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(open.WDL, raw.WDL) || !slices.Equal(open.Policy, raw.Policy) || !slices.Equal(open.Source, raw.Source) {
+	if !sameAnswers(open, raw) || !slices.Equal(open.Source, raw.Source) {
 		t.Errorf("leaves %v %v, the backend's answers %v %v", open.WDL, open.Source, raw.WDL, raw.Source)
 	}
 	if !slices.Equal(seen, raw.Source) {
 		t.Errorf("OnAnswers was called with %v, want %v", seen, raw.Source)
 	}
 	asked := stub.Rows.Load()
-	err := e.Leaves(t.Context(), batch(at("44"), at("1122334")))
+	err := e.Leaves(t.Context(), batch(at(t, "44"), at(t, "1122334")))
 	if err == nil || !strings.Contains(err.Error(), "row 1") || stub.Rows.Load() != asked {
 		t.Errorf("a finished game as a leaf: error %v, %d rows asked for", err, stub.Rows.Load()-asked)
 	}

@@ -104,7 +104,7 @@ func (e *Evaluator) compute(ctx context.Context, b *Batch, p Priority) (Timing, 
 		return e.send(ctx, b, p)
 	}
 	m := e.options.Cache.look(b, e.model)
-	defer e.options.Cache.release(m)
+	defer e.options.Cache.work.Put(m)
 	if len(m.rows) == 0 {
 		return Timing{}, nil
 	}

@@ -18,16 +18,19 @@ func (lost) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invar
 
 func (lost) Compute(context.Context, *eval.Batch) error { return errors.New("device lost") }
 
+func bitsquares() eval.Backend {
+	h, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		panic(err)
+	}
+	return h.Backend()
+}
+
 // If a device fails, a heuristic answers, and each row says so.
 func ExampleFallback() {
-	bitsquares, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	e := eval.New(eval.Fallback{
 		{Name: "gpu", Backend: lost{}},
-		{Name: "bitsquares", Backend: bitsquares.Backend()},
+		{Name: "bitsquares", Backend: bitsquares()},
 	}, eval.Options{})
 	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // one row, of the empty board
 	if err := e.Evaluate(context.Background(), b); err != nil {
@@ -41,12 +44,7 @@ func ExampleFallback() {
 
 // Many callers with few positions each share batches.
 func ExampleEvaluator_batch() {
-	bitsquares, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	e := eval.New(bitsquares.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 64, InFlight: 2}})
+	e := eval.New(bitsquares(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 64, InFlight: 2}})
 	defer e.Close()
 
 	board := game.MustBoard(game.Connect4)

@@ -30,7 +30,7 @@ func (w *undecided) take(b *Batch, ownRules bool) {
 		if ownRules {
 			o.Moves = b.Board.Legal(p)
 		} else if o = b.Board.Outlook(p); o.Result != game.Ongoing {
-			b.answerDecided(i, o)
+			b.decide(i, o.Result, o.Moves, Rules)
 			continue
 		}
 		w.memory.Pos[len(w.rows)] = o.Next
@@ -46,11 +46,12 @@ func (w *undecided) giveBack(b *Batch) {
 	}
 }
 
-// answerDecided answers row i, whose result the rules know.
-func (b *Batch) answerDecided(i int, o game.Outlook) {
-	b.setResult(i, o.Result)
-	b.sharePolicy(i, o.Moves)
-	b.Source[i] = Rules
+// decide answers row i, whose result the rules know.
+func (b *Batch) decide(i int, result game.Result, moves game.Bits, s Source) {
+	wdl := result.WDL()
+	copy(b.WDLRow(i), wdl[:])
+	b.sharePolicy(i, moves)
+	b.Source[i] = s
 }
 
 // answerOpen answers row i by row j of src, which has the answer for o.Next.

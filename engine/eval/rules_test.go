@@ -12,13 +12,6 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-func TestRulesConform(t *testing.T) {
-	evaltest.Run(t, evaltest.Config{
-		New:     func(testing.TB) *eval.Evaluator { return eval.New(&evaltest.Stub{Source: eval.CPU}, eval.Options{}) },
-		Sources: []eval.Source{eval.CPU, eval.Rules, eval.Forced},
-	})
-}
-
 // On every board each answer is what playing the next two moves shows.
 func TestRules(t *testing.T) {
 	for i, b := range gametest.Boards() {
@@ -31,34 +24,24 @@ func TestRules(t *testing.T) {
 
 // The backend is asked once for what the rules leave open and for nothing else; its answers come back in their rows.
 func TestRulesAsk(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
 	var asked []game.Position
 	stub := &evaltest.Stub{Source: eval.GPU, Before: func(_ context.Context, batch *eval.Batch) error {
 		asked = slices.Clone(batch.Pos)
 		return nil
 	}}
 	ruled := eval.New(stub, eval.Options{})
-	position := func(moves string) game.Position {
-		p, _, err := b.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	batch := eval.NewBatch(b, 6)
-	for i, moves := range []string{"112233", "44", "22334", "11223", "1122334", "-"} { // won, open, lost, forced, over, open
-		batch.Pos[i] = position(moves)
-	}
+	// Won, open, lost, forced, over, open.
+	batch := batch(at(t, "112233"), at(t, "44"), at(t, "22334"), at(t, "11223"), at(t, "1122334"), at(t, "-"))
 	if err := ruled.Evaluate(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if want := []game.Position{position("44"), position("112234"), position("-")}; !slices.Equal(asked, want) {
+	if want := []game.Position{at(t, "44"), at(t, "112234"), at(t, "-")}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %+v, want %+v", asked, want)
 	}
 	if want := []eval.Source{eval.Rules, eval.GPU, eval.Rules, eval.Forced, eval.Terminal, eval.GPU}; !slices.Equal(batch.Source, want) {
 		t.Errorf("sources %v, want %v", batch.Source, want)
 	}
-	plain := eval.NewBatch(b, 3)
+	plain := eval.NewBatch(board, 3)
 	copy(plain.Pos, asked)
 	if err := stub.Compute(t.Context(), plain); err != nil {
 		t.Fatal(err)
@@ -86,7 +69,7 @@ func TestRulesAsk(t *testing.T) {
 
 // Moves that lose at once have no probability, and the others share it in their old proportions, or evenly if they had none.
 func TestRulesMask(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
+	b := board
 	var p game.Position
 	r := gametest.Rand(4)
 	for b.Outlook(p).Result != game.Ongoing || b.Outlook(p).Plies > 0 || b.Outlook(p).Moves == b.Legal(p) {
@@ -108,8 +91,7 @@ func TestRulesMask(t *testing.T) {
 		policy[b.Action(b.Legal(p).AndNot(o.Moves).First())] = 1
 	}}
 	for name, stub := range map[string]*evaltest.Stub{"all alike": uniform, "all on one that loses": losing} {
-		batch := eval.NewBatch(b, 1)
-		batch.Pos[0] = p
+		batch := batch(p)
 		if err := eval.New(stub, eval.Options{}).Evaluate(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
@@ -132,9 +114,7 @@ func TestRulesAllocate(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector allocates")
 	}
-	b := eval.NewBatch(game.MustBoard(game.Connect4), 256)
-	copy(b.Pos, gametest.Positions(gametest.Rand(1), b.Board, 256, true))
-	ruled := eval.New(fixed{}, eval.Options{})
+	b, ruled := batch(positions(1, 256)...), eval.New(constant{}, eval.Options{})
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ruled.Evaluate(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -144,17 +124,8 @@ func TestRulesAllocate(t *testing.T) {
 	}
 }
 
-// fixed leaves the answers as they are.
-type fixed struct{}
-
-func (fixed) Attributes() eval.Attributes { return eval.Attributes{} }
-
-func (fixed) Compute(context.Context, *eval.Batch) error { return nil }
-
 func BenchmarkRules(b *testing.B) {
-	batch := eval.NewBatch(game.MustBoard(game.Connect4), 256)
-	copy(batch.Pos, gametest.Positions(gametest.Rand(1), batch.Board, 256, true))
-	ruled := eval.New(fixed{}, eval.Options{})
+	batch, ruled := batch(positions(1, 256)...), eval.New(constant{}, eval.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := ruled.Evaluate(b.Context(), batch); err != nil {

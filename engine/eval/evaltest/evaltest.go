@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -97,15 +98,18 @@ func (s *suite) evaluate(t testing.TB, ps []game.Position) *eval.Batch {
 
 // spoil fills the answers with values that no evaluator gives.
 func spoil(b *eval.Batch) {
-	nan := float32(math.NaN())
+	fill(b, float32(math.NaN()), "nobody")
+}
+
+func fill(b *eval.Batch, x float32, s eval.Source) {
 	for i := range b.WDL {
-		b.WDL[i] = nan
+		b.WDL[i] = x
 	}
 	for i := range b.Policy {
-		b.Policy[i] = nan
+		b.Policy[i] = x
 	}
 	for i := range b.Source {
-		b.Source[i] = "nobody"
+		b.Source[i] = s
 	}
 }
 
@@ -191,41 +195,23 @@ func (s *suite) independence(t *testing.T) {
 // guards: nothing is written before or after the batch's own memory.
 func (s *suite) guards(t *testing.T) {
 	const pad = 64
-	n, a := len(s.positions), s.board.Actions()
-	big := eval.NewBatch(s.board, n+2*pad)
-	for i := range big.WDL {
-		big.WDL[i] = 7
-	}
-	for i := range big.Policy {
-		big.Policy[i] = 7
-	}
-	for i := range big.Source {
-		big.Source[i] = "guard"
-	}
+	n := len(s.positions)
+	big, guard := eval.NewBatch(s.board, n+2*pad), eval.NewBatch(s.board, pad)
+	fill(big, 7, "guard")
+	fill(guard, 7, "guard")
 	copy(big.Pos[pad:], s.positions)
-	b := eval.Batch{
-		Board: s.board, Pos: big.Pos[pad : pad+n],
-		WDL: big.WDL[3*pad : 3*(pad+n)], Policy: big.Policy[a*pad : a*(pad+n)], Source: big.Source[pad : pad+n],
-	}
+	b := big.Slice(pad, pad+n)
 	if err := s.e.Evaluate(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		s.same(t, "guarded", i, &b, i)
 	}
-	is7 := func(x float32) bool { return x == 7 }
-	isGuard := func(x eval.Source) bool { return x == "guard" }
-	empty := func(p game.Position) bool { return p == game.Position{} }
-	for _, part := range [][2]int{{0, pad}, {pad + n, n + 2*pad}} {
-		view := big.Slice(part[0], part[1])
-		if !all(view.WDL, is7) || !all(view.Policy, is7) || !all(view.Source, isGuard) || !all(view.Pos, empty) {
-			t.Errorf("rows %d to %d, outside the batch, were written", part[0]-pad, part[1]-pad)
+	for _, i := range []int{0, pad + n} {
+		if got := big.Slice(i, i+pad); !reflect.DeepEqual(&got, guard) {
+			t.Errorf("rows %d to %d, outside the batch, were written", i-pad, i)
 		}
 	}
-}
-
-func all[T any](s []T, ok func(T) bool) bool {
-	return !slices.ContainsFunc(s, func(x T) bool { return !ok(x) })
 }
 
 // concurrent: many callers at once get the answers that one gets.

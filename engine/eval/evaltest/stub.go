@@ -3,20 +3,12 @@ package evaltest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
 )
-
-// Func is a Backend made of a function.
-type Func func(ctx context.Context, b *eval.Batch) error
-
-// Compute calls the function.
-func (f Func) Compute(ctx context.Context, b *eval.Batch) error { return f(ctx, b) }
-
-// Attributes prefer batches of 64 rows.
-func (Func) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
 
 // Stub is a Backend for tests of code that uses one. Its answers are quick and depend on the position alone.
 type Stub struct {
@@ -37,7 +29,7 @@ type Stub struct {
 func (s *Stub) Sizes() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]int(nil), s.sizes...)
+	return slices.Clone(s.sizes)
 }
 
 // Attributes prefer batches of 64 rows.
