@@ -36,10 +36,9 @@ type trainCmd struct {
 	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
 
 	Trainer   string  `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
-	LR        float64 `range:"0 to 10" default:"0" help:"Greatest learning rate; 0 is 0.002, for sgd 0.05."`
-	Schedule  string  `enum:"cosine,step" default:"cosine" help:"How the rate falls: cosine to 0, or step to a tenth at 60% and at 85% of the steps."`
+	LR        float64 `range:"0 to 10" default:"0" help:"Greatest learning rate; 0 is 0.002."`
 	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
-	Optimizer string  `enum:"muon,adamw,sgd" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
+	Optimizer string  `enum:"muon,adamw" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
 	EMA       float64 `range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
 	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
 	L2        float64 `range:"0 to 1" name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
@@ -255,7 +254,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 // config returns the effective configuration.
 func (c *trainCmd) config(records *train.Records) train.Config {
 	config := train.Config{
-		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: c.LR, Schedule: c.Schedule,
+		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: c.LR, Schedule: train.Cosine,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
 	}
 	switch {
@@ -270,10 +269,7 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 		config.Weights = train.Weights{WDL: 1, Policy: 1, GameOver: 0.1}
 		config.Records, config.QShare, config.HeldOut = records.Rows(), c.QShare, c.HeldOut
 	}
-	switch {
-	case c.LR == 0 && c.Optimizer == train.SGD:
-		config.LR = 0.05
-	case c.LR == 0:
+	if c.LR == 0 {
 		config.LR = 0.002
 	}
 	if c.Warmup < 0 {

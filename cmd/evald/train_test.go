@@ -108,7 +108,7 @@ func recordsFile(t *testing.T, n int, change func(i int, r *record.Record)) stri
 func TestTrainRecords(t *testing.T) {
 	path := recordsFile(t, 40, nil)
 	dir := filepath.Join(t.TempDir(), "run")
-	status, out, stderr := evald(t, "", trainTiny(dir, path, "--optimizer", "sgd")...)
+	status, out, stderr := evald(t, "", trainTiny(dir, path, "--optimizer", "adamw")...)
 	want := regexp.MustCompile(`^network  \S+/run/network.safetensors
             learned    loss  accuracy
        wdl       30  \d\.\d{4} +\d+\.\d\d%
@@ -123,7 +123,7 @@ $`)
 	if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil || metrics[7].HeldOut != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
-	status, _, stderr = evald(t, "", trainTiny(dir, path, "--optimizer", "sgd", "--q-share", "0.5")...)
+	status, _, stderr = evald(t, "", trainTiny(dir, path, "--optimizer", "adamw", "--q-share", "0.5")...)
 	if status != exitBadInput || !strings.Contains(stderr, "q_share 0, and now it is 0.5") {
 		t.Errorf("other targets in the same folder: status %d, errors %q", status, stderr)
 	}

@@ -20,9 +20,9 @@ type Config struct {
 	Batch     int     `json:"batch"`              // examples per step
 	Steps     int     `json:"steps"`              // of the whole run
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up
-	Schedule  string  `json:"schedule"`           // Cosine or Step
+	Schedule  string  `json:"schedule"`           // Cosine
 	Warmup    int     `json:"warmup"`             // steps over which the rate rises from 0
-	Optimizer string  `json:"optimizer"`          // Muon, AdamW or SGD; Adam for networks of pattern tables
+	Optimizer string  `json:"optimizer"`          // Muon or AdamW; Adam for networks of pattern tables
 	L2        float64 `json:"l2"`                 // decoupled weight decay
 	Clip      float64 `json:"clip"`               // largest norm of the gradient of all parameters together; 0 means no limit
 	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no average
@@ -33,10 +33,8 @@ type Config struct {
 // The values of Config.Schedule and Config.Optimizer. Config.Validate takes all but Adam.
 const (
 	Cosine = "cosine"
-	Step   = "step"
 	Muon   = "muon"
 	AdamW  = "adamw"
-	SGD    = "sgd"
 	Adam   = "adam" // of rows of tables that a batch touches, see package tables
 )
 
@@ -53,8 +51,8 @@ func (c Config) Validate() (net.Config, *game.Board, error) {
 		return network, nil, err
 	}
 	b, err := c.Check()
-	if err == nil && c.Optimizer != Muon && c.Optimizer != AdamW && c.Optimizer != SGD {
-		err = fmt.Errorf("optimizer is %q, want %s, %s or %s", c.Optimizer, Muon, AdamW, SGD)
+	if err == nil && c.Optimizer != Muon && c.Optimizer != AdamW {
+		err = fmt.Errorf("optimizer is %q, want %s or %s", c.Optimizer, Muon, AdamW)
 	}
 	return network, b, err
 }
@@ -83,29 +81,20 @@ func (c Config) Check() (*game.Board, error) {
 			return nil, fmt.Errorf("%s is %v, must be %v to %v", f.name, f.value, f.low, f.high)
 		}
 	}
-	if c.Schedule != Cosine && c.Schedule != Step {
-		return nil, fmt.Errorf("schedule is %q, want %s or %s", c.Schedule, Cosine, Step)
+	if c.Schedule != Cosine {
+		return nil, fmt.Errorf("schedule is %q, want %s", c.Schedule, Cosine)
 	}
 	return game.NewBoard(rules)
 }
 
-// Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it either falls to 0
-// at the end along half a cosine (Cosine), or is divided by ten at 60% of the steps and again at 85% (Step).
+// Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it falls to 0 at the
+// end along half a cosine.
 func (c Config) Rate(step int) float64 {
 	if step < c.Warmup {
 		return c.LR * float64(step+1) / float64(c.Warmup+1)
 	}
-	if c.Schedule == Cosine {
-		done := float64(step-c.Warmup) / float64(max(1, c.Steps-c.Warmup))
-		return c.LR * (1 + math.Cos(math.Pi*done)) / 2
-	}
-	rate := c.LR
-	for _, cut := range [...]float64{0.6, 0.85} {
-		if float64(step) >= cut*float64(c.Steps) {
-			rate /= 10
-		}
-	}
-	return rate
+	done := float64(step-c.Warmup) / float64(max(1, c.Steps-c.Warmup))
+	return c.LR * (1 + math.Cos(math.Pi*done)) / 2
 }
 
 // decay is the decay of the moving average at a step. It is smaller at first, so that the initial weights are soon

@@ -21,8 +21,8 @@
 //
 // # Optimiser
 //
-// A run uses Muon (for the blocks, with AdamW for the rest), AdamW or SGD with momentum. The learning rate follows a
-// schedule, the gradient is clipped to a global norm, and weight decay is decoupled from the gradient: each step takes
+// A run uses Muon (for the blocks, with AdamW for the rest) or AdamW. The learning rate rises, and then falls along a
+// cosine, the gradient is clipped to a global norm, and weight decay is decoupled from the gradient: each step takes
 // rate*L2*weight off every weight, and nothing off biases. The saved network is the exponential moving average of the
 // weights over the steps.
 //

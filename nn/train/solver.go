@@ -13,18 +13,16 @@ import (
 
 // Constants of the optimizers.
 const (
-	momentum     = 0.9 // of SGD
 	muonMomentum = 0.95
 	beta1        = 0.9
 	beta2        = 0.999
 	epsilon      = 1e-8
 )
 
-// solver is one of three optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, so a run could
+// solver is one of two optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, so a run could
 // not be resumed.
 //
 //	AdamW  Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019)
-//	SGD    with momentum
 //	Muon   for the blocks' weights: the orthogonal matrix nearest to the momentum (Jordan et al., "Muon: An optimizer for
 //	       hidden layers in neural networks", 2024); AdamW for all other parameters
 //
@@ -39,7 +37,7 @@ type solver struct {
 	norm float64 // of the last step's gradient, before clipping
 }
 
-// moments are a parameter's running means: of the gradient and, for AdamW alone, of its square (otherwise nil).
+// moments are a parameter's running means: of the gradient and, for AdamW, of its square (otherwise nil).
 type moments struct {
 	first, second []float32
 	muon          *muon   // nil unless Muon trains this parameter
@@ -49,11 +47,9 @@ type moments struct {
 // newMoments makes the state of a parameter for a Config.Optimizer.
 func newMoments(rule string, s net.Spec, symmetric bool) *moments {
 	m := &moments{first: make([]float32, s.Size())}
-	switch {
-	case rule == SGD:
-	case rule == Muon && strings.HasPrefix(s.Name, "blocks.") && len(s.Shape) > 1:
+	if rule == Muon && strings.HasPrefix(s.Name, "blocks.") && len(s.Shape) > 1 {
 		m.muon = newMuon(s.Shape[0], s.Size()/s.Shape[0])
-	default:
+	} else {
 		m.second = make([]float32, s.Size())
 	}
 	if symmetric {
@@ -94,13 +90,10 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 			decay = s.rate * s.decay
 		}
 		w, g, scale, keep := floats(p.Value()), grads[i], float32(scale), float32(1-decay)
-		switch {
-		case m.muon != nil:
+		if m.muon != nil {
 			m.orthogonal(s.pool, w, g, s.rate, scale, keep)
-		case m.second != nil:
+		} else {
 			m.adam(w, g, s.rate, scale, keep, s.steps)
-		default:
-			m.sgd(w, g, float32(s.rate), scale, keep)
 		}
 		clear(grads[i])
 	}
@@ -141,13 +134,6 @@ func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, ste
 func adamSize(rate float64, steps int) (size, eps float32) {
 	second := math.Sqrt(1 - math.Pow(beta2, float64(steps)))
 	return float32(rate * second / (1 - math.Pow(beta1, float64(steps)))), float32(epsilon * second)
-}
-
-func (m *moments) sgd(w, grad []float32, rate, scale, keep float32) {
-	for i, g := range grad {
-		m.first[i] = momentum*m.first[i] + g*scale
-		w[i] = keep*w[i] - rate*m.first[i]
-	}
 }
 
 // orthogonal is one step of Muon with Nesterov momentum.

@@ -64,7 +64,6 @@ type torchRun struct {
 	Weights   [3]float64     `json:"weights"` // of the losses: wdl, policy, gameover
 	Tensors   []torchTensor  `json:"tensors"` // those that are trained, Muon's last
 	Muon      int            `json:"muon"`    // the number of Muon's values
-	SGD       bool           `json:"sgd"`
 	Clip      float64        `json:"clip"`
 	Average   bool           `json:"average"`
 	Symmetric bool           `json:"symmetric"`
@@ -94,7 +93,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 		Network: map[string]int{"blocks": c.Blocks, "channels": c.Channels, "head_channels": c.HeadChannels, "hidden": c.Hidden},
 		Rows:    t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
 		Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
-		SGD: t.config.Optimizer == SGD, Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)),
+		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)),
 	}
 	var mirror []int32
 	for _, s := range p.specs {
@@ -209,7 +208,7 @@ func (p *torch) close() {
 
 func (p *torch) about() string { return p.how }
 
-// step is that of one of three optimizers: see solver.
+// step is that of one of two optimizers: see solver.
 func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if p.ahead == nil || p.ahead.next != p.Trainer.step {
 		if p.ahead != nil {
@@ -221,10 +220,7 @@ func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	size, epsilon := float32(rate), float32(0)
-	if p.config.Optimizer != SGD {
-		size, epsilon = adamSize(rate, p.Trainer.step+1)
-	}
+	size, epsilon := adamSize(rate, p.Trainer.step+1)
 	muonSize := rate * muonScale * math.Sqrt(float64(9*p.net.Config().Channels))
 	p.in.WriteByte('S')
 	if err := p.write([]float64{float64(size), float64(epsilon), rate * p.config.L2, muonSize, keep}, batch); err != nil {

@@ -62,12 +62,16 @@ func parts(t testing.TB, tr *Trainer) map[string][]float32 {
 	return all
 }
 
-// sameParts compares states. A value may differ by `within` times the largest of its tensor.
-func sameParts(t testing.TB, ours, theirs *Trainer, within float64) {
+// sameParts compares states, without parts whose names begin with one of skip. A value may differ by `within` times the
+// largest of its tensor.
+func sameParts(t testing.TB, ours, theirs *Trainer, within float64, skip ...string) {
 	t.Helper()
 	got := parts(t, theirs)
 	worst, where := 0.0, ""
 	for name, want := range parts(t, ours) {
+		if slices.ContainsFunc(skip, func(s string) bool { return strings.HasPrefix(name, s) }) {
+			continue
+		}
 		if strings.HasSuffix(name, " policy.logit.bias") {
 			continue // a softmax does not depend on it: its gradient is rounding alone
 		}
@@ -103,8 +107,8 @@ func sameLosses(t testing.TB, want, got *Losses) {
 	}
 }
 
-// On one batch PyTorch has the losses, the counts and the gradients of gorgonia. The first moments of SGD are the gradient
-// after one step.
+// On one batch PyTorch has the losses, the counts and the gradients of gorgonia. The first moments of AdamW are a tenth of the
+// gradient after one step. The rate is so small that the weights stay as they are.
 func TestTorchGradients(t *testing.T) {
 	for _, test := range []struct {
 		network, rules string
@@ -117,7 +121,8 @@ func TestTorchGradients(t *testing.T) {
 		{"1x4/3/5", "4x4x3", Weights{0, 0, 1}, true},
 	} {
 		c := testConfig()
-		c.Network, c.Rules, c.Weights, c.Optimizer, c.Clip, c.L2, c.Batch = test.network, test.rules, test.w, SGD, 0, 0, 40
+		c.Network, c.Rules, c.Weights, c.Optimizer, c.Clip, c.L2, c.Batch = test.network, test.rules, test.w, AdamW, 0, 0, 40
+		c.LR, c.Warmup = 1e-9, 0
 		initial := scrambled(t, c.Network, 3)
 		if test.symmetric { // a fresh network will not do: it has many equal maxima, and rounding chooses among them
 			for _, s := range initial.Config().Specs() {
@@ -128,7 +133,7 @@ func TestTorchGradients(t *testing.T) {
 		want, got := steps(t, ours, 1), steps(t, theirs, 1)
 		sameLosses(t, &want.Losses, &got.Losses)
 		near(t, "the gradient's norm", got.Norm, want.Norm, 1e-4)
-		sameParts(t, ours, theirs, 1e-4)
+		sameParts(t, ours, theirs, 1e-4, "second ")                 // squares, whose rounding counts twice
 		examples := randomExamples(9, ours.board, measureBatch-100) // the last rows have no target
 		examples = append(examples, make([]Example, 100)...)
 		var measured []*Losses
@@ -153,7 +158,7 @@ func TestTorchGradients(t *testing.T) {
 // After some steps of each optimizer, PyTorch's state is gorgonia's, up to rounding. A symmetric network stays so bit for bit.
 // Then each goes on with the other's checkpoint.
 func TestTorchSwitch(t *testing.T) {
-	for _, optimizer := range []string{Muon, AdamW, SGD} {
+	for _, optimizer := range []string{Muon, AdamW} {
 		c := testConfig()
 		c.Network, c.Rules, c.Optimizer, c.Batch = "2x8/6/10", "5x4x4", optimizer, 32
 		ours, theirs := both(t, c, nil, testSource(c))

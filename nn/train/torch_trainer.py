@@ -12,7 +12,7 @@ and then, as often as Go wants, one of
     "S", float64 [5], a batch -> result  makes a step; the numbers are those of update below
     "M", a batch        -> result        measures the moving average instead, in float32
 
-The state is float32: the P trained values (those of AdamW or SGD, then Muon's), their moving average if there is one, the
+The state is float32: the P trained values (those of AdamW, then Muon's), their moving average if there is one, the
 first moments, and AdamW's second moments. A batch has rows as package train defines them: float32 wdl [N,3], policy by cell
 [N,H*W], gameover [N,4], and then a byte a cell with planes 0 to 3 in its lowest bits. The result is float64: the gradient's
 norm, and for each loss of the run its value, its rows by class, and those of them that are right.
@@ -58,7 +58,7 @@ mirror = torch.frombuffer(read(4 * P), dtype=torch.int32).to(decayed.device).lon
 net = Net(**run["network"]).requires_grad_(False)  # noqa: F821: the class of torch_model.py
 weights, first = torch.zeros(P, requires_grad=True), torch.zeros(P)
 average = torch.zeros(P) if run["average"] else None
-second = torch.zeros(0 if run["sgd"] else muon)
+second = torch.zeros(muon)
 state = [t for t in (weights, average, first, second) if t is not None]
 
 
@@ -131,22 +131,18 @@ def orthogonalise(x):
 
 @torch.no_grad()
 def update(grad, numbers):
-    """One step of solver.go. numbers are: the step's size and epsilon of AdamW (the size alone of SGD), the share that decay
-    takes off a weight, the size of Muon's step, and the decay of the moving average."""
+    """One step of solver.go. numbers are: the step's size and epsilon of AdamW, the share that decay takes off a weight,
+    the size of Muon's step, and the decay of the moving average."""
     size, epsilon, decay, muon_size, keep = numbers.float().unbind()
     values = weights.detach()
     grad = symmetrise(grad, mirror)
     norm = vector_norm(grad, dtype=torch.float64)
     if run["clip"] > 0:
         grad = grad * (run["clip"] / norm).clamp(max=1).float()
-    if run["sgd"]:
-        first.mul_(0.9).add_(grad)
-        change = size * first
-    else:
-        g, m = grad[:muon], first[:muon]
-        m.mul_(0.9).add_(g * 0.1)
-        second.mul_(0.999).add_(g * g * 0.001)
-        change = size * m / (second.sqrt() + epsilon)
+    g, m = grad[:muon], first[:muon]
+    m.mul_(0.9).add_(g * 0.1)
+    second.mul_(0.999).add_(g * g * 0.001)
+    change = size * m / (second.sqrt() + epsilon)
     if muon < P:
         g, m = grad[muon:], first[muon:]
         m.mul_(0.95).add_(g * 0.05)
