@@ -267,7 +267,7 @@ func (a *solved) text() []byte {
 	}
 	scores := make([]int, len(a.Scores))
 	for i, s := range a.Scores {
-		scores[i] = score.Illegal
+		scores[i] = solver.NoMove
 		if s != nil {
 			scores[i] = *s
 		}

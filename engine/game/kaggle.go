@@ -35,7 +35,7 @@ func (p *Parser) parseObservation(s string) (State, error) {
 	if o.Gravity != nil {
 		r.Gravity = *o.Gravity
 	}
-	b, err := p.board(r)
+	b, err := p.boards.Get(r)
 	if err != nil {
 		return State{}, err
 	}

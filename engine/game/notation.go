@@ -68,28 +68,9 @@ func FormatNotation(r Rules, actions []int) string {
 	return r.String() + ":" + FormatMoves(r, actions)
 }
 
-// Parser reads positions in every notation. It keeps the board of the last rules that it saw, so that the board of a file
-// is prepared once. The zero value is ready for use. A Parser is not safe for concurrent use.
-type Parser struct {
-	standard, last *Board
-}
-
-func (p *Parser) board(r Rules) (*Board, error) {
-	if r == Connect4 {
-		if p.standard == nil {
-			p.standard = MustBoard(Connect4)
-		}
-		return p.standard, nil
-	}
-	if p.last == nil || p.last.rules != r {
-		b, err := NewBoard(r)
-		if err != nil {
-			return nil, err
-		}
-		p.last = b
-	}
-	return p.last, nil
-}
+// Parser reads positions in every notation. It keeps the boards of the rules that it saw, so that the board of a file is
+// prepared once. The zero value is ready for use.
+type Parser struct{ boards Boards }
 
 // Parse reads one position: moves ("44554", "-"), moves behind rules ("9x5x4:4455", "3x3x3free:51"), or a JSON object
 // with Kaggle's board and mark. Errors are of type *ParseError.
@@ -105,7 +86,7 @@ func (p *Parser) Parse(s string) (State, error) {
 		}
 		rules, moves = r, rest
 	}
-	b, err := p.board(rules)
+	b, err := p.boards.Get(rules)
 	if err != nil {
 		return State{}, err
 	}

@@ -66,7 +66,7 @@ type Writer struct {
 	path    string
 	file    *durable.File
 	parquet *parquet.GenericWriter[row]
-	boards  boards
+	boards  game.Boards
 	rows    []row
 	written int64
 	failed  error // an error of the file, after which nothing more is written
@@ -194,8 +194,8 @@ func keep(s *string, to []byte) {
 }
 
 // read turns a row into a record, and checks it. It reuses the memory of r.
-func (w *row) read(r *Record, boards *boards) error {
-	rules, err := boards.parse(w.Rules)
+func (w *row) read(r *Record, boards *game.Boards) error {
+	board, err := boards.Parse(w.Rules)
 	if err != nil {
 		return &ColumnError{"rules", w.Rules, err.Error()}
 	}
@@ -204,7 +204,7 @@ func (w *row) read(r *Record, boards *boards) error {
 		return &ColumnError{"source", w.Source, "which is unknown"}
 	}
 	*r = Record{
-		Rules: rules, Position: game.Position{Own: game.Bits{Lo: w.OwnLo, Hi: w.OwnHi}, All: game.Bits{Lo: w.AllLo, Hi: w.AllHi}},
+		Rules: board.Rules(), Position: game.Position{Own: game.Bits{Lo: w.OwnLo, Hi: w.OwnHi}, All: game.Bits{Lo: w.AllLo, Hi: w.AllHi}},
 		Visits: append(r.Visits[:0], w.Visits...), Q: w.Q, Z: w.Z, GameOver: w.GameOver, Ply: int(w.Ply),
 		Source: source, Network: w.Network, Weight: w.Weight, Game: w.Game, Move: w.Move,
 	}

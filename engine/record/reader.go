@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
 )
 
 // Reader reads the records of several files, one file after the other, as one stream whose rows are numbered from 0. Its
@@ -19,7 +20,7 @@ type Reader struct {
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
-	boards boards
+	boards game.Boards
 
 	open   *shard // the file being read, or nil
 	file   int    // index of the next file to open, or of the open one

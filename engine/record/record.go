@@ -94,8 +94,8 @@ func (e *ColumnError) Error() string {
 }
 
 // check returns an error that names a column with a value that it cannot have, or nil. Writer and Reader both ask for it.
-func (r *Record) check(boards *boards) error {
-	board, err := boards.get(r.Rules)
+func (r *Record) check(boards *game.Boards) error {
+	board, err := boards.Get(r.Rules)
 	if err != nil {
 		return &ColumnError{"rules", r.Rules.String(), err.Error()}
 	}
@@ -195,50 +195,8 @@ func (r *Record) checkVisits(board *game.Board) error {
 	return nil
 }
 
-// boards keeps the boards of the rules that were seen last, because files may mix a few games.
-type boards struct {
-	last  *game.Board
-	known map[game.Rules]*game.Board
-
-	text  string // rules that were parsed last
-	rules game.Rules
-}
-
-// maxBoards bounds the memory that a file with records of very many games can take.
-const maxBoards = 32
-
-func (b *boards) parse(text string) (game.Rules, error) {
-	if text != b.text {
-		rules, err := game.ParseRules(text)
-		if err != nil {
-			return game.Rules{}, err
-		}
-		b.text, b.rules = text, rules
-	}
-	return b.rules, nil
-}
-
-func (b *boards) get(r game.Rules) (*game.Board, error) {
-	if b.last != nil && b.last.Rules() == r {
-		return b.last, nil
-	}
-	if board, ok := b.known[r]; ok {
-		b.last = board
-		return board, nil
-	}
-	board, err := game.NewBoard(r)
-	if err != nil {
-		return nil, err
-	}
-	if b.known == nil || len(b.known) >= maxBoards {
-		b.known = map[game.Rules]*game.Board{}
-	}
-	b.known[r], b.last = board, board
-	return board, nil
-}
-
 // Checker looks at records before they are written. It is not safe for concurrent use.
-type Checker struct{ boards boards }
+type Checker struct{ boards game.Boards }
 
 // Check returns a *ColumnError if Writer and Reader would refuse the record, or nil.
 func (c *Checker) Check(r *Record) error { return r.check(&c.boards) }

@@ -18,7 +18,7 @@ import (
 type SolvedReader struct {
 	files  []solvedFile
 	total  int64
-	boards boards
+	boards game.Boards
 
 	file  int      // index of the open file, or of the next one
 	open  *os.File // or nil
@@ -166,7 +166,7 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	return nil
 }
 
-// FromScores is the record of an unfinished position whose exact scores are known. scores are by action, score.Illegal if
+// FromScores is the record of an unfinished position whose exact scores are known. scores are by action, solver.NoMove if
 // an action is illegal. Q and Z are the sign of the best score, and Visits is 1 for each move that has it. Weight is 1, and
 // the record is of no game.
 func FromScores(board *game.Board, p game.Position, scores []int) Record {

@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
-	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
 )
 
 // textFile is a file with that text.
@@ -81,7 +81,7 @@ func unsolved(t testing.TB, n int) string {
 		}
 		lines.WriteString(game.FormatMoves(b.Rules(), actions))
 		for a := range b.Actions() {
-			s := score.Illegal
+			s := solver.NoMove
 			if b.CanPlay(p, a) {
 				s = a%3 - 1
 			}

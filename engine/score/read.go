@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // maxLine bounds a line of a score file.
@@ -134,7 +135,7 @@ func fields(text string) (moves string, scores []int, err error) {
 		}
 		for _, s := range solved.Scores {
 			if s == nil {
-				scores = append(scores, Illegal)
+				scores = append(scores, solver.NoMove)
 			} else {
 				scores = append(scores, *s)
 			}
@@ -162,7 +163,7 @@ func (p Position) validate() error {
 	}
 	for a, s := range p.Scores {
 		switch legal := b.CanPlay(p.State.Position, a); {
-		case legal != (s != Illegal):
+		case legal != (s != solver.NoMove):
 			return fmt.Errorf("move %d has score %d, but can be played: %v", a+1, s, legal)
 		case legal && (s > b.Cells() || s < -b.Cells()):
 			return fmt.Errorf("move %d has score %d, out of range", a+1, s)

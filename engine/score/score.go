@@ -9,24 +9,22 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Position is a position with the exact score of each move, for the side to move: s > 0 wins, and a faster win scores more;
 // 0 draws; s < 0 loses.
 type Position struct {
 	State  game.State
-	Scores []int // by action; Illegal if it cannot be played
+	Scores []int // by action; solver.NoMove if it cannot be played
 
 	// Kind names where the position comes from, for Report.Kinds; "" means it counts for no kind.
 	Kind string
 }
 
-// Illegal is the score of a move that cannot be played.
-const Illegal = -1000
-
 // best is the exact score of the position; there must be a legal move.
 func (p Position) best() int {
-	best := Illegal
+	best := solver.NoMove
 	for _, s := range p.Scores {
 		best = max(best, s)
 	}
@@ -37,7 +35,7 @@ func (p Position) best() int {
 func (p Position) critical() bool {
 	best := sign(p.best())
 	for _, s := range p.Scores {
-		if s != Illegal && sign(s) < best {
+		if s != solver.NoMove && sign(s) < best {
 			return true
 		}
 	}
@@ -164,13 +162,13 @@ func compare(p Position, wdl, policy []float32) outcome {
 	o := outcome{critical: p.critical()}
 	likeliest := float32(-1)
 	for a, s := range p.Scores {
-		if s != Illegal {
+		if s != solver.NoMove {
 			likeliest = max(likeliest, policy[a])
 		}
 	}
 	tied := 0.0
 	for a, s := range p.Scores {
-		if s == Illegal || policy[a] != likeliest {
+		if s == solver.NoMove || policy[a] != likeliest {
 			continue
 		}
 		tied++

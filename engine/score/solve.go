@@ -54,11 +54,6 @@ func exact(ctx context.Context, s *solver.Solver, at game.Position) (Position, e
 	if err != nil {
 		return Position{}, err
 	}
-	for a := range scores {
-		if scores[a] == solver.NoMove {
-			scores[a] = Illegal
-		}
-	}
 	p := Position{State: game.State{Board: s.Board(), Position: at, Mark: at.Mover()}, Scores: scores}
 	return p, p.validate()
 }

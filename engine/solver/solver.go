@@ -28,14 +28,13 @@ package solver
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/evald/evald/engine/game"
 )
 
-// NoMove is the score of an action that cannot be played.
-const NoMove = math.MinInt
+// NoMove is the score of an action that cannot be played, also in files of positions (package score).
+const NoMove = -1000
 
 // Options of a solver. The zero value is ready for use.
 type Options struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
-	"github.com/evald/evald/engine/score"
+	exact "github.com/evald/evald/engine/solver"
 )
 
 // writeRecords writes n records whose weights number them from 1 to n.
@@ -127,7 +127,7 @@ func writeScores(t *testing.T, n int) string {
 		lines.WriteString(game.FormatNotation(b.Rules(), actions))
 		for a, s := range []int{-1, 0, 1, 1} {
 			if !b.CanPlay(p, a) {
-				s = score.Illegal
+				s = exact.NoMove
 			}
 			fmt.Fprintf(&lines, " %d", s)
 		}

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -73,6 +72,9 @@ type parameters struct {
 	raw      bool          // "raw": the model's own answers, without the rules step; a finished game is refused
 }
 
+// longestRules is how many bytes the text of a board's rules may have.
+const longestRules = 64
+
 // set reads one parameter; value is a bool, int64, uint64, float64 or string.
 func (s *Server) set(p *parameters, name string, value any) error {
 	if name == "board" {
@@ -80,7 +82,10 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		if !ok {
 			return invalid("parameter %q: %v, must be a string such as \"9x5x4\"", name, value)
 		}
-		board, err := s.boards.get(text)
+		if len(text) > longestRules {
+			return invalid("parameter %q: %q: has more than %d bytes", name, short.To(text, longestRules), longestRules)
+		}
+		board, err := s.boards.Parse(text)
 		if err != nil {
 			return invalid("parameter %q: %s", name, err)
 		}
@@ -133,43 +138,6 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		p.timeout = time.Duration(min(number, largest)) * time.Microsecond
 	}
 	return nil
-}
-
-// boards keeps the boards that requests have named. Preparing one takes longer than evaluating most positions.
-type boards struct {
-	mu    sync.Mutex
-	known map[game.Rules]*game.Board
-}
-
-const (
-	keptBoards   = 256
-	longestRules = 64 // bytes of the text of a board's rules
-)
-
-func (b *boards) get(text string) (*game.Board, error) {
-	if len(text) > longestRules {
-		return nil, fmt.Errorf("%q: has more than %d bytes", short.To(text, longestRules), longestRules)
-	}
-	rules, err := game.ParseRules(text)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	board := b.known[rules]
-	b.mu.Unlock()
-	if board != nil {
-		return board, nil
-	}
-	if board, err = game.NewBoard(rules); err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.known == nil || len(b.known) >= keptBoards {
-		b.known = map[game.Rules]*game.Board{}
-	}
-	b.known[rules] = board
-	return board, nil
 }
 
 // answer is what goes back. The outputs' values lie one after the other in memory, which release gives back.

@@ -26,7 +26,7 @@ import (
 type Server struct {
 	config        Config
 	board         *game.Board
-	boards        boards
+	boards        game.Boards
 	cache         *eval.Cache // nil: none
 	memory        *budget
 	reading       *slots // of messages of gRPC
