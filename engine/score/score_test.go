@@ -114,17 +114,17 @@ func TestReadBothForms(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	for in, want := range map[string]string{
-		"44 1 2 3":              "line 1: has 3 scores, but 7x6x4 has 7 moves",
-		"\n44 1 x 3":            `line 2: score 2 is "x", not a whole number`,
-		"48 1 1 1 1 1 1 1":      `line 1: moves "48": move 2 is "8", not one of 1 to 7`,
-		"444444 1 1 1 1 1 1 1":  "line 1: move 4 has score 1, but can be played: false",
-		"44 1 1 1 -1000 1 1 1":  "line 1: move 4 has score -1000, but can be played: true",
-		"44 1 1 1 99 1 1 1":     "line 1: move 4 has score 99, out of range",
-		"1212121 1 1 1 1 1 1 1": "line 1: the game is over (loss), there is no move to score",
-		`{"position":"44","scores":[],"position":"45"}`: `line 1: json "{\"position\":\"44\",\"scores\":[],\"position\":"..: key "position" is there twice`,
-		`{"position":"44"}`:                             "line 1: json has no scores; evald solve writes them with --scores",
-		`{"position":`:                                  `line 1: json "{\"position\":": unexpected end of JSON input`,
-		strings.Repeat("1", 100000):                     "line 1: bufio.Scanner: token too long",
+		"44 1 2 3":                        "line 1: has 3 scores, but 7x6x4 has 7 moves",
+		"\n44 1 x 3":                      `line 2: score 2 is "x", not a whole number`,
+		"48 1 1 1 1 1 1 1":                `line 1: moves "48": move 2 is "8", not one of 1 to 7`,
+		"444444 1 1 1 1 1 1 1":            "line 1: move 4 has score 1, but can be played: false",
+		"44 1 1 1 -1000 1 1 1":            "line 1: move 4 has score -1000, but can be played: true",
+		"44 1 1 1 99 1 1 1":               "line 1: move 4 has score 99, out of range",
+		"1212121 1 1 1 1 1 1 1":           "line 1: the game is over (loss), there is no move to score",
+		`{"position":"4","position":"5"}`: `line 1: json "{\"position\":\"4\",\"position\":\"5\"}": key "position" is there twice`,
+		`{"position":"44"}`:               "line 1: json has no scores; evald solve writes them with --scores",
+		`{"position":`:                    `line 1: json "{\"position\":": unexpected end of JSON input`,
+		strings.Repeat("1", 100000):       "line 1: bufio.Scanner: token too long",
 	} {
 		if _, err := score.Read(strings.NewReader(in)); fmt.Sprint(err) != want {
 			t.Errorf("Read(%.20q): error %v, want %s", in, err, want)
