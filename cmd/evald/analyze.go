@@ -27,7 +27,7 @@ func (*analyzeCmd) Help() string {
   - board, mark: in place of moves, Kaggle's observation, with rows, columns, inarow, gravity where they differ
   - visits: of the root, in place of --visits
   - seconds: the search ends after this time too
-  - priority: a whole number; higher ones begin sooner
+  - priority: a whole number; higher ones begin first
   - report_every: seconds; what is known so far, again and again
 
 {"id":"t","action":"terminate","terminate_id":"a"} ends the search of a query, {"id":"t","action":"terminate_all"}

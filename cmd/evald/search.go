@@ -56,13 +56,13 @@ type searchCmd struct {
 // Help says how many positions are searched at once.
 func (*searchCmd) Help() string {
 	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
-two batches of positions, as far as their trees take no more than %d nodes in all, 32 bytes each. A visit takes a node
-for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One position always is,
-however long its search.
+two batches of positions of each board, as far as their trees take no more than %d nodes in all, 32 bytes each. A
+visit takes a node for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One
+position always is, however long its search.
 
-An answer is the same to the bit alone or beside any others, with any --batch and --threads. --leaves changes it: so many
-leaves of a tree are chosen one after the other, each as if those before it had lost, and evaluated together, which
-makes the search of a single position faster.`, mcts.NodesAtOnce)
+An answer is the same to the bit alone or beside any others, with any --batch and --threads. --leaves changes it: this
+number of leaves of a tree is chosen one after the other, each as if those before it had lost, and evaluated together,
+which makes the search of a single position faster.`, mcts.NodesAtOnce)
 }
 
 // Run searches each line's position.

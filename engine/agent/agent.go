@@ -3,7 +3,7 @@
 // # Decisions
 //
 // Within a time a search has TimedLeaves leaves under way and keeps its tree from move to move: strength a second
-// counts there, and nobody can ask for the same answer twice. By visits it has 1 and begins anew at each move.
+// counts there, and no caller can ask for the same answer twice. By visits it has 1 and begins anew at each move.
 package agent
 
 import (
@@ -47,7 +47,7 @@ type Shared struct {
 }
 
 // Choose names the network of a search that names none and has so little time that FastModel plays it best. All other specs
-// stay as they are. New does this too; whoever shows a spec calls Choose before.
+// stay as they are. New does this too; callers that show a spec call Choose first.
 func (s Shared) Choose(spec Spec) Spec {
 	if spec.Name == "mcts" && spec.Model == "" && spec.Visits == 0 && spec.Time > 0 && spec.Time < s.FastBelow {
 		spec.Model = s.FastModel

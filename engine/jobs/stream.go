@@ -75,7 +75,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 		if err == nil {
 			err = s.Write(b.item, !givenUp)
 		}
-		if err != nil { // nobody waits for the other items
+		if err != nil { // the other items are of no use
 			stop()
 			cancel()
 		}

@@ -17,7 +17,7 @@
 //
 // # Decisions
 //
-// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless somebody asks for
+// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless the caller asks for
 // more, each a loss until all are answered (virtual loss), and rests until then. So the answer is the same in any
 // company. If one tree had leaves in two alternating batches, timing would affect which leaves it chooses.
 //
@@ -31,10 +31,10 @@
 // A transposition is two nodes that share their moves (graph.go). The nodes stay moves in a flat arena, and each way
 // to a position keeps its own visits. Only the values flow together, and the other ways notice a proof when they are
 // next visited. Self-play goes without: it remembers answers, and beside a fast device visits should cost little.
-// engine/arena/LOG.md has what it is worth.
+// engine/arena/LOG.md has the measured gain.
 //
 // A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play takes the policy itself,
-// because flat priors would make it flatter with each generation. engine/score/LOG.md has what it is worth.
+// because flat priors would make it flatter with each generation. engine/score/LOG.md has the measured gain.
 package mcts
 
 import (
@@ -81,7 +81,7 @@ type Config struct {
 	// quarter longer. PUCT and Gumbel only.
 	Transpositions bool
 
-	// Discount, 0.5..1, multiplies a value at each ply that it is backed up. So the sooner of two wins is worth more, and the
+	// Discount, 0.5..1, multiplies a value at each ply that it is backed up. So the quicker of two wins is worth more, and the
 	// later of two losses. 1 is no discount.
 	Discount float64
 

@@ -17,7 +17,7 @@ type Job struct {
 	Position game.Position // its game must not be over
 	Visits   int           // that the search may need; its tree has room for no more
 	Config   Config        // of its tree; MaxNodes is a limit
-	Priority int           // jobs of a higher one begin sooner, those of the same one in the order of Add
+	Priority int           // jobs of a higher priority begin first, those of equal priority in the order of Add
 	Row      int           // for the caller's use
 
 	// Next returns the goal of the job's tree. It is called before the first visit, with a tree whose root is Position, and
@@ -127,7 +127,7 @@ func (s *Scheduler) group(b *game.Board) *group {
 	return g
 }
 
-// Withdraw removes the jobs that have not begun and that match says, and returns them. They have ended: the Scheduler
+// Withdraw removes the jobs that have not begun and for which match is true, and returns them. They have ended: the Scheduler
 // does not call their Done.
 func (s *Scheduler) Withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	s.mu.Lock()

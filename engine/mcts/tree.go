@@ -157,7 +157,7 @@ func (t *Tree) begin(leaf *Leaf) {
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
 }
 
-// step goes on by one move. It returns false if the visit ends here.
+// step descends by one move. It returns false if the visit ends here.
 func (t *Tree) step(leaf *Leaf) (more bool) {
 	at := leaf.path[leaf.depth]
 	if n := &t.nodes[at]; n.proof != open || n.first == 0 && !t.link(at, leaf.Position) && !t.look(n, leaf) {
@@ -183,7 +183,7 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 //   - if every reply lets the other side win with the stone after it, it proves the node too;
 //   - if a single reply prevents that, it gives the node its moves.
 //
-// It reports whether there is a move to go on with.
+// It reports whether the visit continues with a move.
 //
 // UCT stays the plain search of the literature and looks one stone ahead only. It gives a node its moves at the second
 // visit: it does not use priors, and most nodes have no second visit.

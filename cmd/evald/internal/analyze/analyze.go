@@ -42,7 +42,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	replies := make(chan reply, 64)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	context.AfterFunc(searching, stop) // nobody reads the answers
+	context.AfterFunc(searching, stop) // the answers cannot be written
 	engine, err := newEngine(reading, searching, c, func(r reply) { replies <- r })
 	if err != nil {
 		return Summary{}, err
@@ -69,8 +69,8 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	return r.Summary, err
 }
 
-// write writes replies until there are no more, and flushes whenever no further reply is waiting. After an error it goes on
-// receiving them, so that no sender blocks.
+// write writes replies until there are no more, and flushes whenever no further reply is waiting. After an error it still
+// receives them, so that no sender blocks.
 func write(replies <-chan reply, out io.Writer, failed func(error)) (err error) {
 	w := bufio.NewWriter(out)
 	encode := json.NewEncoder(w)
