@@ -1,12 +1,10 @@
 package cpu
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -123,39 +121,6 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Each row gets the same bits, however a batch is cut.
-func TestRandomSplits(t *testing.T) {
-	manyThreads(t)
-	eachPath(t, func(t *testing.T, p kernel.Path) {
-		e := evaluator(t, network(t, "1x40", 2), p)
-		for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.TicTacToe)} {
-			r := gametest.Rand(3)
-			pos := gametest.Positions(r, b, 90, false)
-			whole := newBatch(b, pos)
-			if err := e.Compute(t.Context(), whole); err != nil {
-				t.Fatal(err)
-			}
-			times := 10
-			if testing.Short() || emulated(p) {
-				times = 1
-			}
-			for range times {
-				for from := 0; from < len(pos); {
-					to := min(len(pos), from+1+r.IntN(40))
-					part, want := newBatch(b, pos[from:to]), whole.Slice(from, to)
-					if err := e.Compute(t.Context(), part); err != nil {
-						t.Fatal(err)
-					}
-					if !slices.Equal(part.WDL, want.WDL) || !slices.Equal(part.Policy, want.Policy) || !slices.Equal(part.Source, want.Source) {
-						t.Fatalf("%v: rows %d to %d differ alone", b.Rules(), from, to)
-					}
-					from = to
-				}
-			}
-		}
-	})
-}
-
 func TestErrors(t *testing.T) {
 	manyThreads(t)
 	if _, err := NewPath(network(t, "1x4", 1), "mmx"); err == nil || !strings.Contains(err.Error(), `CPU path "mmx"`) {
@@ -163,17 +128,7 @@ func TestErrors(t *testing.T) {
 	}
 	eachPath(t, func(t *testing.T, p kernel.Path) {
 		b := game.MustBoard(game.Connect4)
-		n := network(t, "2x16/8/16", 1)
 		pos := gametest.Positions(gametest.Rand(12), b, 400, true)
-
-		late := &cancelLater{Context: t.Context(), left: 10}
-		if err := evaluator(t, n, p).Compute(late, newBatch(b, pos)); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want a context cancelled on the way", err)
-		}
-		if late.left < -4 {
-			t.Errorf("the context was asked %d times after it was cancelled by 4 goroutines", -late.left)
-		}
-
 		// The error names the first row.
 		for name, want := range map[string]string{
 			"value.wdl.bias":      "evaluate: row 0: win-draw-loss logit 1 is +Inf",
@@ -201,22 +156,6 @@ func overflow(n *net.Network, bias string) {
 	for i := range in {
 		weight[at*in+i] = 3e38
 	}
-}
-
-// cancelLater is a context that is cancelled after Err has been called a number of times.
-type cancelLater struct {
-	context.Context
-	mu   sync.Mutex
-	left int
-}
-
-func (c *cancelLater) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
 }
 
 // A batch allocates nothing once the memory exists.
