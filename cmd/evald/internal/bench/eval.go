@@ -55,12 +55,19 @@ type evalBench struct {
 	err       error // the first of an evaluator
 }
 
-// playedPositions are n unfinished positions of pseudo-random games, the same each time, in an order that no branch
-// predictor can follow, as for leaves of many games.
+// playedPositions are n positions of randomPositions in an order that no branch predictor can follow, as for leaves of many games.
 func playedPositions(b *game.Board, n int) []game.Position {
+	ps := randomPositions(b, 1, -1, n)
+	slices.SortFunc(ps, func(a, b game.Position) int { return cmp.Compare(a.Hash(), b.Hash()) })
+	return ps
+}
+
+// randomPositions are n unfinished positions of pseudo-random games, the same each time for a seed: every position of these
+// games, or one of each with that many plies, unless plies is -1.
+func randomPositions(b *game.Board, seed uint64, plies, n int) []game.Position {
 	var ps []game.Position
 	var p game.Position
-	for x := uint64(1); len(ps) < n; {
+	for x := seed; len(ps) < n; {
 		x = x*6364136223846793005 + 1442695040888963407
 		a := int(x >> 33 % uint64(b.Actions()))
 		if !b.CanPlay(p, a) {
@@ -69,9 +76,13 @@ func playedPositions(b *game.Board, n int) []game.Position {
 		if p = b.Play(p, a); b.Result(p) != game.Ongoing {
 			p = game.Position{}
 		}
-		ps = append(ps, p)
+		if plies < 0 || p.Plies() == plies {
+			ps = append(ps, p)
+		}
+		if p.Plies() == plies {
+			p = game.Position{}
+		}
 	}
-	slices.SortFunc(ps, func(a, b game.Position) int { return cmp.Compare(a.Hash(), b.Hash()) })
 	return ps
 }
 

@@ -53,33 +53,12 @@ func BuiltInSets() []SolveSet {
 		plies, n int
 	}{{"late, 30 plies", 30, 300}, {"middle, 22 plies", 22, 200}, {"early, 16 plies", 16, 30}} {
 		set := SolveSet{Name: s.name}
-		for _, p := range randomPositions(board, s.plies, s.n) {
+		for _, p := range randomPositions(board, uint64(s.plies), s.plies, s.n) {
 			set.States = append(set.States, game.State{Board: board, Position: p, Mark: p.Mover()})
 		}
 		sets = append(sets, set)
 	}
 	return sets
-}
-
-// randomPositions are n unfinished positions with that many stones from pseudo-random games, the same each time.
-func randomPositions(b *game.Board, plies, n int) []game.Position {
-	var ps []game.Position
-	var p game.Position
-	for x := uint64(plies); len(ps) < n; {
-		x = x*6364136223846793005 + 1442695040888963407
-		a := int(x >> 33 % uint64(b.Actions()))
-		if !b.CanPlay(p, a) {
-			continue
-		}
-		switch p = b.Play(p, a); {
-		case b.Result(p) != game.Ongoing:
-			p = game.Position{}
-		case p.Plies() == plies:
-			ps = append(ps, p)
-			p = game.Position{}
-		}
-	}
-	return ps
 }
 
 // ReadSet reads `moves score` lines, only the first most of them if most is not 0.
