@@ -9,12 +9,6 @@
 // rewrite the files and their checksums, run
 //
 //	go test ./nn/net -run TestSeededModels -update
-//
-// # Decisions
-//
-// A stored model is a folder that is renamed into place. The rename fails if the version exists, so processes need
-// not wait for each other, and there is no manifest of all models from which they could lose each other's entries. A
-// version that is removed is renamed out of its place first.
 package models
 
 import (
@@ -26,9 +20,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/evald/evald/engine/short"
@@ -53,24 +45,14 @@ type Entry struct {
 // Ref is the name with the version: "mine@3".
 func (e Entry) Ref() string { return fmt.Sprintf("%s@%d", e.Name, e.Version) }
 
-// manifest is parsed once. It is part of the program, so a manifest that does not parse is a bug.
-var manifest = sync.OnceValue(func() []Entry {
-	text, err := files.ReadFile("manifest.json")
-	if err != nil {
-		panic(err)
-	}
-	var entries []Entry
-	if err := json.Unmarshal(text, &entries); err != nil {
-		panic(fmt.Sprintf("models: manifest.json: %v", err))
-	}
-	return entries
-})
-
 // List returns every shipped network, in the manifest's order. The caller may change the result.
-func List() []Entry {
-	entries := slices.Clone(manifest())
-	for i := range entries {
-		entries[i].Rules = slices.Clone(entries[i].Rules)
+func List() (entries []Entry) {
+	text, err := files.ReadFile("manifest.json")
+	if err == nil {
+		err = json.Unmarshal(text, &entries)
+	}
+	if err != nil { // a bug: the manifest is part of the program
+		panic(fmt.Sprintf("models: manifest.json: %v", err))
 	}
 	return entries
 }
@@ -78,7 +60,7 @@ func List() []Entry {
 // Names are the names of the shipped networks, in the manifest's order.
 func Names() []string {
 	var names []string
-	for _, e := range manifest() {
+	for _, e := range List() {
 		names = append(names, e.Name)
 	}
 	return names
@@ -105,31 +87,18 @@ func Open(ref string) ([]byte, Entry, error) {
 	if !ok {
 		return nil, Entry{}, fmt.Errorf("model %s is unknown; there are: %s", short.Quote(ref), strings.Join(Names(), ", "))
 	}
-	file, err := e.read()
+	file, err := files.ReadFile(e.File)
+	if err == nil && strings.HasSuffix(e.File, ".gz") {
+		var unpacked io.Reader
+		if unpacked, err = gzip.NewReader(bytes.NewReader(file)); err == nil {
+			file, err = io.ReadAll(unpacked)
+		}
+	}
 	if err != nil {
 		return nil, Entry{}, fmt.Errorf("model %q: %w", ref, err)
 	}
-	if err := e.verify(file); err != nil {
-		return nil, Entry{}, err
-	}
-	return file, e, nil
+	return file, e, e.verify(file)
 }
-
-// read returns the bytes of a shipped file, unpacked.
-func (e Entry) read() ([]byte, error) {
-	file, err := files.ReadFile(e.File)
-	if err != nil || !strings.HasSuffix(e.File, packed) {
-		return file, err
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(file))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(unpacked)
-}
-
-// packed ends the names of files that are packed.
-const packed = ".gz"
 
 // verify compares a file with the checksum in the manifest.
 func (e Entry) verify(file []byte) error {

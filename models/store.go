@@ -50,29 +50,21 @@ type storedManifest struct {
 	Entry
 }
 
-// DefaultDir is $EVALD_MODELS, or evald/models in the user's data folder ($XDG_DATA_HOME, or ~/.local/share).
-func DefaultDir() (string, error) {
+// UserStore returns the store in the folder $EVALD_MODELS, or evald/models in the user's data folder ($XDG_DATA_HOME, or
+// ~/.local/share). The folder is created when the first model is added.
+func UserStore() (Store, error) {
 	if dir := os.Getenv("EVALD_MODELS"); dir != "" {
-		return dir, nil
+		return Store{dir}, nil
 	}
 	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
-		return filepath.Join(data, "evald", "models"), nil
+		return Store{filepath.Join(data, "evald", "models")}, nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("model store: %w: set EVALD_MODELS to a folder", err)
+		return Store{}, fmt.Errorf("model store: %w: set EVALD_MODELS to a folder", err)
 	}
-	return filepath.Join(home, ".local", "share", "evald", "models"), nil
+	return Store{filepath.Join(home, ".local", "share", "evald", "models")}, nil
 }
-
-// UserStore returns the store in DefaultDir.
-func UserStore() (Store, error) {
-	dir, err := DefaultDir()
-	return newStore(dir), err
-}
-
-// newStore returns the store in a folder, which is created when the first model is added.
-func newStore(dir string) Store { return Store{dir} }
 
 // Dir is the store's folder.
 func (s Store) Dir() string { return s.dir }
@@ -142,9 +134,7 @@ func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	if err != nil {
 		return Entry{}, false, err
 	}
-	if version == 0 && len(versions) > 0 {
-		version = versions[len(versions)-1]
-	}
+	version = cmp.Or(version, newest(versions))
 	if !slices.Contains(versions, version) {
 		return Entry{}, false, nil
 	}
@@ -157,7 +147,7 @@ func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Ve
 
 // Read returns the bytes of an entry's file after checking the checksum.
 func (s Store) Read(e Entry) ([]byte, error) {
-	file, err := readBounded(s.Path(e), maxModel)
+	file, err := ReadFile(s.Path(e), maxModel)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w: %s", e.Ref(), err, s.wayOut(e.Name, e.Version))
 	}
@@ -179,10 +169,10 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	}
 	s.removeAbandoned(e.Name)
 	e.File, e.SHA256, e.Rules = modelFile, checksum(file), append([]string{}, e.Rules...)
-	newest, ok, err := s.Find(e.Name)
-	if err == nil && ok && newest.SHA256 == e.SHA256 && newest.Note == e.Note && slices.Equal(newest.Rules, e.Rules) {
-		if _, err := s.Read(newest); err == nil { // else the new version repairs it
-			return newest, false, nil
+	last, ok, err := s.Find(e.Name)
+	if err == nil && ok && last.SHA256 == e.SHA256 && last.Note == e.Note && slices.Equal(last.Rules, e.Rules) {
+		if _, err := s.Read(last); err == nil { // else the new version repairs it
+			return last, false, nil
 		}
 	}
 	parent := filepath.Join(s.dir, e.Name)
@@ -208,10 +198,7 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		if err != nil {
 			return Entry{}, err
 		}
-		e.Version = 1
-		if len(versions) > 0 {
-			e.Version = versions[len(versions)-1] + 1
-		}
+		e.Version = newest(versions) + 1
 		text, err := json.MarshalIndent(storedManifest{manifestFormat, e}, "", "\t")
 		if err != nil {
 			return Entry{}, err
@@ -253,7 +240,7 @@ func (s Store) Remove(ref string) (Removed, error) {
 		versions = slices.DeleteFunc(versions, func(v int) bool { return v != version })
 	}
 	if len(versions) == 0 {
-		return Removed{}, fmt.Errorf("model %s is not in the store %s, which has: %s", short.Quote(ref), s.dir, s.names())
+		return Removed{}, fmt.Errorf("model %s is not in the store %s, which has: %s", short.Quote(ref), s.dir, cmp.Or(s.Names(), "nothing"))
 	}
 	var r Removed
 	for _, v := range versions {
@@ -274,14 +261,14 @@ func (s Store) Remove(ref string) (Removed, error) {
 	return r, nil
 }
 
-// names lists what the store has, for an error message.
-func (s Store) names() string {
+// Names lists what the store has, for an error message: "mine@1, mine@2".
+func (s Store) Names() string {
 	entries, _ := s.List() // damaged ones may be left out here
 	var refs []string
 	for _, e := range entries {
 		refs = append(refs, e.Ref())
 	}
-	return cmp.Or(strings.Join(refs, ", "), "nothing")
+	return strings.Join(refs, ", ")
 }
 
 // size is the size in bytes of a version's files.
@@ -326,9 +313,12 @@ func (s Store) versions(name string) ([]int, error) {
 	return versions, nil
 }
 
+// newest returns 0 if there is no version.
+func newest(versions []int) int { return slices.Max(append(versions, 0)) }
+
 // entry reads the manifest of a version.
 func (s Store) entry(name string, version int) (Entry, error) {
-	text, err := readBounded(filepath.Join(s.folder(name, version), manifestFile), maxManifest)
+	text, err := ReadFile(filepath.Join(s.folder(name, version), manifestFile), maxManifest)
 	var e Entry
 	if err == nil {
 		e, err = parseManifest(text)
@@ -344,20 +334,11 @@ func (s Store) entry(name string, version int) (Entry, error) {
 
 func parseManifest(text []byte) (Entry, error) {
 	var m storedManifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		// A manifest of a newer format may not fit the struct. Only the format's number is sure to be there.
-		var format struct {
-			Format int `json:"format"`
-		}
-		_ = json.Unmarshal(text, &format)
-		if format.Format <= manifestFormat {
-			return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
-		}
-		m.Format = format.Format
-	}
-	switch {
-	case m.Format > manifestFormat:
+	switch err := json.Unmarshal(text, &m); {
+	case m.Format > manifestFormat: // the first field, which is there even if others do not fit the struct
 		return Entry{}, fmt.Errorf("%s is of format %d, this evald reads %d: use a newer evald", manifestFile, m.Format, manifestFormat)
+	case err != nil:
+		return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
 	case m.Format < 1:
 		return Entry{}, fmt.Errorf("%s: format is %d, want %d", manifestFile, m.Format, manifestFormat)
 	case m.File != modelFile:
@@ -416,7 +397,8 @@ func (s Store) removeAbandoned(name string) {
 	}
 }
 
-func readBounded(path string, most int64) ([]byte, error) {
+// ReadFile reads a regular file of at most so many bytes.
+func ReadFile(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func add(t testing.TB, s Store, name, content string) Entry {
 }
 
 func TestStore(t *testing.T) {
-	s := newStore(filepath.Join(t.TempDir(), "not", "yet"))
+	s := Store{filepath.Join(t.TempDir(), "not", "yet")}
 	if list, err := s.List(); list != nil || err != nil {
 		t.Errorf("a store that does not exist has %v, %v", list, err)
 	}
@@ -74,29 +75,19 @@ func TestStore(t *testing.T) {
 // What is removed is gone at once, and nothing else changes.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(dir)
-	refs := func() (all []string) {
-		list, err := s.List()
-		if err != nil {
-			t.Error(err)
-		}
-		for _, e := range list {
-			all = append(all, e.Ref())
-		}
-		return all
-	}
+	s := Store{dir}
 	for _, model := range []string{"a", "b", "b", "b", "c", "c"} {
-		add(t, s, model, model+fmt.Sprint(len(refs())))
+		add(t, s, model, s.Names())
 	}
 	for _, c := range []struct {
 		ref     string
 		removed []string
-		left    []string
+		left    string
 	}{
-		{"b@2", []string{"b@2"}, []string{"a@1", "b@1", "b@3", "c@1", "c@2"}},
-		{"c", []string{"c@1", "c@2"}, []string{"a@1", "b@1", "b@3"}},
-		{"b@3", []string{"b@3"}, []string{"a@1", "b@1"}},
-		{"b@1", []string{"b@1"}, []string{"a@1"}},
+		{"b@2", []string{"b@2"}, "a@1, b@1, b@3, c@1, c@2"},
+		{"c", []string{"c@1", "c@2"}, "a@1, b@1, b@3"},
+		{"b@3", []string{"b@3"}, "a@1, b@1"},
+		{"b@1", []string{"b@1"}, "a@1"},
 	} {
 		size := int64(0)
 		for _, ref := range c.removed {
@@ -107,10 +98,7 @@ func TestRemove(t *testing.T) {
 		if diff := cmp.Diff(Removed{c.removed, size}, got); err != nil || diff != "" || size < 200*int64(len(c.removed)) {
 			t.Errorf("remove %s: %v, %s", c.ref, err, diff)
 		}
-		if diff := cmp.Diff(c.left, refs()); diff != "" {
-			t.Errorf("after %s there are: %s", c.ref, diff)
-		}
-		want := fmt.Sprintf("model %q is not in the store %s, which has: %s", c.ref, dir, strings.Join(refs(), ", "))
+		want := fmt.Sprintf("model %q is not in the store %s, which has: %s", c.ref, dir, c.left)
 		if _, err := s.Remove(c.ref); err == nil || err.Error() != want {
 			t.Errorf("removed a second time: %v, want %s", err, want)
 		}
@@ -132,44 +120,23 @@ func TestRemove(t *testing.T) {
 			t.Errorf("remove %q: %v", ref, err)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*", temporary+"*"))
-	more, _ := filepath.Glob(filepath.Join(dir, temporary+"*"))
-	if err != nil || len(left)+len(more) > 0 {
-		t.Errorf("left over: %v %v, %v", left, more, err)
+	if left := leftIn(t, dir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
 	}
-	if _, err := newStore(filepath.Join(dir, "none")).Remove("a"); err == nil || !strings.HasSuffix(err.Error(), "which has: nothing") {
+	if _, err := (Store{filepath.Join(dir, "none")}).Remove("a"); err == nil || !strings.HasSuffix(err.Error(), "which has: nothing") {
 		t.Errorf("a store that does not exist: %v", err)
-	}
-}
-
-// TestRemoveForever is the other process of TestRemoveKilled: it removes every model, until it is killed.
-func TestRemoveForever(t *testing.T) {
-	dir := os.Getenv("MODELS_TEST_REMOVE")
-	if dir == "" {
-		t.Skip("part of TestRemoveKilled")
-	}
-	s := newStore(dir)
-	list, err := s.List()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range list {
-		fmt.Println("removing")
-		if _, err := s.Remove(e.Ref()); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
 // A process killed while it removes leaves every model whole or not at all, and its temporary folders are removed later.
 func TestRemoveKilled(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(dir)
+	s := Store{dir}
 	const models = 40
 	for i := range models {
 		add(t, s, "a", fmt.Sprint(i, strings.Repeat("x", 1<<20)))
 	}
-	killAfter(t, "TestRemoveForever", "MODELS_TEST_REMOVE="+dir, "removing", 5)
+	killAfter(t, dir, "removing", 5)
 	list, err := s.List()
 	if err != nil || len(list) > models-4 {
 		t.Errorf("%d models, %v", len(list), err)
@@ -184,7 +151,7 @@ func TestRemoveKilled(t *testing.T) {
 // No name leads out of the store.
 func TestBadNames(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(filepath.Join(dir, "store"))
+	s := Store{filepath.Join(dir, "store")}
 	for _, name := range []string{
 		"", ".", "..", "../x", "/etc/x", "a/b", `a\b`, ".hidden", "-x", "a b", "a\x00", "a\n", "ü", "a@1", "a:b", "a,b", strings.Repeat("x", 65),
 	} {
@@ -222,7 +189,7 @@ func TestDamagedStore(t *testing.T) {
 		{"other name", manifestFile, `{"format":1,"file":"model.safetensors","version":1,"name":"b","sha256":"` + strings.Repeat("0", 64) + `"}`, "its manifest is that of b@1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStore(t.TempDir())
+			s := Store{t.TempDir()}
 			good, bad := add(t, s, "a", "one"), add(t, s, "a", "two")
 			path := filepath.Join(s.folder("a", 2), c.file)
 			if err := os.Remove(path); err != nil {
@@ -267,58 +234,48 @@ func TestReadOnly(t *testing.T) {
 		if store == locked && os.Geteuid() == 0 {
 			continue // root can write everything
 		}
-		_, _, err := newStore(store).Add(Entry{Name: "a"}, []byte("x"))
+		_, _, err := Store{store}.Add(Entry{Name: "a"}, []byte("x"))
 		if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
 			t.Errorf("%s: %v", store, err)
 		}
 	}
-	if _, err := newStore(file).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
+	if _, err := (Store{file}).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
 		t.Errorf("a file as a store: %v", err)
 	}
 }
 
 // Concurrent writers each get versions of their own, and a reader never sees half a model.
 func TestConcurrentAdds(t *testing.T) {
-	dir := t.TempDir()
+	s := Store{t.TempDir()}
 	const writers, each = 8, 5
-	var adding sync.WaitGroup
-	done := make(chan struct{})
-	reader := make(chan error, 1)
-	go func() {
-		s := newStore(dir)
-		for {
+	var adding, reading sync.WaitGroup
+	var added atomic.Bool
+	reading.Go(func() {
+		for last := false; !last && !t.Failed(); {
+			last = added.Load()
 			list, err := s.List()
 			for _, e := range list {
 				_, readErr := s.Read(e)
 				err = errors.Join(err, readErr)
 			}
-			select {
-			case <-done:
-				reader <- err
-				return
-			default:
-			}
 			if err != nil {
-				reader <- err
-				return
+				t.Error(err)
 			}
 		}
-	}()
+	})
 	for w := range writers {
 		adding.Go(func() {
 			for i := range each {
-				if _, added, err := newStore(dir).Add(Entry{Name: "a"}, fmt.Appendf(nil, "%d of %d", i, w)); err != nil || !added {
+				if _, added, err := s.Add(Entry{Name: "a"}, fmt.Appendf(nil, "%d of %d", i, w)); err != nil || !added {
 					t.Errorf("added %v, %v", added, err)
 				}
 			}
 		})
 	}
 	adding.Wait()
-	close(done)
-	if err := <-reader; err != nil {
-		t.Error(err)
-	}
-	list, err := newStore(dir).List()
+	added.Store(true)
+	reading.Wait()
+	list, err := s.List()
 	if err != nil || len(list) != writers*each {
 		t.Fatalf("%d models, %v; want %d", len(list), err, writers*each)
 	}
@@ -334,24 +291,34 @@ func TestConcurrentAdds(t *testing.T) {
 	}
 }
 
-// TestAddForever is the other process of TestKilled: it adds until it is killed.
-func TestAddForever(t *testing.T) {
-	dir := os.Getenv("MODELS_TEST_ADD_FOREVER")
-	if dir == "" {
-		t.Skip("part of TestKilled")
+// TestChild is the other process of the tests of kills: it removes every model, or adds until it is killed.
+func TestChild(t *testing.T) {
+	s, removes := Store{os.Getenv("MODELS_TEST_DIR")}, os.Getenv("MODELS_TEST_WORD") == "removing"
+	if s.dir == "" {
+		t.Skip("part of TestKilled and TestRemoveKilled")
 	}
-	for i := 0; ; i++ {
-		add(t, newStore(dir), "a", fmt.Sprint(os.Getpid(), strings.Repeat("x", 1<<20), i))
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; removes && i < len(list); i++ {
+		fmt.Println("removing")
+		if _, err := s.Remove(list[i].Ref()); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := 0; !removes; i++ {
+		add(t, s, "a", fmt.Sprint(os.Getpid(), strings.Repeat("x", 1<<20), i))
 		fmt.Println("added")
 	}
 }
 
-// killAfter runs one test in its own process, with a variable in its environment, and kills it after count lines with a
-// word. It returns how many such lines there were.
-func killAfter(t *testing.T, test, variable, word string, count int) (seen int) {
+// killAfter runs TestChild in its own process, and kills it after count lines with a word, "removing" or "added". It
+// returns how many such lines there were.
+func killAfter(t *testing.T, dir, word string, count int) (seen int) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	child.Env = append(os.Environ(), variable)
+	child := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
+	child.Env = append(os.Environ(), "MODELS_TEST_DIR="+dir, "MODELS_TEST_WORD="+word)
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -376,9 +343,9 @@ func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	added := 0
 	for round := range 4 {
-		added += killAfter(t, "TestAddForever", "MODELS_TEST_ADD_FOREVER="+dir, "added", round+1)
+		added += killAfter(t, dir, "added", round+1)
 	}
-	s := newStore(dir)
+	s := Store{dir}
 	list, err := s.List()
 	if err != nil || len(list) < added {
 		t.Fatalf("%d models, %v; %d were added", len(list), err, added)
@@ -425,7 +392,7 @@ func leftIn(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-func TestDefaultDir(t *testing.T) {
+func TestUserStore(t *testing.T) {
 	for _, c := range []struct{ models, data, home, want string }{
 		{"/m", "/d", "/h", "/m"},
 		{"", "/d", "/h", "/d/evald/models"},
@@ -436,8 +403,8 @@ func TestDefaultDir(t *testing.T) {
 		t.Setenv("EVALD_MODELS", c.models)
 		t.Setenv("XDG_DATA_HOME", c.data)
 		t.Setenv("HOME", c.home)
-		got, err := DefaultDir()
-		if got != c.want || (err == nil) == (c.want == "") {
+		got, err := UserStore()
+		if got.Dir() != c.want || (err == nil) == (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
 	}
