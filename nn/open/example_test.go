@@ -35,23 +35,3 @@ func ExampleEvaluator() {
 	// first move: better than even: true
 	// after 445566: [1 0 0] [0 0 0.5 0 0 0 0.5] rules
 }
-
-// On a board that the network was not trained on, bitsquares answers, unless the network is asked for by name.
-func ExampleOptions() {
-	rules, err := game.ParseRules("9x5x4")
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, o := range []open.Options{{}, {Model: "default"}, {Backend: "uniform"}} {
-		e, err := open.Evaluator(o)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(e.ModelOn(rules))
-		e.Close()
-	}
-	// Output:
-	// bitsquares
-	// default
-	// uniform
-}

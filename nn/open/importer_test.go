@@ -29,15 +29,11 @@ func TestImporter(t *testing.T) {
 	}
 	run := func(in string, args ...string) string {
 		t.Helper()
-		var said []byte
 		c := exec.CommandContext(t.Context(), "go", args...)
-		c.Dir, c.Env = in, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
+		c.Dir, c.Env, c.Stderr = in, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off"), t.Output()
 		out, err := c.Output()
-		if failed, ok := err.(*exec.ExitError); ok {
-			said = failed.Stderr
-		}
 		if err != nil {
-			t.Fatalf("go %v: %v\n%s", args, err, said)
+			t.Fatalf("go %v: %v", args, err)
 		}
 		return string(out)
 	}

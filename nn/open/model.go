@@ -1,13 +1,12 @@
 package open
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -117,33 +116,35 @@ func Model(nameOrPath string) (Stored, *net.Network, error) {
 func Any(nameOrPath string) (Stored, Parsed, error) {
 	s, ok, err := Find(nameOrPath)
 	if !ok {
-		content, fileErr := readFile(nameOrPath)
+		content, p, fileErr := File(nameOrPath)
 		switch {
 		case err != nil && fileErr != nil: // a store that cannot be read does not keep anybody from reading a file
 			return Stored{}, Parsed{}, err
 		case errors.Is(fileErr, fs.ErrNotExist):
 			return Stored{}, Parsed{}, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
 		case fileErr != nil:
-			return Stored{}, Parsed{}, fmt.Errorf("read network: %w", fileErr)
+			return Stored{}, Parsed{}, fileErr
 		}
 		base, sum := filepath.Base(nameOrPath), sha256.Sum256(content)
-		s = Stored{models.Entry{Name: strings.TrimSuffix(base, filepath.Ext(base)), File: base, SHA256: hex.EncodeToString(sum[:]), Rules: []string{}}, nameOrPath, content}
+		name := strings.TrimSuffix(base, filepath.Ext(base))
+		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: []string{}}, nameOrPath, content}, p, nil
 	}
 	p, err := parse(s.Content)
 	if err != nil {
 		return Stored{}, Parsed{}, fmt.Errorf("%s: %w", nameOrPath, err)
 	}
-	if config := p.Config(); s.Config == "" {
-		s.Config = config
-	} else if s.Config != config {
-		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), config)
+	if s.Config = cmp.Or(s.Config, p.Config()); s.Config != p.Config() {
+		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), p.Config())
 	}
 	return s, p, nil
 }
 
+// maxFile is more bytes than any network needs.
+const maxFile = 1 << 30
+
 // File reads a safetensors file and parses the network in it.
 func File(path string) ([]byte, Parsed, error) {
-	content, err := readFile(path)
+	content, err := models.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, Parsed{}, fmt.Errorf("read network: %w", err)
 	}
@@ -154,42 +155,10 @@ func File(path string) ([]byte, Parsed, error) {
 	return content, p, nil
 }
 
-// maxFile is more bytes than any network needs.
-const maxFile = 1 << 30
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path) // reading a pipe may never end
-	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
-	return content, err
-}
-
 // inStore names what the user's store has, for an error.
 func inStore() string {
-	store, err := models.UserStore()
-	if err != nil {
-		return ""
+	if store, err := models.UserStore(); err == nil && store.Names() != "" {
+		return fmt.Sprintf(" nor in %s (%s)", store.Dir(), store.Names())
 	}
-	entries, _ := store.List()
-	if len(entries) == 0 {
-		return ""
-	}
-	var refs []string
-	for _, e := range entries {
-		refs = append(refs, e.Ref())
-	}
-	return fmt.Sprintf(" nor in %s (%s)", store.Dir(), strings.Join(refs, ", "))
+	return ""
 }

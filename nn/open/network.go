@@ -118,32 +118,25 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }
 
-// onCPU is the network on the CPU.
+// onCPU is the network on the CPU, by the path that the environment names, or else by the fastest one that works.
 func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
-	e, err := fastestPath(n, o)
-	if err != nil {
-		return nil, err
-	}
-	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
-}
-
-// fastestPath packs the network for the path that the environment names, or else for the fastest one that works.
-func fastestPath(n *net.Network, o Options) (*cpu.Backend, error) {
+	var e *cpu.Backend
 	if path := os.Getenv(PathVariable); path != "" {
-		e, err := cpu.NewPath(n, kernel.Path(path))
-		if err != nil {
+		var err error
+		if e, err = cpu.NewPath(n, kernel.Path(path)); err != nil {
 			return nil, fmt.Errorf("environment variable %s: %w", PathVariable, err)
 		}
-		return e, nil
+	} else {
+		var failed []error
+		e, failed = cpu.New(n)
+		for _, err := range failed {
+			o.note("%v; the next path evaluates", err)
+		}
+		if e.Path() == kernel.Go {
+			o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
+		}
 	}
-	e, failed := cpu.New(n)
-	for _, err := range failed {
-		o.note("%v; the next path evaluates", err)
-	}
-	if e.Path() == kernel.Go {
-		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
-	}
-	return e, nil
+	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
 }
 
 // ModelOn is who is asked about positions of a game, as answers call it: the model, or bitsquares.

@@ -1,19 +1,11 @@
 // Package open is the way in for programs that want positions evaluated. It turns a name into an evaluator that is ready,
-// on the fastest device that works, with other evaluators behind it in case that one fails:
-//
-//	e, err := open.Evaluator(open.Options{}) // the network that ships
-//	if err != nil {
-//		return err
-//	}
-//	defer e.Close()
-//	b := eval.NewBatch(game.MustBoard(game.Connect4), 1) // one row: the empty board
-//	err = e.Evaluate(ctx, b)
-//	fmt.Println(b.WDLRow(0), b.PolicyRow(0), b.Source[0])
+// on the fastest device that works, with other evaluators behind it in case that one fails. The example of Evaluator is a
+// whole program.
 //
 // Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
 // make no evaluator.
 //
-// Two environment variables count. EVALD_MODELS is the folder of the user's own models (models.DefaultDir).
+// Two environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore).
 // EVALD_CPU_PATH names the way in which the CPU computes networks (kernels/cpu.Path); it is for tests and measurements,
 // and if it is empty, the fastest one that works is taken.
 package open
@@ -29,7 +21,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/gpu"
 )
 
@@ -125,10 +116,14 @@ func Evaluator(o Options) (*Opened, error) {
 	if err != nil || o.Model != "" {
 		return e, err
 	}
-	if err := e.whereTrained(m.Entry); err != nil {
-		e.Close()
-		return nil, err
+	games := make([]game.Rules, len(m.Rules))
+	for i, text := range m.Rules {
+		if games[i], err = game.ParseRules(text); err != nil {
+			e.Close()
+			return nil, fmt.Errorf("model %s: %w", m.Name, err)
+		}
 	}
+	e.only(games)
 	return e, nil
 }
 
@@ -158,19 +153,12 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 	return o.gpu.Stats().Devices
 }
 
-// whereTrained leaves to the network the games that it was trained on, and to bitsquares the others, of which the network
-// knows less.
-func (o *Opened) whereTrained(m models.Entry) error {
-	var err error
-	o.Games = make([]game.Rules, len(m.Rules))
-	for i, text := range m.Rules {
-		if o.Games[i], err = game.ParseRules(text); err != nil {
-			return fmt.Errorf("model %s: %w", m.Name, err)
-		}
-	}
-	o.Evaluator = evaluator(trained{o.Backend(), bitsquares(), o.Games})
+// only leaves to the network the games that it was trained on, and to bitsquares the others, of which the network knows
+// less.
+func (o *Opened) only(games []game.Rules) {
+	o.Games = games
+	o.Evaluator = evaluator(trained{o.Backend(), bitsquares(), games})
 	o.How += "; bitsquares on boards that it was not trained on"
-	return nil
 }
 
 // trained is a backend that asks the network about some games, and another backend about the rest.

@@ -1,7 +1,6 @@
 package open_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"os"
@@ -118,6 +117,18 @@ func TestNetworkAnswers(t *testing.T) {
 	}
 }
 
+// add puts a network into the user's store.
+func add(t *testing.T, entry models.Entry, content []byte) {
+	t.Helper()
+	store, err := models.UserStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Add(entry, content); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The user's store is looked at after the shipped models, and before files.
 func TestModelOfStore(t *testing.T) {
 	t.Setenv("EVALD_MODELS", t.TempDir())
@@ -128,15 +139,8 @@ func TestModelOfStore(t *testing.T) {
 	if s.Path != "" || s.Label() != seeded || s.Warning() != "model seeded-2x16 is not trained; its answers mean nothing" {
 		t.Errorf("%+v, called %s: %s", s.Entry, s.Label(), s.Warning())
 	}
-	store, err := models.UserStore()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 2 {
-		entry := models.Entry{Name: "mine", Config: n.Config().String(), Trained: true, Rules: []string{"9x5x4"}}
-		if _, _, err := store.Add(entry, s.Content); err != nil {
-			t.Fatal(err)
-		}
+		add(t, models.Entry{Name: "mine", Config: n.Config().String(), Trained: true, Rules: []string{"9x5x4"}}, s.Content)
 	}
 	got, _, err := open.Model("mine")
 	if err != nil || got.Label() != "mine@1" || got.Path == "" || got.Warning() != "" || got.SHA256 != s.SHA256 {
@@ -228,33 +232,11 @@ func overflowing(t *testing.T) *net.Network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, w := 0, n.Weight("value.wdl.bias").Float32s(); i < len(w); i++ {
-		w[i] = 3e38
-	}
-	for i, w := 0, n.Weight("value.wdl.weight").Float32s(); i < len(w); i++ {
-		w[i] = 3e38
+	for _, name := range []string{"value.wdl.bias", "value.wdl.weight"} {
+		w := n.Weight(name).Float32s()
+		for i := range w {
+			w[i] = 3e38
+		}
 	}
 	return n
-}
-
-// A network that fails leaves the positions to others; those of a board that only bitsquares knows to bitsquares.
-func TestFallsBack(t *testing.T) {
-	t.Setenv("EVALD_MODELS", t.TempDir())
-	n := overflowing(t)
-	e, err := open.Network(n, "overflows", open.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	other := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})
-	if b := evaluate(t, e.Evaluator, other, make([]game.Position, 3)); b.Source[0] != eval.Bitsquares {
-		t.Errorf("source %v", b.Source[0])
-	}
-	onCPU, err := open.Network(n, "overflows", open.Options{Backend: open.CPU})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := onCPU.Evaluate(context.Background(), eval.NewBatch(connect4, 1)); !errors.Is(err, eval.ErrNotFinite) {
-		t.Errorf("the cpu alone: %v", err)
-	}
 }

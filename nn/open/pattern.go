@@ -25,12 +25,11 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	}
 	of := pattern.NewBackend(n)
 	e := &Opened{
-		Evaluator: evaluator(of), Model: name, Network: true, Games: []game.Rules{game.Connect4},
+		Evaluator: evaluator(of), Model: name, Network: true,
 		How: fmt.Sprintf("network %s on the cpu, path %s", n, of.Path()),
 	}
 	e.mirror(o)
-	e.Evaluator = evaluator(trained{e.Backend(), bitsquares(), e.Games})
-	e.How += "; bitsquares on boards that it was not trained on"
+	e.only([]game.Rules{game.Connect4})
 	return e, nil
 }
 
