@@ -44,8 +44,6 @@ const (
 	opset     = 17
 )
 
-const playablePlane = 2
-
 // Marshal returns the network as the bytes of an ONNX file. The same network always gives the same bytes. The name is for
 // people. The error names the weight that is not finite.
 func Marshal(n *net.Network, name string) ([]byte, error) {
@@ -54,22 +52,25 @@ func Marshal(n *net.Network, name string) ([]byte, error) {
 		return nil, err
 	}
 	g := &graph{}
-	if err := g.weights(n); err != nil {
-		return nil, fmt.Errorf("write ONNX: %w", err)
+	for _, spec := range n.Config().Specs() {
+		values := n.Weight(spec.Name).Float32s()
+		for i, v := range values {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				return nil, fmt.Errorf("write ONNX: tensor %q has %v as value %d", spec.Name, v, i)
+			}
+		}
+		g.floats(spec.Name, spec.Shape, values)
 	}
 	g.network(n.Config())
-
-	metadata := maps.Clone(n.Metadata)
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
-	metadata["evald.format"], metadata["evald.config"] = "1", string(config)
-
-	return g.file(name, "ConnectX network "+n.Config().String()+". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy.", metadata), nil
+	about := "ConnectX network " + n.Config().String() + ". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy."
+	return g.file(name, about, n.Metadata, map[string]string{"evald.format": "1", "evald.config": string(config)}), nil
 }
 
-// file is a ModelProto with the graph. about is for people.
-func (g *graph) file(name, about string, metadata map[string]string) []byte {
+// file is a ModelProto with the graph. about is for people. If both metadata have a key, own is written.
+func (g *graph) file(name, about string, network, own map[string]string) []byte {
+	metadata := map[string]string{}
+	maps.Copy(metadata, network)
+	maps.Copy(metadata, own)
 	var m message
 	m.number(1, irVersion)
 	m.text(2, "evald")
@@ -85,26 +86,12 @@ func (g *graph) file(name, about string, metadata map[string]string) []byte {
 	return m
 }
 
-// weights adds every tensor of the network under its own name.
-func (g *graph) weights(n *net.Network) error {
-	for _, spec := range n.Config().Specs() {
-		values := n.Weight(spec.Name).Float32s()
-		for i, v := range values {
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return fmt.Errorf("tensor %q has %v as value %d", spec.Name, v, i)
-			}
-		}
-		g.floats(spec.Name, spec.Shape, values)
-	}
-	return nil
-}
-
 // network adds the forward pass of package net as nodes. A node's output has its layer's name.
 func (g *graph) network(c net.Config) {
 	g.input("planes", float32Type, "N", net.PlaneCount, "H", "W")
-	g.int64s("axis.rows", []int64{1}, 1)
-	g.int64s("plane.playable", nil, playablePlane)
-	g.int64s("shape.flat", []int64{2}, 0, -1) // keeps N and flattens the rest
+	g.int64s("axis.rows", []int{1}, 1)
+	g.int64s("plane.playable", nil, 2)
+	g.int64s("shape.flat", []int{2}, 0, -1) // keeps N and flattens the rest
 	g.floats("minus.infinity", nil, []float32{-1e30})
 	g.floats("zero", nil, []float32{0})
 
@@ -117,7 +104,7 @@ func (g *graph) network(c net.Config) {
 	}
 
 	v := g.relu(g.conv("value.conv", x, 1))
-	cells := []attribute{ints("axes", 2, 3), integer("keepdims", 0)}
+	cells := []message{ints("axes", 2, 3), integer("keepdims", 0)}
 	mean := g.node("ReduceMean", "value.mean", []string{v}, cells...)
 	highest := g.node("ReduceMax", "value.max", []string{v}, cells...)
 	pool := g.node("Concat", "value.pool", []string{mean, highest}, integer("axis", 1))
@@ -128,21 +115,10 @@ func (g *graph) network(c net.Config) {
 	q := g.relu(g.conv("policy.conv", x, 1))
 	logits := g.conv("policy.logit", q, 1) // [N,1,H,W]
 	g.node("Squeeze", "cells", []string{logits, "axis.rows"})
-	g.policy()
-
-	g.output("wdl", "N", net.WDLs)
-	g.output("gameover", "N", net.GameOvers)
-	g.output("cells", "N", "H", "W")
-	g.output("outcome", "N", net.WDLs)
-	g.output("policy", "N", "W")
-	g.output("cell_policy", "N", "H", "W")
-}
-
-// policy adds what follows from the network's own outputs: a softmax over the playable cells, summed over columns. The
-// product with the mask makes illegal moves exactly 0, even if all moves are illegal.
-func (g *graph) policy() {
 	g.node("Softmax", "outcome", []string{"wdl"}, integer("axis", 1))
 
+	// What follows from the network's own outputs: a softmax over the playable cells, summed over columns. The product with
+	// the mask makes illegal moves exactly 0, even if all moves are illegal.
 	playable := g.node("Gather", "playable", []string{"planes", "plane.playable"}, integer("axis", 1))
 	legal := g.node("Greater", "legal", []string{playable, "zero"})
 	masked := g.node("Where", "masked", []string{legal, "cells", "minus.infinity"})
@@ -151,6 +127,13 @@ func (g *graph) policy() {
 	back := g.node("Reshape", "masked.board", []string{soft, g.node("Shape", "board", []string{"cells"})})
 	g.node("Mul", "cell_policy", []string{back, playable})
 	g.node("ReduceSum", "policy", []string{"cell_policy", "axis.rows"}, integer("keepdims", 0))
+
+	g.output("wdl", "N", net.WDLs)
+	g.output("gameover", "N", net.GameOvers)
+	g.output("cells", "N", "H", "W")
+	g.output("outcome", "N", net.WDLs)
+	g.output("policy", "N", "W")
+	g.output("cell_policy", "N", "H", "W")
 }
 
 // conv adds a convolution with the weights of that name. kernel is 1, or 3 with a border of zeros.

@@ -1,9 +1,7 @@
 package onnx
 
 import (
-	"encoding/binary"
 	"fmt"
-	"maps"
 
 	"github.com/evald/evald/engine/game"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
@@ -31,12 +29,8 @@ import (
 func MarshalPattern(n *pattern.Network, name string) []byte {
 	g := &graph{}
 	g.patterns(&n.Weights)
-	metadata := maps.Clone(n.Metadata)
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
-	metadata["evald.kind"] = "pattern"
-	return g.file(name, "ConnectX network "+n.String()+" for 7x6x4. Inputs: rows [N,33], legal [N,7]. Outputs, for the side to move: logits wdl, moves; probabilities outcome, policy.", metadata)
+	about := "ConnectX network " + n.String() + " for 7x6x4. Inputs: rows [N,33], legal [N,7]. Outputs, for the side to move: logits wdl, moves; probabilities outcome, policy."
+	return g.file(name, about, n.Metadata, map[string]string{"evald.kind": "pattern"})
 }
 
 // patterns adds the network of package kernels/cpu/pattern as nodes.
@@ -44,11 +38,7 @@ func (g *graph) patterns(w *kernel.Weights) {
 	sizes, columns := w.Sizes(), game.Connect4.Columns
 	g.input("rows", int64Type, "N", pattern.Each)
 	g.input("legal", float32Type, "N", columns)
-	raw := make([]byte, 0, 2*len(w.Table))
-	for _, x := range w.Table {
-		raw = binary.LittleEndian.AppendUint16(raw, uint16(x))
-	}
-	g.tensor("table", int16Type, []int64{int64(w.Rows()), int64(w.Lanes)}, raw)
+	g.tensor("table", int16Type, []int{w.Rows(), w.Lanes}, w.Table)
 	for _, c := range []struct {
 		name  string
 		value float32
@@ -56,10 +46,9 @@ func (g *graph) patterns(w *kernel.Weights) {
 		g.floats(c.name, nil, []float32{c.value})
 	}
 	g.floats("bias", []int{w.Lanes}, floats(w.Bias))
-	g.int64s("axis", []int64{1}, 1)
-	bounds := []int64{0, int64(sizes[0]), 2 * int64(sizes[0]), int64(w.Lanes)}
-	for i, b := range bounds {
-		g.int64s(fmt.Sprint("lane.", i), []int64{1}, b)
+	g.int64s("axis", []int{1}, 1)
+	for i, b := range []int{0, sizes[0], 2 * sizes[0], w.Lanes} {
+		g.int64s(fmt.Sprint("lane.", i), []int{1}, int64(b))
 	}
 
 	// The accumulator, whose lanes are two halves to be multiplied and what is added to the results.
@@ -84,7 +73,7 @@ func (g *graph) patterns(w *kernel.Weights) {
 	sum := g.node("Add", "sum", []string{x, g.node("Mul", "direct", []string{part(2), "32"})})
 	logits := g.node("Mul", "logits", []string{sum, "1/unit"})
 	for i, b := range []int64{0, net.WDLs, net.WDLs + int64(columns)} {
-		g.int64s(fmt.Sprint("logit.", i), []int64{1}, b)
+		g.int64s(fmt.Sprint("logit.", i), []int{1}, b)
 	}
 	g.node("Slice", "wdl", []string{logits, "logit.0", "logit.1", "axis"})
 	g.node("Slice", "moves", []string{logits, "logit.1", "logit.2", "axis"})

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"encoding/binary"
-	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -47,31 +46,21 @@ func (g *graph) marshal(name string) []byte {
 	return append(m, g.outputs...)
 }
 
-// attribute is an AttributeProto.
-type attribute message
-
-func integer(name string, v int64) attribute {
-	const kind = 2 // INT
-	var m message
-	m.text(1, name)
-	m.number(3, v)
-	m.number(20, kind)
-	return attribute(m)
-}
-
-func ints(name string, vs ...int64) attribute {
-	const kind = 7 // INTS
-	var m message
+// attribute is an AttributeProto of one of its kinds, whose values have a field of their own.
+func attribute(name string, field protowire.Number, kind int64, vs ...int64) (m message) {
 	m.text(1, name)
 	for _, v := range vs {
-		m.number(8, v)
+		m.number(field, v)
 	}
 	m.number(20, kind)
-	return attribute(m)
+	return m
 }
 
+func integer(name string, v int64) message  { return attribute(name, 3, 2, v) }     // INT
+func ints(name string, vs ...int64) message { return attribute(name, 8, 7, vs...) } // INTS
+
 // node adds a NodeProto with one output, and returns the output's name.
-func (g *graph) node(op, output string, inputs []string, attributes ...attribute) string {
+func (g *graph) node(op, output string, inputs []string, attributes ...message) string {
 	g.nodes.nest(1, func(m *message) {
 		for _, input := range inputs {
 			m.text(1, input)
@@ -86,11 +75,15 @@ func (g *graph) node(op, output string, inputs []string, attributes ...attribute
 	return output
 }
 
-// tensor adds a constant TensorProto; a nil shape is a scalar.
-func (g *graph) tensor(name string, kind int64, shape []int64, raw []byte) {
+// tensor adds a constant TensorProto of a slice of numbers; a nil shape is a scalar.
+func (g *graph) tensor(name string, kind int64, shape []int, values any) {
+	raw, err := binary.Append(nil, binary.LittleEndian, values)
+	if err != nil {
+		panic(err) // values are of no fixed size
+	}
 	g.tensors.nest(5, func(m *message) {
 		for _, d := range shape {
-			m.number(1, d)
+			m.number(1, int64(d))
 		}
 		m.number(2, kind)
 		m.text(8, name)
@@ -99,23 +92,11 @@ func (g *graph) tensor(name string, kind int64, shape []int64, raw []byte) {
 }
 
 func (g *graph) floats(name string, shape []int, values []float32) {
-	raw := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-	}
-	var dims []int64
-	for _, d := range shape {
-		dims = append(dims, int64(d))
-	}
-	g.tensor(name, float32Type, dims, raw)
+	g.tensor(name, float32Type, shape, values)
 }
 
-func (g *graph) int64s(name string, shape []int64, values ...int64) {
-	var raw []byte
-	for _, v := range values {
-		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
-	}
-	g.tensor(name, int64Type, shape, raw)
+func (g *graph) int64s(name string, shape []int, values ...int64) {
+	g.tensor(name, int64Type, shape, values)
 }
 
 func (g *graph) input(name string, kind int64, shape ...any) {
