@@ -127,7 +127,7 @@ func parse(file []byte) (*Network, error) {
 	if c.Lanes < 1 || c.Lanes > kernel.MaxLanes || min(c.Hidden[0], c.Hidden[1]) < 1 || max(c.Hidden[0], c.Hidden[1]) > kernel.MaxHidden {
 		return nil, fmt.Errorf("metadata %s: %d lanes and hidden layers of %v, want at most %d and %d", configKey, c.Lanes, c.Hidden, kernel.MaxLanes, kernel.MaxHidden)
 	}
-	byName := map[string]safetensors.Section{}
+	byName := map[string]safetensors.Tensor{}
 	for _, s := range sections {
 		byName[s.Name] = s
 	}
@@ -172,7 +172,7 @@ func parse(file []byte) (*Network, error) {
 		if _, err := binary.Decode(s.Data, binary.LittleEndian, t.into); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.name, err)
 		}
-		read = append(read, safetensors.Tensor{Name: t.name, Dtype: s.Dtype, Shape: s.Shape, Data: s.Data})
+		read = append(read, s)
 		delete(byName, t.name)
 	}
 	for name := range byName {

@@ -13,6 +13,7 @@ package safetensors
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -38,13 +39,20 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// Section is one tensor as the header describes it.
-type Section struct {
+// SumKey is the key of a file's checksum in its metadata: Sum of the file without that key. Other programs may leave it out.
+const SumKey = "evald.sha256"
+
+// Tensor is one tensor of a file.
+type Tensor struct {
 	Name  string
 	Dtype string
 	Shape []int
-	Data  []byte // little-endian
+	Data  []byte // little-endian and row-major
+}
 
+// section is a tensor that is read.
+type section struct {
+	Tensor
 	from, to int // range of bytes in the data
 }
 
@@ -53,7 +61,7 @@ var widths = map[string]int{"F32": 4, "BF16": 2, "I8": 1, "I16": 2, "I32": 4}
 
 // Split checks the file's structure and returns its metadata and its tensors in the order of their data, which lies in file.
 // The types may be those given, of F32, BF16, I8, I16 and I32. The error names the tensor or field that is wrong.
-func Split(file []byte, dtypes ...string) (metadata map[string]string, sections []Section, err error) {
+func Split(file []byte, dtypes ...string) (metadata map[string]string, tensors []Tensor, err error) {
 	if len(file) < lengthSize {
 		return nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
 	}
@@ -65,40 +73,40 @@ func Split(file []byte, dtypes ...string) (metadata map[string]string, sections 
 		return nil, nil, fmt.Errorf("header length is %d, but only %d bytes follow", length, len(rest))
 	}
 	header, data := rest[:length], rest[length:]
-	metadata, sections, err = parseHeader(header, dtypes)
+	metadata, sections, err := parseHeader(header, dtypes)
 	if err == nil {
 		err = checkLayout(sections, len(data))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range sections {
-		s := &sections[i]
+	for _, s := range sections {
 		s.Data = data[s.from:s.to:s.to]
+		tensors = append(tensors, s.Tensor)
 	}
-	return metadata, sections, nil
+	return metadata, tensors, nil
 }
 
 // parseHeader reads the JSON. The decoder refuses keys that are there twice.
-func parseHeader(header []byte, dtypes []string) (metadata map[string]string, sections []Section, err error) {
+func parseHeader(header []byte, dtypes []string) (metadata map[string]string, sections []section, err error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header does not begin with {")
 	}
 	var all map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(header, &all); err != nil {
-		return nil, nil, wrap(reworded(err), "header")
+		return nil, nil, fmt.Errorf("header: %w", reworded(err))
 	}
 	metadata = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if name == metadataKey {
 			if err := jsonv2.Unmarshal(all[name], &metadata); err != nil {
-				return nil, nil, wrap(reworded(err), "header: metadata")
+				return nil, nil, fmt.Errorf("header: metadata: %w", reworded(err))
 			}
 			continue
 		}
 		s, err := parseSection(name, all[name], dtypes)
 		if err != nil {
-			return nil, nil, wrap(err, "header: tensor %s", short.Quote(name))
+			return nil, nil, fmt.Errorf("header: tensor %s: %w", short.Quote(name), err)
 		}
 		sections = append(sections, s)
 	}
@@ -114,13 +122,13 @@ type description struct {
 
 // parseSection reads the description of one tensor and checks its type, its shape, and that offsets and shape give the same
 // number of bytes.
-func parseSection(name string, text jsontext.Value, dtypes []string) (Section, error) {
+func parseSection(name string, text jsontext.Value, dtypes []string) (s section, err error) {
 	var d description
 	if err := DecodeObject(string(text), &d); err != nil {
-		return Section{}, err
+		return s, err
 	}
-	s, offsets := Section{Name: name, Dtype: d.Dtype, Shape: d.Shape}, d.Offsets
-	switch {
+	s.Name, s.Dtype, s.Shape = name, d.Dtype, d.Shape
+	switch offsets := d.Offsets; {
 	case !slices.Contains(dtypes, s.Dtype):
 		return s, fmt.Errorf("dtype is %s, want %s", short.Quote(s.Dtype), strings.Join(dtypes, " or "))
 	case s.Shape == nil:
@@ -128,7 +136,7 @@ func parseSection(name string, text jsontext.Value, dtypes []string) (Section, e
 	case len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0]:
 		return s, fmt.Errorf("data_offsets are %s, want [from to]", shapeText(offsets))
 	}
-	s.from, s.to = offsets[0], offsets[1]
+	s.from, s.to = d.Offsets[0], d.Offsets[1]
 	length := widths[s.Dtype]
 	for _, d := range s.Shape {
 		if d < 1 || d > math.MaxInt/length {
@@ -143,8 +151,8 @@ func parseSection(name string, text jsontext.Value, dtypes []string) (Section, e
 }
 
 // checkLayout sorts the sections by their data and checks that they cover each byte exactly once.
-func checkLayout(sections []Section, length int) error {
-	slices.SortFunc(sections, func(a, b Section) int { return cmp.Compare(a.from, b.from) })
+func checkLayout(sections []section, length int) error {
+	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.from, b.from) })
 	end := 0
 	for i, s := range sections {
 		switch {
@@ -164,24 +172,16 @@ func checkLayout(sections []Section, length int) error {
 }
 
 // Float32s are the values of a tensor of F32 or BF16.
-func (s Section) Float32s() []float32 {
-	values := make([]float32, len(s.Data)/widths[s.Dtype])
+func (t Tensor) Float32s() []float32 {
+	values := make([]float32, len(t.Data)/widths[t.Dtype])
 	for i := range values {
-		if s.Dtype == "BF16" { // the upper half of a float32
-			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(s.Data[2*i:])) << 16)
+		if t.Dtype == "BF16" { // the upper half of a float32
+			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.Data[2*i:])) << 16)
 		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(s.Data[4*i:]))
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
 		}
 	}
 	return values
-}
-
-// Tensor is a tensor to write.
-type Tensor struct {
-	Name  string
-	Dtype string
-	Shape []int
-	Data  []byte // little-endian and row-major
 }
 
 // Join builds the file of metadata and tensors. The same input gives the same bytes: keys and data are in the order of names,
@@ -240,10 +240,14 @@ func reworded(err error) error {
 // shapeText formats numbers from a file for an error message, shortened if they are many.
 func shapeText(numbers []int) string { return short.Text(fmt.Sprint(numbers)) }
 
-// wrap puts text before an error. It returns nil for nil.
-func wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
+// Sum is the sha256 of a file as Join writes it, in hexadecimal digits.
+func Sum(file []byte) string { return fmt.Sprintf("%x", sha256.Sum256(file)) }
+
+// CheckSum compares a checksum with the file without it.
+func CheckSum(sum string, file []byte) error {
+	if got := Sum(file); got != sum {
+		return fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out",
+			got, SumKey, short.Quote(sum))
 	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+	return nil
 }
