@@ -50,7 +50,7 @@ func (w *undecided) giveBack(b *Batch) {
 func (b *Batch) decide(i int, result game.Result, moves game.Bits, s Source) {
 	wdl := result.WDL()
 	copy(b.WDLRow(i), wdl[:])
-	b.sharePolicy(i, moves)
+	b.SharePolicy(i, moves)
 	b.Source[i] = s
 }
 
@@ -62,7 +62,7 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 			wdl := b.WDLRow(i)
 			wdl[0], wdl[2] = wdl[2], wdl[0]
 		}
-		b.sharePolicy(i, o.Moves)
+		b.SharePolicy(i, o.Moves)
 		b.Source[i] = Forced
 		return
 	}
@@ -81,7 +81,7 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 		total += p
 	}
 	if total == 0 { // all of it was on moves that lose
-		b.sharePolicy(i, o.Moves)
+		b.SharePolicy(i, o.Moves)
 		return
 	}
 	for a := range policy {
@@ -89,8 +89,8 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 	}
 }
 
-// sharePolicy gives each of the moves that put a stone into cells the same probability, and the others none.
-func (b *Batch) sharePolicy(i int, cells game.Bits) {
+// SharePolicy gives each of the moves of row i that put a stone into cells the same probability, and the others none.
+func (b *Batch) SharePolicy(i int, cells game.Bits) {
 	policy := b.PolicyRow(i)
 	clear(policy)
 	share := 1 / float32(cells.OnesCount())

@@ -38,12 +38,8 @@ func Names() []string {
 
 // Named is the source of the heuristic of that name.
 func Named(name string) (source eval.Source, ok bool) {
-	for _, e := range catalog {
-		if e.Source.String() == name {
-			return e.Source, true
-		}
-	}
-	return eval.None, false
+	source = eval.Source(name)
+	return source, slices.ContainsFunc(catalog, func(e Entry) bool { return e.Source == source })
 }
 
 // ParseSource is the source of that name, a heuristic or one of package eval.

@@ -106,7 +106,12 @@ func (e *Scored) Compute(ctx context.Context, b *eval.Batch) error {
 		if shareWins(b, i) {
 			legal = game.Bits{}
 		}
-		w.add(b, i, legal)
+		p := b.Pos[i]
+		w.rows = append(w.rows, pendingRow{i, len(w.positions), legal})
+		w.positions = append(w.positions, p)
+		for ; !legal.IsZero(); legal = legal.WithoutFirst() {
+			w.positions = append(w.positions, b.Board.PlayCell(p, legal.LowBit()))
+		}
 		if len(w.rows) == pendingRows {
 			e.answer(b, w)
 		}
@@ -119,20 +124,9 @@ func (e *Scored) Compute(ctx context.Context, b *eval.Batch) error {
 
 func (w *pending) clear() { w.rows, w.positions = w.rows[:0], w.positions[:0] }
 
-func (w *pending) add(b *eval.Batch, i int, children game.Bits) {
-	w.rows = append(w.rows, pendingRow{i, len(w.positions), children})
-	p := b.Pos[i]
-	w.positions = append(w.positions, p)
-	for ; !children.IsZero(); children = children.WithoutFirst() {
-		w.positions = append(w.positions, b.Board.PlayCell(p, children.LowBit()))
-	}
-}
-
 // answer scores the pending positions and writes the rows.
 func (e *Scored) answer(b *eval.Batch, w *pending) {
-	if cap(w.scores) < len(w.positions) {
-		w.scores = make([]float64, 2*len(w.positions))
-	}
+	w.scores = slices.Grow(w.scores[:0], len(w.positions))
 	scores := w.scores[:len(w.positions)]
 	e.Heuristic.Scores(b.Board, w.positions, scores)
 	for _, r := range w.rows {
@@ -161,13 +155,8 @@ func (e *Scored) policy(b *eval.Batch, r pendingRow, scores []float64) {
 
 // shareWins clears the policy of row i. If moves win at once, it shares the policy among them and reports true.
 func shareWins(b *eval.Batch, i int) bool {
-	policy := b.PolicyRow(i)
-	clear(policy)
 	wins := b.Board.Wins(b.Pos[i])
-	share := 1 / float32(wins.OnesCount())
-	for l := wins; !l.IsZero(); l = l.WithoutFirst() {
-		policy[b.Board.Action(l.First())] = share
-	}
+	b.SharePolicy(i, wins)
 	return !wins.IsZero()
 }
 
@@ -185,11 +174,6 @@ func (Uniform) Attributes() eval.Attributes { return attributes }
 func (Uniform) Compute(ctx context.Context, b *eval.Batch) error {
 	return rows(ctx, b, eval.Uniform, func(i int, legal game.Bits) {
 		setWDL(b.WDLRow(i), 0.5, 0, 0.5)
-		policy := b.PolicyRow(i)
-		clear(policy)
-		share := 1 / float32(legal.OnesCount())
-		for ; !legal.IsZero(); legal = legal.WithoutFirst() {
-			policy[b.Board.Action(legal.First())] = share
-		}
+		b.SharePolicy(i, legal)
 	})
 }

@@ -96,10 +96,6 @@ func TestAgainstLineMasks(t *testing.T) {
 					t.Fatalf("%v %s: %v, by line masks %v, for %+v", b.Rules(), name, c[0], c[1], p)
 				}
 			}
-			swapped := game.Position{Own: p.Other(), All: p.All}
-			if x, y := bitsquares.Score(b, p), bitsquares.Score(b, swapped); x != -y {
-				t.Fatalf("%v: score %v, sides exchanged %v", b.Rules(), x, y)
-			}
 		}
 	}
 }
@@ -165,11 +161,7 @@ func TestSeedValues(t *testing.T) {
 		if b.Result(s.Position) != game.Ongoing {
 			continue
 		}
-		x := eval.NewBatch(b, 1)
-		x.Pos[0] = s.Position
-		if err := e.Evaluate(t.Context(), x); err != nil {
-			t.Fatal(err)
-		}
+		x := evaluate(t, e, s)
 		if got := float64(x.WDL[0]); math.Abs(got-r.Sigmoid) > 1e-7 || seeds.Width != 7 {
 			t.Errorf("record %d: win probability %v, want %v", i, got, r.Sigmoid)
 		}
@@ -194,22 +186,16 @@ func TestSeedOddEven(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	bitsquares := heuristic.NewBitsquares(heuristic.DefaultPower)
 	for _, c := range seeds {
-		stones := 0
-		for _, v := range c.Board {
-			if v != 0 {
-				stones++
-			}
-		}
-		s, err := b.FromKaggle(c.Board, 1+stones%2)
+		s, err := b.FromKaggle(c.Board, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := heuristic.OddEven{Bitsquares: bitsquares, Endgame3: c.Params.Endgame3, Endgame2: c.Params.Endgame2, Pair3: c.Params.Pair3}
-		got := h.Score(b, s.Position) - bitsquares.Score(b, s.Position)
-		if s.Mark == 2 {
-			got = -got
+		p, sign := s.Position, 1.0
+		if p.Mover() == 2 {
+			p.Own, sign = p.Other(), -1
 		}
-		if !close9(got, c.Expected) {
+		h := heuristic.OddEven{Bitsquares: bitsquares, Endgame3: c.Params.Endgame3, Endgame2: c.Params.Endgame2, Pair3: c.Params.Pair3}
+		if got := sign * (h.Score(b, p) - bitsquares.Score(b, p)); !close9(got, c.Expected) {
 			t.Errorf("%s: %v for player 1, want %v", c.Name, got, c.Expected)
 		}
 	}
@@ -229,14 +215,20 @@ func load(t *testing.T, name string, to any) {
 	}
 }
 
-// evaluate answers one position given by its moves.
-func evaluate(t *testing.T, e *eval.Evaluator, moves string) *eval.Batch {
+// after is the state after some moves.
+func after(t *testing.T, moves string) game.State {
 	t.Helper()
 	var p game.Parser
 	s, err := p.Parse(moves)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// evaluate answers one position.
+func evaluate(t *testing.T, e *eval.Evaluator, s game.State) *eval.Batch {
+	t.Helper()
 	x := eval.NewBatch(s.Board, 1)
 	x.Pos[0] = s.Position
 	if err := e.Evaluate(t.Context(), x); err != nil {
@@ -253,18 +245,15 @@ func TestPolicyTakesWins(t *testing.T) {
 			continue // it does not look at the board
 		}
 		e := evaltest.Raw(h.New())
-		if got, want := evaluate(t, e, "121212").Policy, []float32{1, 0, 0, 0, 0, 0, 0}; !slices.Equal(got, want) {
-			t.Errorf("%v: policy %v with one winning move, want %v", s, got, want)
-		}
-		if got, want := evaluate(t, e, "223344").Policy, []float32{0.5, 0, 0, 0, 0.5, 0, 0}; !slices.Equal(got, want) {
+		if got, want := evaluate(t, e, after(t, "223344")).Policy, []float32{0.5, 0, 0, 0, 0.5, 0, 0}; !slices.Equal(got, want) {
 			t.Errorf("%v: policy %v with two winning moves, want %v", s, got, want)
 		}
-		x := evaluate(t, e, "3x3x3free:5")
+		x := evaluate(t, e, after(t, "3x3x3free:5"))
 		if len(x.Policy) != 9 || x.Policy[4] != 0 {
 			t.Errorf("%v: policy %v on a board without gravity whose centre is taken", s, x.Policy)
 		}
 		// The side to move is a stone up in the centre; the other has nothing.
-		if v := evaluate(t, e, "41").Value(0); v <= 0 {
+		if v := evaluate(t, e, after(t, "41")).Value(0); v <= 0 {
 			t.Errorf("%v: value %v of a clear advantage, want more than 0", s, v)
 		}
 	}
@@ -274,7 +263,7 @@ func TestPolicyTakesWins(t *testing.T) {
 // that its odds are exp(7/7) to exp(3/7).
 func TestBitsquaresByHand(t *testing.T) {
 	e := evaltest.Raw(heuristic.WithPower(heuristic.DefaultPower))
-	x := evaluate(t, e, "-")
+	x := evaluate(t, e, after(t, "-"))
 	lines := []float64{3, 4, 5, 7, 5, 4, 3}
 	total := 0.0
 	for _, n := range lines {
@@ -291,94 +280,54 @@ func TestBitsquaresByHand(t *testing.T) {
 }
 
 func TestRolloutSeeds(t *testing.T) {
-	a := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 50, Seed: 1}), "4455")
-	b := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 50, Seed: 2}), "4455")
-	if slices.Equal(a.WDL, b.WDL) {
-		t.Errorf("seeds 1 and 2 gave the same answer %v", a.WDL)
+	wdl := func(games int, seed uint64) []float32 {
+		return evaluate(t, evaltest.Raw(heuristic.Rollout{Games: games, Seed: seed}), after(t, "4455")).WDL
+	}
+	if a, b := wdl(50, 1), wdl(50, 2); slices.Equal(a, b) {
+		t.Errorf("seeds 1 and 2 gave the same answer %v", a)
 	}
 	// The side to move wins about 0.72 of random games from here (the first player has two open lines in the centre).
-	many := evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 20000}), "4455").WDL
-	if math.Abs(float64(many[0]-evaluate(t, evaltest.Raw(heuristic.Rollout{Games: 20000, Seed: 9}), "4455").WDL[0])) > 0.02 {
-		t.Errorf("20000 games twice differ by more than 0.02: %v", many)
+	if a, b := wdl(20000, 0), wdl(20000, 9); math.Abs(float64(a[0]-b[0])) > 0.02 {
+		t.Errorf("20000 games twice differ by more than 0.02: %v, %v", a, b)
 	}
 }
 
-func benchBoard(b *testing.B) (*game.Board, []game.Position) {
+func benchBoard() (*game.Board, []game.Position) {
 	board := game.MustBoard(game.Connect4)
 	return board, gametest.Positions(gametest.Rand(1), board, 1024, true)
 }
 
-func benchScore(b *testing.B, h heuristic.Heuristic) {
-	board, ps := benchBoard(b)
-	out := make([]float64, len(ps))
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Scores(board, ps, out)
-	}
-	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
-}
-
-func BenchmarkBitsquaresOneByOne(b *testing.B) {
-	board, ps := benchBoard(b)
-	h := heuristic.NewBitsquares(heuristic.DefaultPower)
-	sum := 0.0
-	for b.Loop() {
-		for _, p := range ps {
-			sum += h.Score(board, p)
-		}
-	}
-	_ = sum
-	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
-}
-
-func BenchmarkBitsquares(b *testing.B) {
-	benchScore(b, heuristic.NewBitsquares(heuristic.DefaultPower))
-}
-func BenchmarkGameovers(b *testing.B) { benchScore(b, heuristic.Gameovers{}) }
-func BenchmarkOddEven(b *testing.B)   { benchScore(b, heuristic.NewOddEven()) }
-
-func BenchmarkBitsquaresWide(b *testing.B) {
-	board := game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
-	ps := gametest.Positions(gametest.Rand(1), board, 1024, true)
-	h := heuristic.NewBitsquares(heuristic.DefaultPower)
-	for i := 0; b.Loop(); i++ {
-		h.Score(board, ps[i&1023])
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "values/s")
-}
-
-func BenchmarkBitsquaresLineMasks(b *testing.B) {
-	board, ps := benchBoard(b)
-	lines := board.Lines()
-	var weight [5]float64
-	for n := range weight {
-		weight[n] = math.Pow(float64(n), 1.75)
-	}
-	sum := 0.0
-	for b.Loop() {
-		for i := range ps {
-			own, other := ps[i].Own.Lo, ps[i].Other().Lo
-			for _, line := range lines {
-				o, t := line.Lo&own, line.Lo&other
-				if t == 0 {
-					sum += weight[popcount(o)]
-				} else if o == 0 {
-					sum -= weight[popcount(t)]
-				}
+func BenchmarkScores(b *testing.B) {
+	connect4, ps := benchBoard()
+	wide := game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true})
+	bitsquares := heuristic.NewBitsquares(heuristic.DefaultPower)
+	for _, c := range []struct {
+		name  string
+		h     heuristic.Heuristic
+		board *game.Board
+		ps    []game.Position
+	}{
+		{"bitsquares", bitsquares, connect4, ps},
+		{"gameovers", heuristic.Gameovers{}, connect4, ps},
+		{"oddeven", heuristic.NewOddEven(), connect4, ps},
+		{"wide", bitsquares, wide, gametest.Positions(gametest.Rand(1), wide, 1024, true)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			out := make([]float64, len(c.ps))
+			b.ReportAllocs()
+			for b.Loop() {
+				c.h.Scores(c.board, c.ps, out)
 			}
-		}
+			b.ReportMetric(float64(b.N)*float64(len(c.ps))/b.Elapsed().Seconds(), "values/s")
+		})
 	}
-	_ = sum
-	b.ReportMetric(float64(b.N)*float64(len(ps))/b.Elapsed().Seconds(), "values/s")
 }
-
-func popcount(x uint64) int { return game.Bits{Lo: x}.OnesCount() }
 
 func BenchmarkEvaluate(b *testing.B) {
 	for _, h := range heuristic.All() {
 		s := h.Source
 		b.Run(s.String(), func(b *testing.B) {
-			board, ps := benchBoard(b)
+			board, ps := benchBoard()
 			e := h.New()
 			x := eval.NewBatch(board, 256)
 			copy(x.Pos, ps)

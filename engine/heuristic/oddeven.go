@@ -48,22 +48,10 @@ func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
 // firstPlayersRows are the cells that the first player gets in a column that is filled last. With all other columns
 // full, Cells-Rows stones lie elsewhere; the cell in row r then gets stone number Cells-Rows+r, counted from 0.
 func firstPlayersRows(b *game.Board) game.Bits {
-	start := (b.Cells() - b.Rows()) % 2
-	if !b.Wide() {
-		// Columns are stride bits apart: one column's rows times the lowest cells of all columns.
-		stride := uint(b.Rows() + 1)
-		column := uint64(0x5555555555555555) << start & (1<<uint(b.Rows()) - 1)
-		var lowest uint64
-		for c := range b.Columns() {
-			lowest |= 1 << (uint(c) * stride)
-		}
-		return game.Bits{Lo: column * lowest}
-	}
 	var rows game.Bits
-	for c := range b.Columns() {
-		for r := start; r < b.Rows(); r += 2 {
-			rows = rows.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c, r))))
-		}
+	lowest := b.Legal(game.Position{})
+	for r := (b.Cells() - b.Rows()) % 2; r < b.Rows(); r += 2 {
+		rows = rows.Or(lowest.Shl(uint(r)))
 	}
 	return rows
 }
@@ -98,14 +86,9 @@ func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 func pairs(b *game.Board, own, other game.Bits) int {
 	var even game.Bits // empty cells 0, 2, 4 .. above the stacks
 	all := own.Or(other)
-	for c := range b.Columns() {
-		height := 0
-		for height < b.Rows() && all.Has(b.Index(c, height)) {
-			height++
-		}
-		for r := height; r < b.Rows(); r += 2 {
-			even = even.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c, r))))
-		}
+	for cells := b.Legal(game.Position{All: all}); !cells.IsZero(); {
+		even = even.Or(cells)
+		cells = cells.Shl(1).And(b.Full()).Shl(1).And(b.Full()) // a cell higher twice, up to the top of each column
 	}
 	odd := b.Full().AndNot(all).AndNot(even)
 	total := 0

@@ -1,6 +1,9 @@
+//go:build amd64 || arm64
+
 package heuristic
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -10,6 +13,9 @@ import (
 
 // lanes is how many positions scoreGroups takes at once; 0 if the processor lacks the instructions.
 var lanes = func() int {
+	if runtime.GOARCH == "arm64" {
+		return 2
+	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VPOPCNTDQ {
 		return 8
 	}
@@ -19,7 +25,7 @@ var lanes = func() int {
 // scoreGroups reads own.Lo and all.Lo of positions laid out like this.
 var _ = [1]struct{}{}[unsafe.Sizeof(game.Position{})-32|unsafe.Offsetof(game.Position{}.All)-16|unsafe.Offsetof(game.Bits{}.Lo)]
 
-// scoreGroups is Bitsquares.Score for groups of 8 positions of a 64-bit board with four in a row, bit for bit.
+// scoreGroups is Bitsquares.Score for groups of lanes positions of a 64-bit board with four in a row, bit for bit.
 //
 //go:noescape
 func scoreGroups(ps *game.Position, groups int, full uint64, shifts *[4]uint, weight *[game.MaxBits + 1]float64, out *float64)
