@@ -3,6 +3,7 @@ package arena
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,11 +104,8 @@ func (m *Match) play(ctx context.Context, n int) (Game, error) {
 		First: players[0].Name, Second: players[1].Name, OpeningMoves: m.opening(at.opening),
 	}
 	b, rules := m.Board, m.Board.Rules()
-	var p game.Position
-	moves := append([]int(nil), m.Openings[at.opening]...)
-	for _, a := range moves {
-		p = b.Play(p, a)
-	}
+	moves := slices.Clone(m.Openings[at.opening])
+	p := b.PlayMoves(moves)
 	for g.Reason == "" {
 		mover := len(moves) % 2
 		action, reason, err := sides[mover].move(ctx, b, p)

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game"
 )
 
 const source = "random of 4 plies"
@@ -40,6 +41,22 @@ func keep(t testing.TB, r *arena.Record, games []arena.Game) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// killed adds games to the record of a match, and returns the journal that a kill would leave, and the record.
+func killed(t testing.TB, path string, m *arena.Match, games ...arena.Game) ([]byte, *arena.Record) {
+	t.Helper()
+	r := open(t, path, m)
+	for _, g := range games {
+		if err := r.Add(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal, err := os.ReadFile(path + ".part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return journal, r
 }
 
 // rows returns the games of a finished record, which must have no journal.
@@ -69,16 +86,7 @@ func TestResume(t *testing.T) {
 	}
 
 	path := filepath.Join(dir, "games.parquet")
-	r := open(t, path, m)
-	for _, g := range []int{2, 0, 1, 5, 3, 4} { // games finish in any order
-		if err := r.Add(games[g]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	journal, err := os.ReadFile(path + ".part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal, r := killed(t, path, m, games[2], games[0], games[1], games[5], games[3], games[4]) // games finish in any order
 	keep(t, r, nil)
 	if diff := gocmp.Diff(want, rows(t, path)); diff != "" {
 		t.Error(diff)
@@ -118,16 +126,7 @@ func TestResumeTwice(t *testing.T) {
 		t.Errorf("a longer match begins with other games:\n%s", diff)
 	}
 	keep(t, open(t, path, shorter), first) // interrupted: 4 rows
-	r := open(t, path, m)
-	for _, g := range games[4:9] {
-		if err := r.Add(g); err != nil {
-			t.Fatal(err)
-		}
-	}
-	journal, err := os.ReadFile(path + ".part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal, r := killed(t, path, m, games[4:9]...)
 	keep(t, r, nil)
 	// Killed: the file still has its earlier rows, and so has the journal. A game that is in both counts once.
 	if err := os.WriteFile(path+".part", journal, 0o600); err != nil {
@@ -190,9 +189,9 @@ func TestOtherMatch(t *testing.T) {
 func TestForeignFiles(t *testing.T) {
 	m := newMatch(t, 2, 1, "random", "random")
 	dir := t.TempDir()
-	game := `{"game":%d,"pair":1,"opening":1,"first":"%s","second":"random#2","points":%v,"opening_moves":"%s"}`
+	line := `{"game":%d,"pair":1,"opening":1,"first":"%s","second":"random#2","points":%v,"opening_moves":"%s"}`
 	head := `{"rules":"7x6x4","players":["random","random#2"],"seed":3,"openings":"random of 4 plies"}`
-	opening := openingText(m, 0)
+	opening := game.FormatMoves(m.Board.Rules(), m.Openings[0])
 	var other bytes.Buffer
 	if err := parquet.Write(&other, []struct{ A int }{{1}}); err != nil {
 		t.Fatal(err)
@@ -206,11 +205,11 @@ func TestForeignFiles(t *testing.T) {
 		{".part", "hello\n", "is there already and is no journal of a match"},
 		{".part", "\n", "is there already and is no journal of a match"},
 		{".part", head + "\n{]\n" + head + "\n", "line 2: invalid character"},
-		{".part", head + "\n" + fmt.Sprintf(game, 0, "random", 1, opening) + "\n", "game 0: games are numbered from 1"},
-		{".part", head + "\n" + fmt.Sprintf(game, 1, "x", 1, opening) + "\n", "game 1 is x against random#2 there, random against random#2 here"},
-		{".part", head + "\n" + fmt.Sprintf(game, 1, "random", 3, opening) + "\n", "game 1: 3 points"},
-		{".part", head + "\n" + fmt.Sprintf(game, 1, "random", 1, "44") + "\n", "game 1 begins with 44 there"},
-		{".part", head + "\n" + fmt.Sprintf(game, 3, "random", 1, opening) + "\n", "game 3 is of pair 1, opening 1; want pair 1, opening 2"},
+		{".part", head + "\n" + fmt.Sprintf(line, 0, "random", 1, opening) + "\n", "game 0: games are numbered from 1"},
+		{".part", head + "\n" + fmt.Sprintf(line, 1, "x", 1, opening) + "\n", "game 1 is x against random#2 there, random against random#2 here"},
+		{".part", head + "\n" + fmt.Sprintf(line, 1, "random", 3, opening) + "\n", "game 1: 3 points"},
+		{".part", head + "\n" + fmt.Sprintf(line, 1, "random", 1, "44") + "\n", "game 1 begins with 44 there"},
+		{".part", head + "\n" + fmt.Sprintf(line, 3, "random", 1, opening) + "\n", "game 3 is of pair 1, opening 1; want pair 1, opening 2"},
 	} {
 		path := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.WriteFile(path+c.name, []byte(c.text), 0o600); err != nil {
@@ -230,14 +229,6 @@ func TestForeignFiles(t *testing.T) {
 	if _, err := arena.OpenRecord(filepath.Join(dir, "no", "where"), m, source); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
-}
-
-func openingText(m *arena.Match, i int) string {
-	var s strings.Builder
-	for _, a := range m.Openings[i] {
-		fmt.Fprint(&s, a+1)
-	}
-	return s.String()
 }
 
 // Two matches cannot write the same file.
@@ -268,16 +259,7 @@ func TestEmptyRecord(t *testing.T) {
 func FuzzJournal(f *testing.F) {
 	m := newMatch(f, 2, 1, "random", "random")
 	path := filepath.Join(f.TempDir(), "games.parquet")
-	r := open(f, path, m)
-	for _, g := range play(f, m, nil) {
-		if err := r.Add(g); err != nil {
-			f.Fatal(err)
-		}
-	}
-	journal, err := os.ReadFile(path + ".part")
-	if err != nil {
-		f.Fatal(err)
-	}
+	journal, r := killed(f, path, m, play(f, m, nil)...)
 	keep(f, r, nil)
 	f.Add(journal)
 	f.Add(journal[:len(journal)/2])
