@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,15 +65,11 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 		}
 		return mcts.Goal{Visits: visits, CheckAt: t.Visits() + step}
 	}
-	fail := func(r Report, err error) {
-		if err != nil && !over(ctx) {
-			r.Finished, r.Err = true, err
-			report(r)
-		}
-	}
+	last := Report{Best: -1, Moves: make([]mcts.Move, s.Board.Actions())}
+	var failed error
 	job.Done = func(_ *mcts.Job, t *mcts.Tree, err error) {
-		if t != nil {
-			fail(describe(t), err)
+		if failed = err; t != nil {
+			last = describe(t)
 		}
 	}
 	scheduler, err := mcts.NewScheduler(ctx, ctx, s.Evaluator, 1, s.Leaves, 1)
@@ -80,7 +77,10 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 		err = scheduler.Add(&job)
 		scheduler.Wait()
 	}
-	fail(Report{Best: -1, Moves: make([]mcts.Move, s.Board.Actions())}, err)
+	if err = cmp.Or(err, failed); err != nil && !over(ctx) {
+		last.Finished, last.Err = true, err
+		report(last)
+	}
 }
 
 // over reports whether ctx has ended, or its deadline has passed: mcts looks at the clock, and on a busy machine ctx's timer is late.
@@ -119,12 +119,6 @@ type Exact struct {
 	Err      error
 }
 
-// clone returns a copy that later work does not change.
-func (e Exact) clone() Exact {
-	e.Scores = append([]int(nil), e.Scores...)
-	return e
-}
-
 // Oracle solves positions of one board exactly. It keeps its table from one position to the next.
 type Oracle struct {
 	Board    *game.Board
@@ -143,32 +137,36 @@ type Oracle struct {
 func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report func(Exact)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	e := Exact{Scores: make([]int, o.Board.Actions()), Legal: o.Board.Legal(p).OnesCount()}
-	for a := range e.Scores {
-		e.Scores[a] = solver.NoMove
-		if known != nil && known[a] != solver.NoMove && o.Board.CanPlay(p, a) {
-			e.Scores[a] = known[a]
+	e := Exact{Scores: slices.Repeat([]int{solver.NoMove}, o.Board.Actions()), Legal: o.Board.Legal(p).OnesCount()}
+	for a, score := range known {
+		if score != solver.NoMove && o.Board.CanPlay(p, a) {
+			e.Scores[a] = score
 			e.Solved++
 		}
+	}
+	send := func() { // a copy that later work does not change
+		c := e
+		c.Scores = slices.Clone(e.Scores)
+		report(c)
 	}
 	if o.solver == nil {
 		options := solver.Options{Threads: o.Threads, TableMiB: o.TableMiB, Book: o.Book, Progress: func(p solver.Progress) { o.report(p) }}
 		if o.solver, e.Err = solver.New(o.Board, options); e.Err != nil {
 			e.Finished = true
-			report(e)
+			send()
 			return
 		}
 	}
 	o.report = func(progress solver.Progress) {
 		e.Progress = progress
-		report(e.clone())
+		send()
 	}
 	for _, a := range outwards(o.Board) {
 		if !o.Board.CanPlay(p, a) || e.Scores[a] != solver.NoMove {
 			continue
 		}
 		e.Action, e.Progress = a, solver.Progress{}
-		report(e.clone())
+		send()
 		r, err := o.solver.Score(ctx, o.Board.Play(p, a))
 		if ctx.Err() != nil {
 			return
@@ -197,14 +195,13 @@ func (e *Exact) best() int {
 
 // outwards returns all actions, those of the middle columns first.
 func outwards(b *game.Board) []int {
-	order := make([]int, b.Actions())
-	for a := range order {
-		order[a] = a
+	var order []int
+	for distance := range b.Columns() { // twice the distance of a column from the middle
+		for a := range b.Actions() {
+			if d := 2*(a%b.Columns()) - (b.Columns() - 1); max(d, -d) == distance {
+				order = append(order, a)
+			}
+		}
 	}
-	distance := func(a int) int { // twice the distance of its column from the middle
-		d := 2*(a%b.Columns()) - (b.Columns() - 1)
-		return max(d, -d)
-	}
-	slices.SortStableFunc(order, func(x, y int) int { return distance(x) - distance(y) })
 	return order
 }

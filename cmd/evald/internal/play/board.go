@@ -32,12 +32,12 @@ const letters = "XO"
 // cells returns the board, the highest row first: " X ", "(X)" for the last move, "[X]" for a stone of a winning line. In
 // narrow cells, "x" stands for either.
 func (s *Session) cells() [][]cell {
-	won, last := s.Winning(), s.LastCell()
+	won := s.Winning()
 	rows := make([][]cell, s.board.Rows())
 	for i := range rows {
 		for c := range s.board.Columns() {
 			at := s.board.Index(c, s.board.Rows()-1-i)
-			rows[i] = append(rows[i], stone(s.now, at, won.Has(at), last == at))
+			rows[i] = append(rows[i], stone(s.now, at, won.Has(at), s.last == at))
 		}
 	}
 	return rows
@@ -64,19 +64,6 @@ func stone(p game.Position, i int, won, last bool) cell {
 	return c
 }
 
-// LastCell is the bit on which the last stone landed, or -1.
-func (s *Session) LastCell() int {
-	n := len(s.Moves())
-	if n == 0 {
-		return -1
-	}
-	var p game.Position
-	for _, a := range s.Moves()[:n-1] {
-		p = s.board.Play(p, a)
-	}
-	return s.board.Cell(p, s.Moves()[n-1]).First()
-}
-
 // Winning returns the cells in completed lines.
 func (s *Session) Winning() (cells game.Bits) {
 	if s.Result() != game.Loss {
@@ -93,11 +80,10 @@ func (s *Session) Winning() (cells game.Bits) {
 // render draws the cell in the given number of characters.
 func (c cell) render(width int) string {
 	if c.cursor {
-		if width < 3 {
-			c.style, c.text = c.style.Reverse(true), c.short
-		} else {
+		if width >= 3 {
 			return ">" + cell{text: c.text, short: c.short, style: c.style}.render(width-2) + "<"
 		}
+		c.style = c.style.Reverse(true)
 	}
 	n := len([]rune(c.text))
 	if n > width || width < 3 {

@@ -14,13 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/evald/evald/engine/game"
 )
 
-// Session is the state of one game: the moves, those taken back, and which sides people play. It has no clock, no agent and
-// no screen. Sides are 0, which moves first, and 1.
+// Session is the state of one game: the moves, those taken back, and which sides people play. Sides are 0, which moves
+// first, and 1.
 type Session struct {
 	board  *game.Board
 	start  []int   // moves at the start of a new game
@@ -30,29 +29,23 @@ type Session struct {
 	seat   [2]int  // by side: its seat, 0 or 1
 	paused bool    // agents wait
 	now    game.Position
-}
-
-// NewSession begins after the moves of start, which must be legal. human says for each seat whether a person has it; seat 0
-// plays side 0 until the sides are swapped.
-func NewSession(b *game.Board, start []int, human [2]bool) *Session {
-	s := &Session{board: b, start: slices.Clone(start), line: slices.Clone(start), human: human, seat: [2]int{0, 1}}
-	s.move(len(start))
-	return s
+	last   int // the bit on which the last stone landed, or -1
 }
 
 // Resume returns a session after the first made moves of a line, which must be legal; the other moves count as taken back. A
-// new game begins with the empty board.
+// new game begins with the empty board. human says for each seat whether a person has it; seat 0 plays side 0 until the
+// sides are swapped.
 func Resume(b *game.Board, line []int, made int, human [2]bool) *Session {
-	s := NewSession(b, nil, human)
-	s.line = slices.Clone(line)
+	s := &Session{board: b, line: slices.Clone(line), human: human, seat: [2]int{0, 1}}
 	s.move(made)
 	return s
 }
 
 // move sets the number of moves made to to.
 func (s *Session) move(to int) {
-	s.at, s.now = to, game.Position{}
+	s.at, s.now, s.last = to, game.Position{}, -1
 	for _, a := range s.line[:to] {
+		s.last = s.board.Cell(s.now, a).First()
 		s.now = s.board.Play(s.now, a)
 	}
 }
@@ -62,6 +55,9 @@ func (s *Session) Board() *game.Board { return s.board }
 
 // Position is the position on the board.
 func (s *Session) Position() game.Position { return s.now }
+
+// LastCell is the bit on which the last stone landed, or -1.
+func (s *Session) LastCell() int { return s.last }
 
 // Result is the result for the side to move: a finished game is a Loss for it, or a Draw.
 func (s *Session) Result() game.Result { return s.board.Result(s.now) }
@@ -75,30 +71,25 @@ func (s *Session) Line() []int { return s.line }
 // Side is the side to move.
 func (s *Session) Side() int { return s.at % 2 }
 
-// Seat is the seat that plays a side, 0 or 1.
-func (s *Session) Seat(side int) int { return s.seat[side] }
+func (s *Session) over() bool { return s.Result() != game.Ongoing }
 
-// Human reports whether a person plays the side.
-func (s *Session) Human(side int) bool { return s.human[s.seat[side]] }
+// humanToMove reports whether a person plays the side to move.
+func (s *Session) humanToMove() bool { return s.human[s.seat[s.Side()]] }
 
-// Paused reports whether agents wait.
-func (s *Session) Paused() bool { return s.paused }
-
-// Pause makes agents wait, or continue.
-func (s *Session) Pause(wait bool) { s.paused = wait }
-
-// AgentToMove reports whether an agent should think now.
-func (s *Session) AgentToMove() bool {
-	return !s.Human(s.Side()) && !s.paused && s.Result() == game.Ongoing
-}
+// agentToMove reports whether an agent should think now.
+func (s *Session) agentToMove() bool { return !s.humanToMove() && !s.paused && !s.over() }
 
 // Play makes a move for the side to move and forgets those taken back. The error names the legal moves.
 func (s *Session) Play(action int) error {
-	if s.Result() != game.Ongoing {
+	if s.over() {
 		return errors.New("the game is over")
 	}
 	if !s.board.CanPlay(s.now, action) {
-		return fmt.Errorf("%s cannot be played; %s", s.name(action), s.legal())
+		name := fmt.Sprintf("move %d", action+1)
+		if action >= 0 && action < s.board.Actions() {
+			name = Name(s.board, action)
+		}
+		return fmt.Errorf("%s cannot be played; %s", name, s.legal())
 	}
 	s.line = append(s.line[:s.at], action)
 	s.paused = false
@@ -108,34 +99,29 @@ func (s *Session) Play(action int) error {
 
 // Undo takes back moves until a person is to move again: usually the person's move and the reply to it. Between agents it
 // takes back one move, and the agents wait. It reports whether there was anything to take back.
-func (s *Session) Undo() bool {
-	return s.jump(func() { s.at-- }, func() bool { return s.at > 0 })
-}
+func (s *Session) Undo() bool { return s.jump(-1) }
 
 // Redo repeats moves that were taken back, until a person is to move.
 func (s *Session) Redo() bool {
-	done := s.jump(func() { s.at++ }, func() bool { return s.at < len(s.line) })
-	if !done && s.at < len(s.line) { // no person is to move in the rest of the line: go to its end
-		s.move(len(s.line))
+	if s.jump(1) {
 		return true
 	}
-	return done
+	rest := s.at < len(s.line) // in which no person is to move: go to its end
+	s.move(len(s.line))
+	return rest
 }
 
-// jump steps through the line to the next place at which a person is to move, or by one move between agents. If there is
-// none, it stays.
-func (s *Session) jump(step func(), more func() bool) bool {
-	from := s.at
+// jump steps by 1 or -1 through the line to the next place at which a person is to move, or by one move between agents. If
+// there is none, it stays.
+func (s *Session) jump(step int) bool {
 	agents := !s.human[0] && !s.human[1]
-	for more() {
-		step()
-		if agents || s.Human(s.Side()) {
+	for at := s.at + step; at >= 0 && at <= len(s.line); at += step {
+		if agents || s.human[s.seat[at%2]] {
 			s.paused = agents
-			s.move(s.at)
+			s.move(at)
 			return true
 		}
 	}
-	s.at = from
 	return false
 }
 
@@ -149,15 +135,7 @@ func (s *Session) Restart() {
 // Swap exchanges the players' sides.
 func (s *Session) Swap() { s.seat[0], s.seat[1] = s.seat[1], s.seat[0] }
 
-// name returns a move as people write it: a column or, without gravity, a cell.
-func (s *Session) name(action int) string {
-	if action < 0 || action >= s.board.Actions() {
-		return fmt.Sprintf("move %d", action+1)
-	}
-	return Name(s.board, action)
-}
-
-// Name returns a move as people write it, such as "4", or "a" for the tenth column.
+// Name returns a move as people write it, a column or, without gravity, a cell: "4", or "a" for the tenth column.
 func Name(b *game.Board, action int) string { return game.FormatMoves(b.Rules(), []int{action}) }
 
 // Action is the move that text names, or -1.
@@ -172,14 +150,21 @@ func Action(b *game.Board, text string) int {
 
 // legal lists the legal moves, for people.
 func (s *Session) legal() string {
-	var names []string
-	for a := range s.board.Actions() {
-		if s.board.CanPlay(s.now, a) {
-			names = append(names, Name(s.board, a))
-		}
-	}
-	if s.Result() != game.Ongoing {
+	if s.over() {
 		return "the game is over"
 	}
-	return "legal moves are " + strings.Join(names, " ")
+	text := "legal moves are"
+	for _, a := range s.legalMoves() {
+		text += " " + Name(s.board, a)
+	}
+	return text
+}
+
+func (s *Session) legalMoves() (all []int) {
+	for a := range s.board.Actions() {
+		if s.board.CanPlay(s.now, a) {
+			all = append(all, a)
+		}
+	}
+	return all
 }

@@ -82,7 +82,8 @@ func TestSession(t *testing.T) {
 			a := b.Action(b.Legal(p).First())
 			start, p = append(start, a), b.Play(p, a)
 		}
-		s := NewSession(b, start, human)
+		s := Resume(b, start, len(start), human)
+		s.start = start
 		want := &slow{board: b, start: start, past: slices.Clone(start), human: human}
 		for step := range 60 {
 			op := [...]string{"play", "play", "play", "play", "undo", "undo", "redo", "redo", "swap", "restart", "pause"}[r.IntN(11)]
@@ -107,7 +108,7 @@ func TestSession(t *testing.T) {
 				s.Restart()
 				want.past, want.future, want.paused = slices.Clone(start), nil, false
 			case "pause":
-				s.Pause(!s.Paused())
+				s.paused = !s.paused
 				want.paused = !want.paused
 			}
 			if got {
@@ -117,8 +118,8 @@ func TestSession(t *testing.T) {
 			}
 			p := want.position()
 			thinks := b.Result(p) == game.Ongoing && !want.human[len(want.past)%2] && !want.paused
-			if got != expected || !slices.Equal(s.Moves(), want.past) || s.Position() != p || s.Paused() != want.paused ||
-				s.AgentToMove() != thinks || s.Result() != b.Result(p) || s.Side() != len(want.past)%2 {
+			if got != expected || !slices.Equal(s.Moves(), want.past) || s.Position() != p || s.paused != want.paused ||
+				s.agentToMove() != thinks || s.Result() != b.Result(p) || s.Side() != len(want.past)%2 {
 				t.Fatalf("seed %d, step %d, %s: %v, %v %+v; want %v, %+v", seed, step, op, got, s.Moves(), s, expected, want)
 			}
 		}
@@ -127,39 +128,6 @@ func TestSession(t *testing.T) {
 		if done[op] < rounds/10 {
 			t.Errorf("%s: only %d times in %d rounds", op, done[op], rounds)
 		}
-	}
-}
-
-// Undo and redo by hand. A person against an agent takes back two moves, or one while the agent thinks.
-func TestUndo(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	s := NewSession(b, nil, [2]bool{true, false})
-	check := func(what string, ok, want bool, moves string) {
-		t.Helper()
-		if got := game.FormatMoves(b.Rules(), s.Moves()); ok != want || got != moves {
-			t.Errorf("%s: %v, %s; want %v, %s", what, ok, got, want, moves)
-		}
-	}
-	for _, a := range []int{3, 3, 4} {
-		if err := s.Play(a); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check("undo while the agent thinks", s.Undo(), true, "44")
-	check("undo", s.Undo(), true, "-")
-	check("undo at the start", s.Undo(), false, "-")
-	check("redo", s.Redo(), true, "44")
-	check("redo", s.Redo(), true, "445")
-	check("redo at the end", s.Redo(), false, "445")
-	s.Swap()
-	check("undo with the sides swapped", s.Undo(), true, "4")
-	if err := s.Play(9); err == nil || err.Error() != "move 10 cannot be played; legal moves are 1 2 3 4 5 6 7" {
-		t.Errorf("an action that is none: %v", err)
-	}
-
-	agents := NewSession(b, []int{0, 1}, [2]bool{})
-	if !agents.AgentToMove() || !agents.Undo() || agents.AgentToMove() || len(agents.Moves()) != 1 {
-		t.Errorf("undo between agents: %+v; want one move taken back, and them waiting", agents)
 	}
 }
 
@@ -224,12 +192,12 @@ func walkLines(b *game.Board, stones game.Bits) (cells game.Bits) {
 	for c := range b.Columns() {
 		for r := range b.Rows() {
 			for _, d := range [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}} {
-				n := 0
-				for has(c+n*d[0], r+n*d[1]) && n < b.InARow() {
-					n++
+				n, line := 0, game.Bits{}
+				for ; has(c+n*d[0], r+n*d[1]) && n < b.InARow(); n++ {
+					line = line.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c+n*d[0], r+n*d[1]))))
 				}
-				for i := 0; n == b.InARow() && i < n; i++ {
-					cells = cells.Or(game.Bits{Lo: 1}.Shl(uint(b.Index(c+i*d[0], r+i*d[1]))))
+				if n == b.InARow() {
+					cells = cells.Or(line)
 				}
 			}
 		}

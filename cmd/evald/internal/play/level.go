@@ -2,6 +2,7 @@ package play
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,23 +29,17 @@ var Levels = []Level{
 
 // ParseAgent returns the agent of a level's name, or else the agent of a text in the grammar of package agent.
 func ParseAgent(text string) (agent.Spec, error) {
-	for _, l := range Levels {
-		if l.Name == text {
-			return l.Agent, nil
-		}
+	if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Name == text }); i >= 0 {
+		return Levels[i].Agent, nil
 	}
 	return agent.Parse(text)
 }
 
 // LevelOf returns the name of the level that has this agent. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
-	spec, err := ParseAgent(text)
-	if err != nil {
-		return text
-	}
-	for _, l := range Levels {
-		if l.Agent == spec {
-			return l.Name
+	if spec, err := ParseAgent(text); err == nil {
+		if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Agent == spec }); i >= 0 {
+			return Levels[i].Name
 		}
 	}
 	return text

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -63,14 +64,20 @@ func (s *script) Move(ctx context.Context, _ *game.Board, _ game.Position) (int,
 	return a, nil
 }
 
-// thinker is an agent that thinks until it is stopped.
-type thinker struct{ began, stopped chan game.Position }
-
-func newThinker() *thinker {
-	return &thinker{make(chan game.Position, 10), make(chan game.Position, 10)}
+// thinker is an agent that makes the given moves, and then thinks until it is stopped.
+type thinker struct {
+	script
+	began, stopped chan game.Position
 }
 
-func (t *thinker) Move(ctx context.Context, _ *game.Board, p game.Position) (int, error) {
+func newThinker(moves ...int) *thinker {
+	return &thinker{script{moves}, make(chan game.Position, 10), make(chan game.Position, 10)}
+}
+
+func (t *thinker) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if len(t.moves) > 0 {
+		return t.script.Move(ctx, b, p)
+	}
 	t.began <- p
 	<-ctx.Done()
 	t.stopped <- p
@@ -88,16 +95,26 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
+// random is a player of random moves.
+func random(t *testing.T, seed int) *Player {
+	t.Helper()
+	a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Player{"random", a}
+}
+
 // config is a game of a person against an agent, or of two people if opponent is nil.
 func config(t *testing.T, position string, opponent *Player) Config {
 	t.Helper()
-	rules, moves := game.Connect4, position
-	if prefix, rest, found := strings.Cut(position, ":"); found {
-		r, err := game.ParseRules(prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules, moves = r, rest
+	prefix, moves, found := strings.Cut(position, ":")
+	if !found {
+		prefix, moves = "7x6x4", position
+	}
+	rules, err := game.ParseRules(prefix)
+	if err != nil {
+		t.Fatal(err)
 	}
 	b := game.MustBoard(rules)
 	_, start, err := b.ParseMoves(moves)

@@ -36,7 +36,9 @@ type Config struct {
 }
 
 func (c *Config) session() *Session {
-	return NewSession(c.Board, c.Start, [2]bool{c.Players[0].Agent == nil, c.Players[1].Agent == nil})
+	s := Resume(c.Board, c.Start, len(c.Start), [2]bool{c.Players[0].Agent == nil, c.Players[1].Agent == nil})
+	s.start = c.Start
+	return s
 }
 
 // model is the game on a terminal, driven by bubbletea. Call Close after it is no longer driven.
@@ -49,9 +51,10 @@ type model struct {
 	evaluate, hint, help bool
 	message              string // the last error
 
-	tasks  tasks
+	ctx    context.Context // of all tasks
 	cancel context.CancelFunc
-	seats  [2]sync.Mutex // an agent thinks about one position at a time
+	work   sync.WaitGroup // of all tasks
+	seats  [2]sync.Mutex  // an agent thinks about one position at a time
 
 	thinking, searching, solving *task
 	report                       *Report // of searching
@@ -80,14 +83,13 @@ type (
 // newModel begins a game. Everything that it runs in the background ends with ctx.
 func newModel(ctx context.Context, c Config) *model {
 	ctx, cancel := context.WithCancel(ctx)
-	m := &model{
+	return &model{
 		config: c, session: c.session(), width: 80, height: 24, evaluate: c.Evaluate,
 		column: c.Board.Columns() / 2, row: c.Board.Rows() / 2,
-		tasks: tasks{ctx: ctx}, cancel: cancel,
+		ctx: ctx, cancel: cancel,
 		analyst: Analyst{Board: c.Board, Evaluator: c.Evaluator, Leaves: agent.TimedLeaves},
 		oracle:  Oracle{Board: c.Board, Threads: max(1, runtime.GOMAXPROCS(0)-1), Book: c.Book},
 	}
-	return m
 }
 
 // closing is the longest wait for agents that ignore their context.
@@ -99,7 +101,7 @@ func (m *model) Close() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.tasks.wg.Wait()
+		m.work.Wait()
 	}()
 	select {
 	case <-done:
@@ -172,13 +174,17 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "down":
 		m.row = min(m.config.Board.Rows()-1, m.row+1)
 	case "enter":
-		m.put(m.cursor())
+		m.put(m.config.Board.CellAction(m.column, m.config.Board.Rows()-1-m.row))
 	case "space":
-		m.session.Pause(!m.session.Paused() && !m.humanToMove())
+		m.session.paused = !m.session.paused && !m.session.humanToMove()
 	case "u":
-		m.say(m.session.Undo(), "there is no move of yours to take back")
+		if !m.session.Undo() {
+			m.message = noUndo
+		}
 	case "r":
-		m.say(m.session.Redo(), "nothing was taken back")
+		if !m.session.Redo() {
+			m.message = noRedo
+		}
 	case "n":
 		m.session.Restart()
 	case "x":
@@ -210,22 +216,9 @@ func (m *model) typed(text string) int {
 	return -1
 }
 
-// cursor returns the move under the cursor.
-func (m *model) cursor() int {
-	return m.config.Board.CellAction(m.column, m.config.Board.Rows()-1-m.row)
-}
-
-func (m *model) humanToMove() bool { return m.session.Human(m.session.Side()) }
-
-func (m *model) say(fine bool, otherwise string) {
-	if !fine {
-		m.message = otherwise
-	}
-}
-
 // put plays a person's move.
 func (m *model) put(action int) {
-	if !m.humanToMove() && m.session.Result() == game.Ongoing {
+	if !m.session.humanToMove() && !m.session.over() {
 		m.message = "it is not your move"
 		return
 	}
@@ -243,24 +236,32 @@ func (m *model) answer(found moved) {
 	}
 	if err != nil {
 		m.message = fmt.Sprintf("%s: %v", m.config.Players[found.task.seat].Name, err)
-		m.session.Pause(true)
+		m.session.paused = true
 	}
 }
 
 // follow adapts the background work to the session: work on another position stops, and what is wanted starts.
 func (m *model) follow() tea.Cmd {
-	p := m.session.Position()
-	ongoing := m.session.Result() == game.Ongoing
-	seat := m.session.Seat(m.session.Side())
+	p := m.session.now
+	seat := m.session.seat[m.session.Side()]
 	var commands []tea.Cmd
 
-	thinks := m.session.AgentToMove()
+	thinks := m.session.agentToMove()
 	if k := m.thinking; k != nil && (!thinks || k.position != p || k.seat != seat) {
 		k.stop()
 		m.thinking = nil
 	}
 	if thinks && m.thinking == nil {
-		m.thinking = m.think(p, seat)
+		m.thinking = m.start(p, func(ctx context.Context, k *task) {
+			m.seats[seat].Lock() // its previous work has been told to stop
+			defer m.seats[seat].Unlock()
+			if ctx.Err() != nil {
+				return
+			}
+			action, err := m.config.Players[seat].Agent.Move(ctx, m.config.Board, p)
+			k.tell(moved{k, action, err})
+		})
+		m.thinking.seat = seat
 		commands = append(commands, m.thinking.next)
 	}
 
@@ -270,13 +271,13 @@ func (m *model) follow() tea.Cmd {
 	if k := m.searching; k != nil && k.position != p {
 		m.hint = false
 	}
-	wanted := ongoing && (m.evaluate || m.hint)
+	wanted := !m.session.over() && (m.evaluate || m.hint)
 	if k := m.searching; k != nil && (!wanted || k.position != p) {
 		k.stop()
 		m.searching, m.report = nil, nil
 	}
 	if wanted && m.searching == nil {
-		m.searching = m.tasks.start(p, func(ctx context.Context, k *task) {
+		m.searching = m.start(p, func(ctx context.Context, k *task) {
 			m.analyst.Search(ctx, p, searchVisits, func(r Report) { k.tell(searched{k, r}) })
 		})
 		commands = append(commands, m.searching.next)
@@ -284,33 +285,17 @@ func (m *model) follow() tea.Cmd {
 	return tea.Batch(commands...)
 }
 
-// think asks an agent for its move.
-func (m *model) think(p game.Position, seat int) *task {
-	player := m.config.Players[seat]
-	k := m.tasks.start(p, func(ctx context.Context, k *task) {
-		m.seats[seat].Lock() // its previous work has been told to stop
-		defer m.seats[seat].Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		action, err := player.Agent.Move(ctx, m.config.Board, p)
-		k.tell(moved{k, action, err})
-	})
-	k.seat = seat
-	return k
-}
-
 func (m *model) toggleSolver() tea.Cmd {
-	p := m.session.Position()
+	p := m.session.now
 	switch {
 	case m.solving != nil:
 		m.stopSolver()
 		return nil
-	case m.session.Result() != game.Ongoing:
+	case m.session.over():
 		m.message = "the game is over"
 		return nil
 	}
-	m.solving = m.tasks.start(p, func(ctx context.Context, k *task) {
+	m.solving = m.start(p, func(ctx context.Context, k *task) {
 		m.oracle.Solve(ctx, p, nil, func(e Exact) { k.tell(solved{k, e}) })
 	})
 	return m.solving.next

@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -189,7 +189,8 @@ func TestThinkingRestarts(t *testing.T) {
 	d.shows("X thinks: two")
 
 	// Each agent makes a move; then the first one thinks, and so it does after the new game begins.
-	c.Players = [2]Player{{"one", &opening{script{[]int{3}}, one}}, {"two", &script{[]int{3}}}}
+	one = newThinker(3)
+	c.Players = [2]Player{{"one", one}, {"two", &script{[]int{3}}}}
 	d = drive(t, c)
 	d.until("two moves", func() bool { return len(d.session.Moves()) == 2 })
 	before := within(t, one.began)
@@ -200,19 +201,6 @@ func TestThinkingRestarts(t *testing.T) {
 	if now := within(t, one.began); now != (game.Position{}) {
 		t.Errorf("thinks about %+v in a new game", now)
 	}
-}
-
-// opening is an agent that makes the moves of a script and then thinks until it is stopped.
-type opening struct {
-	script
-	*thinker
-}
-
-func (o *opening) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	if len(o.script.moves) > 0 {
-		return o.script.Move(ctx, b, p)
-	}
-	return o.thinker.Move(ctx, b, p)
 }
 
 // deaf is an agent that ignores its context and counts how often it is asked while it thinks.
@@ -253,15 +241,16 @@ func TestOneThoughtAtATime(t *testing.T) {
 // An agent's failure or illegal move is shown, and the agent can try again.
 func TestBadAgents(t *testing.T) {
 	d := drive(t, config(t, "444444", &Player{"script", &script{moves: []int{3, 7, -1, 0}}}))
-	d.press("1")
-	d.until("an answer", func() bool { return d.message != "" })
-	d.shows("script: 4 cannot be played; legal moves are 1 2 3 5 6 7", "O waits")
-	d.press("space")
-	d.until("an answer", func() bool { return d.message != "" })
-	d.shows("script: move 8 cannot be played")
-	d.press("space")
-	d.until("an answer", func() bool { return d.message != "" })
-	d.press("space")
+	key := "1"
+	for _, want := range []string{
+		"4 cannot be played; legal moves are 1 2 3 5 6 7", "move 8 cannot be played; legal moves are 1 2", "move 0 cannot be played",
+	} {
+		d.press(key)
+		d.until("an answer", func() bool { return d.message != "" })
+		d.shows("script: "+want, "O waits")
+		key = "space"
+	}
+	d.press(key)
 	d.until("a move", func() bool { return d.humanTurn() })
 	d.shows("moves   44444411")
 	d.press("1")
@@ -272,13 +261,7 @@ func TestBadAgents(t *testing.T) {
 // Two agents play a whole game; after an undo they wait.
 func TestAgentsAlone(t *testing.T) {
 	c := config(t, "-", nil)
-	for i := range c.Players {
-		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(i)}, agent.Shared{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Players[i] = Player{"random", a}
-	}
+	c.Players = [2]Player{*random(t, 0), *random(t, 1)}
 	d := drive(t, c)
 	d.until("the end", func() bool { return d.session.Result() != game.Ongoing })
 	n := len(d.session.Moves())
@@ -447,11 +430,7 @@ func TestAnyKeys(t *testing.T) {
 		r := gametest.Rand(uint64(seed))
 		boards := gametest.Boards()
 		b := boards[r.IntN(len(boards))]
-		a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := config(t, b.Rules().String()+":-", &Player{"random", a})
+		c := config(t, b.Rules().String()+":-", random(t, seed))
 		c.Evaluate = r.IntN(2) == 0
 		d := drive(t, c)
 		for range 40 {
@@ -484,31 +463,17 @@ func TestProgram(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		in, keys := io.Pipe()
-		m := newModel(ctx, c)
-		program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(io.Discard),
-			tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
 		done := make(chan error, 1)
-		go func() {
-			_, err := program.Run()
-			done <- err
-		}()
-		if _, err := keys.Write([]byte("4")); err != nil {
-			t.Fatal(err)
-		}
+		go func() { done <- Run(ctx, c, in, io.Discard) }()
+		fmt.Fprint(keys, "4")
 		within(t, agent.began)
 		if end == "key" {
-			if _, err := keys.Write([]byte("q")); err != nil {
-				t.Fatal(err)
-			}
+			fmt.Fprint(keys, "q")
 		} else {
 			cancel()
 		}
-		err := within(t, done)
-		if end == "key" && err != nil || end == "context" && !errors.Is(err, context.Canceled) {
+		if err := within(t, done); end == "key" && err != nil || end == "context" && !errors.Is(err, context.Canceled) {
 			t.Errorf("ended by a %s: error %v", end, err)
-		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
 		}
 		within(t, agent.stopped)
 		keys.Close()

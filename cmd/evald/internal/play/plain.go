@@ -2,6 +2,7 @@ package play
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,11 @@ type plain struct {
 	out     *bufio.Writer
 }
 
+const (
+	noUndo = "there is no move of yours to take back"
+	noRedo = "nothing was taken back"
+)
+
 const plainHelp = `a move (%s), or one of these; what follows on the line is not read
   undo   take back your move and the reply    redo   make it again
   hint   the best move by the search          eval   the search's value of each move
@@ -67,9 +73,7 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 			return err
 		}
 		for _, line := range one {
-			if quit := p.line(ctx, line); quit {
-				more = false
-			}
+			more = !p.line(ctx, line) && more
 		}
 	}
 	return errors.Join(ctx.Err(), p.out.Flush())
@@ -79,24 +83,24 @@ func (p *plain) print(format string, args ...any) { fmt.Fprintf(p.out, format, a
 
 // changed prints the board, unless an agent's move will change it at once.
 func (p *plain) changed() {
-	if !p.session.AgentToMove() {
+	if !p.session.agentToMove() {
 		p.board()
 	}
 }
 
 // agents lets agents move as long as it is their turn.
 func (p *plain) agents(ctx context.Context) {
-	for p.session.AgentToMove() && ctx.Err() == nil {
+	for p.session.agentToMove() && ctx.Err() == nil {
 		side := p.session.Side()
-		player := p.Players[p.session.Seat(side)]
+		player := p.Players[p.session.seat[side]]
 		p.out.Flush() // an error stays in the writer and ends the game at the next prompt
-		action, err := player.Agent.Move(ctx, p.Board, p.session.Position())
+		action, err := player.Agent.Move(ctx, p.Board, p.session.now)
 		if err == nil {
 			err = p.session.Play(action)
 		}
 		if err != nil {
 			p.print("%s: %v; \"go\" lets it try again\n", player.Name, err)
-			p.session.Pause(true)
+			p.session.paused = true
 			return
 		}
 		p.print("%c plays %s\n", letters[side], Name(p.Board, action))
@@ -119,9 +123,9 @@ func (p *plain) line(ctx context.Context, l stream.Line) (quit bool) {
 	case "board":
 		p.board()
 	case "undo":
-		p.shown(s.Undo(), "there is no move of yours to take back")
+		p.shown(s.Undo(), noUndo)
 	case "redo":
-		p.shown(s.Redo(), "nothing was taken back")
+		p.shown(s.Redo(), noRedo)
 	case "new":
 		s.Restart()
 		p.changed()
@@ -129,16 +133,23 @@ func (p *plain) line(ctx context.Context, l stream.Line) (quit bool) {
 		s.Swap()
 		p.changed()
 	case "go":
-		s.Pause(false)
-		if !s.AgentToMove() {
+		s.paused = false
+		if !s.agentToMove() {
 			p.print("no agent is to move\n")
 		}
-	case "hint":
-		p.search(ctx, func(r Report) { p.print("hint: %s\n", r.advice(p.Board)) })
-	case "eval":
-		p.search(ctx, p.values)
-	case "solve":
-		p.solve(ctx)
+	case "hint", "eval", "solve":
+		if s.over() {
+			p.print("the game is over\n")
+			return false
+		}
+		p.out.Flush()
+		ctx, cancel := context.WithTimeout(ctx, p.Wait)
+		defer cancel()
+		if command := strings.ToLower(l.Text); command == "solve" {
+			p.solve(ctx)
+		} else {
+			p.search(ctx, command)
+		}
 	default:
 		p.move(l.Text)
 	}
@@ -149,21 +160,16 @@ func (p *plain) move(text string) {
 	s := p.session
 	a := Action(p.Board, text)
 	switch {
-	case s.Result() != game.Ongoing:
+	case s.over():
 		p.print("%s: the game is over; undo, new or quit\n", short.Quote(text))
-		return
 	case a < 0:
 		p.print("%s is neither a command nor a move; %s\n", short.Quote(text), s.legal())
-		return
-	case !s.Human(s.Side()):
+	case !s.humanToMove():
 		p.print("%s: it is not your move; \"go\" lets the agent move\n", short.Quote(text))
-		return
+	default:
+		err := s.Play(a)
+		p.shown(err == nil, fmt.Sprint(err))
 	}
-	if err := s.Play(a); err != nil {
-		p.print("%v\n", err)
-		return
-	}
-	p.changed()
 }
 
 func (p *plain) shown(done bool, otherwise string) {
@@ -183,7 +189,8 @@ func (p *plain) board() {
 	row := func(text func(column int) string) {
 		line := ""
 		for c := range p.Board.Columns() {
-			line += centred(text(c), width)
+			space := max(0, width-len(text(c)))
+			line += strings.Repeat(" ", space/2) + text(c) + strings.Repeat(" ", space-space/2)
 		}
 		p.print("%s\n", strings.TrimRight(line, " "))
 	}
@@ -203,84 +210,38 @@ func (p *plain) board() {
 		p.print("%s\n", text)
 		return
 	}
-	p.print("%c to move: %s\n", letters[s.Side()], p.Players[s.Seat(s.Side())].Name)
+	p.print("%c to move: %s\n", letters[s.Side()], p.Players[s.seat[s.Side()]].Name)
 }
 
-func centred(text string, width int) string {
-	space := max(0, width-len(text))
-	return strings.Repeat(" ", space/2) + text + strings.Repeat(" ", space-space/2)
-}
-
-// over prints an answer to commands that make no sense in a finished game.
-func (p *plain) over() bool {
-	if p.session.Result() == game.Ongoing {
-		return false
-	}
-	p.print("the game is over\n")
-	return true
-}
-
-// search searches the position and shows the last report.
-func (p *plain) search(ctx context.Context, show func(Report)) {
-	if p.over() {
-		return
-	}
-	p.out.Flush()
-	ctx, cancel := context.WithTimeout(ctx, p.Wait)
-	defer cancel()
-	last := Report{Best: -1}
-	p.analyst.Search(ctx, p.session.Position(), p.Visits, func(r Report) { last = r })
+// search searches the position and shows the last report: for eval what is known of each move.
+func (p *plain) search(ctx context.Context, command string) {
+	r := Report{Best: -1}
+	p.analyst.Search(ctx, p.session.now, p.Visits, func(last Report) { r = last })
 	switch {
-	case last.Err != nil:
-		p.print("search: %v\n", last.Err)
-	case last.Best < 0:
+	case r.Err != nil:
+		p.print("search: %v\n", r.Err)
+	case r.Best < 0:
 		p.print("search: nothing found in %v\n", p.Wait)
+	case command == "hint":
+		p.print("hint: %s\n", r.advice(p.Board))
 	default:
-		show(last)
-	}
-}
-
-// values prints what the search found for each move.
-func (p *plain) values(r Report) {
-	p.print("%s visits of %s, for %c %s\n", count(r.Visits), p.Search, letters[p.session.Side()], r.valueText())
-	for _, a := range p.legalActions() {
-		m := r.Moves[a]
-		p.print("%s: %s, %d visits\n", Name(p.Board, a), or(strings.TrimSpace(valueCell(m).text), "not tried"), m.Visits)
-	}
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-func (p *plain) legalActions() []int {
-	var all []int
-	for a := range p.Board.Actions() {
-		if p.Board.CanPlay(p.session.Position(), a) {
-			all = append(all, a)
+		p.print("%s visits of %s, for %c %s\n", count(r.Visits), p.Search, letters[p.session.Side()], r.valueText())
+		for _, a := range p.session.legalMoves() {
+			m := r.Moves[a]
+			p.print("%s: %s, %d visits\n", Name(p.Board, a), cmp.Or(strings.TrimSpace(valueCell(m).text), "not tried"), m.Visits)
 		}
 	}
-	return all
 }
 
 // solve prints the exact score of each move that was solved in time.
 func (p *plain) solve(ctx context.Context) {
-	if p.over() {
-		return
-	}
-	p.out.Flush()
-	ctx, cancel := context.WithTimeout(ctx, p.Wait)
-	defer cancel()
 	var last Exact
-	p.oracle.Solve(ctx, p.session.Position(), nil, func(e Exact) { last = e.clone() })
+	p.oracle.Solve(ctx, p.session.now, nil, func(e Exact) { last = e })
 	if last.Err != nil {
 		p.print("solve: %v\n", last.Err)
 		return
 	}
-	for _, a := range p.legalActions() {
+	for _, a := range p.session.legalMoves() {
 		text := fmt.Sprintf("not solved within %v", p.Wait)
 		if s := last.Scores[a]; s != solver.NoMove {
 			text = scoreCell(s).text

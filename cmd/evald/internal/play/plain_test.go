@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/evald/evald/engine/agent"
 )
 
 // steady are settings under which answers do not depend on the machine's speed.
@@ -48,13 +47,7 @@ func TestPlain(t *testing.T) {
 // Two agents need no input; a prompt is only written if one is configured.
 func TestPlainAgents(t *testing.T) {
 	c := config(t, "-", nil)
-	for i := range c.Players {
-		a, err := agent.New(agent.Spec{Name: "random", Seed: 1}, agent.Shared{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Players[i] = Player{"random", a}
-	}
+	c.Players = [2]Player{*random(t, 1), *random(t, 1)}
 	l := steady
 	l.Prompt = "> "
 	var out bytes.Buffer
@@ -74,9 +67,7 @@ func TestPlainEnds(t *testing.T) {
 	opponent := newThinker()
 	done := make(chan error, 1)
 	go func() { done <- Plain(ctx, config(t, "-", &Player{"thinker", opponent}), steady, in, io.Discard) }()
-	if _, err := writer.Write([]byte("4\n")); err != nil {
-		t.Fatal(err)
-	}
+	fmt.Fprintln(writer, "4")
 	within(t, opponent.began)
 	cancel()
 	if err := within(t, done); !errors.Is(err, context.Canceled) {
@@ -84,32 +75,22 @@ func TestPlainEnds(t *testing.T) {
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
-	told := make(chan struct{})
-	go func() { done <- Plain(ctx, config(t, "-", nil), steady, in, closing1{told}) }()
-	within(t, told)
+	shown, out := io.Pipe()
+	go func() { done <- Plain(ctx, config(t, "-", nil), steady, in, out) }()
+	if _, err := shown.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	if err := within(t, done); !errors.Is(err, context.Canceled) {
 		t.Errorf("while nobody types: error %v, want context.Canceled", err)
 	}
 
-	if err := Plain(t.Context(), config(t, "-", nil), steady, strings.NewReader("1\n2\n"), full{}); !errors.Is(err, errFull) {
-		t.Errorf("a full disk: error %v, want %v", err, errFull)
+	full := errors.New("no space left")
+	shown.CloseWithError(full)
+	if err := Plain(t.Context(), config(t, "-", nil), steady, strings.NewReader("1\n2\n"), out); !errors.Is(err, full) {
+		t.Errorf("a full disk: error %v, want %v", err, full)
 	}
 }
-
-// closing1 closes a channel at its first write.
-type closing1 struct{ told chan struct{} }
-
-func (c closing1) Write(p []byte) (int, error) {
-	close(c.told)
-	return len(p), nil
-}
-
-var errFull = errors.New("no space left")
-
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func FuzzPlain(f *testing.F) {
 	f.Add("4\nundo\nredo\nhint\neval\nswap\nnew\nboard\ngo\nhelp\nquit\n")

@@ -2,7 +2,6 @@ package play
 
 import (
 	"context"
-	"sync"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -18,17 +17,11 @@ type task struct {
 	news     chan tea.Msg // capacity 1; closed when the work is done
 }
 
-// tasks starts work in goroutines and waits for them at the end.
-type tasks struct {
-	ctx context.Context
-	wg  sync.WaitGroup
-}
-
 // start begins work at once rather than when a command runs: a command that is returned as the program ends never runs.
-func (t *tasks) start(p game.Position, work func(ctx context.Context, k *task)) *task {
-	ctx, stop := context.WithCancel(t.ctx)
+func (m *model) start(p game.Position, work func(ctx context.Context, k *task)) *task {
+	ctx, stop := context.WithCancel(m.ctx)
 	k := &task{position: p, stop: stop, news: make(chan tea.Msg, 1)}
-	t.wg.Go(func() {
+	m.work.Go(func() {
 		defer close(k.news)
 		defer stop()
 		work(ctx, k)

@@ -17,7 +17,7 @@ func (m *model) status() string {
 	switch {
 	case player.Agent == nil:
 		return fmt.Sprintf("%s to move: %s", letter, player.Name)
-	case s.Paused():
+	case s.paused:
 		return fmt.Sprintf("%s waits: %s; space lets it move", letter, player.Name)
 	}
 	return fmt.Sprintf("%s thinks: %s", letter, player.Name)
@@ -64,13 +64,12 @@ func (r *Report) valueText() string {
 
 // searchText says where the values under the board come from.
 func (m *model) searchText() string {
-	if !m.evaluate && !m.hint || m.session.Result() != game.Ongoing {
+	switch {
+	case !m.evaluate && !m.hint || m.session.over():
 		return ""
-	}
-	if m.report == nil {
+	case m.report == nil:
 		return "search  .."
-	}
-	if m.report.Err != nil {
+	case m.report.Err != nil:
 		return "search  " + m.report.Err.Error()
 	}
 	side := m.session.Side()
@@ -120,15 +119,12 @@ func (m *model) keys() string {
 		if Action(m.config.Board, k[:1]) >= 0 {
 			k = strings.ToUpper(k[:1]) + k[1:]
 		}
-		if len(text)+2+len(k) > m.width {
+		if max(2, len(text))+len(k) > m.width {
 			break
 		}
-		if text != "" {
-			text += "  "
-		}
-		text += k
+		text += "  " + k
 	}
-	return text
+	return strings.TrimPrefix(text, "  ")
 }
 
 func (m *model) helpText() string {

@@ -37,7 +37,7 @@ func (m *model) screen() string {
 		return m.tooSmall(m.config.Board.Columns()+3, m.config.Board.Rows()+2)
 	}
 	parts := m.parts(width, margin)
-	for height(parts) > m.height {
+	for len(lines(parts)) > m.height {
 		lowest := -1
 		for i, p := range parts {
 			if p.goes > 0 && (lowest < 0 || p.goes < parts[lowest].goes) {
@@ -45,22 +45,18 @@ func (m *model) screen() string {
 			}
 		}
 		if lowest < 0 {
-			return m.tooSmall(m.config.Board.Columns()+3, height(parts))
+			return m.tooSmall(m.config.Board.Columns()+3, len(lines(parts)))
 		}
 		parts = slices.Delete(parts, lowest, lowest+1)
 	}
-	var lines []string
-	for _, p := range parts {
-		lines = append(lines, p.lines...)
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines(parts), "\n")
 }
 
-func height(parts []part) (n int) {
+func lines(parts []part) (all []string) {
 	for _, p := range parts {
-		n += len(p.lines)
+		all = append(all, p.lines...)
 	}
-	return n
+	return all
 }
 
 func (m *model) tooSmall(width, height int) string {
@@ -105,7 +101,7 @@ func (m *model) parts(width, margin int) []part {
 	parts = append(parts, part{0, board}, part{2, []string{left + faint.Render(floor)}})
 	if gravity {
 		parts = append(parts, part{0, []string{labelled("", m.names())}})
-		if m.evaluate && m.session.Result() == game.Ongoing {
+		if m.evaluate && !m.session.over() {
 			values, bars := m.evaluations()
 			parts = append(parts, part{8, []string{labelled("value", values)}}, part{4, []string{labelled("visits", bars)}})
 		}
@@ -136,17 +132,16 @@ func (m *model) title() string {
 	return s
 }
 
-func (m *model) player(side int) Player { return m.config.Players[m.session.Seat(side)] }
+func (m *model) player(side int) Player { return m.config.Players[m.session.seat[side]] }
 
 // humanTurn reports whether the game waits for a person.
-func (m *model) humanTurn() bool { return m.session.Result() == game.Ongoing && m.humanToMove() }
+func (m *model) humanTurn() bool { return m.session.humanToMove() && !m.session.over() }
 
 // pointer is the line above the board that shows the cursor.
 func (m *model) pointer() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	if m.humanTurn() {
-		side := m.session.Side()
-		cells[m.column] = cell{text: " v ", short: "v", style: discs[side]}
+		cells[m.column] = cell{text: " v ", short: "v", style: discs[m.session.Side()]}
 	}
 	return cells
 }

@@ -1,7 +1,6 @@
 package play
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -67,16 +66,7 @@ func TestView(t *testing.T) {
 	help := view(t, "-", 80, 24)
 	help.help = true
 	golden(t, "help.txt", help.View().Content)
-
-	failed := view(t, "-", 80, 24)
-	failed.report.Err = errors.New("the device is gone")
-	if s := failed.View().Content; !strings.Contains(s, "search  the device is gone") {
-		t.Errorf("a search that failed:\n%s", s)
-	}
-}
-
-// Colours are used, but the text says everything that they say.
-func TestColours(t *testing.T) {
+	// Colours are used, but the text says everything that they say.
 	s := view(t, "445", 80, 24).View().Content
 	if !strings.Contains(s, "\x1b[1;97;41m") || !strings.Contains(s, "\x1b[1;30;43m") {
 		t.Errorf("no red and yellow stones in %q", s)
