@@ -260,7 +260,7 @@ func (s *session) kernel(x *slot, p plan, l *layout, n int) error {
 		}
 	}
 	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(x.in), uint64(x.out), uint64(x.scratch)
-	return s.c.LaunchStruct(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
+	return s.c.Launch(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
 func (s *session) moreScratch(x *slot, n int) error {

@@ -140,20 +140,10 @@ func (*Context) Resident(f Function, threads, shared int) (int, error) {
 	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
 }
 
-// Launch queues a kernel in the stream, as a grid of blocks with the given threads and bytes of shared memory per block.
-// args are the kernel's arguments in order, each an address or a number, smaller ones in the low bytes. Their number must be
-// right, which is not checked.
-func (*Context) Launch(f Function, grid, block [3]int, shared int, s Stream, args ...uint64) error {
-	at := make([]unsafe.Pointer, len(args))
-	for i := range args {
-		at[i] = unsafe.Pointer(&args[i])
-	}
-	return wrap("cuLaunchKernel", f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, at))
-}
-
-// LaunchStruct is Launch for a kernel whose one argument is the struct at this address. The struct must have no Go pointers
-// and must not be part of a larger one. It is copied before the call returns. Nothing is allocated.
-func (*Context) LaunchStruct(f Function, blocks, threads, shared int, s Stream, argument unsafe.Pointer) error {
+// Launch queues a kernel in the stream, as blocks with that many threads and bytes of shared memory. Its one argument is the
+// struct at this address, which must have no Go pointers and must not be part of a larger one. It is copied before the call
+// returns. Nothing is allocated.
+func (*Context) Launch(f Function, blocks, threads, shared int, s Stream, argument unsafe.Pointer) error {
 	return failed("cuLaunchKernel", C.launch(*(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(blocks), C.uint(threads), C.uint(shared), *(*C.CUstream)(unsafe.Pointer(&s)), argument))
 }
 
@@ -192,9 +182,6 @@ func (*Context) Record(e Event, s Stream) error { return wrap("cuEventRecord", e
 
 // WaitEvent returns when everything before the event is done.
 func (*Context) WaitEvent(e Event) error { return wrap("cuEventSynchronize", e.Synchronize()) }
-
-// After makes later operations of the stream wait for the event, which may be in another stream.
-func (*Context) After(s Stream, e Event) error { return wrap("cuStreamWaitEvent", s.Wait(e, 0)) }
 
 // Elapsed is the time between two events in milliseconds. Both must have happened.
 func (*Context) Elapsed(from, to Event) (float64, error) {

@@ -22,20 +22,14 @@ import (
 // Supported reports whether this program was built with GPU support.
 const Supported = true
 
-// libraries are tried in order: what the system's loader finds, then the folders that it may not know.
-func libraries() []string {
-	names := []string{"libcuda.so.1"}
-	for _, folder := range Folders {
-		names = append(names, filepath.Join(folder, "libcuda.so.1"))
-	}
-	return names
-}
-
 // Find returns the driver and its devices, or an error that says why there are none. Later calls repeat the first answer.
 func Find() (*Driver, error) { return find() }
 
 var find = sync.OnceValues(func() (*Driver, error) {
-	names, asked := libraries(), os.Getenv("EVALD_CUDA_DRIVER")
+	names, asked := []string{"libcuda.so.1"}, os.Getenv("EVALD_CUDA_DRIVER") // what the system's loader finds
+	for _, folder := range Folders {                                         // that it may not know
+		names = append(names, filepath.Join(folder, "libcuda.so.1"))
+	}
 	if asked != "" {
 		names = []string{asked}
 	}

@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -17,18 +17,28 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// work does what an evaluator does for a batch, with each kind of call at least once, and frees everything at its end. It
-// computes y += a x in a stream, for n numbers, with the copies in another stream.
-func work(w *driver.Worker, a float32, x, y []float32) error {
+// axpy is the argument of the kernel axpy, which computes y += a x for n numbers.
+type axpy struct {
+	y, x driver.Memory
+	a    float32
+	n    int32
+}
+
+// checkWork does what an evaluator does for a batch, with each kind of call at least once, and frees everything at its end.
+func checkWork(w *driver.Worker) error {
+	const numbers, size, shared = 1000, 4 * 1000, 64 << 10 // more than the default limit
+	x, y, want := make([]float32, numbers), make([]float32, numbers), make([]float32, numbers)
+	for i := range x {
+		x[i], y[i] = float32(i), float32(7*i)
+		want[i] = 7*float32(i) + 0.5*float32(i)
+	}
 	return w.Do(func(c *driver.Context) (err error) {
 		var undo []func() error
 		defer func() {
-			for i := len(undo); i > 0; i-- {
-				err = errors.Join(err, undo[i-1]())
+			for _, f := range slices.Backward(undo) {
+				err = errors.Join(err, f())
 			}
 		}()
-		const shared = 64 << 10 // more than the default limit
-		n := 4 * len(x)
 		m, err := c.Load(ptx)
 		if err != nil {
 			return err
@@ -38,35 +48,29 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		if err != nil {
 			return err
 		}
-		inStruct, err := c.Function(m, "axpy_struct")
-		if err != nil {
-			return err
-		}
 		if err := c.AllowShared(f, shared); err != nil {
 			return err
 		}
 		if blocks, err := c.Resident(f, 128, shared); err != nil || blocks < 1 {
 			return errors.Join(err, fmt.Errorf("%d blocks fit", blocks))
 		}
-		host, err := c.AllocHost(n)
+		host, err := c.AllocHost(size)
 		if err != nil {
 			return err
 		}
 		undo = append(undo, func() error { return c.FreeHost(host) })
+		s, err := c.NewStream()
+		if err != nil {
+			return err
+		}
+		undo = append(undo, func() error { return c.DestroyStream(s) })
 		var memory [2]driver.Memory
+		var events [2]driver.Event
 		for i := range memory {
-			if memory[i], err = c.Alloc(n); err != nil {
+			if memory[i], err = c.Alloc(size); err != nil {
 				return err
 			}
 			undo = append(undo, func() error { return c.Free(memory[i]) })
-		}
-		var streams [2]driver.Stream
-		var events [2]driver.Event
-		for i := range streams {
-			if streams[i], err = c.NewStream(); err != nil {
-				return err
-			}
-			undo = append(undo, func() error { return c.DestroyStream(streams[i]) })
 			if events[i], err = c.NewEvent(); err != nil {
 				return err
 			}
@@ -77,28 +81,22 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		}
 		copy(host.Bytes(), encode(y))
 		for _, step := range []func() error{
-			func() error { return c.CopyToDevice(memory[0], host, n, streams[0]) },
-			func() error { return c.Record(events[0], streams[0]) },
-			func() error { return c.After(streams[1], events[0]) },
-			func() error { // adds half of a x
-				return c.Launch(f, [3]int{(len(x) + 127) / 128, 1, 1}, [3]int{128, 1, 1}, shared, streams[1],
-					uint64(memory[0]), uint64(memory[1]), uint64(math.Float32bits(a/2)), uint64(len(x)))
+			func() error { return c.CopyToDevice(memory[0], host, size, s) },
+			func() error { return c.Record(events[0], s) },
+			func() error {
+				return c.Launch(f, (numbers+127)/128, 128, shared, s, unsafe.Pointer(&axpy{memory[0], memory[1], 0.5, numbers}))
 			},
-			func() error { // adds the other half
-				return c.LaunchStruct(inStruct, (len(x)+127)/128, 128, 0, streams[1],
-					unsafe.Pointer(&axpy{memory[0], memory[1], a / 2, int32(len(x))}))
-			},
-			func() error { return c.Record(events[1], streams[1]) },
+			func() error { return c.Record(events[1], s) },
 			func() error { return c.WaitEvent(events[1]) },
-			func() error { return c.CopyToHost(host, memory[0], n, streams[1]) },
+			func() error { return c.CopyToHost(host, memory[0], size, s) },
 			func() error {
 				for {
-					if idle, err := c.Idle(streams[1]); idle || err != nil {
+					if idle, err := c.Idle(s); idle || err != nil {
 						return err
 					}
 				}
 			},
-			func() error { return c.Wait(streams[1]) },
+			func() error { return c.Wait(s) },
 		} {
 			if err := step(); err != nil {
 				return err
@@ -107,38 +105,19 @@ func work(w *driver.Worker, a float32, x, y []float32) error {
 		if ms, err := c.Elapsed(events[0], events[1]); err != nil || ms < 0 {
 			return errors.Join(err, fmt.Errorf("%v ms elapsed", ms))
 		}
-		for i := range y {
-			y[i] = math.Float32frombits(binary.LittleEndian.Uint32(host.Bytes()[4*i:]))
+		if _, err := binary.Decode(host.Bytes(), binary.LittleEndian, y); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, y); diff != "" {
+			return fmt.Errorf("y + x/2 (-want +got):\n%s", diff)
 		}
 		return nil
 	})
 }
 
-// axpy is the argument of axpy_struct.
-type axpy struct {
-	y, x driver.Memory
-	a    float32
-	n    int32
-}
-
 func encode(x []float32) []byte {
 	b, _ := binary.Append(nil, binary.LittleEndian, x)
 	return b
-}
-
-func checkWork(w *driver.Worker) error {
-	x, y, want := make([]float32, 1000), make([]float32, 1000), make([]float32, 1000)
-	for i := range x {
-		x[i], y[i] = float32(i), float32(7*i)
-		want[i] = 7*float32(i) + 0.5*float32(i)
-	}
-	if err := work(w, 0.5, x, y); err != nil {
-		return err
-	}
-	if diff := cmp.Diff(want, y); diff != "" {
-		return fmt.Errorf("y + x/2 (-want +got):\n%s", diff)
-	}
-	return nil
 }
 
 // On a real device: the same work, and a new context after a kernel that faults.
@@ -169,7 +148,8 @@ func TestGPU(t *testing.T) {
 			if err := errors.Join(err, err2, err3); err != nil {
 				return err
 			}
-			return errors.Join(c.Launch(f, [3]int{1, 1, 1}, [3]int{1, 1, 1}, 0, s, 1<<20), c.Wait(s))
+			nowhere := driver.Memory(1 << 20)
+			return errors.Join(c.Launch(f, 1, 1, 0, s, unsafe.Pointer(&nowhere)), c.Wait(s))
 		}); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") {
 			t.Errorf("a kernel that faults: %v", err)
 		}
