@@ -36,10 +36,7 @@ func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 		}
 		if _, rest, ok := strings.Cut(line, "workers join by the URL in "); ok {
 			path, _, _ := strings.Cut(rest, ": ")
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := getFile(t, path)
 			go func() { _, _ = io.Copy(io.Discard, lines) }()
 			return learner, strings.TrimSpace(string(text))
 		}
@@ -71,9 +68,7 @@ func TestLearnCluster(t *testing.T) {
 		t.Skip("some seconds of runs")
 	}
 	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
-	if status, _, stderr := evald(t, "", learnArgs(one, "--generations", "2")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", learnArgs(one, "--generations", "2")...)
 	metrics := unused(t)
 	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--metrics", metrics)...)
 	var workers []*exec.Cmd
@@ -120,10 +115,7 @@ func TestLearnCluster(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"000/games/games-000000-000059.parquet", "001/games/games-000000-000039.parquet", "000/train/network.safetensors", "001/train/network.safetensors", "best.safetensors"} {
-		want, err := os.ReadFile(filepath.Join(one, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := getFile(t, filepath.Join(one, name))
 		if got, err := os.ReadFile(filepath.Join(many, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is another one, error %v", name, err)
 		}

@@ -14,10 +14,7 @@ import (
 
 // The systemd unit is valid, both as it is and with its optional lines, and evald knows its flags.
 func TestSystemdUnit(t *testing.T) {
-	text, err := os.ReadFile("deploy/evald.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := getFile(t, "deploy/evald.service")
 	unit := string(text)
 	offered := regexp.MustCompile(`(?m)^#([A-Z]\w+=)`)
 	if n := len(offered.FindAllString(unit, -1)); n != 4 {
@@ -27,9 +24,7 @@ func TestSystemdUnit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			systemdVerify(t, strings.ReplaceAll(unit, "/usr/local/bin/evald", "/bin/true"))
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "tokens"), []byte("nobody x\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			putFile(t, filepath.Join(dir, "tokens"), "nobody x\n")
 			for _, v := range regexp.MustCompile(`(?m)^Environment=(EVALD_\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
 				t.Setenv(v[1], strings.ReplaceAll(v[2], "%d", dir))
 			}
@@ -57,9 +52,7 @@ func systemdVerify(t *testing.T, unit string) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "evald.service")
-	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, unit)
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}

@@ -248,10 +248,7 @@ func testGPUBench(t *testing.T, env []string) {
 		if (err != nil) != (name == "C") || !strings.Contains(out, "EMULATED") || !strings.Contains(out, c.says) {
 			t.Errorf("run %s: %v\n%s", name, err, out)
 		}
-		text, err := os.ReadFile(filepath.Join(folder, "out", name+".jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, filepath.Join(folder, "out", name+".jsonl"))
 		got := map[string]int{}
 		for line := range strings.Lines(string(text)) {
 			var x struct {

@@ -14,9 +14,7 @@ func TestFileInUse(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out.onnx")
 	in := filepath.Join(dir, "in.txt")
-	if err := os.WriteFile(in, []byte("5x4x4:1 0 0 0 0 0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, in, "5x4x4:1 0 0 0 0 0\n")
 	other, err := durable.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +53,7 @@ func TestFolderInUse(t *testing.T) {
 		}
 	}()
 	none := filepath.Join(t.TempDir(), "none.parquet")
-	if err := os.WriteFile(none, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, none, "")
 	for _, args := range []string{"train " + none + " -o", "selfplay --backend bitsquares -o", "learn --rules 4x4x3 -o", "positions -o"} {
 		status, _, stderr := evald(t, "", append(strings.Fields(args), dir)...)
 		if status != exitBadInput || !strings.Contains(stderr, dir+": another ") {

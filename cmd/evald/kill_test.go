@@ -57,9 +57,7 @@ func prepareKills(t *testing.T, dir string) {
 		}
 	}
 	for name, text := range map[string]string{"positions.txt": positions.String(), "small.txt": small.String(), "queries.jsonl": queries.String()} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, filepath.Join(dir, name), text)
 	}
 	status, _, stderr := evald(t, "", "positions", "-o", dir, "--rules", "5x4x4", "--count", "200", "--kinds", "random")
 	if status == exitOK {

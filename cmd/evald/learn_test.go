@@ -62,9 +62,7 @@ func TestLearnDamaged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := strings.Fields("learn --rules 4x4x3 --network 1x4 --seed 2 --first-games 20 --games 12 --batch 32 --visits 6 --fast-visits 4 " +
 		"--gate-visits 4 --gate-games 20 --opponent random --opponent-games 4 --positions 8 --generations 2 -o " + dir)
-	if status, _, stderr := evald(t, "", args...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", args...)
 	if err := os.Remove(filepath.Join(dir, "001", "generation.json")); err != nil {
 		t.Fatal(err)
 	}

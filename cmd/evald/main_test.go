@@ -52,14 +52,9 @@ func golden(t *testing.T, name, got string) {
 		return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64)
 	})
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, path, got)
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := getFile(t, path)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; go test ./cmd/evald -update writes it anew):\n%s", path, diff)
 	}
@@ -103,9 +98,7 @@ func TestWrongUse(t *testing.T) {
 	parsesOnly(t)
 	dir := t.TempDir()
 	half := filepath.Join(dir, "half.safetensors")
-	if err := os.WriteFile(half, []byte("\x40\x00\x00\x00\x00\x00\x00\x00{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, half, "\x40\x00\x00\x00\x00\x00\x00\x00{")
 	for _, c := range []struct {
 		args   string
 		status int
@@ -163,14 +156,9 @@ func TestWrongUse(t *testing.T) {
 
 // A network answers the same by name and by path, and an automatic choice is reported.
 func TestModels(t *testing.T) {
-	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := getFile(t, "../../models/seeded-2x16.safetensors")
 	path := filepath.Join(t.TempDir(), "mine.safetensors")
-	if err := os.WriteFile(path, file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, file)
 	_, byName, notes := evald(t, "445\n", "eval", "--model", "seeded-2x16")
 	_, byPath, quiet := evald(t, "445\n", "eval", "--backend", "cpu", "--model", path)
 	if !strings.Contains(byName, `"source":"cpu","model":"seeded-2x16"`) || !strings.Contains(notes, "not trained") {

@@ -92,14 +92,10 @@ func TestMatchBook(t *testing.T) {
 		return b.Positions()
 	}
 	args := strings.Fields("match uct-bitsquares:sims=500 random --games 2 --grow-visits 50 --seed 1 --grow-book " + path)
-	if status, _, stderr := evald(t, "", args...); status != exitOK {
-		t.Fatalf("status %d, errors %q", status, stderr)
-	}
+	must(t, "", args...)
 	first := positions()
 	args = slices.Insert(args, 1, "mcts:model=bitsquares,visits=600,book="+path)
-	if status, _, stderr := evald(t, "", args...); status != exitOK {
-		t.Fatalf("status %d, errors %q", status, stderr)
-	}
+	must(t, "", args...)
 	if second := positions(); first < 20 || second <= first {
 		t.Errorf("%d positions after a match, %d after another", first, second)
 	}
@@ -126,9 +122,7 @@ func TestMatchInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	path, whole := filepath.Join(dir, "games.parquet"), filepath.Join(dir, "whole.parquet")
 	const agents = "match uct:sims=30 negamax --seed 2 --opening-plies 2 -o "
-	if status, _, stderr := evald(t, "", strings.Fields(agents+whole+" --games 8")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", strings.Fields(agents+whole+" --games 8")...)
 	evald(t, "", strings.Fields(agents+path+" --games 2")...)
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
@@ -189,9 +183,7 @@ func TestMatchSPRT(t *testing.T) {
 func TestMatchOpenings(t *testing.T) {
 	dir := t.TempDir()
 	book, path := filepath.Join(dir, "book"), filepath.Join(dir, "games.parquet")
-	if err := os.WriteFile(book, []byte("# mine\n5x4x4:33 and more\n\n5x4x4:-\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, book, "# mine\n5x4x4:33 and more\n\n5x4x4:-\n")
 	status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book, "--games", "6", "-o", path)
 	if status != exitOK || !strings.Contains(stderr, "only 2 different openings for 3 pairs of games: they repeat") {
 		t.Errorf("status %d, errors %q", status, stderr)
@@ -210,9 +202,7 @@ func TestMatchOpenings(t *testing.T) {
 		"#\n":                      "no positions",
 		strings.Repeat("x", 1<<17): "longer than",
 	} {
-		if err := os.WriteFile(book, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, book, text)
 		if status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book); status != exitBadInput || !strings.Contains(stderr, want) {
 			t.Errorf("%.20q: status %d, errors %q, want %q", text, status, stderr, want)
 		}
@@ -293,9 +283,7 @@ func TestMatchPeers(t *testing.T) {
 		t.Skip("EVALD_PYTHON names no Python with duckdb and pandas (see .ci/requirements.txt)")
 	}
 	path := filepath.Join(t.TempDir(), "games.parquet")
-	if status, _, stderr := evald(t, "", "match", "policy", "random", "--games", "2", "-o", path); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", "match", "policy", "random", "--games", "2", "-o", path)
 	out, err := exec.Command(python, "testdata/read_match.py", path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

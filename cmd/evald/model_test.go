@@ -147,15 +147,10 @@ func TestModelErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, path, content)
 		return path
 	}
-	good, err := os.ReadFile(shippedModel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := getFile(t, shippedModel)
 	huge, err := net.Parse(good)
 	if err != nil {
 		t.Fatal(err)
@@ -211,14 +206,9 @@ func TestModelVerifyFindsDamage(t *testing.T) {
 		t.Errorf("verify says %s", out)
 	}
 	path := filepath.Join(store, "mine", "1", "model.safetensors")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := getFile(t, path)
 	content[len(content)-1] ^= 1
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, content)
 	status, out, _ := evald(t, "", "model", "verify")
 	if status != exitBadInput || !strings.Contains(out, "ok      seeded-2x16@1") || !strings.Contains(out, "FAILED  mine@1: ") || !strings.Contains(out, "remove the folder "+filepath.Join(store, "mine", "1")) {
 		t.Errorf("status %d, %s", status, out)
@@ -233,18 +223,12 @@ func TestModelExport(t *testing.T) {
 	dir := t.TempDir()
 	same, another := filepath.Join(dir, "same.safetensors"), filepath.Join(dir, "x.onnx")
 	must(t, "", "model", "export", "seeded-2x16", "-o", same)
-	want, err := os.ReadFile(shippedModel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := getFile(t, shippedModel)
 	if got, err := os.ReadFile(same); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the exported safetensors file differs, %v", err)
 	}
 	must(t, "", "model", "export", "seeded-2x16", "-o", another)
-	got, err := os.ReadFile(another)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := getFile(t, another)
 	for _, text := range []string{"cell_policy", "evald.config", `{"blocks":2,"channels":16,"head_channels":8,"hidden":16}`, "evald.name", "evald.rules", "evald.version"} {
 		if !bytes.Contains(got, []byte(text)) {
 			t.Errorf("the ONNX file has no %s", text)
@@ -340,10 +324,7 @@ func TestModelInt8(t *testing.T) {
 		t.Errorf("it says %q, want %q first", said, want)
 	}
 	must(t, "", "model", "int8", "seeded-2x16", "--output", again, "--count", "20")
-	a, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := getFile(t, out)
 	if b, err := os.ReadFile(again); err != nil || !bytes.Equal(a, b) {
 		t.Error("the same command has written two networks")
 	}

@@ -37,10 +37,7 @@ func readSets(t *testing.T, dir string) map[string]string {
 	}
 	sets := map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, file)
 		sets[filepath.Base(file)] = string(text)
 	}
 	return sets
@@ -55,13 +52,9 @@ func TestPositions(t *testing.T) {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	book := filepath.Join(t.TempDir(), "book")
-	if status, _, stderr := evald(t, "", "solve", "--build-book", book, "--rules", "5x4x4", "--plies", "3"); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", "solve", "--build-book", book, "--rules", "5x4x4", "--plies", "3")
 	for into, flags := range map[string][]string{again: {"--threads", "3", "--book", book}, other: {"--seed", "8"}} {
-		if status, _, stderr := evald(t, "", positionsIn(into, flags...)...); status != exitOK {
-			t.Fatal(stderr)
-		}
+		must(t, "", positionsIn(into, flags...)...)
 	}
 	sets, same, others := readSets(t, dir), readSets(t, again), readSets(t, other)
 	if len(sets) != 3 {
@@ -119,9 +112,7 @@ func journalOf(t *testing.T, set string) string {
 // Complete files are left alone, interrupted ones are continued, and torn lines do not matter: the files end up the same.
 func TestPositionsResumed(t *testing.T) {
 	whole, few := t.TempDir(), []string{"--count", "15", "--kinds", "random,plausible"}
-	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(whole, few...)...)
 	want := readSets(t, whole)
 	set := journalOf(t, want["plausible.txt"])
 	head := set[:strings.IndexByte(set, '\n')+1]
@@ -130,9 +121,7 @@ func TestPositionsResumed(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for file, text := range map[string]string{"plausible.txt.partial": partial, "random.txt": want["random.txt"]} {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			putFile(t, filepath.Join(dir, file), text)
 		}
 		status, out, stderr := evald(t, "", positionsIn(dir, few...)...)
 		if status != exitOK || !strings.Contains(out, "random.txt: 15 positions, from before") {
@@ -153,9 +142,7 @@ func TestPositionsResumed(t *testing.T) {
 	moves, _, _ := strings.Cut(lines, " ")
 	marked := moves + " 1 1 1 1 1\n"
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plausible.txt.partial"), []byte(journalOf(t, wholeHead+"\n"+marked)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, filepath.Join(dir, "plausible.txt.partial"), journalOf(t, wholeHead+"\n"+marked))
 	evald(t, "", positionsIn(dir, few...)...)
 	got := readSets(t, dir)["plausible.txt"]
 	if gotHead, lines, _ := strings.Cut(got, "\n"); !strings.HasPrefix(lines, marked) || len(gotHead) != len(wholeHead) {
@@ -179,9 +166,7 @@ func (b interrupting) Score(game.Position) (int, bool) {
 // An interrupt ends the command, which says what is kept. The same command then completes the same file.
 func TestPositionsInterrupted(t *testing.T) {
 	whole, dir := t.TempDir(), t.TempDir()
-	if status, _, stderr := evald(t, "", positionsIn(whole, "--kinds", "openings")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(whole, "--kinds", "openings")...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := positionsCmd{Out: dir, Seed: 7, Count: 40}
@@ -198,9 +183,7 @@ func TestPositionsInterrupted(t *testing.T) {
 	if want := fmt.Sprintf("evald: interrupted; 0 of 1 kinds are complete, of openings %d positions are kept; the same command resumes it\n", kept); status != exitInterrupted || stderr.String() != want {
 		t.Errorf("status %d, errors %q, want %q", status, stderr.String(), want)
 	}
-	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "openings")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(dir, "--kinds", "openings")...)
 	if diff := cmp.Diff(readSets(t, whole), readSets(t, dir)); diff != "" {
 		t.Errorf("files after an interrupt (-want +got):\n%s", diff)
 	}
@@ -209,24 +192,16 @@ func TestPositionsInterrupted(t *testing.T) {
 // Errors name the way out, and no existing file is lost.
 func TestPositionsErrors(t *testing.T) {
 	dir := t.TempDir()
-	if status, _, stderr := evald(t, "", positionsIn(dir, "--kinds", "random")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(dir, "--kinds", "random")...)
 	foreign := t.TempDir()
 	for _, name := range []string{"openings.txt.partial", "random.txt"} {
-		if err := os.WriteFile(filepath.Join(foreign, name), []byte("mine"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, filepath.Join(foreign, name), "mine")
 	}
 	book := filepath.Join(t.TempDir(), "book")
-	if status, _, stderr := evald(t, "", "solve", "--build-book", book, "--rules", "4x4x4", "--plies", "1"); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", "solve", "--build-book", book, "--rules", "4x4x4", "--plies", "1")
 	torn := t.TempDir()
 	set := readSets(t, dir)["random.txt"]
-	if err := os.WriteFile(filepath.Join(torn, "random.txt.partial"), []byte(journalOf(t, set[:strings.IndexByte(set, '\n')+1]+"5x4x4:1 2\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, filepath.Join(torn, "random.txt.partial"), journalOf(t, set[:strings.IndexByte(set, '\n')+1]+"5x4x4:1 2\n"))
 	for _, c := range []struct {
 		want string
 		args []string
@@ -267,9 +242,7 @@ func TestScoreKinds(t *testing.T) {
 		t.Skip("600 positions to solve")
 	}
 	dir := t.TempDir()
-	if status, _, stderr := evald(t, "", positionsIn(dir, "--count", "200")...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(dir, "--count", "200")...)
 	files := []string{filepath.Join(dir, "random.txt"), filepath.Join(dir, "plausible.txt"), filepath.Join(dir, "openings.txt")}
 	measured := func(in string, args ...string) namedReport {
 		t.Helper()
@@ -300,10 +273,7 @@ func TestScoreKinds(t *testing.T) {
 	if a, b := ruled.Kinds[0].Good, raw.Kinds[0].Good; a.Low <= b.Value {
 		t.Errorf("random play: %v good with the rules' step, %v without", a, b)
 	}
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := getFile(t, files[0])
 	if two := measured(string(text), "-", files[1]); two.Kinds[0].Name != "-" || two.Kinds[0].Good != ruled.Kinds[0].Good {
 		t.Errorf("standard input: %+v", two.Kinds)
 	}
@@ -356,13 +326,9 @@ func solvedAtOnce(t *testing.T, line string) bool {
 func TestPositionsDamaged(t *testing.T) {
 	whole, half := t.TempDir(), t.TempDir()
 	few := []string{"--rules", "4x4x4", "--count", "12", "--kinds", "random"}
-	if status, _, stderr := evald(t, "", positionsIn(whole, few...)...); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", positionsIn(whole, few...)...)
 	journal := strings.SplitAfterN(journalOf(t, readSets(t, whole)["random.txt"]), "\n", 9)
-	if err := os.WriteFile(filepath.Join(half, "random.txt.partial"), []byte(strings.Join(journal[:8], "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, filepath.Join(half, "random.txt.partial"), strings.Join(journal[:8], ""))
 	for _, dir := range []string{whole, half} {
 		durabletest.Damage(t, dir, 5, nil, func(dir string) (string, error) {
 			if status, _, stderr := evald(t, "", positionsIn(dir, few...)...); status != exitOK {
@@ -383,10 +349,7 @@ func TestPositionsTrain(t *testing.T) {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	first := filepath.Join(dir, "random-00000.parquet")
-	before, err := os.ReadFile(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := getFile(t, first)
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
@@ -424,10 +387,7 @@ func TestPositionsFromGames(t *testing.T) {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	first := filepath.Join(dir, filepath.Base(files[0]))
-	before, err := os.ReadFile(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := getFile(t, first)
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
@@ -438,9 +398,7 @@ func TestPositionsFromGames(t *testing.T) {
 		t.Errorf("the file that was removed is another: %v", err)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "copy.parquet")
-	if err := os.WriteFile(elsewhere, before, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, elsewhere, before)
 	for text, args := range map[string][]string{
 		"--count does nothing with FILES":                  slices.Concat(args, []string{"--count", "7"}),
 		"--kinds does nothing with FILES":                  slices.Concat(args, []string{"--kinds", "random"}),

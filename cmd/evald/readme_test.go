@@ -31,10 +31,7 @@ type block struct {
 // blocks are those of a document.
 func blocks(t *testing.T, path string) []block {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := getFile(t, path)
 	var all []block
 	var open *block
 	number := 0
@@ -309,20 +306,14 @@ func inExample(t *testing.T, code string) bool {
 		if !strings.Contains(filepath.Base(path), "example") {
 			return false
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, path)
 		return strings.Contains(flat(string(text)), flat(code))
 	})
 }
 
 // README has an example of every command, and is short.
 func TestReadmeWhole(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := getFile(t, filepath.Join(root, "README.md"))
 	if lines := strings.Count(string(text), "\n"); lines > 200 {
 		t.Errorf("README.md has %d lines, want at most 200", lines)
 	}
@@ -372,10 +363,7 @@ var (
 func TestLinks(t *testing.T) {
 	links := 0
 	for _, document := range files(t, ".md") {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, document)
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
 			if regexp.MustCompile(`^[a-z]+:`).MatchString(m[1]) {
 				continue // elsewhere
@@ -401,10 +389,7 @@ func TestLinks(t *testing.T) {
 // anchors are the names by which links lead to the headings of a document, as GitHub makes them.
 func anchors(t *testing.T, document string) []string {
 	t.Helper()
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := getFile(t, document)
 	var all []string
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
 		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
@@ -429,10 +414,7 @@ func TestFlagsOfDocuments(t *testing.T) {
 	})
 	flags := 0
 	for _, document := range files(t, ".md") {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, document)
 		for _, m := range regexp.MustCompile("(?m)(?:^|[\\s`(\"|])(--[a-z][a-z0-9-]*)").FindAllStringSubmatch(string(text), -1) {
 			flags++
 			if !known[m[1]] {

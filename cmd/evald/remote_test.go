@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,18 +17,14 @@ import (
 func TestRemote(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(tokens, []byte("inference s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, tokens, "inference s3cret\n")
 	const here = "seeded-2x16"
 	a, _, _ := startServe(t, "--model", here, "--backend", "cpu", "--tokens", tokens)
 	b, _, _ := startServe(t, "--model", here, "--backend", "cpu", "--tokens", tokens)
 	hosts := a["grpc"] + "+" + b["grpc"]
 	there := "grpc://" + hosts + "/" + here
 	t.Setenv(remoteToken, "s3cret")
-	if status, _, stderr := evald(t, "", "positions", "-o", dir, "--rules", "7x6x4", "--count", "6", "--kinds", "random"); status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", "positions", "-o", dir, "--rules", "7x6x4", "--count", "6", "--kinds", "random")
 	lines := strings.Join(someLines(gametest.Rand(7), 60), "\n") + "\n112233\n11223344\n1122334\n9x5x4:\n"
 	queries := ""
 	for i, line := range strings.Fields(lines) {

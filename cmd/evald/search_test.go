@@ -48,9 +48,7 @@ func TestSearchProgress(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "positions")
-	if err := os.WriteFile(path, []byte("# comment\n44\n\n45\nnonsense"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, "# comment\n44\n\n45\nnonsense")
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +83,7 @@ func TestInterrupted(t *testing.T) {
 			fmt.Fprintln(&text, strings.ReplaceAll(then, "N", fmt.Sprint(i)))
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, path, text.String())
 		return path
 	}
 	short := write("short", "1212121", "44") // the first game is over, so it is answered at once
@@ -168,9 +164,7 @@ func TestScoreInterrupted(t *testing.T) {
 // A second interrupt ends the program at once, even if nobody reads its answers.
 func TestInterruptedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions")
-	if err := os.WriteFile(path, []byte(strings.Repeat("44\n", 100_000)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, strings.Repeat("44\n", 100_000))
 	program := exec.Command(os.Args[0], "eval", path, "--backend", "uniform")
 	program.Env = append(os.Environ(), asProgram+"=1")
 	out, err := program.StdoutPipe()

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,9 +20,7 @@ func TestLoadTellsNothing(t *testing.T) {
 	ownStore(t)
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
-	if err := os.WriteFile(there, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, there, "x")
 	names := []string{
 		filepath.Join(dir, "missing"), // the others must be answered the same
 		there, there + "/x", dir, "/etc/shadow", "/etc/passwd", "/dev/zero", "serve.go", "../../models/default.safetensors", "missing", "missing@1",

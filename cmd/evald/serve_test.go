@@ -84,9 +84,7 @@ func TestServeTritonClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptors := filepath.Join(t.TempDir(), "descriptors")
-	if err := os.WriteFile(descriptors, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, descriptors, raw)
 	address, log, stop := startServe(t, "--backend", "bitsquares")
 	out, err := exec.Command(python, "testdata/serve_client.py", address["http"], address["grpc"], descriptors).CombinedOutput()
 	if err != nil {
@@ -108,9 +106,7 @@ func TestServePerfAnalyzer(t *testing.T) {
 	// It is linked with libraries that it does not use here.
 	for library, script := range map[string]string{"libb64.so.0d": "", "libcudart.so.12": "libcudart.so.12 { global: *; };"} {
 		version := filepath.Join(dir, library+".map")
-		if err := os.WriteFile(version, []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, version, script)
 		args := []string{"-shared", "-o", filepath.Join(dir, library), "testdata/perf_stub.c"}
 		if script != "" {
 			args = append(args, "-Wl,--version-script="+version)
@@ -126,9 +122,7 @@ func TestServePerfAnalyzer(t *testing.T) {
 		"moves":     `{"data":[{"moves":["44554"]}]}`,
 	} {
 		file := filepath.Join(dir, input+".json")
-		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, file, data)
 		for _, transport := range []string{"grpc", "http"} {
 			t.Run(input+" over "+transport, func(t *testing.T) {
 				t.Parallel()
@@ -165,9 +159,7 @@ func emptyPlanes() string {
 func TestServeWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(tokens, []byte("nobody x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, tokens, "nobody x\n")
 	for args, says := range map[string]string{
 		"--rules 99x99x4":                           "--rules",
 		"--backend bitsquares --model x":            "uses no model",
@@ -266,14 +258,9 @@ func TestServeRemoved(t *testing.T) {
 
 // If a served model's file is replaced, the new one is loaded. Names that are no model's are not opened as files.
 func TestServeReload(t *testing.T) {
-	file, err := os.ReadFile("../../models/seeded-2x16.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := getFile(t, "../../models/seeded-2x16.safetensors")
 	path := filepath.Join(t.TempDir(), "mine.safetensors")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, file)
 	address, log, stop := startServe(t, "--model", path, "--repository", "--watch", "5ms")
 	post := func(call string) string {
 		status, text := posted(t, "http://"+address["http"]+"/v2/repository/models/"+call, "")
@@ -324,9 +311,7 @@ func TestServeReload(t *testing.T) {
 // A file of tokens that everybody on the machine can read is reported, with the way out.
 func TestServeTokensReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(path, []byte("inference s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, "inference s3cret\n")
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o604: true, 0o644: true} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,9 +71,7 @@ func TestLongLines(t *testing.T) {
 		for i, name := range slices.Sorted(maps.Keys(c.inputs)) {
 			text := c.inputs[name]
 			path := filepath.Join(t.TempDir(), "input")
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			putFile(t, path, text)
 			for k, args := range c.commands {
 				if !gametest.Soak() && len(c.commands) > 4 && (i+k)%4 > 0 { // each input with some commands, and each command with some inputs
 					continue

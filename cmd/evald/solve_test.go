@@ -81,9 +81,7 @@ func TestSolveThenScore(t *testing.T) {
 			t.Fatal(stderr)
 		}
 		path, svg := filepath.Join(dir, "scores."+format), filepath.Join(dir, format+".svg")
-		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, path, out)
 		status, table, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--plot", svg)
 		if status != exitOK || stderr != "" {
 			t.Fatalf("status %d, errors %q", status, stderr)
@@ -122,9 +120,7 @@ func TestBook(t *testing.T) {
 	if a, b := score.FindAllString(with, -1), score.FindAllString(without, -1); strings.Join(a, " ") != strings.Join(b, " ") || len(a) != 4 {
 		t.Errorf("scores with a book %v, without %v", a, b)
 	}
-	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, "x")
 	if status, _, stderr := evald(t, in, "solve", "--book", path); status != exitBadInput || !strings.Contains(stderr, "is not a book of exact scores") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
@@ -157,9 +153,7 @@ func (r *cancelAfterRead) Read(p []byte) (int, error) {
 
 func TestBenchSolve(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set")
-	if err := os.WriteFile(path, []byte("2252576253462244111563365343671351441 -1\n7422341735647741166133573473242566 1\n23163416124767223154467471272416755633 5\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, "2252576253462244111563365343671351441 -1\n7422341735647741166133573473242566 1\n23163416124767223154467471272416755633 5\n")
 	status, out, stderr := evald(t, "", "bench", "solve", path, "--first", "2", "--table-mib", "8")
 	if status != exitOK || !strings.Contains(out, "nodes/s") {
 		t.Errorf("status %d, %s, errors %q", status, out, stderr)
@@ -191,9 +185,7 @@ func TestShippedBook(t *testing.T) {
 		t.Errorf("status %d, output %s, errors %q", status, out, stderr)
 	}
 	path := filepath.Join(t.TempDir(), "4x4")
-	if status, _, stderr := evald(t, "", "solve", "--build-book", path, "--plies", "2", "--rules", "4x4x4"); status != exitOK {
-		t.Fatalf("status %d, errors %q", status, stderr)
-	}
+	must(t, "", "solve", "--build-book", path, "--plies", "2", "--rules", "4x4x4")
 	for flag, want := range map[string]string{"": `"book":false`, "none": `"book":false`, path: `"book":true`} {
 		args := []string{"solve"}
 		if flag != "" {
@@ -214,9 +206,7 @@ func TestShippedBook(t *testing.T) {
 func TestScoreVisits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
 	_, out, _ := evald(t, "374545544145132542162\n35553353533456766466\n", "solve", "--scores", "--format", "text")
-	if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, out)
 	status, table, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "0,3000")
 	if status != exitOK || stderr != "" {
 		t.Errorf("status %d, errors %q", status, stderr)

@@ -17,10 +17,7 @@ func TestPinned(t *testing.T) {
 		t.Fatalf("%q, %v: want the lists of Python packages", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := getFile(t, file)
 		packages := 0
 		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
 			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
@@ -35,24 +32,15 @@ func TestPinned(t *testing.T) {
 			t.Errorf("%s has no packages", file)
 		}
 	}
-	asked, err := os.ReadFile("../../.ci/requirements.in")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pinned, err := os.ReadFile("../../.ci/requirements.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := getFile(t, "../../.ci/requirements.in")
+	pinned := getFile(t, "../../.ci/requirements.txt")
 	for line := range strings.Lines(string(asked)) {
 		line = regexp.MustCompile(`\[.*\]`).ReplaceAllString(strings.TrimSpace(line), "")
 		if !strings.HasPrefix(line, "#") && !strings.Contains(string(pinned), "\n"+line+" ") {
 			t.Errorf("requirements.txt is not that of requirements.in: no %s; make pin", line)
 		}
 	}
-	script, err := os.ReadFile("../../.ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := getFile(t, "../../.ci/run")
 	for line := range strings.Lines(string(script)) {
 		if strings.Contains(line, "pip\" install") && !strings.Contains(line, "--require-hashes") {
 			t.Errorf(".ci/run: %s installs without hashes", strings.TrimSpace(line))

@@ -193,10 +193,7 @@ func TestTrainExact(t *testing.T) {
 		if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil {
 			t.Errorf("metrics %+v, error %v", metrics, err)
 		}
-		network, err := os.ReadFile(filepath.Join(dir, train.NetworkFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		network := getFile(t, filepath.Join(dir, train.NetworkFile))
 		networks = append(networks, string(network))
 	}
 	if networks[0] != networks[1] {
@@ -223,9 +220,7 @@ func TestTrainWrongUse(t *testing.T) {
 	parsesOnly(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("44554\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, text, "44554\n")
 	for want, args := range map[string][]string{
 		"missing flags: --out":            {"train"},
 		"--rules: rules \"7x6\"":          trainTiny(dir, "--task", "gameover", "--rules", "7x6"),
@@ -265,9 +260,7 @@ func TestTrainWrongUse(t *testing.T) {
 	for path, text := range map[string]string{
 		filepath.Join(played, "selfplay.json"): "{}", filepath.Join(learned, "config.json"): `{"rules": "7x6x4", "first_games": 12000}`,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, path, text)
 	}
 	must(t, "", trainTiny(changed, records)...)
 	for want, args := range map[string][]string{
