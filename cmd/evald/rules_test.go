@@ -1,13 +1,15 @@
 package main
 
 import (
+	"context"
+	"encoding/binary"
+	"errors"
 	"io"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"github.com/evald/evald/cmd/evald/client"
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -50,23 +52,50 @@ func TestRulesFirst(t *testing.T) {
 	}
 }
 
-// The same holds for the service, with and without a cache, as seen by its client and so by any search elsewhere.
+// asker asks a service as any program does, without the parameter raw.
+type asker struct {
+	api   kserve.GRPCInferenceServiceClient
+	model string
+}
+
+// Attributes implements eval.Backend.
+func (asker) Attributes() eval.Attributes { return eval.Attributes{Rows: 1000, Invariant: true} }
+
+// Compute implements eval.Backend, for 7x6x4.
+func (p asker) Compute(ctx context.Context, b *eval.Batch) error {
+	r, err := p.api.ModelInfer(ctx, &kserve.ModelInferRequest{
+		ModelName:        p.model,
+		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(len(b.Pos)), 2}}},
+		Outputs:          []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}},
+		RawInputContents: [][]byte{client.Bitboards(b.Board, b.Pos)},
+	})
+	if err != nil {
+		return err
+	}
+	names := r.RawOutputContents[2]
+	for i := range b.Source {
+		n := 4 + binary.LittleEndian.Uint32(names)
+		b.Source[i], _ = eval.ParseSource(string(names[4:n]))
+		names = names[n:]
+	}
+	_, err = binary.Decode(r.RawOutputContents[0], binary.LittleEndian, b.WDL)
+	_, err2 := binary.Decode(r.RawOutputContents[1], binary.LittleEndian, b.Policy)
+	return errors.Join(err, err2)
+}
+
+// The same holds for the service, with and without a cache, as programs see it that ask without raw.
 func TestRulesFirstServed(t *testing.T) {
 	for name, args := range map[string][]string{
 		"bitsquares":  {"--backend", "bitsquares"},
 		"seeded-2x16": {"--model", "seeded-2x16", "--cache", "10000", "--backend", "cpu"},
 	} {
 		address, _, stop := startServe(t, append(args, "--rows", "1000")...)
-		c, err := client.Dial(address["grpc"], name, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		served := asker{kserve.NewGRPCInferenceServiceClient(dialed(t, address["grpc"])), name}
 		n := rulePositions()
-		d := evaltest.Rules(t, evaltest.Raw(c), game.MustBoard(game.Connect4), n, 19)
+		d := evaltest.Rules(t, evaltest.Raw(served), game.MustBoard(game.Connect4), n, 19)
 		if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
 			t.Errorf("%s: of %d positions %+v: too few to tell", name, n, d)
 		}
-		c.Close()
 		if status := stop(); status != exitOK {
 			t.Errorf("%s: status %d", name, status)
 		}

@@ -7,7 +7,7 @@
 //
 //	rules.go               Rules of a game
 //	bits.go                sets of cells
-//	board.go, position.go  Rules made ready for play; the stones of one moment
+//	board.go, position.go  Rules made ready for play; the stones of one moment; boards.go: Boards by their Rules
 //	result.go, outlook.go  how a game stands, and what the next stones decide
 //	check.go               whether a position from outside is possible
 //	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside

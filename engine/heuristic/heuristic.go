@@ -11,7 +11,7 @@
 //	catalog.go                            the one list of heuristics
 //	heuristic.go                          a heuristic as a Backend: New
 //	lines.go                              masks of lines
-//	bitsquares.go                         bitsquares; bitsquares_amd64.go, bitsquares_arm64.go and bitsquares_other.go: several positions at once
+//	bitsquares.go                         bitsquares; bitsquares_*.go: several positions at once
 //	gameovers.go, oddeven.go, rollout.go  the others
 //
 // # Decisions
