@@ -181,15 +181,15 @@ func (b *Board) Lines() []Bits {
 	for c := range r.Columns {
 		for row := range r.Rows {
 			for _, d := range directions {
-				endC, endR := c+d[0]*(r.InARow-1), row+d[1]*(r.InARow-1)
-				if endC >= r.Columns || endR < 0 || endR >= r.Rows {
-					continue
-				}
 				var line Bits
 				for i := range r.InARow {
-					line = line.Or(bit(b.Index(c+i*d[0], row+i*d[1])))
+					if x, y := c+i*d[0], row+i*d[1]; x < r.Columns && y >= 0 && y < r.Rows {
+						line = line.Or(bit(b.Index(x, y)))
+					}
 				}
-				lines = append(lines, line)
+				if line.OnesCount() == r.InARow {
+					lines = append(lines, line)
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package game_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/evald/evald/engine/game"
@@ -74,11 +75,8 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 	if can != len(legal) || b.Legal(p).OnesCount() != len(legal) {
 		t.Fatalf("%v: %d legal actions, want %d", n.Rules, can, len(legal))
 	}
-	if !b.Wins(p).AndNot(b.Legal(p)).IsZero() {
-		t.Fatalf("%v: winning cells %v that are not legal", n.Rules, b.Wins(p))
-	}
-	if !b.Safe(p).AndNot(b.Legal(p)).IsZero() {
-		t.Fatalf("%v: safe cells %v that are not legal", n.Rules, b.Safe(p))
+	if extra := b.Wins(p).Or(b.Safe(p)).AndNot(b.Legal(p)); !extra.IsZero() {
+		t.Fatalf("%v: winning or safe cells %v that are not legal", n.Rules, extra)
 	}
 	m := b.Mirror(p)
 	if want := n.Mirror().Position(b); m != want {
@@ -131,17 +129,22 @@ func roundTrip(t *testing.T, b *game.Board, p game.Position, actions []int) {
 	}
 }
 
+// script is random choices of moves.
+func script(r *rand.Rand) []byte {
+	script := make([]byte, 128)
+	for i := range script {
+		script[i] = byte(r.Uint32())
+	}
+	return script
+}
+
 func TestAgainstArrayBoard(t *testing.T) {
 	r := gametest.Rand(1)
 	for columns := 1; columns <= 12; columns++ {
 		for rows := 1; rows <= 9; rows++ {
 			for _, gravity := range []bool{true, false} {
 				for _, inARow := range []int{1, 2, 3, 4, 5, 7, 8, 13} {
-					script := make([]byte, 128)
-					for i := range script {
-						script[i] = byte(r.Uint32())
-					}
-					playBoth(t, game.Rules{Rows: rows, Columns: columns, InARow: inARow, Gravity: gravity}, script)
+					playBoth(t, game.Rules{Rows: rows, Columns: columns, InARow: inARow, Gravity: gravity}, script(r))
 				}
 			}
 		}
@@ -162,11 +165,7 @@ func TestAgainstArrayBoard(t *testing.T) {
 		{Rows: 15, Columns: 8, InARow: 6, Gravity: false},
 	} {
 		for range 20 {
-			script := make([]byte, 128)
-			for i := range script {
-				script[i] = byte(r.Uint32())
-			}
-			playBoth(t, rules, script)
+			playBoth(t, rules, script(r))
 		}
 	}
 }
@@ -203,6 +202,20 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// perft counts the sequences of exactly depth moves from p, and how many of them end with a winning move. Sequences in which
+// the game ends earlier do not count.
+func perft(b *game.Board, p game.Position, depth int) (sequences, won uint64) {
+	wins := b.Wins(p)
+	if depth == 1 {
+		return uint64(b.Legal(p).OnesCount()), uint64(wins.OnesCount())
+	}
+	for l := b.Legal(p).AndNot(wins); !l.IsZero(); l = l.WithoutFirst() {
+		s, w := perft(b, b.PlayCell(p, l.LowBit()), depth-1)
+		sequences, won = sequences+s, won+w
+	}
+	return sequences, won
+}
+
 func TestPerft(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, line := range gametest.DataLines(t, "perft_7x6x4.txt") {
@@ -211,30 +224,21 @@ func TestPerft(t *testing.T) {
 		if _, err := fmt.Sscan(line, &depth, &sequences, &won); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if s, w := b.Perft(game.Position{}, depth); s != sequences || w != won {
+		if s, w := perft(b, game.Position{}, depth); s != sequences || w != won {
 			t.Errorf("perft %d = %d, %d won, want %d, %d", depth, s, w, sequences, won)
 		}
 	}
 }
 
-// The counts of 9 and 10 plies are published (for example in John Tromp's and Pascal Pons' Connect Four pages).
-func TestPerftDeep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+// Published counts: of Connect Four for example in John Tromp's and Pascal Pons' pages.
+func TestPerftPublished(t *testing.T) {
+	if s, _ := perft(game.MustBoard(game.Connect4), game.Position{}, 9); s != 39394572 {
+		t.Errorf("perft 9 of Connect Four = %d, want 39394572", s)
 	}
-	b := game.MustBoard(game.Connect4)
-	for depth, want := range map[int]uint64{9: 39394572, 10: 268031646} {
-		if s, _ := b.Perft(game.Position{}, depth); s != want {
-			t.Errorf("perft %d = %d, want %d", depth, s, want)
-		}
-	}
-}
-
-func TestPerftTicTacToe(t *testing.T) {
 	b := game.MustBoard(game.TicTacToe)
 	var games, wonBefore uint64
 	for depth := 1; depth <= 9; depth++ {
-		s, won := b.Perft(game.Position{}, depth)
+		s, won := perft(b, game.Position{}, depth)
 		games += won
 		if depth == 9 {
 			games += s - won
@@ -243,27 +247,6 @@ func TestPerftTicTacToe(t *testing.T) {
 	}
 	if games != 255168 || wonBefore != 81792 {
 		t.Errorf("%d games (%d won on the last move), want 255168 (81792)", games, wonBefore)
-	}
-}
-
-// Random play lasts 21.3 moves on average and draws once in about 385 games; the array board gives the same rates.
-func TestRandomGames(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	r := gametest.Rand(3)
-	const games = 70000
-	plies, draws := 0, 0
-	for range games {
-		p := gametest.Position(r, b, b.Cells(), false)
-		plies += p.Plies()
-		if b.Result(p) == game.Draw {
-			draws++
-		}
-	}
-	if mean := float64(plies) / games; mean < 21.1 || mean > 21.5 {
-		t.Errorf("random games last %.2f moves on average, want about 21.3", mean)
-	}
-	if rate := float64(games) / float64(draws); rate < 300 || rate > 490 {
-		t.Errorf("one draw in %.0f games, want about one in 385", rate)
 	}
 }
 
@@ -296,43 +279,30 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func BenchmarkWon(b *testing.B) {
-	for _, board := range []*game.Board{
-		game.MustBoard(game.Connect4),
-		game.MustBoard(game.Rules{Rows: 6, Columns: 7, InARow: 5, Gravity: true}),
-		game.MustBoard(game.Rules{Rows: 10, Columns: 10, InARow: 4, Gravity: true}),
+func BenchmarkBoard(b *testing.B) {
+	for _, rules := range []game.Rules{
+		game.Connect4,
+		{Rows: 6, Columns: 7, InARow: 5, Gravity: true},
+		{Rows: 5, Columns: 9, InARow: 4, Gravity: true},
+		{Rows: 10, Columns: 10, InARow: 4, Gravity: true},
 	} {
-		b.Run(board.Rules().String(), func(b *testing.B) {
-			positions := gametest.Positions(gametest.Rand(5), board, 1024, false)
-			won := 0
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if board.Won(positions[i&1023].Own) {
-					won++
+		board := game.MustBoard(rules)
+		positions := gametest.Positions(gametest.Rand(5), board, 1024, true)
+		for _, c := range []struct {
+			name string
+			f    func(i int)
+		}{
+			{"won", func(i int) { board.Won(positions[i].Own) }},
+			{"play", func(i int) { positions[i].Own = board.Play(positions[i], i%board.Actions()).Other() }},
+			{"canonical", func(i int) { board.Canonical(positions[i]) }},
+			{"outlook", func(i int) { board.Outlook(positions[i]) }},
+		} {
+			b.Run(rules.String()+"/"+c.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					c.f(i & 1023)
 				}
-			}
-			_ = won
-		})
-	}
-}
-
-func BenchmarkPlay(b *testing.B) {
-	board := game.MustBoard(game.Connect4)
-	positions := gametest.Positions(gametest.Rand(5), board, 1024, true)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		p := positions[i&1023]
-		positions[i&1023].Own = board.Play(p, i%7).Other()
-	}
-}
-
-func BenchmarkCanonical(b *testing.B) {
-	for _, board := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true})} {
-		b.Run(board.Rules().String(), func(b *testing.B) {
-			positions := gametest.Positions(gametest.Rand(5), board, 1024, true)
-			for i := 0; b.Loop(); i++ {
-				board.Canonical(positions[i&1023])
-			}
-		})
+			})
+		}
 	}
 }

@@ -19,21 +19,10 @@ type observation struct {
 // parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. Other
 // fields are ignored, because Kaggle's observations have more. The mark is believed even if the stones do not fit it.
 func (p *Parser) parseObservation(s string) (State, error) {
-	var o observation
+	r := Connect4
+	o := observation{Rows: &r.Rows, Columns: &r.Columns, InARow: &r.InARow, Gravity: &r.Gravity}
 	if err := DecodeJSON([]byte(s), &o); err != nil {
 		return State{}, err
-	}
-	r := Connect4
-	for _, f := range []struct {
-		to   *int
-		from *int
-	}{{&r.Rows, o.Rows}, {&r.Columns, o.Columns}, {&r.InARow, o.InARow}} {
-		if f.from != nil {
-			*f.to = *f.from
-		}
-	}
-	if o.Gravity != nil {
-		r.Gravity = *o.Gravity
 	}
 	b, err := p.boards.Get(r)
 	if err != nil {

@@ -1,7 +1,6 @@
 package game_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/evald/evald/engine/game"
@@ -40,12 +39,7 @@ func outlook(b *game.Board, p game.Position) game.Outlook {
 	}
 	o := outlook(b, after)
 	o.Moves, o.Plies = keeps, o.Plies+1
-	switch o.Result {
-	case game.Win:
-		o.Result = game.Loss
-	case game.Loss:
-		o.Result = game.Win
-	}
+	o.Result = o.Result.Flip()
 	return o
 }
 
@@ -71,46 +65,4 @@ func TestOutlook(t *testing.T) {
 			t.Errorf("%v: results %v, %d forced: too few to tell", b.Rules(), seen, forced)
 		}
 	}
-}
-
-func TestOutlookByHand(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	for moves, want := range map[string]struct {
-		result game.Result
-		plies  int
-		best   []int
-	}{
-		"-":               {game.Ongoing, 0, []int{1, 2, 3, 4, 5, 6, 7}},
-		"112233":          {game.Win, 0, []int{4}},
-		"11223":           {game.Ongoing, 1, []int{4}}, // the row's other end is the board's
-		"223344":          {game.Win, 0, []int{1, 5}},
-		"22334":           {game.Loss, 0, []int{1, 2, 3, 4, 5, 6, 7}},
-		"642426343125311": {game.Win, 0, []int{4}},
-	} {
-		p, _, err := b.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := b.Outlook(p)
-		var best []int
-		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
-			best = append(best, b.Action(m.First())+1)
-		}
-		if o.Result != want.result || o.Plies != want.plies || !slices.Equal(best, want.best) {
-			t.Errorf("%q: %v after %d forced moves by %v, want %+v", moves, o.Result, o.Plies, best, want)
-		}
-	}
-}
-
-func BenchmarkOutlook(b *testing.B) {
-	board := game.MustBoard(game.Connect4)
-	ps := gametest.Positions(gametest.Rand(1), board, 1024, true)
-	b.ReportAllocs()
-	decided := 0
-	for i := range b.N {
-		if board.Outlook(ps[i&1023]).Result != game.Ongoing {
-			decided++
-		}
-	}
-	b.ReportMetric(float64(decided)/float64(b.N), "decided")
 }

@@ -206,29 +206,6 @@ func (b *Board) Result(p Position) Result {
 	return Ongoing
 }
 
-// Perft counts the sequences of exactly depth moves from p. Sequences in which the game ends earlier do not count. won is
-// how many of them end with a winning move.
-func (b *Board) Perft(p Position, depth int) (sequences, won uint64) {
-	if depth == 0 {
-		return 1, 0
-	}
-	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		cell := legal.LowBit()
-		wins := b.Won(p.Own.Or(cell))
-		switch {
-		case depth == 1:
-			sequences++
-			if wins {
-				won++
-			}
-		case !wins:
-			s, w := b.Perft(b.PlayCell(p, cell), depth-1)
-			sequences, won = sequences+s, won+w
-		}
-	}
-	return sequences, won
-}
-
 // HasMirrorWord reports whether the board's columns, rounded up to a power of two, fit 64 bits.
 func (b *Board) HasMirrorWord() bool { return len(b.swaps) > 0 }
 

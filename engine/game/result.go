@@ -14,26 +14,10 @@ const (
 func (r Result) String() string { return [...]string{"ongoing", "win", "draw", "loss"}[r] }
 
 // Flip is the result for the other side.
-func (r Result) Flip() Result {
-	switch r {
-	case Win:
-		return Loss
-	case Loss:
-		return Win
-	}
-	return r
-}
+func (r Result) Flip() Result { return [...]Result{Ongoing, Loss, Draw, Win}[r] }
 
 // Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
-func (r Result) Value() float32 {
-	switch r {
-	case Win:
-		return 1
-	case Loss:
-		return -1
-	}
-	return 0
-}
+func (r Result) Value() float32 { return [...]float32{Win: 1, Loss: -1}[r] }
 
 // WDL is the result as certain probabilities of win, draw and loss; all are 0 if the game is ongoing.
 func (r Result) WDL() (wdl [3]float32) {
