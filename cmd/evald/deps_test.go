@@ -24,7 +24,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/durable/durabletest", "engine/game/gametest"},
 	{"engine/solver", "engine/game engine/internal/prefetch"},
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
-	{"engine/solver/book", "engine/game engine/durable"},
+	{"engine/solver/book", "engine/game engine/jobs engine/durable"},
 	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +49,7 @@ func (b *Book) Write(w io.Writer) error {
 	fmt.Fprintf(out, "%s %v %d\n", magic, b.board.Rules(), len(b.known))
 	var last game.Position
 	var record []byte
-	for _, p := range b.sorted() {
+	for _, p := range slices.SortedFunc(maps.Keys(b.known), game.Position.Compare) {
 		record = appendRecord(record[:0], last, p, b.known[p])
 		if _, err := out.Write(record); err != nil {
 			return err
@@ -90,7 +92,7 @@ func Read(r io.Reader) (*Book, error) {
 		if err := b.check(p, k); err != nil {
 			return nil, fmt.Errorf("position %d of %d: %w", i+1, n, err)
 		}
-		if i > 0 && compare(last, p) >= 0 {
+		if i > 0 && last.Compare(p) >= 0 {
 			return nil, fmt.Errorf("position %d of %d is out of order", i+1, n)
 		}
 		b.known[p] = k

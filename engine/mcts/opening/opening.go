@@ -16,9 +16,7 @@
 package opening
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/game"
@@ -76,13 +74,11 @@ func (b *Book) Add(t *mcts.Tree, visits int) {
 
 func better(a, b mcts.Known) mcts.Known {
 	aProved, bProved := a.Result != game.Ongoing, b.Result != game.Ongoing
-	switch {
-	case aProved != bProved && aProved, aProved == bProved && a.Visits >= b.Visits:
-		a.Visits = max(a.Visits, b.Visits)
-		return a
+	if aProved != bProved && bProved || aProved == bProved && a.Visits < b.Visits {
+		a, b = b, a
 	}
-	b.Visits = max(a.Visits, b.Visits)
-	return b
+	a.Visits = max(a.Visits, b.Visits)
+	return a
 }
 
 // Prune forgets the positions with fewer visits than this.
@@ -90,16 +86,4 @@ func (b *Book) Prune(visits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.known, func(_ game.Position, k mcts.Known) bool { return int64(k.Visits) < int64(visits) })
-}
-
-// sorted is the book's positions in the order of the file.
-func (b *Book) sorted() []game.Position {
-	return slices.SortedFunc(maps.Keys(b.known), compare)
-}
-
-func compare(p, q game.Position) int {
-	return cmp.Or(
-		cmp.Compare(p.All.Hi, q.All.Hi), cmp.Compare(p.All.Lo, q.All.Lo),
-		cmp.Compare(p.Own.Hi, q.Own.Hi), cmp.Compare(p.Own.Lo, q.Own.Lo),
-	)
 }

@@ -12,7 +12,6 @@ package book
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -47,18 +46,11 @@ func (b *Book) Score(p game.Position) (score int, ok bool) {
 		return 0, false
 	}
 	q, _ := b.board.Canonical(p)
-	i, ok := slices.BinarySearchFunc(b.levels[n], q, compare)
+	i, ok := slices.BinarySearchFunc(b.levels[n], q, game.Position.Compare)
 	if !ok {
 		return 0, false
 	}
 	return int(b.scores[n][i]), true
-}
-
-func compare(p, q game.Position) int {
-	return cmp.Or(
-		cmp.Compare(p.All.Hi, q.All.Hi), cmp.Compare(p.All.Lo, q.All.Lo),
-		cmp.Compare(p.Own.Hi, q.Own.Hi), cmp.Compare(p.Own.Lo, q.Own.Lo),
-	)
 }
 
 func count(levels [][]game.Position) int {
@@ -90,13 +82,13 @@ func enumerate(b *game.Board, plies int) ([][]game.Position, error) {
 				}
 			}
 			if len(next) > maxPositions {
-				slices.SortFunc(next, compare)
+				slices.SortFunc(next, game.Position.Compare)
 				if next = slices.Compact(next); total+len(next) > maxPositions {
 					return nil, fmt.Errorf("book of %d plies: more than %d positions", plies, maxPositions)
 				}
 			}
 		}
-		slices.SortFunc(next, compare)
+		slices.SortFunc(next, game.Position.Compare)
 		next = slices.Clip(slices.Compact(next))
 		levels = append(levels, next)
 		total += len(next)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
 )
 
 // Solve finds the exact score of a position for the side to move.
@@ -154,84 +155,38 @@ func checksum(frame int, scores []byte) uint32 {
 
 // solve completes the scores of positions, which are those of the last ply.
 func (p *part) solve(ctx context.Context, positions []game.Position, workers []Solve, progress func(done, total int)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	frames := (len(positions) + frameSize - 1) / frameSize
-	todo, done := make(chan int), make(chan int, frames-p.frames)
-	count := &counter{done: min(p.frames*frameSize, len(positions)), total: len(positions), tell: progress}
-	count.add(0)
-	var wg sync.WaitGroup
-	for _, solve := range workers {
-		wg.Go(func() {
-			for i := range todo {
-				if err := p.solveFrame(ctx, i, positions, solve, count); err != nil {
-					cancel(err)
-					return
-				}
-				done <- i
-			}
-		})
-	}
-	wg.Go(func() {
-		defer close(todo)
-		for i := p.frames; i < frames; i++ {
-			select {
-			case todo <- i:
-			case <-ctx.Done():
-				return
-			}
+	first, frames := p.frames, (len(positions)+frameSize-1)/frameSize
+	done, ready := min(first*frameSize, len(positions)), map[int]bool{}
+	var mu sync.Mutex // guards done, ready, the file and its number of frames
+	count := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done += n; progress != nil {
+			progress(done, len(positions))
 		}
-	})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	// Frames are written in order, so the file is always a prefix of the whole.
-	ready := map[int]bool{}
-	for i := range done {
-		ready[i] = true
-		for ready[p.frames] {
+	}
+	count(0)
+	return jobs.Each(ctx, len(workers), frames-first, func(ctx context.Context, worker, item int) error {
+		i := first + item
+		scores := p.frame(i)
+		for k := range scores {
+			s, err := workers[worker](ctx, positions[i*frameSize+k])
+			if err != nil {
+				return err
+			}
+			scores[k] = int8(s)
+			count(1)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		// Frames are written in order, so the file is always a prefix of the whole.
+		for ready[i] = true; ready[p.frames]; p.frames++ {
 			if err := p.write(p.frames); err != nil {
-				cancel(err)
-				break
+				return err
 			}
-			delete(ready, p.frames)
-			p.frames++
 		}
-	}
-	if p.frames < frames {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// counter counts solved positions and reports the count.
-type counter struct {
-	mu          sync.Mutex
-	done, total int
-	tell        func(done, total int) // may be nil
-}
-
-func (c *counter) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done += n
-	if c.tell != nil {
-		c.tell(c.done, c.total)
-	}
-}
-
-func (p *part) solveFrame(ctx context.Context, i int, positions []game.Position, solve Solve, count *counter) error {
-	scores := p.frame(i)
-	for k := range scores {
-		s, err := solve(ctx, positions[i*frameSize+k])
-		if err != nil {
-			return err
-		}
-		scores[k] = int8(s)
-		count.add(1)
-	}
-	return nil
+		return nil
+	})
 }
 
 func (p *part) write(i int) error {

@@ -1,6 +1,7 @@
 package book_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -16,30 +17,24 @@ import (
 // A build that finds a damaged byte in its journal still ends with the same book. A book with a damaged byte is refused.
 func TestDamaged(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
-	known := map[game.Position]int{}
-	dir, stop := t.TempDir(), errors.New("stop")
+	dir := t.TempDir()
 	path := filepath.Join(dir, "x.book")
-	left := 150
-	m := &minimax{board: b, seen: known, fail: func() error {
-		if left--; left < 0 {
-			return stop
-		}
-		return nil
-	}}
-	if _, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil); !errors.Is(err, stop) {
+	m := newMinimax(b)
+	m.budget = 150
+	if _, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil); !errors.Is(err, errStop) {
 		t.Fatal(err)
 	}
+	m.budget = 0
 	part, err := os.ReadFile(path + ".part")
 	if err != nil || len(part) < 150 {
 		t.Fatalf("%d bytes of journal, %v", len(part), err)
 	}
-	all := &minimax{board: b, seen: known}
 	build := func(dir string) (string, error) {
 		path := filepath.Join(dir, "x.book")
 		if _, err := book.Load(path); err == nil || !os.IsNotExist(errors.Unwrap(err)) {
 			return "", err // if there is a book, it is read
 		}
-		_, err := book.Build(t.Context(), path, b, 5, []book.Solve{all.solve}, nil)
+		_, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil)
 		if err != nil {
 			return "", err
 		}
@@ -60,7 +55,7 @@ func TestDamaged(t *testing.T) {
 	})
 	for at := range part {
 		damaged := t.TempDir()
-		text := append([]byte(nil), part...)
+		text := bytes.Clone(part)
 		text[at] ^= 0x11
 		if err := os.WriteFile(filepath.Join(damaged, "x.book.part"), text, 0o644); err != nil {
 			t.Fatal(err)
@@ -75,7 +70,7 @@ func TestDamaged(t *testing.T) {
 func TestInUse(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
 	path := filepath.Join(t.TempDir(), "x.book")
-	m := &minimax{board: b, seen: map[game.Position]int{}}
+	m := newMinimax(b)
 	solve := func(ctx context.Context, p game.Position) (int, error) {
 		_, err := book.Build(ctx, path, b, 2, []book.Solve{m.solve}, nil)
 		if err == nil || !strings.Contains(err.Error(), "another program is building this book") || !strings.Contains(err.Error(), path) {
