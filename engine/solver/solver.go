@@ -38,7 +38,7 @@ const NoMove = -1000
 
 // Options of a solver. The zero value is ready for use.
 type Options struct {
-	TableMiB int  // memory of the transposition table; 0 means DefaultTableMiB
+	TableMiB int  // memory of the transposition table; 0 means 16, or 256 on boards of more than 42 cells
 	Threads  int  // threads that search one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0; see Decisions
 
@@ -64,9 +64,6 @@ type Progress struct {
 	Elapsed      time.Duration // since the call began
 	Fill         float64       // fraction of the table in use, 0 to 1
 }
-
-// NodesPerSecond is the mean speed so far.
-func (p Progress) NodesPerSecond() float64 { return float64(p.Nodes) / max(p.Elapsed.Seconds(), 1e-9) }
 
 // Result of a search.
 type Result struct {
@@ -97,9 +94,9 @@ type prover interface {
 	reset()
 }
 
-// DefaultTableMiB is 16 for boards of up to 42 cells: a table that stays in the processor's cache is faster there than a
+// defaultTableMiB is 16 for boards of up to 42 cells: a table that stays in the processor's cache is faster there than a
 // larger one that saves nodes. Larger boards get 256.
-func DefaultTableMiB(b *game.Board) int {
+func defaultTableMiB(b *game.Board) int {
 	if b.Cells() <= 42 {
 		return 16
 	}
@@ -115,7 +112,7 @@ func New(board *game.Board, o Options) (*Solver, error) {
 		return nil, fmt.Errorf("solver: Threads is %d; it must not be negative", o.Threads)
 	}
 	if o.TableMiB == 0 {
-		o.TableMiB = DefaultTableMiB(board)
+		o.TableMiB = defaultTableMiB(board)
 	}
 	o.Threads = max(o.Threads, 1)
 	s := &Solver{board: board, options: o}

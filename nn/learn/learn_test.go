@@ -19,6 +19,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
@@ -104,14 +105,11 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 	return all
 }
 
-// soak reports whether tests run at full size.
-func soak() bool { return os.Getenv("EVALD_SOAK") != "" }
-
 // A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. The run learns from
 // exact labels, because it has all parts of one that does not. With EVALD_SOAK both run, for one generation more.
 func TestRepeatable(t *testing.T) {
 	kinds, count := []string{learn.Solver}, 2
-	if soak() {
+	if gametest.Soak() {
 		kinds, count = []string{learn.Outcome, learn.Solver}, 3
 	}
 	for _, labels := range kinds {
@@ -218,7 +216,7 @@ func testLearns(t *testing.T, by train.Compute) {
 	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}))
 	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
 	count, want := 5, []float64{0.93, 0.985, 0.96, 0.1, 50} // good policy, good and perfect search, gain of the policy, of Elo
-	if !soak() {
+	if !gametest.Soak() {
 		// By three seeds these are 0.86 to 0.90, 0.97 to 0.98, 0.96 to 0.97, 0.06 to 0.10, and 69 to 142.
 		c.Network, c.Games, c.FirstGames, c.Positions, count = "2x16", 600, 1000, 200, 3
 		want = []float64{0.83, 0.96, 0.945, 0.03, 30}

@@ -84,7 +84,7 @@ func (n *Network) row(s *scratch, planes []float32, visit func(layer string, val
 		conv3x3(s.t, s.x, block.conv1.weight, block.conv1.bias, h, w)
 		relu(s.t)
 		conv3x3(s.u, s.t, block.conv2.weight, block.conv2.bias, h, w)
-		Add(s.x, s.u)
+		add(s.x, s.u)
 		relu(s.x)
 		visit(block.name, s.x)
 	}

@@ -84,8 +84,8 @@ func relu(x []float32) {
 	}
 }
 
-// Add adds y to x.
-func Add(x, y []float32) {
+// add adds y to x.
+func add(x, y []float32) {
 	for i, v := range y {
 		x[i] += v
 	}

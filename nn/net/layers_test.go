@@ -138,7 +138,7 @@ func TestPoolsAndReLU(t *testing.T) {
 	}
 
 	sum := []float32{1, 2}
-	if Add(sum, []float32{10, 20}); !slices.Equal(sum, []float32{11, 22}) {
+	if add(sum, []float32{10, 20}); !slices.Equal(sum, []float32{11, 22}) {
 		t.Errorf("sum is %v", sum)
 	}
 }

@@ -38,7 +38,7 @@ type Batch struct {
 	planes   *tensor.Dense // [N,H,W,5]
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
-	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first; Absent in other cells
+	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first; absent in other cells
 }
 
 // NewBatch makes a batch with room for n examples.
@@ -113,7 +113,7 @@ func (t *Batch) row(i int, e Example, planar []float32) error {
 func (t *Batch) policy(dst []float32, e Example) error {
 	b := t.board
 	for i := range dst {
-		dst[i] = Absent
+		dst[i] = absent
 	}
 	legal := float32(0)
 	for set := b.Legal(e.Position); !set.IsZero(); set = set.WithoutFirst() {

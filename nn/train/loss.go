@@ -7,8 +7,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Absent marks a class that a row does not have, such as an illegal move. Its logit is ignored.
-const Absent = -1
+// absent marks a class that a row does not have, such as an illegal move. Its logit is ignored.
+const absent = -1
 
 // Term is one loss with its counts, over one step or several.
 type Term struct {
@@ -49,7 +49,7 @@ func sum(of []int) (n int) {
 //
 //	sum over rows and classes of target * -log softmax(logit)   /   sum of targets
 //
-// A row of targets is probabilities times the row's weight, all 0 if it has no target, and Absent for classes that it does
+// A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that it does
 // not have. If no row has a target, the loss is 0. The loss and the counts are stored in seen.
 func crossEntropy(logits, targets *gorgonia.Node, seen *Term) *gorgonia.Node {
 	classes := targets.Shape()[1]
@@ -85,7 +85,7 @@ func (t *Term) measure(logits, targets []float32) {
 			if p > 0 {
 				loss += float64(p) * (log - float64(row[k]))
 			}
-			if p != Absent && (likeliest < 0 || row[k] > row[likeliest]) {
+			if p != absent && (likeliest < 0 || row[k] > row[likeliest]) {
 				likeliest = k
 			}
 			if p > want[wanted] {
@@ -107,7 +107,7 @@ func (t *Term) measure(logits, targets []float32) {
 func rowSums(logits, targets []float32) (mass, log float64) {
 	greatest := math.Inf(-1)
 	for k, p := range targets {
-		if p != Absent {
+		if p != absent {
 			mass += float64(p)
 			greatest = max(greatest, float64(logits[k]))
 		}
@@ -117,7 +117,7 @@ func rowSums(logits, targets []float32) (mass, log float64) {
 	}
 	total := 0.0
 	for k, p := range targets {
-		if p != Absent {
+		if p != absent {
 			total += math.Exp(float64(logits[k]) - greatest)
 		}
 	}
@@ -140,7 +140,7 @@ func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32
 			continue
 		}
 		for k, p := range want {
-			if p != Absent {
+			if p != absent {
 				dst[at+k] = float32(float64(scale) * (mass*math.Exp(float64(row[k])-log) - float64(p)) / all)
 			}
 		}

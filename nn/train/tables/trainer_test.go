@@ -150,7 +150,7 @@ func TestGradient(t *testing.T) {
 		tr.net.Table[i] = float32(r.NormFloat64() * 0.06)
 	}
 	size, each, rows := 70, 20, 80 // examples; numbers of each part and of the table that are checked
-	if os.Getenv("EVALD_SOAK") != "" {
+	if gametest.Soak() {
 		size, each, rows = 100, 40, 150
 	}
 	examples := randomExamples(77, size)
