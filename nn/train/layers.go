@@ -35,16 +35,12 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	if residual != nil {
 		in, o.wrt = append(in, residual), append(o.wrt, true)
 	}
-	forward := l.pool.Conv1x1
-	if l.is3x3() {
-		forward = l.pool.Conv3x3
-	}
 	o.run = func(y []float32, in [][]float32) {
 		then := conv.Then{ReLU: l.relu}
 		if len(in) == 4 {
 			then.Add = in[3]
 		}
-		forward(y, in[0], in[1], in[2], s, then)
+		l.pool.Forward(y, in[0], in[1], in[2], s, then)
 	}
 	o.diff = func(in gorgonia.Nodes, y, g *gorgonia.Node) gorgonia.Nodes {
 		if len(in) == 4 && l.relu { // the residual's gradient is a separate result
@@ -64,14 +60,15 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	return o.apply(in...)
 }
 
-func (l layer) is3x3() bool { return len(l.weight.Shape()) == 4 && l.weight.Shape()[3] == 3 }
-
 // shapeOf is the shape of the convolution of x [N,H,W,I] or [N,I] with weight [O,I,k,k] or [O,I].
 func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	in, w := x.Shape(), weight.Shape()
-	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1}
+	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1, K: 1}
 	if len(in) == 4 {
 		s.H, s.W = in[1], in[2]
+	}
+	if len(w) == 4 {
+		s.K = w[3]
 	}
 	return s
 }
@@ -79,17 +76,13 @@ func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 // inputGrad is the gradient of x. back is the gradient of y, followed by y itself if the kernel must apply the relu's
 // gradient.
 func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *gorgonia.Node {
-	kernel := l.pool.Conv1x1InputGrad
-	if l.is3x3() {
-		kernel = l.pool.Conv3x3InputGrad
-	}
 	o := &op{name: "conv input gradient", shape: x.Shape()}
 	o.run = func(dx []float32, in [][]float32) {
 		var g conv.Grad
 		if len(in) == 3 {
 			g.Y = in[2]
 		}
-		kernel(dx, in[1], in[0], s, g)
+		l.pool.InputGrad(dx, in[1], in[0], s, g)
 	}
 	return o.apply(append(gorgonia.Nodes{l.weight}, back...)...)
 }
@@ -97,10 +90,6 @@ func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *g
 // parameterGrads are the gradients of weight and bias. One kernel computes both, but an operation has one result. So the
 // bias gradient is kept in a buffer, and a second operation only copies it.
 func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) (weight, bias *gorgonia.Node) {
-	kernel := l.pool.Conv1x1WeightGrad
-	if l.is3x3() {
-		kernel = l.pool.Conv3x3WeightGrad
-	}
 	sum := make([]float32, s.O)
 	o := &op{name: "conv weight gradient", shape: l.weight.Shape()}
 	o.run = func(dw []float32, in [][]float32) {
@@ -108,7 +97,7 @@ func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Node
 		if len(in) == 3 {
 			y = in[2]
 		}
-		kernel(dw, sum, in[1], in[0], s, y)
+		l.pool.WeightGrad(dw, sum, in[1], in[0], s, y)
 	}
 	weight = o.apply(append(gorgonia.Nodes{x}, back...)...)
 	fetch := &op{name: "conv bias gradient", shape: tensor.Shape{s.O}}

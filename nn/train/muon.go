@@ -38,19 +38,19 @@ func (m *muon) orthogonalise(pool *conv.Pool) {
 			m.x[c*m.rows+r] = scale * m.update[r*m.columns+c]
 		}
 	}
-	cells := conv.Shape{N: 1, I: m.rows, O: m.rows, H: 1, W: m.columns}
+	cells := conv.Shape{N: 1, I: m.rows, O: m.rows, H: 1, W: m.columns, K: 1}
 	small := cells
 	small.W = m.rows
 	for range 5 {
-		pool.Conv1x1WeightGrad(m.gram, nil, m.x, m.x, cells, nil)       // xᵀx
-		pool.Conv1x1(m.factor, m.gram, m.gram, nil, small, conv.Then{}) // its square
+		pool.WeightGrad(m.gram, nil, m.x, m.x, cells, nil)              // xᵀx
+		pool.Forward(m.factor, m.gram, m.gram, nil, small, conv.Then{}) // its square
 		for i, g := range m.gram {
 			m.factor[i] = 2.0315*m.factor[i] - 4.7750*g
 		}
 		for r := range m.rows {
 			m.factor[r*m.rows+r] += 3.4445
 		}
-		pool.Conv1x1(m.y, m.x, m.factor, nil, cells, conv.Then{})
+		pool.Forward(m.y, m.x, m.factor, nil, cells, conv.Then{})
 		m.x, m.y = m.y, m.x
 	}
 	for r := range m.rows {

@@ -15,31 +15,18 @@ type tower struct {
 	dw, db  []float32
 }
 
-const (
-	benchBlocks   = 6
-	benchBatch    = 256
-	benchChannels = 64
-)
-
 func newTower() *tower {
 	rng := rand.New(rand.NewPCG(1, 1))
-	s := Shape{N: benchBatch, I: benchChannels, O: benchChannels, H: 6, W: 7}
-	normal := func(size int, scale float64) []float32 {
-		x := make([]float32, size)
-		for i := range x {
-			x[i] = float32(scale * rng.NormFloat64())
-		}
-		return x
-	}
-	size := s.N * s.I * s.H * s.W
-	t := &tower{s: s, dw: make([]float32, s.O*s.I*9), db: make([]float32, s.O)}
-	t.x = append(t.x, normal(size, 1))
-	for range 2 * benchBlocks {
-		t.weights = append(t.weights, normal(s.O*s.I*9, 0.02))
+	s := Shape{N: 256, I: 64, O: 64, H: 6, W: 7, K: 3}
+	size, _, weights := s.lengths()
+	t := &tower{s: s, dw: make([]float32, weights), db: make([]float32, s.O)}
+	t.x = append(t.x, normals(rng, size, 1))
+	for range 2 * 6 {
+		t.weights = append(t.weights, normals(rng, weights, 0.02))
 		t.x = append(t.x, make([]float32, size))
 	}
 	for i := range t.dx {
-		t.dx[i] = normal(size, 1)
+		t.dx[i] = normals(rng, size, 1)
 	}
 	return t
 }
@@ -50,7 +37,7 @@ func (t *tower) forward(p *Pool) {
 		if i%2 == 1 {
 			then.Add = t.x[i-1]
 		}
-		p.Conv3x3(t.x[i+1], t.x[i], w, t.db, t.s, then)
+		p.Forward(t.x[i+1], t.x[i], w, t.db, t.s, then)
 	}
 }
 
@@ -58,10 +45,10 @@ func (t *tower) forward(p *Pool) {
 // wherever the output is.
 func (t *tower) backward(p *Pool) {
 	for i := len(t.weights) - 1; i > 0; i -= 2 {
-		p.Conv3x3WeightGrad(t.dw, t.db, t.dx[0], t.x[i], t.s, nil)
-		p.Conv3x3InputGrad(t.dx[1], t.dx[0], t.weights[i], t.s, Grad{X: t.x[i]})
-		p.Conv3x3WeightGrad(t.dw, t.db, t.dx[1], t.x[i-1], t.s, nil)
-		p.Conv3x3InputGrad(t.dx[0], t.dx[1], t.weights[i-1], t.s, Grad{Add: t.dx[0], X: t.x[i-1]})
+		p.WeightGrad(t.dw, t.db, t.dx[0], t.x[i], t.s, nil)
+		p.InputGrad(t.dx[1], t.dx[0], t.weights[i], t.s, Grad{X: t.x[i]})
+		p.WeightGrad(t.dw, t.db, t.dx[1], t.x[i-1], t.s, nil)
+		p.InputGrad(t.dx[0], t.dx[1], t.weights[i-1], t.s, Grad{Add: t.dx[0], X: t.x[i-1]})
 	}
 }
 
@@ -75,19 +62,16 @@ func BenchmarkTower(b *testing.B) {
 		for _, threads := range []int{1, 2} {
 			pool := newPool(threads, k)
 			name := fmt.Sprintf("%s/threads=%d", k.name, threads)
-			b.Run("forward/"+name, func(b *testing.B) {
-				for b.Loop() {
-					t.forward(pool)
-				}
-				b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-			})
-			b.Run("training/"+name, func(b *testing.B) {
-				for b.Loop() {
-					t.forward(pool)
-					t.backward(pool)
-				}
-				b.ReportMetric(3*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-			})
+			measure := func(name string, flops float64, step func()) {
+				b.Run(name, func(b *testing.B) {
+					for b.Loop() {
+						step()
+					}
+					b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
+			}
+			measure("forward/"+name, flops, func() { t.forward(pool) })
+			measure("training/"+name, 3*flops, func() { t.forward(pool); t.backward(pool) })
 			pool.Close()
 		}
 	}

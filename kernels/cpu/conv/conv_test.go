@@ -66,61 +66,31 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// guarded is memory of the given size between guard words that must not change.
-type guarded struct {
-	t     *testing.T
-	whole []float32
-}
-
-const guards, guardWord = 16, 12345.5
-
-func newGuarded(t *testing.T, size int, value func() float32) (*guarded, []float32) {
-	g := &guarded{t, make([]float32, size+2*guards)}
-	for i := range g.whole {
-		g.whole[i] = guardWord
-	}
-	inside := g.whole[guards : guards+size : guards+size]
-	for i := range inside {
-		inside[i] = value()
-	}
-	return g, inside
-}
-
-func (g *guarded) check(name string) {
-	g.t.Helper()
-	for i, v := range g.whole {
-		if (i < guards || i >= len(g.whole)-guards) && v != guardWord {
-			g.t.Errorf("%s: wrote %g at element %d of %d", name, v, i-guards, len(g.whole)-2*guards)
-		}
-	}
-}
-
-// problem is a convolution with all its buffers.
+// problem is a convolution with all its buffers, each between guard words that must not change.
 type problem struct {
 	s                                  Shape
-	k                                  int
 	x, weight, bias, dy, add, dadd, y0 []float32
 	then                               Then
 	grad                               Grad
 	gotY, gotDx, gotDweight, gotDbias  []float32
-	guards                             map[string]*guarded
+	guarded                            map[string][]float32
 }
 
-func newProblem(t *testing.T, rng *rand.Rand, s Shape, k int) *problem {
-	p := &problem{s: s, k: k, guards: map[string]*guarded{}}
-	random := func() float32 { return float32(rng.NormFloat64()) }
-	zero := func() float32 { return 0 }
-	buffer := func(name string, size int, value func() float32) []float32 {
-		g, inside := newGuarded(t, size, value)
-		p.guards[name] = g
-		return inside
+const guards, guardWord = 16, 12345.5
+
+func newProblem(rng *rand.Rand, s Shape) *problem {
+	p := &problem{s: s, guarded: map[string][]float32{}}
+	buffer := func(name string, size int) []float32 {
+		guard := slices.Repeat([]float32{guardWord}, guards)
+		p.guarded[name] = slices.Concat(guard, normals(rng, size, 1), guard)
+		return p.guarded[name][guards : guards+size : guards+size]
 	}
-	in, out, weights := s.N*s.I*s.H*s.W, s.N*s.O*s.H*s.W, s.O*s.I*k*k
-	p.x, p.dy = buffer("x", in, random), buffer("dy", out, random)
-	p.weight, p.bias = buffer("weight", weights, random), buffer("bias", s.O, random)
-	p.add, p.dadd, p.y0 = buffer("add", out, random), buffer("dadd", in, random), buffer("y0", out, random)
-	p.gotY, p.gotDx = buffer("y", out, zero), buffer("dx", in, zero)
-	p.gotDweight, p.gotDbias = buffer("dweight", weights, zero), buffer("dbias", s.O, zero)
+	in, out, weights := s.lengths()
+	p.x, p.dy = buffer("x", in), buffer("dy", out)
+	p.weight, p.bias = buffer("weight", weights), buffer("bias", s.O)
+	p.add, p.dadd, p.y0 = buffer("add", out), buffer("dadd", in), buffer("y0", out)
+	p.gotY, p.gotDx = buffer("y", out), buffer("dx", in)
+	p.gotDweight, p.gotDbias = buffer("dweight", weights), buffer("dbias", s.O)
 	choose := func(x []float32) []float32 {
 		if rng.IntN(2) == 0 {
 			return nil
@@ -132,9 +102,21 @@ func newProblem(t *testing.T, rng *rand.Rand, s Shape, k int) *problem {
 	return p
 }
 
+// check fails if a guard word has changed.
+func (p *problem) check(t *testing.T, name string) {
+	t.Helper()
+	for buffer, whole := range p.guarded {
+		for i, v := range whole {
+			if (i < guards || i >= len(whole)-guards) && v != guardWord {
+				t.Errorf("%s%s: wrote %g at element %d of %d", name, buffer, v, i-guards, len(whole)-2*guards)
+			}
+		}
+	}
+}
+
 // forget fills the results with NaN, so that anything not written is noticed.
 func (p *problem) forget() {
-	for _, got := range [][]float32{p.gotY, p.gotDx, p.gotDweight, p.gotDbias} {
+	for _, got := range p.results() {
 		for i := range got {
 			got[i] = float32(math.NaN())
 		}
@@ -142,21 +124,14 @@ func (p *problem) forget() {
 }
 
 func (p *problem) run(pool *Pool) {
-	if p.k == 3 {
-		pool.Conv3x3(p.gotY, p.x, p.weight, p.bias, p.s, p.then)
-		pool.Conv3x3InputGrad(p.gotDx, p.dy, p.weight, p.s, p.grad)
-		pool.Conv3x3WeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, p.s, p.grad.Y)
-		return
-	}
-	pool.Conv1x1(p.gotY, p.x, p.weight, p.bias, p.s, p.then)
-	pool.Conv1x1InputGrad(p.gotDx, p.dy, p.weight, p.s, p.grad)
-	pool.Conv1x1WeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, p.s, p.grad.Y)
+	pool.Forward(p.gotY, p.x, p.weight, p.bias, p.s, p.then)
+	pool.InputGrad(p.gotDx, p.dy, p.weight, p.s, p.grad)
+	pool.WeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, p.s, p.grad.Y)
 }
 
-func randomShape(rng *rand.Rand) Shape {
-	return Shape{
-		N: 1 + rng.IntN(9), I: 1 + rng.IntN(70), O: 1 + rng.IntN(70), H: 1 + rng.IntN(12), W: 1 + rng.IntN(12),
-	}
+// results are all that run computes.
+func (p *problem) results() [][]float32 {
+	return [][]float32{p.gotY, p.gotDx, p.gotDweight, p.gotDbias}
 }
 
 // near fails if got differs from want by more than float32 sums of that many products of standard normal numbers do.
@@ -187,28 +162,26 @@ func TestAgainstReference(t *testing.T) {
 		{N: 1, I: 1, O: 1, H: 1, W: 1},
 	}
 	for range 16 {
-		shapes = append(shapes, randomShape(rng))
+		shapes = append(shapes, Shape{N: 1 + rng.IntN(9), I: 1 + rng.IntN(70), O: 1 + rng.IntN(70), H: 1 + rng.IntN(12), W: 1 + rng.IntN(12)})
 	}
 	if testing.Short() { // the plain loops are slow under the race detector
 		shapes = shapes[3:6]
 	}
 	for i, s := range shapes {
-		for _, side := range []int{1, 3} {
-			p := newProblem(t, rng, s, side)
+		for _, s.K = range []int{1, 3} {
+			p := newProblem(rng, s)
 			y, dx := make([]float32, len(p.gotY)), make([]float32, len(p.gotDx))
 			dweight, dbias := make([]float32, len(p.gotDweight)), make([]float32, s.O)
-			referenceForward(y, p.x, p.weight, p.bias, s, p.then, side)
-			referenceInputGrad(dx, p.dy, p.weight, s, p.grad, side)
-			referenceWeightGrad(dweight, dbias, p.dy, p.x, s, p.grad.Y, side)
+			referenceForward(y, p.x, p.weight, p.bias, s, p.then)
+			referenceInputGrad(dx, p.dy, p.weight, s, p.grad)
+			referenceWeightGrad(dweight, dbias, p.dy, p.x, s, p.grad.Y)
 			for path, pool := range pools {
 				p.forget()
 				p.run(pool)
-				name := fmt.Sprintf("%s, shape %d, %dx%d of %+v: ", path, i, side, side, s)
-				for buffer, g := range p.guards {
-					g.check(name + buffer)
-				}
-				near(t, name+"y", p.gotY, y, s.I*side*side)
-				near(t, name+"dx", p.gotDx, dx, s.O*side*side)
+				name := fmt.Sprintf("%s, shape %d, %+v: ", path, i, s)
+				p.check(t, name)
+				near(t, name+"y", p.gotY, y, s.I*s.K*s.K)
+				near(t, name+"dx", p.gotDx, dx, s.O*s.K*s.K)
 				near(t, name+"dweight", p.gotDweight, dweight, s.N*s.H*s.W)
 				near(t, name+"dbias", p.gotDbias, dbias, s.N*s.H*s.W)
 			}
@@ -232,16 +205,15 @@ func TestAdjoint(t *testing.T) {
 				{N: 37, I: 32, O: 48, H: 7, W: 9},
 				{N: 4, I: 256, O: 192, H: 6, W: 7},
 			} {
-				for _, side := range []int{1, 3} {
-					p := newProblem(t, rng, s, side)
+				for _, s.K = range []int{1, 3} {
+					p := newProblem(rng, s)
 					p.then, p.grad, p.bias = Then{}, Grad{}, nil
 					p.run(pool)
 					forward, size := dot(p.dy, p.gotY)
 					byInput, _ := dot(p.gotDx, p.x)
 					byWeight, _ := dot(p.gotDweight, p.weight)
 					if tolerance := 1e-6 * size; math.Abs(forward-byInput) > tolerance || math.Abs(forward-byWeight) > tolerance {
-						t.Errorf("%dx%d of %+v: <dy, y> = %g, <dx, x> = %g, <dw, w> = %g, want the same within %g", side, side, s,
-							forward, byInput, byWeight, tolerance)
+						t.Errorf("%+v: <dy, y> = %g, <dx, x> = %g, <dw, w> = %g, want the same within %g", s, forward, byInput, byWeight, tolerance)
 					}
 				}
 			}
@@ -259,47 +231,6 @@ func dot(x, y []float32) (sum, norms float64) {
 	return sum, math.Sqrt(xx * yy)
 }
 
-// The loops of reference_test.go agree with finite differences. The loss is the sum of dy * y.
-func TestReferenceGradient(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 6))
-	for _, side := range []int{1, 3} {
-		s := Shape{N: 2, I: 3, O: 2, H: 4, W: 5}
-		p := newProblem(t, rng, s, side)
-		p.then = Then{Add: p.add, ReLU: true}
-		loss := func() float64 {
-			referenceForward(p.gotY, p.x, p.weight, p.bias, s, p.then, side)
-			sum, _ := dot(p.dy, p.gotY)
-			return sum
-		}
-		loss()
-		y := slices.Clone(p.gotY)
-		referenceInputGrad(p.gotDx, p.dy, p.weight, s, Grad{Y: y}, side)
-		referenceWeightGrad(p.gotDweight, p.gotDbias, p.dy, p.x, s, y, side)
-		for _, c := range []struct {
-			name        string
-			value, grad []float32
-		}{{"x", p.x, p.gotDx}, {"weight", p.weight, p.gotDweight}, {"bias", p.bias, p.gotDbias}} {
-			wrong := 0
-			for i := range c.value {
-				const step = 1.0 / 256
-				was := c.value[i]
-				c.value[i] = was + step
-				up := loss()
-				c.value[i] = was - step
-				down := loss()
-				c.value[i] = was
-				if math.Abs((up-down)/(2*step)-float64(c.grad[i])) > 2e-3 {
-					wrong++
-				}
-			}
-			// A difference across the corner of the ReLU is not the derivative, so a few may be wrong.
-			if wrong*20 > len(c.value) {
-				t.Errorf("%dx%d: %d of %d gradients by %s are not the finite differences", side, side, wrong, len(c.value), c.name)
-			}
-		}
-	}
-}
-
 // The bits are the same for any number of threads, and when repeated.
 func TestThreads(t *testing.T) {
 	for _, k := range paths() {
@@ -312,19 +243,17 @@ func TestThreads(t *testing.T) {
 			for _, s := range []Shape{
 				{N: 100, I: 5, O: 17, H: 6, W: 7}, {N: 9, I: 33, O: 65, H: 3, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
 			} {
-				for _, side := range []int{1, 3} {
+				for _, s.K = range []int{1, 3} {
 					var want []float32
 					for i, pool := range pools {
-						p := newProblem(t, rand.New(rand.NewPCG(5, uint64(s.N))), s, side)
+						p := newProblem(rand.New(rand.NewPCG(5, uint64(s.N))), s)
 						p.run(pool)
-						got := slices.Concat(p.gotY, p.gotDx, p.gotDweight, p.gotDbias)
+						got := slices.Concat(p.results()...)
 						if want == nil {
 							want = got
 						}
-						for j := range got {
-							if math.Float32bits(got[j]) != math.Float32bits(want[j]) {
-								t.Fatalf("%dx%d of %+v: pool %d: element %d is %g, with one thread %g", side, side, s, i, j, got[j], want[j])
-							}
+						if !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+							t.Fatalf("%+v: pool %d has other bits than one thread", s, i)
 						}
 					}
 				}
@@ -337,14 +266,14 @@ func TestThreads(t *testing.T) {
 func TestRowsAlone(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)
-		s := Shape{N: 23, I: 7, O: 18, H: 6, W: 7}
-		p := newProblem(t, rand.New(rand.NewPCG(7, 8)), s, 3)
+		s := Shape{N: 23, I: 7, O: 18, H: 6, W: 7, K: 3}
+		p := newProblem(rand.New(rand.NewPCG(7, 8)), s)
 		p.then = Then{}
 		p.run(pool)
 		one, y := s, make([]float32, s.O*s.H*s.W)
 		one.N = 1
 		for n := range s.N {
-			pool.Conv3x3(y, rows(p.x, n, n+1, s.I*s.H*s.W), p.weight, p.bias, one, Then{})
+			pool.Forward(y, rows(p.x, n, n+1, s.I*s.H*s.W), p.weight, p.bias, one, Then{})
 			if !slices.Equal(y, rows(p.gotY, n, n+1, len(y))) {
 				t.Errorf("%s: board %d alone differs from the same in its batch", k.name, n)
 			}
@@ -357,14 +286,14 @@ func TestRowsAlone(t *testing.T) {
 func TestInPlace(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)
-		s := Shape{N: 1, I: 1, O: 1, H: 1, W: 4}
+		s := Shape{N: 1, I: 1, O: 1, H: 1, W: 4, K: 1}
 		y := []float32{1, -9, float32(math.NaN()), 4}
-		pool.Conv1x1(y, []float32{1, 2, 3, -4}, []float32{2}, []float32{1}, s, Then{Add: y, ReLU: true})
+		pool.Forward(y, []float32{1, 2, 3, -4}, []float32{2}, []float32{1}, s, Then{Add: y, ReLU: true})
 		if y[0] != 4 || y[1] != 0 || !math.IsNaN(float64(y[2])) || y[3] != 0 {
 			t.Errorf("%s: y = %v, want [4 0 NaN 0]", k.name, y)
 		}
 		dx := []float32{10, 20, 30, 40}
-		pool.Conv1x1InputGrad(dx, []float32{1, 2, 3, 4}, []float32{2}, s, Grad{Y: y, Add: dx, X: []float32{0, 1, 1, 1}})
+		pool.InputGrad(dx, []float32{1, 2, 3, 4}, []float32{2}, s, Grad{Y: y, Add: dx, X: []float32{0, 1, 1, 1}})
 		if want := []float32{0, 20, 36, 40}; !slices.Equal(dx, want) {
 			t.Errorf("%s: dx = %v, want %v", k.name, dx, want)
 		}
@@ -375,10 +304,10 @@ func TestInPlace(t *testing.T) {
 func TestNoBoards(t *testing.T) {
 	for _, k := range paths() {
 		pool := newPool(2, k)
-		s := Shape{I: 1, O: 1, H: 3, W: 3}
+		s := Shape{I: 1, O: 1, H: 3, W: 3, K: 3}
 		dweight, dbias := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, []float32{1}
-		pool.Conv3x3(nil, nil, dweight, dbias, s, Then{})
-		pool.Conv3x3WeightGrad(dweight, dbias, nil, nil, s, nil)
+		pool.Forward(nil, nil, dweight, dbias, s, Then{})
+		pool.WeightGrad(dweight, dbias, nil, nil, s, nil)
 		if !slices.Equal(dweight, make([]float32, 9)) || dbias[0] != 0 {
 			t.Errorf("%s: gradient %v and %v of no boards, want zeros", k.name, dweight, dbias)
 		}
@@ -394,14 +323,14 @@ func TestWrongLength(t *testing.T) {
 			t.Errorf("panic %q, want %q", got, want)
 		}
 	}()
-	pool.Conv3x3(make([]float32, 4), make([]float32, 7), make([]float32, 18), nil, Shape{N: 1, I: 2, O: 1, H: 2, W: 2}, Then{})
+	pool.Forward(make([]float32, 4), make([]float32, 7), make([]float32, 18), nil, Shape{N: 1, I: 2, O: 1, H: 2, W: 2, K: 3}, Then{})
 }
 
 func TestAllocations(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // AllocsPerRun sets it to 1
 	for _, k := range paths() {
 		pool := newPool(2, k)
-		p := newProblem(t, rand.New(rand.NewPCG(9, 9)), Shape{N: 20, I: 8, O: 8, H: 6, W: 7}, 3)
+		p := newProblem(rand.New(rand.NewPCG(9, 9)), Shape{N: 20, I: 8, O: 8, H: 6, W: 7, K: 3})
 		p.run(pool)
 		p.run(pool)
 		if got := testing.AllocsPerRun(20, func() { p.run(pool) }); got > 0.5 {

@@ -20,17 +20,22 @@ type dims struct {
 	n, block, i, o, h, w, k, relu int32
 }
 
-// job is the convolution in progress. The gradient with respect to the input is here a convolution too, from O to I
-// channels, with weights rotated by 180 degrees.
-type job struct {
-	*kernels
-	d                            dims
+// arguments are the caller's buffers, and how a kernel reads the weights.
+type arguments struct {
 	y, x, xMask, bias, add, mask []float32 // y = relu(conv(x where xMask > 0) + bias + add) where mask > 0
 	weight                       []float32
 	so, si                       int // strides of weight by output and input channel
 	flip                         bool
-	dweight, dbias, dy           []float32 // for a gradient with respect to the weights; y and x are those of the forward pass
-	part, parts                  int       // boards per piece of work, and the number of partial gradients
+	dweight, dy                  []float32 // for a gradient with respect to the weights; y and x are those of the forward pass
+}
+
+// job is the convolution in progress. The gradient with respect to the input is here a convolution too, from O to I
+// channels, with weights rotated by 180 degrees.
+type job struct {
+	*kernels
+	d dims
+	arguments
+	part, parts int // boards per piece of work, and the number of partial gradients
 
 	u, sums, dbiases buffer // transformed weights, partial gradients with respect to weights and bias
 }
@@ -44,75 +49,12 @@ const (
 	maxSums      = 8 << 20 // floats in all partial gradients together; limits their number if there are many channels
 )
 
-// prepare sets the pool's job to a convolution of kernel size k, from i to o channels, without its buffers.
-func (p *Pool) prepare(s Shape, i, o, k int) *job {
-	d := dims{path: p.kernels.path, n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(k)}
+// prepare sets the pool's job to a convolution from i to o channels.
+func (p *Pool) prepare(s Shape, i, o int, a arguments) {
+	d := dims{path: p.kernels.path, n: int32(s.N), i: int32(i), o: int32(o), h: int32(s.H), w: int32(s.W), k: int32(s.K)}
 	tiles := (s.H + 1) / 2 * ((s.W + 1) / 2)
 	d.block = int32((blockTiles + tiles - 1) / tiles)
-	p.job.kernels, p.job.d = p.kernels, d
-	return &p.job
-}
-
-func (p *Pool) forward(y, x, weight, bias []float32, s Shape, then Then, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("y", y, s.N*s.O*cells, false)
-	length("x", x, s.N*s.I*cells, false)
-	length("weight", weight, s.O*s.I*k*k, false)
-	length("bias", bias, s.O, true)
-	length("Then.Add", then.Add, s.N*s.O*cells, true)
-
-	p.call.Lock()
-	defer p.call.Unlock()
-	j := p.prepare(s, s.I, s.O, k)
-	if then.ReLU {
-		j.d.relu = 1
-	}
-	j.y, j.x, j.xMask, j.bias, j.add, j.mask = y, x, nil, bias, then.Add, nil
-	j.weight, j.so, j.si, j.flip = weight, s.I*k*k, k*k, false
-	p.convolve()
-}
-
-func (p *Pool) inputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("dx", dx, s.N*s.I*cells, false)
-	length("dy", dy, s.N*s.O*cells, false)
-	length("weight", weight, s.O*s.I*k*k, false)
-	length("Grad.Y", g.Y, s.N*s.O*cells, true)
-	length("Grad.Add", g.Add, s.N*s.I*cells, true)
-	length("Grad.X", g.X, s.N*s.I*cells, true)
-
-	p.call.Lock()
-	defer p.call.Unlock()
-	j := p.prepare(s, s.O, s.I, k)
-	j.y, j.x, j.xMask, j.bias, j.add, j.mask = dx, dy, g.Y, nil, g.Add, g.X
-	j.weight, j.so, j.si, j.flip = weight, k*k, s.I*k*k, true
-	p.convolve()
-}
-
-func (p *Pool) weightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, k int) {
-	s.check()
-	cells := s.H * s.W
-	length("dweight", dweight, s.O*s.I*k*k, false)
-	length("dbias", dbias, s.O, true)
-	length("dy", dy, s.N*s.O*cells, false)
-	length("x", x, s.N*s.I*cells, false)
-	length("y", y, s.N*s.O*cells, true)
-
-	p.call.Lock()
-	defer p.call.Unlock()
-	j := p.prepare(s, s.I, s.O, k)
-	j.dweight, j.dbias, j.dy, j.x, j.y = dweight, dbias, dy, x, y
-	_, _, each := j.sizes(&j.d)
-	j.parts = max(1, min(maxParts, s.N/minPart, maxSums/each))
-	j.part = (s.N + j.parts - 1) / j.parts
-	j.sums.of(j.parts * each)
-	j.dbiases.of(j.parts * s.O)
-	p.run(j.parts, (*job).sumsPiece)
-	p.run(channelSlices(s.I), (*job).gradientsPiece)
-	j.reduceBias()
-	j.release()
+	p.job.kernels, p.job.d, p.job.arguments = p.kernels, d, a
 }
 
 // convolve runs the job and drops its references to the caller's buffers.
@@ -124,12 +66,7 @@ func (p *Pool) convolve() {
 	// Boards do not depend on each other, so the size of a piece may depend on the number of threads.
 	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*cap(p.workers))))
 	p.run((int(j.d.n)+j.part-1)/j.part, (*job).forwardPiece)
-	j.release()
-}
-
-func (j *job) release() {
-	j.y, j.x, j.xMask, j.bias, j.add, j.mask = nil, nil, nil, nil, nil, nil
-	j.weight, j.dweight, j.dbias, j.dy = nil, nil, nil, nil
+	j.arguments = arguments{}
 }
 
 func channelSlices(channels int) int { return (channels + channelSlice - 1) / channelSlice }
@@ -158,15 +95,6 @@ func (j *job) sumsPiece(w *worker, piece int) {
 func (j *job) gradientsPiece(_ *worker, piece int) {
 	i := piece * channelSlice
 	j.gradients(j.dweight, j.sums.floats, j.parts, i, min(i+channelSlice, int(j.d.i)), &j.d)
-}
-
-func (j *job) reduceBias() {
-	clear(j.dbias)
-	for part := range j.parts {
-		for o := range j.dbias {
-			j.dbias[o] += j.dbiases.floats[part*int(j.d.o)+o]
-		}
-	}
 }
 
 // prepare sets w's sizes to those of the job with n boards, and returns scratch memory for them.

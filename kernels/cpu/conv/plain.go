@@ -2,7 +2,7 @@ package conv
 
 import "github.com/evald/evald/kernels/cpu"
 
-// plain computes in Go alone, with the loops of Conv3x3 over planes with a border of zeros. So all rows of outputs are one
+// plain computes in Go alone, with the loops of Forward over planes with a border of zeros. So all rows of outputs are one
 // run, and the values computed for the border between them are dropped.
 var plain = kernels{
 	name: cpu.Go, sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
@@ -80,19 +80,15 @@ func plainForward(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) 
 			for i := range in {
 				plane, w := planes[i*size:(i+1)*size], u[(o*in+i)*taps:]
 				if taps == 1 {
-					addScaled(sum, plane, w[0])
+					for j, v := range plane {
+						sum[j] += w[0] * v
+					}
 				} else {
 					addTaps(sum[first:last], plane, int(d.w)+2, (*[9]float32)(w))
 				}
 			}
 			plainStore(rows(y, n, n+1, out*cells), sum, o, bias, rows(add, n, n+1, out*cells), rows(yMask, n, n+1, out*cells), d)
 		}
-	}
-}
-
-func addScaled(sum, x []float32, w float32) {
-	for j, v := range x {
-		sum[j] += w * v
 	}
 }
 

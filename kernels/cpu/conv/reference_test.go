@@ -1,6 +1,6 @@
 package conv
 
-// The loops that the fast kernels are compared with, for k x k kernels with odd k.
+// The loops that the fast kernels are compared with.
 
 // at is the index of channel c of channels, row r and column col of board n.
 func (s Shape) at(n, c, channels, r, col int) int {
@@ -8,9 +8,9 @@ func (s Shape) at(n, c, channels, r, col int) int {
 }
 
 // taps calls f for each element t of the kernel, each output cell (r,c), and the input cell (xr,xc) that t multiplies.
-func (s Shape) taps(k int, f func(t, r, c, xr, xc int)) {
-	for t := range k * k {
-		dr, dc := t/k-k/2, t%k-k/2
+func (s Shape) taps(f func(t, r, c, xr, xc int)) {
+	for t := range s.K * s.K {
+		dr, dc := t/s.K-s.K/2, t%s.K-s.K/2
 		for r := max(0, -dr); r < min(s.H, s.H-dr); r++ {
 			for c := max(0, -dc); c < min(s.W, s.W-dc); c++ {
 				f(t, r, c, r+dr, c+dc)
@@ -19,20 +19,18 @@ func (s Shape) taps(k int, f func(t, r, c, xr, xc int)) {
 	}
 }
 
-func referenceForward(y, x, weight, bias []float32, s Shape, then Then, k int) {
+func referenceForward(y, x, weight, bias []float32, s Shape, then Then) {
 	sum := make([]float32, s.H*s.W)
 	for n := range s.N {
 		for o := range s.O {
 			clear(sum)
 			for i := range s.I {
-				w := weight[(o*s.I+i)*k*k:]
-				s.taps(k, func(t, r, c, xr, xc int) { sum[r*s.W+c] += w[t] * x[s.at(n, i, s.I, xr, xc)] })
+				w := weight[(o*s.I+i)*s.K*s.K:]
+				s.taps(func(t, r, c, xr, xc int) { sum[r*s.W+c] += w[t] * x[s.at(n, i, s.I, xr, xc)] })
 			}
 			for cell, v := range sum {
 				at := s.at(n, o, s.O, cell/s.W, cell%s.W)
-				if bias != nil {
-					v += bias[o]
-				}
+				v += bias[o]
 				if then.Add != nil {
 					v += then.Add[at]
 				}
@@ -45,14 +43,14 @@ func referenceForward(y, x, weight, bias []float32, s Shape, then Then, k int) {
 	}
 }
 
-func referenceInputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
+func referenceInputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	sum := make([]float32, s.H*s.W)
 	for n := range s.N {
 		for i := range s.I {
 			clear(sum)
 			for o := range s.O {
-				w := weight[(o*s.I+i)*k*k:]
-				s.taps(k, func(t, r, c, xr, xc int) { sum[xr*s.W+xc] += w[t] * masked(dy, g.Y, s.at(n, o, s.O, r, c)) })
+				w := weight[(o*s.I+i)*s.K*s.K:]
+				s.taps(func(t, r, c, xr, xc int) { sum[xr*s.W+xc] += w[t] * masked(dy, g.Y, s.at(n, o, s.O, r, c)) })
 			}
 			for cell, v := range sum {
 				at := s.at(n, i, s.I, cell/s.W, cell%s.W)
@@ -68,19 +66,16 @@ func referenceInputGrad(dx, dy, weight []float32, s Shape, g Grad, k int) {
 	}
 }
 
-func referenceWeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32, k int) {
+func referenceWeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
 	for o := range s.O {
 		for i := range s.I {
-			dw := dweight[(o*s.I+i)*k*k:][:k*k]
+			dw := dweight[(o*s.I+i)*s.K*s.K:][:s.K*s.K]
 			clear(dw)
 			for n := range s.N {
-				s.taps(k, func(t, r, c, xr, xc int) {
+				s.taps(func(t, r, c, xr, xc int) {
 					dw[t] += masked(dy, y, s.at(n, o, s.O, r, c)) * x[s.at(n, i, s.I, xr, xc)]
 				})
 			}
-		}
-		if dbias == nil {
-			continue
 		}
 		dbias[o] = 0
 		for n := range s.N {
