@@ -4,7 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,10 +53,7 @@ func writeCubins(ptxas string) error {
 			}
 		}
 	}
-	if err := files.Close(); err != nil {
-		return err
-	}
-	if err := out.Close(); err != nil {
+	if err := errors.Join(files.Close(), out.Close()); err != nil {
 		return err
 	}
 	return os.WriteFile(cubinsFile, all.Bytes(), 0o644)
@@ -73,8 +70,7 @@ func (m module) machines() []string {
 // hashOf is the hash of a module's PTX.
 func hashOf(module string) (string, error) {
 	ptx, err := os.ReadFile(ptxFile(module))
-	sum := sha256.Sum256(ptx)
-	return hex.EncodeToString(sum[:]), err
+	return fmt.Sprintf("%x", sha256.Sum256(ptx)), err
 }
 
 // assemble is the machine code of a module. The same ptxas gives the same bytes.

@@ -9,7 +9,6 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -96,7 +95,7 @@ func (m module) stamp() (string, error) {
 		fmt.Fprintln(h, name, len(text))
 		h.Write(text)
 	}
-	return "// sources and flags: sha256 " + hex.EncodeToString(h.Sum(nil)) + "\n", nil
+	return fmt.Sprintf("// sources and flags: sha256 %x\n", h.Sum(nil)), nil
 }
 
 // compile is the PTX file of a module.
@@ -116,13 +115,9 @@ func (m module) compile() ([]byte, error) {
 		return nil, fmt.Errorf("%v: %w\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
 	}
 	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
-	return append([]byte(first), clusters(ptx)...), nil
-}
-
-// clusters makes the most blocks of a cluster, which is all that clang 19 can say, their number (CLUSTER_KERNEL in sm90.h).
-func clusters(ptx []byte) []byte {
-	most := regexp.MustCompile(`(?m)^\.maxclusterrank (\d+).*$`)
-	return most.ReplaceAll(ptx, []byte(".explicitcluster\n.reqnctapercluster $1, 1, 1"))
+	// clang 19 can say only the most blocks of a cluster, which becomes their number (CLUSTER_KERNEL in sm90.h).
+	ptx = regexp.MustCompile(`(?m)^\.maxclusterrank (\d+).*$`).ReplaceAll(ptx, []byte(".explicitcluster\n.reqnctapercluster $1, 1, 1"))
+	return append([]byte(first), ptx...), nil
 }
 
 // resources is what ptxas says of the kernels, as a table: registers of a thread, bytes that spill from registers, and the
@@ -151,31 +146,26 @@ func (m module) resources(ptxas, arch string) (string, error) {
 	if serialised.Match(out) {
 		return "", fmt.Errorf("ptxas -arch=%s %s does not let products of warpgroups overlap:\n%s", arch, ptxFile(m.name), out)
 	}
-	lines := report(arch, string(out))
-	if len(lines) == 0 {
+	found := map[string]string{}
+	for _, m := range assembled.FindAllStringSubmatch(string(out), -1) {
+		found[m[1]] = fmt.Sprintf("%9s %12s %11s", m[4], m[2], m[3])
+	}
+	lines := ""
+	for _, k := range cuda.Kernels() {
+		if of, ok := found[k.Name]; ok {
+			lines += fmt.Sprintf("%-18s %-7s %s %7d\n", k.Name, arch, of, k.Shared)
+		}
+	}
+	if lines == "" {
 		return "", fmt.Errorf("ptxas -arch=%s %s reports no kernel:\n%s", arch, ptxFile(m.name), out)
 	}
-	return strings.Join(lines, ""), nil
+	return lines, nil
 }
 
 var assembled = regexp.MustCompile(`Function properties for (\w+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers`)
 
 // serialised finds ptxas's words for products that wait for each other (C7508 to C7519), with which the kernel is right, and slow.
 var serialised = regexp.MustCompile(`\(C75\d\d\)`)
-
-// report is a line for each kernel in what ptxas says of a module.
-func report(arch, log string) (lines []string) {
-	found := map[string]string{}
-	for _, m := range assembled.FindAllStringSubmatch(log, -1) {
-		found[m[1]] = fmt.Sprintf("%9s %12s %11s", m[4], m[2], m[3])
-	}
-	for _, k := range cuda.Kernels() {
-		if of, ok := found[k.Name]; ok {
-			lines = append(lines, fmt.Sprintf("%-18s %-7s %s %7d\n", k.Name, arch, of, k.Shared))
-		}
-	}
-	return lines
-}
 
 // findPTXAS is the assembler of NVIDIA's toolkit: the one in EVALD_PTXAS, or that of the Python in EVALD_PYTHON.
 func findPTXAS() (string, error) {
