@@ -14,7 +14,6 @@ import (
 // slow is a slow, obvious session: two piles of moves.
 type slow struct {
 	board        *game.Board
-	start        []int
 	past, future []int // future: the next move last
 	human        [2]bool
 	paused       bool
@@ -84,9 +83,10 @@ func TestSession(t *testing.T) {
 		}
 		s := Resume(b, start, len(start), human)
 		s.start = start
-		want := &slow{board: b, start: start, past: slices.Clone(start), human: human}
+		want := &slow{board: b, past: slices.Clone(start), human: human}
+		original := slices.Clone(start)
 		for step := range 60 {
-			op := [...]string{"play", "play", "play", "play", "undo", "undo", "redo", "redo", "swap", "restart", "pause"}[r.IntN(11)]
+			op := [...]string{"play", "play", "play", "play", "undo", "undo", "redo", "redo", "swap", "restart", "pause", "resume"}[r.IntN(12)]
 			got, expected := true, true
 			switch op {
 			case "play":
@@ -110,15 +110,24 @@ func TestSession(t *testing.T) {
 			case "pause":
 				s.paused = !s.paused
 				want.paused = !want.paused
+			case "resume":
+				s = Resume(b, s.Line(), len(s.Moves()), want.human)
+				s.start, s.paused = start, want.paused
 			}
 			if got {
 				done[op]++
 			} else {
 				done["no "+op]++
 			}
-			p := want.position()
+			p, last := want.position(), -1
+			if n := len(want.past); n > 0 {
+				before := &slow{board: b, past: want.past[:n-1]}
+				last = p.All.AndNot(before.position().All).First()
+			}
+			line := slices.Clone(want.future)
+			slices.Reverse(line)
 			thinks := b.Result(p) == game.Ongoing && !want.human[len(want.past)%2] && !want.paused
-			if got != expected || !slices.Equal(s.Moves(), want.past) || s.Position() != p || s.paused != want.paused ||
+			if got != expected || !slices.Equal(s.Moves(), want.past) || !slices.Equal(s.Line(), slices.Concat(want.past, line)) || !slices.Equal(start, original) || s.LastCell() != last || s.Position() != p || s.paused != want.paused ||
 				s.agentToMove() != thinks || s.Result() != b.Result(p) || s.Side() != len(want.past)%2 {
 				t.Fatalf("seed %d, step %d, %s: %v, %v %+v; want %v, %+v", seed, step, op, got, s.Moves(), s, expected, want)
 			}
@@ -127,38 +136,6 @@ func TestSession(t *testing.T) {
 	for _, op := range []string{"play", "no play", "undo", "no undo", "redo", "no redo"} {
 		if done[op] < rounds/10 {
 			t.Errorf("%s: only %d times in %d rounds", op, done[op], rounds)
-		}
-	}
-}
-
-func TestResume(t *testing.T) {
-	line := []int{3, 3, 4, 4}
-	s := Resume(game.MustBoard(game.Connect4), line, 2, [2]bool{true, false})
-	if got := game.FormatMoves(game.Connect4, s.Moves()); got != "44" || s.LastCell() != 3*7+1 {
-		t.Errorf("resumed after %s, the last stone on bit %d", got, s.LastCell())
-	}
-	if !s.Redo() || len(s.Moves()) != 4 || !s.Undo() || len(s.Moves()) != 2 {
-		t.Errorf("after redo and undo %v", s.Moves())
-	}
-	if err := s.Play(0); err != nil || !slices.Equal(s.Line(), []int{3, 3, 0}) || line[2] != 4 {
-		t.Errorf("after another move the line is %v, %v; the caller's %v", s.Line(), err, line)
-	}
-	if s.Restart(); s.Position() != (game.Position{}) {
-		t.Errorf("a new game begins with %v", s.Position())
-	}
-}
-
-func TestNames(t *testing.T) {
-	for _, b := range append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 1, Columns: 63, InARow: 4, Gravity: true})) {
-		for a := range b.Actions() {
-			if got := Action(b, Name(b, a)); got != a {
-				t.Errorf("%v: %q is read as %d, want %d", b.Rules(), Name(b, a), got, a)
-			}
-		}
-		for _, text := range []string{"", "0", "é", "11111", "-"} {
-			if a := Action(b, text); a >= 0 {
-				t.Errorf("%v: %q is read as %d", b.Rules(), text, a)
-			}
 		}
 	}
 }

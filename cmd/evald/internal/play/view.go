@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -236,7 +237,11 @@ func valueCell(move mcts.Move) cell {
 
 // hundredths formats a value in -1..1: +44, 0, -7. It never shows 100, which stands for a proved win.
 func hundredths(value float64) string {
-	n := min(max(int(math.Round(100*value)), -99), 99)
+	return signed(min(max(int(math.Round(100*value)), -99), 99))
+}
+
+// signed formats a number with its sign, and 0 without.
+func signed(n int) string {
 	if n == 0 {
 		return "0"
 	}
@@ -245,21 +250,12 @@ func hundredths(value float64) string {
 
 // sign returns the first, second or third of signs, for x less than -most, in between, and more than most.
 func sign(x, most float64, signs string) string {
-	i := 1
-	if x < -most {
-		i = 0
-	} else if x > most {
-		i = 2
-	}
+	i := 1 + (cmp.Compare(x, most)+cmp.Compare(x, -most))/2
 	return signs[i : i+1]
 }
 
 func scoreCell(score int) cell {
-	text := "0"
-	if score != 0 {
-		text = fmt.Sprintf("%+d", score)
-	}
-	return cell{text: text, short: sign(float64(score), 0, "LDW")}
+	return cell{text: signed(score), short: sign(float64(score), 0, "LDW")}
 }
 
 // scores returns the exact scores of the columns.
