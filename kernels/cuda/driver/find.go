@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -121,4 +122,18 @@ func describe(index int) (Device, error) {
 	}
 	device.Node = node("/sys/bus/pci/devices", domain, bus, slot)
 	return device, nil
+}
+
+// node is the NUMA node that a device at this place of the PCI bus is attached to, as the kernel says in the folder
+// /sys/bus/pci/devices. It is -1 if the machine has no NUMA, or does not say.
+func node(folder string, domain, bus, device int) int {
+	text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, device), "numa_node"))
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
