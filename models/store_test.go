@@ -221,23 +221,13 @@ func TestDamagedStore(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
+	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	locked := filepath.Join(dir, "locked")
-	if err := os.Mkdir(locked, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	for _, store := range []string{filepath.Join(file, "store"), locked} {
-		if store == locked && os.Geteuid() == 0 {
-			continue // root can write everything
-		}
-		_, _, err := Store{store}.Add(Entry{Name: "a"}, []byte("x"))
-		if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
-			t.Errorf("%s: %v", store, err)
-		}
+	_, _, err := Store{filepath.Join(file, "store")}.Add(Entry{Name: "a"}, []byte("x"))
+	if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
+		t.Errorf("a store in a file: %v", err)
 	}
 	if _, err := (Store{file}).List(); err == nil || !strings.HasPrefix(err.Error(), "model store: ") {
 		t.Errorf("a file as a store: %v", err)
