@@ -58,17 +58,24 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// batch is positions of one board in the form that run.py reads.
+// batch is positions of one board.
 type batch struct {
-	Rows    int     `json:"rows"`
-	Columns int     `json:"columns"`
-	InARow  int     `json:"inarow"`
-	Gravity bool    `json:"gravity"`
-	Boards  [][]int `json:"boards"`
-	Marks   []int   `json:"marks"`
-
 	board     *game.Board
 	positions []game.Position
+}
+
+// MarshalJSON is the form that run.py reads.
+func (b batch) MarshalJSON() ([]byte, error) {
+	var boards [][]int
+	var marks []int
+	for _, p := range b.positions {
+		boards = append(boards, game.State{Board: b.board, Position: p, Mark: p.Mover()}.Kaggle())
+		marks = append(marks, p.Mover())
+	}
+	r := b.board.Rules()
+	return json.Marshal(map[string]any{
+		"rows": r.Rows, "columns": r.Columns, "inarow": r.InARow, "gravity": r.Gravity, "boards": boards, "marks": marks,
+	})
 }
 
 type model struct {
@@ -159,20 +166,13 @@ func batches() (all []batch) {
 	random := gametest.Rand(11)
 	boards := append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 1, Columns: 1, InARow: 1, Gravity: true}))
 	for i, b := range boards {
-		positions := gametest.Positions(random, b, []int{1, 3, 16}[i%3], false)
-		r := b.Rules()
-		next := batch{Rows: r.Rows, Columns: r.Columns, InARow: r.InARow, Gravity: r.Gravity, board: b, positions: positions}
-		for _, p := range positions {
-			next.Boards = append(next.Boards, game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle())
-			next.Marks = append(next.Marks, p.Mover())
-		}
-		all = append(all, next)
+		all = append(all, batch{b, gametest.Positions(random, b, []int{1, 3, 16}[i%3], false)})
 	}
 	return all
 }
 
 func compare(t *testing.T, n *net.Network, b batch, got outputs) {
-	N, H, W := len(b.positions), b.Rows, b.Columns
+	N, H, W := len(b.positions), b.board.Rows(), b.board.Columns()
 	out, err := n.Forward(net.NewPlanes(b.board, b.positions))
 	if err != nil {
 		t.Fatal(err)
@@ -199,9 +199,9 @@ func compare(t *testing.T, n *net.Network, b batch, got outputs) {
 	if err := net.NewBackend(n).Compute(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	policy := "cell_policy"
-	if b.Gravity {
-		policy = "policy"
+	policy, other := "cell_policy", "policy"
+	if b.board.Rules().Gravity {
+		policy, other = other, policy
 	}
 	wantWDL, wantPolicy := slices.Clone(got["outcome"].Values), slices.Clone(got[policy].Values)
 	for i, p := range b.positions {
@@ -213,13 +213,9 @@ func compare(t *testing.T, n *net.Network, b batch, got outputs) {
 		}
 	}
 	check("outcome", wantWDL, N, 3)
-	if b.Gravity {
-		check("policy", wantPolicy, N, W)
-		check("cell_policy", nil, N, H, W)
-	} else {
-		check("cell_policy", wantPolicy, N, H, W)
-		check("policy", nil, N, W)
-	}
+	shapes := map[string][]int{"cell_policy": {N, H, W}, "policy": {N, W}}
+	check(policy, wantPolicy, shapes[policy]...)
+	check(other, nil, shapes[other]...)
 	for i := range got["cell_policy"].Values { // must be exactly 0 if no stone can land in the cell
 		at := b.board.FlatIndex(i % (H * W))
 		if !b.board.Legal(b.positions[i/(H*W)]).Has(at) && got["cell_policy"].Values[i] != 0 {
