@@ -166,12 +166,7 @@ func TestThinkingStops(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case stopped := <-agent.stopped:
-		if stopped != about {
-			t.Errorf("stopped thinking about %+v, want %+v", stopped, about)
-		}
-	default:
+	if len(agent.stopped) != 1 || <-agent.stopped != about {
 		t.Error("Close came back while the agent was thinking")
 	}
 }
