@@ -88,9 +88,7 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 func Positions(b *game.Board, games [][]int) []game.Position {
 	positions := make([]game.Position, len(games))
 	for i, moves := range games {
-		for _, a := range moves {
-			positions[i] = b.Play(positions[i], a)
-		}
+		positions[i] = b.PlayMoves(moves)
 	}
 	return positions
 }

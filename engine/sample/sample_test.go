@@ -38,12 +38,9 @@ func TestDraw(t *testing.T) {
 			games := draw(t, b, k, n, 1)
 			seen, plies := map[game.Position]bool{}, map[int]int{}
 			for _, moves := range games {
-				var p game.Position
-				for _, a := range moves {
-					if b.Result(p) != game.Ongoing || !b.CanPlay(p, a) {
-						t.Fatalf("%v, %s: %v has an illegal move", rules, k, moves)
-					}
-					p = b.Play(p, a)
+				p, _, err := b.ParseMoves(game.FormatMoves(rules, moves))
+				if err != nil {
+					t.Fatalf("%v, %s: %v", rules, k, err)
 				}
 				key, _ := b.Canonical(p)
 				if seen[key] || seen[b.Mirror(key)] || b.Result(p) != game.Ongoing || len(moves) < from || len(moves) > to {
@@ -161,13 +158,12 @@ func TestNotPublished(t *testing.T) {
 	known := map[game.Position]string{}
 	for _, name := range []string{"Test_L3_R1", "Test_L2_R1", "Test_L1_R1", "Test_L2_R2_first500", "Test_L1_R2_first500", "Test_L1_R3_first500"} {
 		for _, line := range gametest.DataLines(t, "pons/"+name) {
-			var parser game.Parser
 			moves, _, _ := strings.Cut(line, " ")
-			state, err := parser.Parse(moves)
+			p, _, err := b.ParseMoves(moves)
 			if err != nil {
 				t.Fatal(err)
 			}
-			key, _ := b.Canonical(state.Position)
+			key, _ := b.Canonical(p)
 			known[key] = moves
 		}
 	}

@@ -3,9 +3,11 @@
 package score
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -20,36 +22,6 @@ type Position struct {
 
 	// Kind names where the position comes from, for Report.Kinds; "" means it counts for no kind.
 	Kind string
-}
-
-// best is the exact score of the position; there must be a legal move.
-func (p Position) best() int {
-	best := solver.NoMove
-	for _, s := range p.Scores {
-		best = max(best, s)
-	}
-	return best
-}
-
-// critical reports whether some legal move worsens the result.
-func (p Position) critical() bool {
-	best := sign(p.best())
-	for _, s := range p.Scores {
-		if s != solver.NoMove && sign(s) < best {
-			return true
-		}
-	}
-	return false
-}
-
-func sign(s int) int {
-	switch {
-	case s > 0:
-		return 1
-	case s < 0:
-		return -1
-	}
-	return 0
 }
 
 // Mean is a mean with the bounds of its 95% interval by the normal approximation, or a rate with those of Wilson's interval
@@ -153,17 +125,19 @@ func band(b *game.Board) int { return max(1, (b.Cells()+6)/7) }
 type outcome struct {
 	perfect, good, regret float64
 	valueSign, brier      float64
-	critical              bool
+	critical              bool // some legal move worsens the result
 }
 
 // compare shares the credit between equally likely moves, and between equally likely results.
 func compare(p Position, wdl, policy []float32) outcome {
-	best := p.best()
-	o := outcome{critical: p.critical()}
+	var o outcome
+	best := slices.Max(p.Scores) // solver.NoMove is less than every score
+	sign := cmp.Compare(best, 0)
 	likeliest := float32(-1)
 	for a, s := range p.Scores {
 		if s != solver.NoMove {
 			likeliest = max(likeliest, policy[a])
+			o.critical = o.critical || cmp.Compare(s, 0) < sign
 		}
 	}
 	tied := 0.0
@@ -176,13 +150,13 @@ func compare(p Position, wdl, policy []float32) outcome {
 		if s == best {
 			o.perfect++
 		}
-		if sign(s) == sign(best) {
+		if cmp.Compare(s, 0) == sign {
 			o.good++
 		}
 	}
 	o.perfect, o.good, o.regret = o.perfect/tied, o.good/tied, o.regret/tied
 
-	result := 1 - sign(best) // 0 win, 1 draw, 2 loss: the order of WDL
+	result := 1 - sign // 0 win, 1 draw, 2 loss: the order of WDL
 	most := max(wdl[0], wdl[1], wdl[2])
 	tied = 0
 	for k, x := range wdl {

@@ -3,9 +3,11 @@ package score_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -35,8 +37,6 @@ func measure(t *testing.T, e *eval.Evaluator, text string) score.Report {
 	return r
 }
 
-func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
-
 func TestMeasure(t *testing.T) {
 	// Two positions. In the first, column 4 wins soonest, 3 wins later, and the others lose. In the second, all columns draw
 	// except 1; column 4 is full.
@@ -45,43 +45,31 @@ func TestMeasure(t *testing.T) {
 44 -2 -2 3 5 -2 -2 -2
 4444445 -1 0 0 -1000 0 0 0
 `
-	for _, c := range []struct {
-		name                                        string
-		e                                           *eval.Evaluator
-		perfect, good, regret, sign, brier, cGood   float64
-		positions, critical                         int
-		perfectLow, perfectHigh, regretLow, regretH float64
+	mean := func(value, low, high float64) score.Mean { return score.Mean{Value: value, Low: low, High: high} }
+	// Wilson's intervals of 0.5, 1 and 2 in 2.
+	quarter, half, whole := mean(0.25, 0.02667734, 0.80213254), mean(0.5, 0.09453121, 0.90546879), mean(1, 0.34238023, 1)
+	const z = 1.959963984540054
+	for name, c := range map[string]struct {
+		e    *eval.Evaluator
+		want score.Summary
 	}{
-		{
-			name: "column 3", e: fixed([3]float32{0.5, 0.3, 0.2}, 0, 0, 1, 0, 0, 0, 0),
-			perfect: 0.5, good: 1, regret: 1, sign: 0.5, cGood: 1,
+		"column 3": {fixed([3]float32{0.5, 0.3, 0.2}, 0, 0, 1, 0, 0, 0, 0), score.Summary{
+			Perfect: half, Good: whole, Regret: mean(1, 1-z, 1+z), ValueSign: half,
 			// (0.5-1)^2 + 0.3^2 + 0.2^2 = 0.38 and 0.5^2 + 0.7^2 + 0.2^2 = 0.78
-			brier: 0.58, positions: 2, critical: 2,
-			// Wilson's interval of 1 in 2.
-			perfectLow: 0.09453121, perfectHigh: 0.90546879, regretLow: 1 - z, regretH: 1 + z,
-		},
-		{
-			name: "columns 1 and 4 alike", e: fixed([3]float32{0.5, 0.5, 0}, 0.5, 0, 0, 0.5, 0, 0, 0),
-			// The first position shares 1 and 0; in the second, column 4 is full.
-			perfect: 0.25, good: 0.25, regret: (3.5 + 1) / 2, sign: 0.5, brier: 0.5, cGood: 0.25, positions: 2, critical: 2,
-			perfectLow: 0.02662086, perfectHigh: 0.80492, regretLow: 2.25 - 1.25*z, regretH: 2.25 + 1.25*z,
-		},
+			Brier: mean(0.58, 0.58-0.2*z, 0.58+0.2*z), CriticalPerfect: half, CriticalGood: whole,
+		}},
+		// The first position shares 1 and 0; in the second, column 4 is full.
+		"columns 1 and 4 alike": {fixed([3]float32{0.5, 0.5, 0}, 0.5, 0, 0, 0.5, 0, 0, 0), score.Summary{
+			Perfect: quarter, Good: quarter, Regret: mean(2.25, 2.25-1.25*z, 2.25+1.25*z),
+			ValueSign: half, Brier: mean(0.5, 0.5, 0.5), CriticalPerfect: quarter, CriticalGood: quarter,
+		}},
 	} {
-		r := measure(t, c.e, text).All
-		if r.Positions != c.positions || r.Critical != c.critical || !near(r.Perfect.Value, c.perfect) || !near(r.Good.Value, c.good) ||
-			!near(r.Regret.Value, c.regret) || !near(r.ValueSign.Value, c.sign) || !near(r.Brier.Value, c.brier) || !near(r.CriticalGood.Value, c.cGood) {
-			t.Errorf("%s: %+v, want %+v", c.name, r, c)
-		}
-		if !near(r.Regret.Low, c.regretLow) || !near(r.Regret.High, c.regretH) {
-			t.Errorf("%s: regret %+v, want %v to %v", c.name, r.Regret, c.regretLow, c.regretH)
-		}
-		if c.name == "column 3" && (!near(r.Perfect.Low, c.perfectLow) || !near(r.Perfect.High, c.perfectHigh)) {
-			t.Errorf("%s: perfect %+v, want %v to %v", c.name, r.Perfect, c.perfectLow, c.perfectHigh)
+		c.want.Name, c.want.Positions, c.want.Critical = "all", 2, 2
+		if diff := cmp.Diff(c.want, measure(t, c.e, text).All, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
-
-const z = 1.959963984540054
 
 func TestBands(t *testing.T) {
 	r := measure(t, fixed([3]float32{1, 0, 0}, 1), "44 1 1 1 1 1 1 1\n444444 -1 0 0 -1000 0 0 0\n4444441 -1 0 0 -1000 0 0 0\n9x5x4:- 0 0 0 0 0 0 0 0 0\n")

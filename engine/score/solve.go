@@ -32,7 +32,12 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 				return err
 			}
 		}
-		if solved[i], err = exact(ctx, solvers[worker], positions[i]); err != nil {
+		solved[i].State = game.State{Board: board, Position: positions[i], Mark: positions[i].Mover()}
+		solved[i].Scores, _, err = solvers[worker].Scores(ctx, positions[i])
+		if err == nil {
+			err = solved[i].validate()
+		}
+		if err != nil {
 			return fmt.Errorf("position %d of %d: %w", i+1, len(positions), err)
 		}
 		if o.Solved == nil {
@@ -46,16 +51,6 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 		return nil, err
 	}
 	return solved, nil
-}
-
-// exact returns a position with its scores.
-func exact(ctx context.Context, s *solver.Solver, at game.Position) (Position, error) {
-	scores, _, err := s.Scores(ctx, at)
-	if err != nil {
-		return Position{}, err
-	}
-	p := Position{State: game.State{Board: s.Board(), Position: at, Mark: at.Mover()}, Scores: scores}
-	return p, p.validate()
 }
 
 // AppendLine appends the line `moves s1 s2 ..`, which a Reader reads. moves is in the form of game.FormatNotation, scores as

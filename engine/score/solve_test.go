@@ -43,9 +43,8 @@ func TestSolve(t *testing.T) {
 	for _, threads := range []int{0, 1, 3, 50} {
 		heard := make([]int, len(positions))
 		got, err := score.Solve(t.Context(), b, positions, score.SolveOptions{Threads: threads, Solved: func(i int, p score.Position) error {
-			heard[i]++
-			if diff := cmp.Diff(want[i], p.Scores); diff != "" || p.State.Position != positions[i] {
-				t.Errorf("position %d, heard (-want +got):\n%s", i, diff)
+			if heard[i]++; !slices.Equal(want[i], p.Scores) || p.State.Position != positions[i] {
+				t.Errorf("position %d, heard %+v, want %v", i, p, want[i])
 			}
 			return nil
 		}})
