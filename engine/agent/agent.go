@@ -9,6 +9,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -102,14 +103,7 @@ func withHeuristics(kinds map[string]kind) map[string]kind {
 }
 
 // Names lists the agents.
-func Names() []string {
-	var names []string
-	for name := range kinds {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Describe is a line for people on each agent, with its parameters and their defaults.
 func Describe() string {

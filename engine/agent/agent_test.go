@@ -34,17 +34,22 @@ func stubModels(name string) (*eval.Evaluator, error) {
 
 var stub = agent.Shared{Models: stubModels}
 
-func make1(t testing.TB, text string) agent.Agent {
+func newAgent(t testing.TB, text string, shared agent.Shared) agent.Agent {
 	t.Helper()
 	s, err := agent.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agent.New(s, stub)
+	a, err := agent.New(s, shared)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+func make1(t testing.TB, text string) agent.Agent {
+	t.Helper()
+	return newAgent(t, text, stub)
 }
 
 func move(t testing.TB, a agent.Agent, b *game.Board, p game.Position) int {
@@ -67,24 +72,19 @@ func TestParse(t *testing.T) {
 		"flat:sims=20":                    "flat:sims=20",
 		"uct":                             "uct:sims=5000",
 		"uct:time=1s":                     "uct:time=1s",
-		"uct-bitsquares":                  "uct-bitsquares:time=2s",
 		"uct-bitsquares:sims=100":         "uct-bitsquares:sims=100",
 		"uct-bitsquares:time=1s,sims=9":   "uct-bitsquares:sims=9,time=1s",
 		"mcts":                            "mcts:visits=800",
-		"policy":                          "policy",
-		"mcts:model=stub,visits=80":       "mcts:model=stub,visits=80",
 		"mcts:model=stub,time=50ms":       "mcts:model=stub,time=50ms",
 		"policy:model=stub":               "policy:model=stub",
 		"solver":                          "solver",
-		"solver:time=100ms":               "solver:time=100ms",
 		"solver:seed=3,random=1,book=b":   "solver:random=true,book=b,seed=3",
 		"solver:random=false":             "solver",
 		"solver:model=stub,time=1s":       "solver:time=1s,model=stub",
-		"flat:time=100ms":                 "flat:time=100ms",
 		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
 		"uct:explore=0.50,sims=9":         "uct:sims=9,explore=0.5",
-		"mcts:explore=2":                  "mcts:visits=800,explore=2",
+		"mcts:leaves=8,time=1s":           "mcts:time=1s,leaves=8",
 		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
 		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
 	} {
@@ -106,9 +106,7 @@ func TestParse(t *testing.T) {
 		"uct:time=5":                      `time is "5", want a duration such as 200ms`,
 		"uct:time=-1s":                    "want a duration",
 		"uct:time=2562047h":               `time is "2562047h", want at most 168h`,
-		"uct:sims=2147483648":             "want a whole number from 1 to 1073741824",
 		"mcts:visits=9223372036854775807": "want a whole number from 1 to 1073741824",
-		"uct-bitsquares:power=1e308":      "want a number from 0 to 8",
 		"random:seed=-1":                  "want a whole number",
 		"mcts:model=":                     "want a name or a path",
 		"solver:x=1":                      `solver has no "x"`,
@@ -118,7 +116,8 @@ func TestParse(t *testing.T) {
 		"uct-bitsquares:time":             "want a duration",
 		"uct:explore=0":                   `explore is "0", want a number above 0, up to 1000`,
 		"mcts:explore=NaN":                `explore is "NaN", want a number above 0`,
-		"solver:explore=1":                `solver has no "explore"`,
+		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
+		"mcts:leaves=4097":                "want a whole number from 1 to 4096",
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
@@ -138,12 +137,17 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s without visits and time: error %v", name, err)
 		}
 	}
-	if text := agent.Describe(); strings.Count(text, "\n") != len(agent.Names()) {
+	text := agent.Describe()
+	for _, h := range heuristic.All() {
+		if h.UCT != "" && !strings.Contains(text, "UCT, "+h.UCT+" at each leaf") {
+			t.Errorf("no agent searches with %s:\n%s", h.UCT, text)
+		}
+	}
+	if strings.Count(text, "\n") != len(agent.Names()) {
 		t.Errorf("descriptions of %d agents:\n%s", len(agent.Names()), text)
 	}
 }
 
-// The most that the grammar allows is no more than an agent can begin with: it plays, until it is stopped.
 // A search by time that names no network has the fast one if time is short, and Choose says so. Nobody else has.
 func TestChoose(t *testing.T) {
 	var asked []string
@@ -172,16 +176,6 @@ func TestChoose(t *testing.T) {
 		}
 		if _, err := agent.New(s, shared); err != nil || asked[len(asked)-1] != chosen.Model {
 			t.Errorf("%s: the agent asks for the network %q, want %q; %v", text, asked, chosen.Model, err)
-		}
-	}
-}
-
-func TestMost(t *testing.T) {
-	for _, text := range []string{"uct-bitsquares:sims=1073741824", "uct-bitsquares:time=168h", "mcts:visits=1073741824", "flat:sims=1073741824"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := make1(t, text).Move(ctx, game.MustBoard(game.Connect4), game.Position{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, want that it was stopped", text, err)
 		}
 	}
 }
@@ -225,38 +219,16 @@ var written = []string{
 	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
 }
 
-// The names that scripts rely on are there, whatever else is.
-func TestNames(t *testing.T) {
-	names := agent.Names()
-	for _, name := range strings.Fields("alphabeta-bitsquares flat mcts negamax policy random solver uct uct-bitsquares uct-gameovers uct-oddeven") {
-		if !slices.Contains(names, name) {
-			t.Errorf("no agent %s among %v", name, names)
-		}
-	}
-	for _, h := range heuristic.All() {
-		if h.UCT != "" && !strings.Contains(agent.Describe(), "UCT, "+h.UCT+" at each leaf") {
-			t.Errorf("no agent searches with %s:\n%s", h.UCT, agent.Describe())
-		}
-	}
-}
-
 // A Spec is JSON as users type it.
 func TestSpecJSON(t *testing.T) {
-	for _, name := range agent.Names() {
-		want, err := agent.Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(want)
-		if err != nil || string(text) != strconv.Quote(want.String()) {
-			t.Errorf("%v is %s (%v)", want, text, err)
-		}
-		var got agent.Spec
-		if err := json.Unmarshal(text, &got); err != nil || got != want {
-			t.Errorf("%s is read as %+v (%v), want %+v", text, got, err, want)
-		}
-	}
 	var s agent.Spec
+	const typed = `"mcts:visits=9"`
+	if err := json.Unmarshal([]byte(typed), &s); err != nil || s != (agent.Spec{Name: "mcts", Visits: 9}) {
+		t.Errorf("%s is read as %+v (%v)", typed, s, err)
+	}
+	if text, err := json.Marshal(s); err != nil || string(text) != typed {
+		t.Errorf("%v is %s (%v)", s, text, err)
+	}
 	if err := json.Unmarshal([]byte(`"robot"`), &s); err == nil || !strings.Contains(err.Error(), "there are") {
 		t.Errorf("an unknown agent: error %v", err)
 	}
@@ -331,11 +303,7 @@ func TestNegamax(t *testing.T) {
 			t.Fatal(err)
 		}
 		for seed := range uint64(5) {
-			a, err := agent.New(agent.Spec{Name: "negamax", Seed: seed}, agent.Shared{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := move(t, a, b, p); !slices.Contains(want, got) {
+			if got := move(t, make1(t, "negamax:seed="+strconv.FormatUint(seed, 10)), b, p); !slices.Contains(want, got) {
 				t.Errorf("%s: column %d, want one of %v", moves, got, want)
 			}
 		}
@@ -396,15 +364,15 @@ func TestEvaluator(t *testing.T) {
 	})
 }
 
-// An agent with a time limit answers, and one whose context ends says so.
-func TestTime(t *testing.T) {
+// An agent whose context ends says so. The most that the grammar allows is no more than an agent can begin with.
+func TestCancelled(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	for _, text := range []string{"uct-bitsquares:time=100ms", "mcts:model=stub,time=100ms", "alphabeta-bitsquares:time=100ms"} {
-		move(t, make1(t, text), b, game.Position{})
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, text := range append(quick, "solver", "solver:random=true") {
+	for _, text := range append(
+		quick, "solver", "solver:random=true",
+		"uct-bitsquares:sims=1073741824", "uct-bitsquares:time=168h", "mcts:visits=1073741824", "flat:sims=1073741824",
+	) {
 		if _, err := make1(t, text).Move(ctx, b, game.Position{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v, want context.Canceled", text, err)
 		}
@@ -413,19 +381,13 @@ func TestTime(t *testing.T) {
 
 // Even with an evaluator that knows nothing, policy wins if a move wins, and keeps the other side from winning at once.
 func TestPolicyByRules(t *testing.T) {
-	a, err := agent.New(agent.Spec{Name: "policy", Model: "uniform"}, agent.Shared{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := make1(t, "policy:model=uniform")
 	for _, b := range gametest.Boards() {
 		for _, p := range gametest.Positions(gametest.Rand(3), b, 200, true) {
 			if b.Result(p) != game.Ongoing {
 				continue
 			}
-			move, err := a.Move(t.Context(), b, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			move := move(t, a, b, p)
 			if o := b.Outlook(p); b.Cell(p, move).And(o.Moves).IsZero() {
 				t.Errorf("%v %+v: move %d, the rules leave %v", b.Rules(), p, move, o.Moves)
 			}
@@ -436,20 +398,7 @@ func TestPolicyByRules(t *testing.T) {
 // Agents explore with the constant of their selection rule, or with explore=.
 func TestExplore(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	searched := func(text string) (moves []mcts.Move) {
-		spec, err := agent.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := agent.New(spec, agent.Shared{Models: stubModels, Searched: func(tree *mcts.Tree) { moves = tree.Moves(nil) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.Move(t.Context(), b, game.Position{}); err != nil {
-			t.Fatal(err)
-		}
-		return moves
-	}
+	searched := func(text string) []mcts.Move { return newThinker(t, text).think(t, b, game.Position{}).Moves }
 	for name, own := range map[string]string{"uct:sims=300": "1.4142135623730951", "uct-bitsquares:sims=300": "1.4142135623730951", "mcts:model=stub,visits=300": "1.5"} {
 		if diff := cmp.Diff(searched(name), searched(name+",explore="+own)); diff != "" {
 			t.Errorf("%s (-without +with explore=%s):\n%s", name, own, diff)

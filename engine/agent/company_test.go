@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -36,15 +35,8 @@ type thinker struct {
 
 func newThinker(t testing.TB, text string) *thinker {
 	t.Helper()
-	spec, err := agent.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
 	k := new(thinker)
-	k.Agent, err = agent.New(spec, agent.Shared{Models: stubModels, Searched: func(t *mcts.Tree) { k.last = t }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k.Agent = newAgent(t, text, agent.Shared{Models: stubModels, Searched: func(t *mcts.Tree) { k.last = t }})
 	return k
 }
 
@@ -127,49 +119,14 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// A search has 1 leaf under way if visits are its limit, and more if time is, unless leaves= says otherwise.
+// A search has 1 leaf under way if visits are its limit, and TimedLeaves if time is, unless leaves= says otherwise.
 func TestLeaves(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	p, _, err := b.ParseMoves("44")
-	if err != nil {
-		t.Fatal(err)
-	}
-	think := func(text string) thought { return newThinker(t, text).think(t, b, p) }
-	for _, same := range [][2]string{
-		{"mcts:visits=300", "mcts:visits=300,leaves=1"}, {"mcts:visits=300,time=1h", "mcts:visits=300,leaves=1"}, {"uct-bitsquares:sims=300", "uct-bitsquares:sims=300,leaves=1"},
+	for text, want := range map[string]int{
+		"mcts:time=100ms": agent.TimedLeaves, "mcts:time=100ms,leaves=40": 40,
+		"mcts:visits=300": 1, "mcts:visits=300,time=1h": 1, "mcts:visits=300,leaves=7": 7,
 	} {
-		if diff := cmp.Diff(think(same[0]), think(same[1])); diff != "" {
-			t.Errorf("-%s +%s:\n%s", same[0], same[1], diff)
-		}
-	}
-	if cmp.Equal(think("mcts:visits=300"), think("mcts:visits=300,leaves=32")) {
-		t.Error("32 leaves find to the bit what 1 finds: are there so many?")
-	}
-	for text, want := range map[string]string{
-		"mcts:leaves=0": `leaves is "0", want a whole number from 1 to 4096`, "uct:leaves=x": "want a whole number", "policy:leaves=2": `policy has no "leaves"`,
-		"mcts:leaves=4097": "want a whole number from 1 to 4096",
-	} {
-		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %s", text, err, want)
-		}
-	}
-	if s, err := agent.Parse("mcts:leaves=8,time=1s"); err != nil || s.String() != "mcts:time=1s,leaves=8" {
-		t.Errorf("%v, %v", s, err)
-	}
-}
-
-// Within a time a search has TimedLeaves under way, unless the agent says otherwise.
-func TestTimedLeaves(t *testing.T) {
-	for text, want := range map[string]int{"mcts:time=100ms": agent.TimedLeaves, "mcts:time=100ms,leaves=40": 40, "mcts:visits=300": 1, "mcts:visits=300,time=1h": 1} {
-		spec, err := agent.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
 		network := &evaltest.Stub{Source: eval.CPU}
-		a, err := agent.New(spec, agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(network), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := newAgent(t, text, agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(network), nil }})
 		move(t, a, game.MustBoard(game.Connect4), game.Position{})
 		if most := slices.Max(network.Sizes()); most != want {
 			t.Errorf("%s: batches of up to %d leaves, want %d", text, most, want)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -29,7 +30,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	if s.Model != "" && s.Time == 0 {
 		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", short.Quote(s.Model))
 	}
-	e := &exact{time: s.Time, solved: shared.Solved, memory: shared.Memory}
+	e := &exact{time: s.Time, solved: cmp.Or(shared.Solved, new(Solved)), memory: shared.Memory}
 	if s.Time > 0 {
 		var err error
 		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed}
@@ -110,7 +111,7 @@ func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int,
 }
 
 // Solved remembers the best moves of the positions that the solvers of a program have solved, so games that begin alike do
-// not solve the same position twice. The zero value is ready, and safe for concurrent use. A nil Solved keeps nothing.
+// not solve the same position twice. The zero value is ready, and safe for concurrent use.
 type Solved struct {
 	mu   sync.Mutex
 	best map[solvedKey][]int
@@ -126,9 +127,6 @@ type solvedKey struct {
 const maxSolved = 1 << 19
 
 func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {
-	if s == nil {
-		return nil, false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	best, ok = s.best[solvedKey{b.Rules(), p}]
@@ -136,9 +134,6 @@ func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {
 }
 
 func (s *Solved) keep(b *game.Board, p game.Position, best []int) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.best == nil {

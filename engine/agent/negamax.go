@@ -18,9 +18,6 @@ func newNegamax(s Spec, _ Shared) (Agent, error) { return negamax{source(s.Seed)
 const negamaxDepth = 4
 
 func (n negamax) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("negamax: %w", err)
-	}
 	_, best := n.search(ctx, b, p, negamaxDepth)
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("negamax: %w", err)

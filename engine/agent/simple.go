@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
@@ -68,13 +69,7 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 			break
 		}
 	}
-	best := 0
-	for i := range sums {
-		if sums[i] > sums[best] {
-			best = i
-		}
-	}
-	return all[best], nil
+	return all[slices.Index(sums, slices.Max(sums))], nil
 }
 
 // playOut is the result of a random game for the side to move at p: 1, 0 or -1.

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,64 +115,39 @@ func (s *Spec) set(key, value string) (err error) {
 			return fmt.Errorf("want a number above 0, up to %d", maxExplore)
 		}
 	case "leaves":
-		if s.Leaves, err = strconv.Atoi(value); err != nil || s.Leaves < 1 || s.Leaves > mcts.MaxLeaves {
-			return fmt.Errorf("want a whole number from 1 to %d", mcts.MaxLeaves)
-		}
-	default:
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > maxCount {
-			return fmt.Errorf("want a whole number from 1 to %d", maxCount)
-		}
+		s.Leaves, err = count(value, mcts.MaxLeaves)
+	case "sims", "visits":
+		to := &s.Visits
 		if s.Name == "flat" {
-			s.Games = n
-		} else {
-			s.Visits = n
+			to = &s.Games
 		}
+		*to, err = count(value, maxCount)
 	}
-	return nil
+	return err
+}
+
+func count(value string, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("want a whole number from 1 to %d", most)
+	}
+	return n, nil
 }
 
 // String is the spec as Parse reads it, with every parameter.
 func (s Spec) String() string {
+	values := map[string]any{
+		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore,
+		"power": s.Power, "visits": s.Visits, "sims": s.Visits + s.Games,
+	}
 	var items []string
 	for _, key := range kinds[s.Name].keys {
-		value := ""
-		switch key {
-		case "time":
-			if s.Time > 0 {
-				value = s.Time.String()
-			}
-		case "seed":
-			if s.Seed > 0 {
-				value = strconv.FormatUint(s.Seed, 10)
-			}
-		case "leaves":
-			if s.Leaves > 0 {
-				value = strconv.Itoa(s.Leaves)
-			}
-		case "model":
-			value = s.Model
-		case "book":
-			value = s.Book
-		case "random":
-			if s.Random {
-				value = "true"
-			}
-		case "explore":
-			if s.Explore > 0 {
-				value = strconv.FormatFloat(s.Explore, 'g', -1, 64)
-			}
-		case "power":
-			if s.Power != kinds[s.Name].defaults.Power {
-				value = strconv.FormatFloat(s.Power, 'g', -1, 64)
-			}
-		default:
-			if n := s.Visits + s.Games; n > 0 {
-				value = strconv.Itoa(n)
-			}
+		none := reflect.ValueOf(values[key]).IsZero()
+		if key == "power" {
+			none = s.Power == kinds[s.Name].defaults.Power
 		}
-		if value != "" {
-			items = append(items, key+"="+value)
+		if !none {
+			items = append(items, fmt.Sprintf("%s=%v", key, values[key]))
 		}
 	}
 	if len(items) == 0 {

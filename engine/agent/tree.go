@@ -26,12 +26,9 @@ func over(ctx context.Context) bool {
 // searcher plays by tree search. If time is its limit, it keeps its tree between the moves of a game. If visits are, it
 // begins anew at each move, so its move follows from the position alone.
 type searcher struct {
-	name      string
+	spec      Spec // its Leaves are not 0
 	evaluator *eval.Evaluator
 	config    mcts.Config
-	visits    int // 0 leaves it to time
-	time      time.Duration
-	leaves    int
 	tree      *mcts.Tree
 	book      *opening.Book // nil without one
 	searched  func(*mcts.Tree)
@@ -88,14 +85,15 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
-	a := &searcher{name: s.Name, evaluator: e, visits: s.Visits, time: s.Time, leaves: cmp.Or(s.Leaves, 1), searched: shared.Searched}
+	leaves := 1
 	c.Reserve = min(s.Visits, c.MaxNodes) * nodesPerVisit
 	if s.Visits == 0 {
 		c.Reserve = int(min(s.Time.Seconds(), float64(c.MaxNodes)) * nodesPerSecond)
-		a.leaves = cmp.Or(s.Leaves, TimedLeaves)
+		leaves = TimedLeaves
 	}
 	c.Reserve = min(c.Reserve, c.MaxNodes)
-	a.config = c
+	s.Leaves = cmp.Or(s.Leaves, leaves)
+	a := &searcher{spec: s, evaluator: e, config: c, searched: shared.Searched}
 	if s.Book == "" {
 		return a, nil
 	}
@@ -108,7 +106,7 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 }
 
 func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	inner, cancel := within(ctx, s.time)
+	inner, cancel := within(ctx, s.spec.Time)
 	defer cancel()
 	return s.move(ctx, inner, b, p)
 }
@@ -121,13 +119,10 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
 		return b.Action(legal.First()), nil
 	}
-	limits := mcts.Limits{Visits: s.visits, Batch: 1, Leaves: s.leaves, Decide: true}
-	if s.visits == 0 {
-		limits.Visits = math.MaxInt32
-	}
+	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: true}
 	err := mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-		return 0, fmt.Errorf("%s: %w", s.name, err)
+		return 0, fmt.Errorf("%s: %w", s.spec.Name, err)
 	}
 	if s.searched != nil {
 		s.searched(s.tree)
@@ -143,14 +138,14 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 func (s *searcher) root(b *game.Board, p game.Position) error {
 	if s.tree == nil || s.tree.Board().Rules() != b.Rules() {
 		c := s.config
-		c.MaxNodes = max(c.MaxNodes, mcts.NodesFor(b, s.visits))
+		c.MaxNodes = max(c.MaxNodes, mcts.NodesFor(b, s.spec.Visits))
 		t, err := mcts.New(b, c)
 		if err != nil {
 			return err
 		}
 		s.tree = t
 		t.Reset(p)
-	} else if s.visits > 0 || !s.advance(b, p) {
+	} else if s.spec.Visits > 0 || !s.advance(b, p) {
 		s.tree.Reset(p)
 	}
 	// A book of another game says nothing about this one.
