@@ -92,12 +92,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Parameters is the number of weights and biases of the network. It allocates nothing. Fields must be within their limits.
-func (c Config) Parameters() int {
-	conv := func(in, out, kernel int) int { return out * (in*kernel + 1) }
-	n := conv(PlaneCount, c.Channels, 9) + c.Blocks*2*conv(c.Channels, c.Channels, 9)
-	n += 2*conv(c.Channels, c.HeadChannels, 1) + conv(c.HeadChannels, 1, 1)
-	return n + conv(2*c.HeadChannels, c.Hidden, 1) + conv(c.Hidden, WDLs, 1) + conv(c.Hidden, GameOvers, 1)
+// Parameters is the number of weights and biases of the network. Fields must be within their limits.
+func (c Config) Parameters() (n int) {
+	for _, s := range c.Specs() {
+		n += s.Size()
+	}
+	return n
 }
 
 // Spec is the name and shape of one tensor of a network.

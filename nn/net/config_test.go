@@ -52,18 +52,6 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-func TestConfigParameters(t *testing.T) {
-	for _, c := range []Config{{1, 1, 1, 1}, {2, 16, 8, 16}, {6, 64, 32, 64}, {3, 5, 7, 11}} {
-		sum := 0
-		for _, s := range c.Specs() {
-			sum += s.Size()
-		}
-		if got := c.Parameters(); got != sum {
-			t.Errorf("%s: Parameters is %d, but its tensors have %d values", c, got, sum)
-		}
-	}
-}
-
 // Any text is either refused, or read and written back unchanged.
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{"6x64", "2x16/8/16", "", "x", "1x1/1/1", "006x64"} {

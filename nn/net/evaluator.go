@@ -6,7 +6,6 @@ import (
 	"runtime"
 
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 )
 
@@ -31,20 +30,18 @@ func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, I
 // Compute implements eval.Backend, with Source eval.CPU. A cancelled context is noticed between rows. If the network's
 // output is not finite, the error names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
-	if err := e.pool.Do(ctx, b, len(b.Pos), 1); err != nil {
-		return fmt.Errorf("evaluate: %w", err)
-	}
-	return nil
+	return wrap(e.pool.Do(ctx, b, len(b.Pos), 1), "evaluate")
 }
 
 // answer fills row i of a batch.
 func (e *Backend) answer(worker int, b *eval.Batch, i, _ int) error {
 	w := &e.workers[worker]
-	w.fit(e.net.config, b.Board)
-	if err := w.answer(e.net, b, i); err != nil {
-		return fmt.Errorf("row %d: %w", i, err)
+	if h, width := b.Board.Rows(), b.Board.Columns(); w.scratch == nil || w.h != h || w.w != width {
+		w.scratch, w.planes = newScratch(e.net.config, h, width), make([]float32, PlanesSize(b.Board, 1))
 	}
-	return nil
+	Planes(b.Board, b.Pos[i:i+1], w.planes)
+	e.net.row(w.scratch, w.planes, nil)
+	return wrap(w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells), "row %d", i)
 }
 
 // worker is the scratch memory of one goroutine.
@@ -52,21 +49,6 @@ type worker struct {
 	*scratch
 	planes   []float32 // [5,H,W]
 	answerer Answerer
-}
-
-// fit makes the memory fit a board.
-func (w *worker) fit(c Config, board *game.Board) {
-	if w.scratch == nil || w.h != board.Rows() || w.w != board.Columns() {
-		w.scratch = newScratch(c, board.Rows(), board.Columns())
-		w.planes = make([]float32, PlanesSize(board, 1))
-	}
-}
-
-// answer fills row i of the batch.
-func (w *worker) answer(n *Network, b *eval.Batch, i int) error {
-	Planes(b.Board, b.Pos[i:i+1], w.planes)
-	n.row(w.scratch, w.planes, nil)
-	return w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells)
 }
 
 // Answerer turns logits into answers. It has scratch memory and is for one goroutine at a time; the zero value is ready for

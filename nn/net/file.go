@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"slices"
 
@@ -50,9 +49,13 @@ func parse(file []byte) (*Network, error) {
 	if !ok {
 		return nil, fmt.Errorf("metadata %s is missing", configKey)
 	}
-	config, err := parseConfigJSON(text)
+	var config Config
+	err = safetensors.DecodeObject(text, &config)
+	if err == nil {
+		err = config.Validate()
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("metadata %s: %w", configKey, err)
 	}
 	specs := map[string]Spec{}
 	for _, s := range config.Specs() {
@@ -97,7 +100,11 @@ func (n *Network) plain() []byte { return joined(n.fileMetadata(), n.weights) }
 
 // fileMetadata is the file's metadata without the checksum.
 func (n *Network) fileMetadata() map[string]string {
-	metadata := map[string]string{formatKey: format, configKey: n.config.json()}
+	text, err := json.Marshal(n.config)
+	if err != nil {
+		panic(err) // cannot happen: whole numbers always marshal
+	}
+	metadata := map[string]string{formatKey: format, configKey: string(text)}
 	maps.Copy(metadata, n.Metadata)
 	return metadata
 }
@@ -106,45 +113,30 @@ func (n *Network) fileMetadata() map[string]string {
 func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte {
 	tensors := make([]safetensors.Tensor, 0, len(weights))
 	for name, t := range weights {
-		data := make([]byte, 0, 4*t.Shape().TotalSize())
-		for _, v := range t.Float32s() {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		data, err := binary.Append(nil, binary.LittleEndian, t.Float32s())
+		if err != nil {
+			panic(err) // cannot happen: float32s have a fixed size
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: "F32", Shape: t.Shape(), Data: data})
 	}
 	return safetensors.Join(metadata, tensors)
 }
 
-// parseConfigJSON reads the configuration of a file. An unknown field is an error, because it belongs to an unknown
-// architecture.
-func parseConfigJSON(text string) (Config, error) {
-	var c Config
-	if err := safetensors.DecodeObject(text, &c); err != nil {
-		return Config{}, fmt.Errorf("metadata %s: %w", configKey, err)
-	}
-	return c, wrap(c.Validate(), "metadata %s", configKey)
-}
-
-// Read is Parse of everything that r contains. It fails if there are more bytes than any network needs.
-func Read(r io.Reader) (*Network, error) {
-	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read network: %w", err)
-	}
-	if len(file) > maxFile {
-		return nil, fmt.Errorf("read network: more than %d bytes", maxFile)
-	}
-	return Parse(file)
-}
-
-// ReadFile is Parse of a file.
+// ReadFile is Parse of a file. It fails if there are more bytes than any network needs.
 func ReadFile(path string) (*Network, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read network: %w", err)
 	}
 	defer f.Close()
-	n, err := Read(f)
+	file, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(file) > maxFile {
+		err = fmt.Errorf("more than %d bytes", maxFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: read network: %w", path, err)
+	}
+	n, err := Parse(file)
 	return n, wrap(err, "%s", path)
 }
 
@@ -174,15 +166,6 @@ func (n *Network) WriteFile(path string) error {
 		return err
 	}
 	return wrap(durable.WriteFile(path, file), "write network %s", path)
-}
-
-// json is the configuration as the file has it.
-func (c Config) json() string {
-	text, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // cannot happen: whole numbers always marshal
-	}
-	return string(text)
 }
 
 // wrap puts text before an error. It returns nil for nil.

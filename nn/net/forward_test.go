@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,28 +45,6 @@ func TestSeededWeights(t *testing.T) {
 			t.Errorf("%s with seed %d: hash is %s, want %s", c.name, c.seed, got, c.want)
 		}
 	}
-}
-
-// A few outputs, to look at and to detect changes. 4 is the middle column.
-func TestGoldenOutputs(t *testing.T) {
-	n := shipped(t, "seeded-2x16")
-	b := game.MustBoard(game.Connect4)
-	p, _, err := b.ParseMoves("44")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := mustForward(t, n, NewPlanes(b, []game.Position{{}, p}))
-	near(t, "wdl", out.WDL.Float32s(), []float32{
-		-0.41786516, 0.26119804, -0.3159874,
-		-0.48807824, 0.21454656, -0.38401484,
-	}, 1e-5)
-	near(t, "gameover", out.GameOver.Float32s(), []float32{
-		0.18648244, -0.5994792, -0.7489734, 0.6342313,
-		0.13933091, -0.7337746, -1.0311505, 0.7452853,
-	}, 1e-5)
-	near(t, "bottom row of the empty board", out.Cells.Float32s()[35:42], []float32{
-		0.15418881, -0.22480547, -0.09799382, -0.09355351, -0.12644407, -0.023278039, 0.052341416,
-	}, 1e-5)
 }
 
 // A fresh network's tower is the identity after the stem, its biases are zero, and its outputs are nearly equal.
@@ -143,37 +120,6 @@ func flipped(x []float32, w int) []float32 {
 		slices.Reverse(x[i : i+w])
 	}
 	return x
-}
-
-// A network with mirrored kernels treats the mirrored board as the original network treats the board.
-func TestMirror(t *testing.T) {
-	n := shipped(t, "seeded-2x16")
-	weights := maps.Clone(n.weights)
-	for name, w := range weights {
-		if shape := w.Shape(); len(shape) == 4 {
-			weights[name] = newTensor(flipped(w.Float32s(), shape[3]), shape...)
-		}
-	}
-	mirror, err := FromWeights(n.Config(), weights)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range gametest.Boards() {
-		pos := gametest.Positions(gametest.Rand(9), b, 5, true)
-		planes := NewPlanes(b, pos)
-		want := mustForward(t, n, planes)
-		for i, p := range pos {
-			pos[i] = b.Mirror(p)
-		}
-		mirrored := NewPlanes(b, pos)
-		if !slices.Equal(mirrored.Float32s(), flipped(planes.Float32s(), b.Columns())) {
-			t.Errorf("%v: the planes of mirrored positions are not the mirrored planes", b.Rules())
-		}
-		got := mustForward(t, mirror, mirrored)
-		near(t, "wdl", got.WDL.Float32s(), want.WDL.Float32s(), 1e-5)
-		near(t, "gameover", got.GameOver.Float32s(), want.GameOver.Float32s(), 1e-5)
-		near(t, "cells", got.Cells.Float32s(), flipped(want.Cells.Float32s(), b.Columns()), 1e-5)
-	}
 }
 
 // Taking an action's logit from its landing cell is the sum over the column of logit*playable.

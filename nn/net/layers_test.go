@@ -72,32 +72,6 @@ func TestConv3x3(t *testing.T) {
 	}
 }
 
-// A 3x3 kernel with one non-zero element shifts the board. This fixes which way is up.
-func TestConv3x3Orientation(t *testing.T) {
-	x := []float32{
-		1, 2, 3,
-		4, 5, 6,
-	}
-	for _, c := range []struct {
-		tap  int // 3*row + column of the kernel
-		want []float32
-	}{
-		{0, []float32{0, 0, 0, 0, 1, 2}}, // up and left
-		{1, []float32{0, 0, 0, 1, 2, 3}}, // up
-		{3, []float32{0, 1, 2, 0, 4, 5}}, // left
-		{4, x},
-		{5, []float32{2, 3, 0, 5, 6, 0}}, // right
-		{8, []float32{5, 6, 0, 0, 0, 0}}, // down and right
-	} {
-		weight, got := make([]float32, 9), make([]float32, 6)
-		weight[c.tap] = 1
-		conv3x3(got, x, weight, []float32{0}, 2, 3)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("kernel tap %d: got %v, want %v", c.tap, got, c.want)
-		}
-	}
-}
-
 // A 1x1 convolution is a 3x3 one with only the middle element, and a fully connected layer is a 1x1 convolution of one cell.
 func TestConv1x1AndLinear(t *testing.T) {
 	r := gametest.Rand(2)

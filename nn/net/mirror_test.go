@@ -17,10 +17,7 @@ func TestSymmetric(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := NewScrambled(c, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := mustNew(t, c, 3)
 		if n.Symmetric() {
 			t.Errorf("%s: a random network is symmetric", text)
 		}

@@ -62,7 +62,7 @@ func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	return n, nil
 }
 
-// check says how the tensor, which may be nil, differs from the spec.
+// check returns an error that names how the tensor, which may be nil, differs from the spec.
 func (s Spec) check(t *tensor.Dense) error {
 	if t == nil {
 		return fmt.Errorf("is missing; its shape is %v", s.Shape)

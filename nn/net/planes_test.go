@@ -78,45 +78,6 @@ func TestPlanes(t *testing.T) {
 	}
 }
 
-// The rows that the side to move fills in the end, counted from the bottom.
-func TestParityPlane(t *testing.T) {
-	for _, c := range []struct {
-		moves string // in the notation of package game, with the rules first unless they are connect four's
-		rows  []int
-	}{
-		{"-", []int{0, 2, 4}},       // the first player's rows, which are the odd ones if counted from 1
-		{"4", []int{1, 3, 5}},       // the second player's
-		{"44", []int{0, 2, 4}},      // the first player's again
-		{"8x7x4:-", []int{1, 3, 5}}, // the other columns have an odd number of cells: 7*7
-		{"9x5x4:-", []int{0, 2, 4}}, // the other columns have 8*5 cells
-		{"5x5x3:-", []int{0, 2, 4}},
-		{"4x4x4:1", []int{1, 3}},
-	} {
-		var parser game.Parser
-		s, err := parser.Parse(c.moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := s.Board
-		plane := NewPlanes(b, []game.Position{s.Position}).Float32s()[planeParity*b.Cells():]
-		var rows []int
-		for row := range b.Rows() {
-			for column := range b.Columns() {
-				v := plane[(b.Rows()-1-row)*b.Columns()+column]
-				if first := plane[(b.Rows()-1-row)*b.Columns()]; v != first {
-					t.Errorf("%s: row %d has %v in column %d, but %v in column 0", c.moves, row, v, column, first)
-				}
-				if v == 1 && column == 0 {
-					rows = append(rows, row)
-				}
-			}
-		}
-		if !slices.Equal(rows, c.rows) {
-			t.Errorf("%s: rows of the side to move are %v, want %v", c.moves, rows, c.rows)
-		}
-	}
-}
-
 // The meaning of the parity plane: fill all columns but one, then fill the last one, and check who plays where.
 func TestParityComesTrue(t *testing.T) {
 	r := gametest.Rand(5)

@@ -10,12 +10,11 @@ const RangesKey = "evald.ranges"
 
 // Ranges are the largest inputs of the first convolutions of blocks that are to be expected, [block][channel], for backends
 // that compute them with 8 bits. They are nil if the network has none. They are in its Metadata; the error says what is wrong there.
-func (n *Network) Ranges() ([][]float32, error) {
+func (n *Network) Ranges() (ranges [][]float32, err error) {
 	text, ok := n.Metadata[RangesKey]
 	if !ok {
 		return nil, nil
 	}
-	var ranges [][]float32
 	if err := json.Unmarshal([]byte(text), &ranges); err != nil {
 		return nil, fmt.Errorf("metadata %s: %w", RangesKey, err)
 	}

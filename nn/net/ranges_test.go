@@ -7,19 +7,12 @@ import (
 
 // Ranges travel in the file, and wrong ones are refused when it is read.
 func TestRanges(t *testing.T) {
-	n, err := NewScrambled(Config{2, 3, 4, 5}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := mustNew(t, Config{2, 3, 4, 5}, 1)
 	if r, err := n.Ranges(); r != nil || err != nil {
 		t.Errorf("ranges of a new network: %v, %v", r, err)
 	}
 	n.SetRanges([][]float32{{1, 0.1, 3e-5}, {4, 5, 1e30}})
-	file, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := Parse(file)
+	read, err := Parse(mustMarshal(t, n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +34,7 @@ func TestRanges(t *testing.T) {
 		``:                       "metadata evald.ranges: unexpected end",
 	} {
 		n.Metadata[RangesKey] = text
-		file, err := n.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Parse(file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(mustMarshal(t, n)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ranges %q: error %v, want %q", text, err, want)
 		}
 	}

@@ -9,36 +9,26 @@ import (
 // Softmax writes the probabilities of logits, exp(logit) normalised, into dst of the same length. It works for any finite
 // logits, since the greatest is subtracted first. Sums are in float64, so that dst sums to 1 within 1e-6. dst may be logits.
 func Softmax(dst, logits []float32) {
-	greatest := math.Inf(-1)
-	for _, x := range logits {
-		greatest = max(greatest, float64(x))
-	}
-	sum := 0.0
-	for _, x := range logits {
-		sum += math.Exp(float64(x) - greatest)
-	}
-	for i, x := range logits {
-		dst[i] = float32(math.Exp(float64(x)-greatest) / sum)
-	}
+	MaskedSoftmax(dst, logits, nil)
 }
 
-// MaskedSoftmax is Softmax over the legal entries. dst is 0 elsewhere, and everywhere if no entry is legal. Logits of
-// illegal entries are ignored. dst may be logits.
+// MaskedSoftmax is Softmax over the legal entries, or over all if legal is nil. dst is 0 elsewhere, and everywhere if no
+// entry is legal. Logits of illegal entries are ignored. dst may be logits.
 func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	greatest := math.Inf(-1)
 	for i, x := range logits {
-		if legal[i] {
+		if legal == nil || legal[i] {
 			greatest = max(greatest, float64(x))
 		}
 	}
 	sum := 0.0
 	for i, x := range logits {
-		if legal[i] {
+		if legal == nil || legal[i] {
 			sum += math.Exp(float64(x) - greatest)
 		}
 	}
 	for i, x := range logits {
-		if legal[i] {
+		if legal == nil || legal[i] {
 			dst[i] = float32(math.Exp(float64(x)-greatest) / sum)
 		} else {
 			dst[i] = 0
