@@ -8,9 +8,8 @@
 //
 //	conv.go             Shape, and the plain loops that define the results
 //	plain.go            plain Go, with the same tiles; call.go: C
-//	path.go, path_*.go  paths, and which of them this processor has
+//	path.go, path_*.go  paths, which of them this processor has, and each beside plain Go
 //	pool.go, job.go     Pool: goroutines, memory, and the parts of a call
-//	selftest.go         each path beside plain Go
 //
 // # Paths
 //
