@@ -1,13 +1,4 @@
 // Package play is a board for games against any agent: on a terminal, or line by line without one.
-//
-// Read the files in this order:
-//
-//	game.go      Session: a game with its moves, undo and redo
-//	level.go     Levels: agents with names for people
-//	analysis.go  what a search and the solver know of a position; task.go: work in the background
-//	plain.go     a game as a dialogue in lines; text.go: its words
-//	model.go     a game on the whole terminal: keys and messages
-//	view.go      what the terminal shows; board.go: its board
 package play
 
 import (
