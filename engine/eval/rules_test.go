@@ -69,43 +69,23 @@ func TestRulesAsk(t *testing.T) {
 
 // Moves that lose at once have no probability, and the others share it in their old proportions, or evenly if they had none.
 func TestRulesMask(t *testing.T) {
-	b := board
-	var p game.Position
 	r := gametest.Rand(4)
-	for b.Outlook(p).Result != game.Ongoing || b.Outlook(p).Plies > 0 || b.Outlook(p).Moves == b.Legal(p) {
-		p = gametest.Position(r, b, 20, true)
+	p := gametest.Open(r, board, 1)[0]
+	for board.Outlook(p).Moves == board.Legal(p) {
+		p = gametest.Open(r, board, 1)[0]
 	}
-	o := b.Outlook(p)
-	uniform := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
-		policy := batch.PolicyRow(0)
-		for a := range policy {
-			policy[a] = 0
-			if b.CanPlay(p, a) {
-				policy[a] = 1 / float32(b.Legal(p).OnesCount())
-			}
-		}
-	}}
-	losing := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
-		policy := batch.PolicyRow(0)
-		clear(policy)
-		policy[b.Action(b.Legal(p).AndNot(o.Moves).First())] = 1
-	}}
-	for name, stub := range map[string]*evaltest.Stub{"all alike": uniform, "all on one that loses": losing} {
-		batch := batch(p)
-		if err := eval.New(stub, eval.Options{}).Evaluate(t.Context(), batch); err != nil {
+	moves, legal := board.Outlook(p).Moves, board.Legal(p)
+	for name, cells := range map[string]game.Bits{"all alike": legal, "all on those that lose": legal.AndNot(moves)} {
+		stub := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) { b.SharePolicy(0, cells) }}
+		got, want := batch(p), batch(p)
+		want.SharePolicy(0, moves)
+		if err := eval.New(stub, eval.Options{}).Evaluate(t.Context(), got); err != nil {
 			t.Fatal(err)
 		}
-		for a, x := range batch.Policy {
-			want := float32(0)
-			if !b.Cell(p, a).And(o.Moves).IsZero() {
-				want = 1 / float32(o.Moves.OnesCount())
+		for a, x := range got.Policy {
+			if d := x - want.Policy[a]; d > 1e-6 || d < -1e-6 || got.Source[0] != eval.CPU {
+				t.Errorf("%s: move %d has %v by %v, want %v", name, a, x, got.Source[0], want.Policy[a])
 			}
-			if d := x - want; d > 1e-6 || d < -1e-6 {
-				t.Errorf("%s: move %d has %v, want %v", name, a, x, want)
-			}
-		}
-		if batch.Source[0] != eval.CPU {
-			t.Errorf("%s: source %v", name, batch.Source[0])
 		}
 	}
 }
