@@ -3,7 +3,6 @@ package arena
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -91,13 +90,9 @@ func forced(b *game.Board, p game.Position, plies int) int {
 // ParseOpening reads an opening: moves from the empty board, preceded by the rules unless they are 7x6x4. The game must go
 // on after it.
 func ParseOpening(b *game.Board, text string) ([]int, error) {
-	rules, moves := game.Connect4, text
-	if prefix, rest, found := strings.Cut(text, ":"); found && !strings.HasPrefix(text, "{") {
-		r, err := game.ParseRules(prefix)
-		if err != nil {
-			return nil, err
-		}
-		rules, moves = r, rest
+	rules, moves, err := game.CutRules(text)
+	if err != nil {
+		return nil, err
 	}
 	if rules != b.Rules() {
 		return nil, fmt.Errorf("opening %s is of %v, the match of %v", text, rules, b.Rules())

@@ -201,9 +201,7 @@ func TestForeignFiles(t *testing.T) {
 	}{
 		{"", "hello", "is there already and is no record of a match"},
 		{"", other.String(), "is there already and is no record of a match"},
-		{".part", "hello", "is there already and is no journal of a match"},
 		{".part", "hello\n", "is there already and is no journal of a match"},
-		{".part", "\n", "is there already and is no journal of a match"},
 		{".part", head + "\n{]\n" + head + "\n", "line 2: invalid character"},
 		{".part", head + "\n" + fmt.Sprintf(line, 0, "random", 1, opening) + "\n", "game 0: games are numbered from 1"},
 		{".part", head + "\n" + fmt.Sprintf(line, 1, "x", 1, opening) + "\n", "game 1 is x against random#2 there, random against random#2 here"},

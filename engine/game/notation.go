@@ -68,6 +68,16 @@ func FormatNotation(r Rules, actions []int) string {
 	return r.String() + ":" + FormatMoves(r, actions)
 }
 
+// CutRules cuts the rules off a game's text, which are Connect4 if it has no prefix. Moves are not read.
+func CutRules(s string) (r Rules, moves string, err error) {
+	prefix, moves, found := strings.Cut(s, ":")
+	if !found || strings.HasPrefix(s, "{") { // a JSON object has no prefix
+		return Connect4, s, nil
+	}
+	r, err = ParseRules(prefix)
+	return r, moves, err
+}
+
 // Parser reads positions in every notation. It keeps the boards of the rules that it saw, so that the board of a file is
 // prepared once. The zero value is ready for use.
 type Parser struct{ boards Boards }
@@ -78,13 +88,9 @@ func (p *Parser) Parse(s string) (State, error) {
 	if strings.HasPrefix(s, "{") {
 		return p.parseObservation(s)
 	}
-	rules, moves := Connect4, s
-	if prefix, rest, found := strings.Cut(s, ":"); found {
-		r, err := ParseRules(prefix)
-		if err != nil {
-			return State{}, err
-		}
-		rules, moves = r, rest
+	rules, moves, err := CutRules(s)
+	if err != nil {
+		return State{}, err
 	}
 	b, err := p.boards.Get(rules)
 	if err != nil {

@@ -13,7 +13,6 @@ func TestParseErrors(t *testing.T) {
 		{"", `moves "": is empty; the empty board is "-"`},
 		{"448", `moves "448": move 3 is "8", not one of 1 to 7`},
 		{"4é4", `moves "4é4": move 2 is "é", not one of 1 to 7`},
-		{"44-", `moves "44-": move 3 is "-", not one of 1 to 7`},
 		{"4444444", `moves "4444444": move 7 goes to "4", which is full`},
 		{"12121212", `moves "12121212": move 8 comes after the game was won`},
 		{"3x3x3free:551", `moves "551": move 2 goes to "5", which is full`},
@@ -33,12 +32,9 @@ func TestParseErrors(t *testing.T) {
 		{`{"board":[` + board + `3],"mark":1}`, `board[41] "3": must be 0, 1 or 2`},
 		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty`},
 		{`{"board":[0,0],"mark":1}`, `board "2 cells": 7x6x4 has 42`},
-		{`{"mark":1}`, `board "0 cells": 7x6x4 has 42`},
 		{`{"board":"x","mark":1}`, `board "string": is not of type []int`},
 		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
 		{`{"board":[0],"mark":1,"board":[1]}`, `json "{\"board\":[0],\"mark\":1,\"board\":[1]}": key "board" is there twice`},
-		{`{"Mark":1,"board":[],"mark":2}`, `json "{\"Mark\":1,\"board\":[],\"mark\":2}": key "mark" is there twice, once as "Mark"`},
-		{"{\"board\":[],\"mark\":1,\"x\":\"\xff\"}", `json "{\"board\":[],\"mark\":1,\"x\":\"\xff\"}": byte 26 is no UTF-8`},
 		{`{"board":`, `json "{\"board\":": unexpected end of JSON input`},
 	} {
 		var p game.Parser
