@@ -48,11 +48,16 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*b
 	}
 	in := http.MaxBytesReader(w, r.Body, int64(limit))
 	if zipped {
-		open, ok := map[string]func(io.Reader) (io.ReadCloser, error){"gzip": openGzip, "deflate": zlib.NewReader}[encoding]
-		if !ok {
-			return nil, invalid("Content-Encoding %q: must be gzip or deflate", encoding)
+		var unzipped io.ReadCloser
+		var err error
+		switch encoding {
+		case "gzip":
+			unzipped, err = gzip.NewReader(in)
+		case "deflate":
+			unzipped, err = zlib.NewReader(in)
+		default:
+			err = invalid("Content-Encoding %q: must be gzip or deflate", encoding)
 		}
-		unzipped, err := open(in)
 		if err != nil {
 			return nil, b.wrong(err)
 		}
@@ -61,8 +66,6 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*b
 	b.in = &polite{in: in}
 	return b, nil
 }
-
-func openGzip(in io.Reader) (io.ReadCloser, error) { return gzip.NewReader(in) }
 
 // The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
 // decompression.

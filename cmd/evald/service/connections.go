@@ -19,12 +19,8 @@ type connections struct {
 	most   int
 	memory *budget // where answers that were not read are counted
 
-	mu        sync.Mutex
-	all       map[*connection]bool
-	by        map[string]int // address -> connections
-	unknownBy map[string]int // address -> connections of unknown clients
-	unknown   int            // of all addresses
-	spare     int
+	mu  sync.Mutex
+	all map[*connection]bool
 }
 
 // spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls are told why not.
@@ -50,7 +46,7 @@ type connection struct {
 }
 
 func newConnections(most int, memory *budget) *connections {
-	return &connections{most: most, memory: memory, all: map[*connection]bool{}, by: map[string]int{}, unknownBy: map[string]int{}}
+	return &connections{most: most, memory: memory, all: map[*connection]bool{}}
 }
 
 // counted is a listener whose connections are counted.
@@ -79,21 +75,15 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	l.mu.Lock()
 	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
 	c.spare = full && gone == nil
-	if c.spare && l.spare >= spareConnections {
-		if gone = l.oldest(func(o *connection) bool { return o.spare && o.quiet.Before(now.Add(-firstMoment)) }); gone == nil {
+	spare := func(o *connection) bool { return o.spare }
+	if c.spare && l.count(spare) >= spareConnections {
+		if gone = l.oldest(now.Add(-firstMoment), spare); gone == nil {
 			l.mu.Unlock()
 			return nil
 		}
 	}
-	if gone != nil {
-		l.forget(gone)
-	}
+	delete(l.all, gone)
 	l.all[c] = true
-	l.by[c.from]++
-	l.countUnknown(c.from, 1)
-	if c.spare {
-		l.spare++
-	}
 	l.mu.Unlock()
 	if gone != nil {
 		gone.Close()
@@ -108,60 +98,47 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	same := func(c *connection) bool { return c.from == from }
 	unknown := func(c *connection) bool { return !c.known }
 	unknownSame := func(c *connection) bool { return same(c) && unknown(c) }
+	inPlace := func(c *connection) bool { return !c.spare }
 	var candidates []func(*connection) bool
 	switch {
-	case l.by[from] >= 2*share:
+	case l.count(same) >= 2*share:
 		candidates = []func(*connection) bool{unknownSame, same}
-	case l.unknownBy[from] >= share:
+	case l.count(unknownSame) >= share:
 		candidates = []func(*connection) bool{unknownSame}
-	case l.unknown >= 2*share:
+	case l.count(unknown) >= 2*share:
 		candidates = []func(*connection) bool{unknown}
-	case len(l.all)-l.spare >= l.most:
-		candidates = []func(*connection) bool{unknown, func(*connection) bool { return true }}
+	case l.count(inPlace) >= l.most:
+		candidates = []func(*connection) bool{unknown, inPlace}
 	default:
 		return nil, false
 	}
 	for _, of := range candidates {
-		if gone = l.oldest(func(c *connection) bool { return of(c) && !c.spare && c.quiet.Before(then) }); gone != nil {
+		if gone = l.oldest(then, func(c *connection) bool { return of(c) && inPlace(c) }); gone != nil {
 			break
 		}
 	}
 	return gone, true
 }
 
-// oldest is the connection that has been quiet for the longest time, of those that are not at work. mu is held.
-func (l *connections) oldest(of func(*connection) bool) (found *connection) {
+// count is the number of connections of a kind. mu is held.
+func (l *connections) count(of func(*connection) bool) (n int) {
 	for c := range l.all {
-		if c.working == 0 && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
+		if of(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// oldest is the connection of a kind that has been quiet for the longest time, since before then. Those at work are none. mu is
+// held.
+func (l *connections) oldest(then time.Time, of func(*connection) bool) (found *connection) {
+	for c := range l.all {
+		if c.working == 0 && c.quiet.Before(then) && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
 			found = c
 		}
 	}
 	return found
-}
-
-// forget counts a connection no longer. mu is held.
-func (l *connections) forget(c *connection) {
-	if !l.all[c] {
-		return
-	}
-	delete(l.all, c)
-	if l.by[c.from]--; l.by[c.from] == 0 {
-		delete(l.by, c.from)
-	}
-	if !c.known {
-		l.countUnknown(c.from, -1)
-	}
-	if c.spare {
-		l.spare--
-	}
-}
-
-// countUnknown counts n more connections of unknown clients from an address. mu is held.
-func (l *connections) countUnknown(from string, n int) {
-	l.unknown += n
-	if l.unknownBy[from] += n; l.unknownBy[from] == 0 {
-		delete(l.unknownBy, from)
-	}
 }
 
 // closeStuck ends connections whose clients have not read anything of an answer since then.
@@ -182,7 +159,7 @@ func (l *connections) closeStuck(then time.Time) {
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
-	c.of.forget(c)
+	delete(c.of.all, c)
 	unsent := c.unsent
 	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
@@ -216,12 +193,7 @@ func (c *connection) begin() (end func()) {
 
 // know is called when the client has shown who it is.
 func (c *connection) know() {
-	c.update(func() {
-		if !c.known && c.of.all[c] {
-			c.known = true
-			c.of.countUnknown(c.from, -1)
-		}
-	})
+	c.update(func() { c.known = true })
 }
 
 // isKnown reports whether know was called.

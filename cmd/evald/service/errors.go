@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,26 +57,14 @@ func toStatus(err error) error {
 }
 
 // httpStatus is the HTTP status of a code.
-func httpStatus(c codes.Code) int {
-	switch c {
-	case codes.NotFound:
-		return http.StatusNotFound
-	case codes.Unauthenticated:
-		return http.StatusUnauthorized
-	case codes.PermissionDenied:
-		return http.StatusForbidden
-	case codes.ResourceExhausted:
-		return http.StatusTooManyRequests
-	case codes.Unavailable, codes.Canceled:
-		return http.StatusServiceUnavailable
-	case codes.Unimplemented:
-		return http.StatusNotImplemented
-	case codes.DeadlineExceeded:
-		return http.StatusGatewayTimeout
-	case codes.Internal, codes.Unknown:
-		return http.StatusInternalServerError
-	}
-	return http.StatusBadRequest
+func httpStatus(c codes.Code) int { return cmp.Or(httpStatuses[c], http.StatusBadRequest) }
+
+var httpStatuses = map[codes.Code]int{
+	codes.NotFound: http.StatusNotFound, codes.Unauthenticated: http.StatusUnauthorized, codes.PermissionDenied: http.StatusForbidden,
+	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Unavailable: http.StatusServiceUnavailable,
+	codes.Canceled: http.StatusServiceUnavailable, codes.Unimplemented: http.StatusNotImplemented,
+	codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.Internal: http.StatusInternalServerError,
+	codes.Unknown: http.StatusInternalServerError,
 }
 
 // reasons are the values of the label "reason" of nv_inference_request_failure.

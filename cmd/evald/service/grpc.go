@@ -246,18 +246,11 @@ func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 	return nil
 }
 
+// parameter is a parameter's value: a bool, int64, uint64, float64 or string; nil if it has none.
 func parameter(p *kserve.InferParameter) any {
-	switch v := p.GetParameterChoice().(type) {
-	case *kserve.InferParameter_BoolParam:
-		return v.BoolParam
-	case *kserve.InferParameter_Int64Param:
-		return v.Int64Param
-	case *kserve.InferParameter_StringParam:
-		return v.StringParam
-	case *kserve.InferParameter_DoubleParam:
-		return v.DoubleParam
-	case *kserve.InferParameter_Uint64Param:
-		return v.Uint64Param
+	m := p.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().Get(0)); f != nil {
+		return m.Get(f).Interface()
 	}
 	return nil
 }

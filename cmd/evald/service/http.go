@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +126,7 @@ func (w *watched) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *watched) Write(p []byte) (int, error) {
 	const most = 4 << 10
-	if w.refuses() {
+	if slices.Contains(refusing[:], w.status) {
 		w.text = append(w.text, p[:min(len(p), most-len(w.text))]...)
 	}
 	return w.ResponseWriter.Write(p)
@@ -134,12 +135,10 @@ func (w *watched) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *watched) refuses() bool {
-	switch w.status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests:
-		return true
-	}
-	return false
+// refusing are the statuses of requests that are refused.
+var refusing = [...]int{
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge,
+	http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
 }
 
 // refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no text.

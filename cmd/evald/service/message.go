@@ -2,14 +2,12 @@ package service
 
 import (
 	"compress/gzip"
-	"fmt"
 	"io"
 	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -84,11 +82,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	m, ok := out.message.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("an answer is no message but a %T", out.message)
-	}
-	const pooled = 1<<10 + 1 // gRPC does not give smaller buffers back to their pool
+	m := out.message.(proto.Message) // as all of gRPC's messages are
+	const pooled = 1<<10 + 1         // gRPC does not give smaller buffers back to their pool
 	b := mem.DefaultBufferPool().Get(max(proto.Size(m), pooled))
 	text, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*b)[:0], m)
 	if err != nil {
@@ -122,11 +117,7 @@ func (w *written) Put(b *[]byte) {
 
 // decode decodes a frame. A message that has more than a request may have is refused before any memory is used for it.
 func (s *Server) decode(f *frame, message any, r *request) error {
-	text := f.data.ReadOnlyData()
-	m, ok := message.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "a request is no message but a %T", message)
-	}
+	text, m := f.data.ReadOnlyData(), message.(proto.Message)
 	cost := 2 * len(text)
 	if _, ok := m.(*kserve.ModelInferRequest); ok {
 		c := census{rows: s.config.Limits.Batch}

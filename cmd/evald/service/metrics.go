@@ -104,22 +104,13 @@ func (s *stats) batch(b eval.Sent) {
 }
 
 func (s *stats) answered(rows []eval.Source) {
-	type total struct {
-		source eval.Source
-		rows   uint64
-	}
-	totals := make([]total, 0, 16)       // added up before the lock, which all requests of the model take
+	totals := map[eval.Source]uint64{}   // added up before the lock, which all requests of the model take
 	for first := 0; first < len(rows); { // most rows have the source of the row before
 		end := first + 1
 		for end < len(rows) && rows[end] == rows[first] {
 			end++
 		}
-		k := slices.IndexFunc(totals, func(t total) bool { return t.source == rows[first] })
-		if k < 0 {
-			k = len(totals)
-			totals = append(totals, total{source: rows[first]})
-		}
-		totals[k].rows += uint64(end - first)
+		totals[rows[first]] += uint64(end - first)
 		first = end
 	}
 	s.mu.Lock()
@@ -127,8 +118,8 @@ func (s *stats) answered(rows []eval.Source) {
 	if s.sources == nil {
 		s.sources = map[eval.Source]uint64{}
 	}
-	for _, t := range totals {
-		s.sources[t.source] += t.rows
+	for source, n := range totals {
+		s.sources[source] += n
 	}
 }
 
@@ -214,51 +205,17 @@ func (s *Server) newMetrics() *prometheus.Registry {
 // Metrics are the counts, to be shown in another place.
 func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
-var modelLabels = []string{"model", "version"}
-
-func metric(name, help string, more ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, append(modelLabels[:2:2], more...), nil)
-}
-
-var (
-	successMetric  = metric("nv_inference_request_success", "Requests answered.")
-	failureMetric  = metric("nv_inference_request_failure", "Requests that failed, by reason.", "reason")
-	rowsMetric     = metric("nv_inference_count", "Positions answered.")
-	execMetric     = metric("nv_inference_exec_count", "Batches evaluated.")
-	pendingMetric  = metric("nv_inference_pending_request_count", "Requests under way.")
-	totalMetric    = metric("nv_inference_request_duration_us", "Time of requests answered, in all.")
-	queueMetric    = metric("nv_inference_queue_duration_us", "Time that requests waited for their batch.")
-	inputMetric    = metric("nv_inference_compute_input_duration_us", "Time that reading inputs took.")
-	inferMetric    = metric("nv_inference_compute_infer_duration_us", "Time that requests' batches were evaluated.")
-	outputMetric   = metric("nv_inference_compute_output_duration_us", "Time that writing outputs took.")
-	cacheHitMetric = metric("nv_cache_num_hits_per_model", "Positions answered from the cache.")
-	cacheMissed    = metric("nv_cache_num_misses_per_model", "Positions that a network answered.")
-	queuedMetric   = metric("evald_queued_rows", "Positions that wait for a batch.")
-	reasonMetric   = metric("evald_batches_total", "Batches by why they were sent: full, delay, deadline, or idle, where nothing else was under way.", "reason")
-	sourceMetric   = metric("evald_rows_total", "Positions evaluated, leaves of searches included, by who answered.", "source")
-	sizeMetric     = metric("evald_batch_rows", "Rows of batches.")
-	latencyMetric  = metric("evald_request_seconds", "Time of requests answered.")
-	refusedMetric  = metric("evald_refused_total", "Requests that found too many rows waiting.")
-	droppedMetric  = metric("evald_dropped_total", "Requests that ended before their batch was formed.")
-	memoryMetric   = prometheus.NewDesc("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", nil, nil)
-	mostMetric     = prometheus.NewDesc("evald_request_memory_limit_bytes", "Memory that requests may hold.", nil, nil)
-	gpuWorking     = metric("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", "gpu")
-	gpuLost        = metric("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", "gpu")
-	gpuRows        = metric("evald_gpu_rows_total", "Positions that the GPU has computed.", "gpu")
-	gpuLaunches    = metric("evald_gpu_launches_total", "Launches that the GPU has ended.", "gpu")
-	gpuBusy        = metric("evald_gpu_busy_seconds_total", "Time in which launches for the model were under way on the GPU.", "gpu")
-	gpuFaults      = metric("evald_gpu_faults_total", "Faults of the GPU that cost its context.", "gpu")
-	readyMetric    = prometheus.NewDesc("evald_ready", "1 while the server is ready.", nil, nil)
-)
-
 // Describe sends nothing: models come and go.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(readyMetric, prometheus.GaugeValue, flag(c.server.isReady()))
-	out <- prometheus.MustNewConstMetric(memoryMetric, prometheus.GaugeValue, float64(c.server.memory.inUse()))
-	out <- prometheus.MustNewConstMetric(mostMetric, prometheus.GaugeValue, float64(c.server.memory.total))
+	send := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
+	}
+	send("evald_ready", "1 while the server is ready.", flag(c.server.isReady()))
+	send("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", float64(c.server.memory.inUse()))
+	send("evald_request_memory_limit_bytes", "Memory that requests may hold.", float64(c.server.memory.total))
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}
@@ -273,51 +230,65 @@ func flag(on bool) float64 {
 
 func (m *model) collect(out chan<- prometheus.Metric) {
 	s, g := m.stats.now(), m.current.Load()
-	labels := []string{m.name, g.Version}
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
-		out <- prometheus.MustNewConstMetric(d, kind, value, append(labels[:2:2], more...)...)
+	names, labels := []string{"model", "version"}, []string{m.name, g.Version}
+	gauge := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, labels...)
 	}
-	counter := prometheus.CounterValue
-	send(successMetric, counter, float64(s.success.count))
+	counter := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.CounterValue, value, labels...)
+	}
+	// labelled sends a metric with one label more.
+	labelled := func(name, help string, kind prometheus.ValueType, value float64, label, is string) {
+		d := prometheus.NewDesc(name, help, append(names[:2:2], label), nil)
+		out <- prometheus.MustNewConstMetric(d, kind, value, append(labels[:2:2], is)...)
+	}
+	micros := func(name, help string, of duration) { counter(name, help, float64(of.sum.Microseconds())) }
+	counter("nv_inference_request_success", "Requests answered.", float64(s.success.count))
 	for i, name := range reasons {
-		send(failureMetric, counter, float64(s.failure[i].count), name)
+		labelled("nv_inference_request_failure", "Requests that failed, by reason.",
+			prometheus.CounterValue, float64(s.failure[i].count), "reason", name)
 	}
-	send(rowsMetric, counter, float64(s.rows))
-	send(execMetric, counter, float64(s.executions()))
-	send(pendingMetric, prometheus.GaugeValue, float64(s.pending))
-	for _, t := range []struct {
-		desc *prometheus.Desc
-		of   duration
-	}{{totalMetric, s.success}, {queueMetric, s.queue}, {inputMetric, s.input}, {inferMetric, s.infer}, {outputMetric, s.output}} {
-		send(t.desc, counter, float64(t.of.sum.Microseconds()))
-	}
-	send(cacheHitMetric, counter, float64(s.sources[eval.Cached]))
-	send(cacheMissed, counter, float64(s.cacheMisses()))
+	counter("nv_inference_count", "Positions answered.", float64(s.rows))
+	counter("nv_inference_exec_count", "Batches evaluated.", float64(s.executions()))
+	gauge("nv_inference_pending_request_count", "Requests under way.", float64(s.pending))
+	micros("nv_inference_request_duration_us", "Time of requests answered, in all.", s.success)
+	micros("nv_inference_queue_duration_us", "Time that requests waited for their batch.", s.queue)
+	micros("nv_inference_compute_input_duration_us", "Time that reading inputs took.", s.input)
+	micros("nv_inference_compute_infer_duration_us", "Time that requests' batches were evaluated.", s.infer)
+	micros("nv_inference_compute_output_duration_us", "Time that writing outputs took.", s.output)
+	counter("nv_cache_num_hits_per_model", "Positions answered from the cache.", float64(s.sources[eval.Cached]))
+	counter("nv_cache_num_misses_per_model", "Positions that a network answered.", float64(s.cacheMisses()))
 	for r := range eval.BatchReasons {
-		send(reasonMetric, counter, float64(s.batches[r]), r.String())
+		labelled("evald_batches_total", "Batches by why they were sent: full, delay, deadline, or idle, where nothing else was under way.",
+			prometheus.CounterValue, float64(s.batches[r]), "reason", r.String())
 	}
 	for source, n := range s.sources {
-		send(sourceMetric, counter, float64(n), source.String())
+		labelled("evald_rows_total", "Positions evaluated, leaves of searches included, by who answered.",
+			prometheus.CounterValue, float64(n), "source", source.String())
 	}
-	out <- histogram(sizeMetric, s.sizes, 14, 1, float64(s.batchRows), labels)
-	out <- histogram(latencyMetric, s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)
-	if !m.searches && g.Devices != nil {
+	out <- histogram(prometheus.NewDesc("evald_batch_rows", "Rows of batches.", names, nil), s.sizes, 14, 1, float64(s.batchRows), labels)
+	out <- histogram(prometheus.NewDesc("evald_request_seconds", "Time of requests answered.", names, nil),
+		s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)
+	if m.searches {
+		return
+	}
+	if g.Devices != nil {
 		for _, d := range g.Devices() {
 			at := strconv.Itoa(d.Index)
-			send(gpuWorking, prometheus.GaugeValue, flag(d.Working), at)
-			send(gpuLost, prometheus.GaugeValue, flag(d.Lost), at)
-			send(gpuRows, counter, float64(d.Rows), at)
-			send(gpuLaunches, counter, float64(d.Launches), at)
-			send(gpuBusy, counter, d.Busy.Seconds(), at)
-			send(gpuFaults, counter, float64(d.Faults), at)
+			gauge := func(name, help string, on bool) { labelled(name, help, prometheus.GaugeValue, flag(on), "gpu", at) }
+			counter := func(name, help string, n float64) { labelled(name, help, prometheus.CounterValue, n, "gpu", at) }
+			gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", d.Working)
+			gauge("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", d.Lost)
+			counter("evald_gpu_rows_total", "Positions that the GPU has computed.", float64(d.Rows))
+			counter("evald_gpu_launches_total", "Launches that the GPU has ended.", float64(d.Launches))
+			counter("evald_gpu_busy_seconds_total", "Time in which launches for the model were under way on the GPU.", d.Busy.Seconds())
+			counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults))
 		}
 	}
-	if !m.searches {
-		b := g.requests.BatcherStats()
-		send(queuedMetric, prometheus.GaugeValue, float64(b.Queued))
-		send(refusedMetric, counter, float64(b.Refused))
-		send(droppedMetric, counter, float64(b.Dropped))
-	}
+	b := g.requests.BatcherStats()
+	gauge("evald_queued_rows", "Positions that wait for a batch.", float64(b.Queued))
+	counter("evald_refused_total", "Requests that found too many rows waiting.", float64(b.Refused))
+	counter("evald_dropped_total", "Requests that ended before their batch was formed.", float64(b.Dropped))
 }
 
 // histogram is a histogram of Prometheus from bins of powers of two. All bins from the last shown one on are one.

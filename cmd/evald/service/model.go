@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -236,12 +238,7 @@ func (r *repository) end() {
 func (r *repository) list() []*model {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var all []*model
-	for _, m := range r.models {
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b *model) int { return cmp.Compare(a.name, b.name) })
-	return all
+	return slices.SortedFunc(maps.Values(r.models), func(a, b *model) int { return cmp.Compare(a.name, b.name) })
 }
 
 func (r *repository) names() []string {
@@ -337,19 +334,26 @@ func (s *Server) Reload() {
 	}
 }
 
-// watch reloads models whose files have changed.
-func (s *Server) watch() {
-	for _, m := range s.models.list() {
-		if m.searches {
-			continue
+// watch reloads models whose files have changed, until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	for tick := time.Tick(s.config.Watch); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
 		}
-		s.loading.Lock()
-		old := m.changed
-		s.loading.Unlock()
-		if now, err := s.config.Changed(m.name); err == nil && now != old && s.load(m.name) != nil {
+		for _, m := range s.models.list() {
+			if m.searches {
+				continue
+			}
 			s.loading.Lock()
-			m.changed = now // not again until it changes once more
+			old := m.changed
 			s.loading.Unlock()
+			if now, err := s.config.Changed(m.name); err == nil && now != old && s.load(m.name) != nil {
+				s.loading.Lock()
+				m.changed = now // not again until it changes once more
+				s.loading.Unlock()
+			}
 		}
 	}
 }

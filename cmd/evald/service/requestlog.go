@@ -21,17 +21,17 @@ func (r *request) attributes(status any) []any {
 	if code, ok := status.(codes.Code); ok {
 		status = code.String()
 	}
-	a := []any{"protocol", r.protocol, "method", short.To(r.method, maxLogged)}
-	if r.path != "" {
-		a = append(a, "path", short.To(r.path, maxLogged))
+	a := []any{"protocol", r.protocol}
+	text := func(name, value string) {
+		if value != "" {
+			a = append(a, name, short.To(value, maxLogged))
+		}
 	}
+	text("method", r.method)
+	text("path", r.path)
 	a = append(a, "status", status, "remote", r.remote)
-	if r.model != "" {
-		a = append(a, "model", short.To(r.model, maxLogged))
-	}
-	if r.id != "" {
-		a = append(a, "id", short.To(r.id, maxLogged))
-	}
+	text("model", r.model)
+	text("id", r.id)
 	if r.rows > 0 {
 		a = append(a, "rows", r.rows)
 	}

@@ -21,30 +21,40 @@ import (
 // handler is the HTTP port: the protocol below /v2, and the page.
 func (s *Server) handler() http.Handler {
 	mux, calls := http.NewServeMux(), grpcService{Server: s}
-	handle := func(pattern string, g group, h http.HandlerFunc) {
-		mux.Handle(pattern, s.config.Tokens.guard(g, h))
+	// A handler that returns an error has written nothing.
+	handle := func(pattern string, g group, answer func(w http.ResponseWriter, r *http.Request) error) {
+		mux.Handle(pattern, s.config.Tokens.guard(g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := answer(w, r); err != nil {
+				writeError(w, err)
+			}
+		})))
+	}
+	ready := func(w http.ResponseWriter, ready bool) error {
+		if !ready {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		return nil
 	}
 	describe := func(pattern string, message func(ctx context.Context, model, version string) (proto.Message, error)) {
-		handle("GET "+pattern, metadataCalls, func(w http.ResponseWriter, r *http.Request) {
+		handle("GET "+pattern, metadataCalls, func(w http.ResponseWriter, r *http.Request) error {
 			m, err := message(r.Context(), r.PathValue("model"), r.PathValue("version"))
-			if err != nil {
-				writeError(w, err)
-				return
+			if err == nil {
+				writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
 			}
-			writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
+			return err
 		})
 	}
 	statistics := func(ctx context.Context, model, version string) (proto.Message, error) {
 		return calls.ModelStatistics(ctx, &kserve.ModelStatisticsRequest{Name: model, Version: version})
 	}
-	handle("GET /v2/health/live", healthCalls, func(w http.ResponseWriter, _ *http.Request) {})
-	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, s.isReady()) })
+	handle("GET /v2/health/live", healthCalls, func(http.ResponseWriter, *http.Request) error { return nil })
+	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) error { return ready(w, s.isReady()) })
 	describe("/v2", func(ctx context.Context, _, _ string) (proto.Message, error) { return calls.ServerMetadata(ctx, nil) })
 	describe("/v2/models/stats", statistics)
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
-		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) {
+		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) error {
 			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
-			writeReady(w, err == nil && s.isReady())
+			return ready(w, err == nil && s.isReady())
 		})
 		describe(prefix, func(ctx context.Context, model, version string) (proto.Message, error) {
 			return calls.ModelMetadata(ctx, &kserve.ModelMetadataRequest{Name: model, Version: version})
@@ -58,9 +68,9 @@ func (s *Server) handler() http.Handler {
 	}
 	handle("POST /v2/repository/index", repositoryCalls, s.restIndex)
 	handle("POST /v2/repository/models/{model}/load", repositoryCalls, s.restLoad)
-	handle("POST /v2/repository/models/{model}/unload", repositoryCalls, func(w http.ResponseWriter, r *http.Request) {
+	handle("POST /v2/repository/models/{model}/unload", repositoryCalls, func(_ http.ResponseWriter, r *http.Request) error {
 		_, err := calls.RepositoryModelUnload(r.Context(), &kserve.RepositoryModelUnloadRequest{ModelName: r.PathValue("model")})
-		replyEmpty(w, err)
+		return err
 	})
 	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + clip(r.URL.Path) + " is no call of the protocol"})
@@ -74,39 +84,38 @@ func (s *Server) handler() http.Handler {
 	return otelhttp.NewHandler(mux, "rest", otelhttp.WithTracerProvider(s.config.Traces), otelhttp.WithPropagators(propagator))
 }
 
-func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) {
+func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) error {
 	var ask struct {
 		Ready bool `json:"ready"`
 	}
 	if err := s.readSmall(w, r, &ask, `{"ready":true}`); err != nil {
-		writeError(w, err)
-		return
+		return err
 	}
 	index, err := grpcService{Server: s}.RepositoryIndex(r.Context(), &kserve.RepositoryIndexRequest{Ready: ask.Ready})
 	if err != nil {
-		writeError(w, err)
-		return
+		return err
 	}
 	all := []any{}
 	for _, m := range index.Models {
 		all = append(all, jsonOf(m.ProtoReflect()))
 	}
 	writeJSON(w, http.StatusOK, all)
+	return nil
 }
 
-func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) {
+func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) error {
 	var ask struct {
 		Parameters map[string]any `json:"parameters"`
 	}
-	err := s.readSmall(w, r, &ask, "{}")
-	if err == nil {
-		m := &kserve.RepositoryModelLoadRequest{ModelName: r.PathValue("model"), Parameters: map[string]*kserve.ModelRepositoryParameter{}}
-		for name := range ask.Parameters { // which the call refuses, whatever they are
-			m.Parameters[name] = nil
-		}
-		_, err = grpcService{Server: s}.RepositoryModelLoad(r.Context(), m)
+	if err := s.readSmall(w, r, &ask, "{}"); err != nil {
+		return err
 	}
-	replyEmpty(w, err)
+	m := &kserve.RepositoryModelLoadRequest{ModelName: r.PathValue("model"), Parameters: map[string]*kserve.ModelRepositoryParameter{}}
+	for name := range ask.Parameters { // which the call refuses, whatever they are
+		m.Parameters[name] = nil
+	}
+	_, err := grpcService{Server: s}.RepositoryModelLoad(r.Context(), m)
+	return err
 }
 
 // smallBody is how long a request without tensors may be, in bytes.
@@ -131,12 +140,6 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 	return in.close()
 }
 
-func replyEmpty(w http.ResponseWriter, err error) {
-	if err != nil {
-		writeError(w, err)
-	}
-}
-
 // errorBody is how the protocol writes an error.
 type errorBody struct {
 	Error string `json:"error"`
@@ -159,12 +162,6 @@ func writeError(w http.ResponseWriter, err error) {
 
 // retryAfter is after how many seconds a client that was refused may try again; a full queue takes less than that.
 const retryAfter = 1
-
-func writeReady(w http.ResponseWriter, ready bool) {
-	if !ready {
-		w.WriteHeader(http.StatusBadRequest)
-	}
-}
 
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")

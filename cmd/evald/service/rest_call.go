@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -83,6 +84,7 @@ type restDecoder struct {
 	haveData bool
 	late     io.Reader // of the input's data, if it came before its name, datatype and shape
 	size     int       // bytes of the binary tensor; -1 if there is none
+	scratch  []byte    // of one value
 }
 
 // next reads the next token.
@@ -97,17 +99,19 @@ func (d *restDecoder) peek() jsontext.Kind {
 	return d.PeekKind()
 }
 
+// open reads the begin of an object or a list, and reports whether there is one. Null stands for an empty one.
+func (d *restDecoder) open(kind jsontext.Kind, wrong string) (there bool, err error) {
+	t, err := d.next()
+	if err == nil && t.Kind() != kind && t.Kind() != 'n' {
+		err = invalid("%s", wrong)
+	}
+	return err == nil && t.Kind() == kind, err
+}
+
 // object reads an object, or null, which stands for an empty one.
 func (d *restDecoder) object(what string, most int, member func(name string) error) error {
-	t, err := d.next()
-	if err != nil {
+	if there, err := d.open('{', what+": must be an object"); !there {
 		return err
-	}
-	if t.Kind() == 'n' {
-		return nil
-	}
-	if t.Kind() != '{' {
-		return invalid("%s: must be an object", what)
 	}
 	for n := 0; ; n++ {
 		t, err := d.next()
@@ -125,15 +129,8 @@ func (d *restDecoder) object(what string, most int, member func(name string) err
 
 // list reads a list, or null, which stands for an empty one.
 func (d *restDecoder) list(what string, most int, element func() error) error {
-	t, err := d.next()
-	if err != nil {
+	if there, err := d.open('[', what+": must be a list"); !there {
 		return err
-	}
-	if t.Kind() == 'n' {
-		return nil
-	}
-	if t.Kind() != '[' {
-		return invalid("%s: must be a list", what)
 	}
 	for n := 0; d.peek() != ']'; n++ {
 		if n == most {
@@ -143,7 +140,7 @@ func (d *restDecoder) list(what string, most int, element func() error) error {
 			return err
 		}
 	}
-	_, err = d.next()
+	_, err := d.next()
 	return err
 }
 
@@ -401,31 +398,31 @@ func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
 }
 
 // value appends one value to raw.
-func (d *restDecoder) value(t jsontext.Token) (err error) {
-	in := &d.input
+func (d *restDecoder) value(t jsontext.Token) error {
+	in, raw, wrong := &d.input, d.scratch[:0], error(nil)
 	switch kind := t.Kind(); {
 	case in.datatype == bytesType && kind == '"':
-		text := t.String()
-		if in.raw, err = d.grow(in.raw, 4+len(text)); err == nil {
-			in.raw = appendBytes(in.raw, text)
-		}
-		return err
+		raw = appendBytes(raw, t.String())
 	case in.datatype == uint64Type && kind == '0':
-		if x, wrong := t.Uint(); wrong == nil {
-			if in.raw, err = d.grow(in.raw, 8); err == nil {
-				in.raw = binary.LittleEndian.AppendUint64(in.raw, x)
-			}
-			return err
-		}
+		var x uint64
+		x, wrong = t.Uint()
+		raw = binary.LittleEndian.AppendUint64(raw, x)
 	case in.datatype == floatType && kind == '0':
-		if x, wrong := t.Float32(); wrong == nil {
-			if in.raw, err = d.grow(in.raw, 4); err == nil {
-				in.raw = binary.LittleEndian.AppendUint32(in.raw, math.Float32bits(x))
-			}
-			return err
-		}
+		var x float32
+		x, wrong = t.Float32()
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 	case inputTypes[in.name] != in.datatype: // rows will say what it must be
 		return nil
+	default:
+		wrong = errors.ErrUnsupported
 	}
-	return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)
+	if wrong != nil {
+		return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)
+	}
+	d.scratch = raw
+	to, err := d.grow(in.raw, len(raw))
+	if err == nil {
+		in.raw = append(to, raw...)
+	}
+	return err
 }

@@ -16,13 +16,7 @@ import (
 const jsonLength = "Inference-Header-Content-Length"
 
 // restInfer answers POST ../infer.
-func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) {
-	if err := s.restAnswer(w, r); err != nil {
-		writeError(w, err)
-	}
-}
-
-func (s *Server) restAnswer(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) error {
 	requestOf(r.Context()).asked = time.Now()
 	c, err := s.restCall(w, r)
 	if err != nil {

@@ -174,7 +174,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	go s.tidy(ports, ending)
 	var watching sync.WaitGroup
 	if s.config.Watch > 0 && s.config.Changed != nil {
-		watching.Go(func() { s.watchUntil(ctx) })
+		watching.Go(func() { s.watch(ctx) })
 	}
 	var err error
 	select {
@@ -319,17 +319,3 @@ func (s *Server) isReady() bool {
 }
 
 var errDraining = status.Error(codes.Unavailable, "the server is shutting down")
-
-// watchUntil looks for changed model files until ctx ends.
-func (s *Server) watchUntil(ctx context.Context) {
-	tick := time.NewTicker(s.config.Watch)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.watch()
-		}
-	}
-}
