@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 type inner struct {
@@ -32,14 +33,9 @@ func begun() config {
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	for range 2 {
-		if err := durable.KeepConfig(path, begun()); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, durable.KeepConfig(path, begun()))
 	}
-	first, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := gametest.Must(os.ReadFile(path))(t)
 	for want, change := range map[string]func(*config){
 		"":                                      func(c *config) { c.Games.Cores = 64 },
 		"has seed 9223372036854775809, and now": func(c *config) { c.Seed-- },
@@ -69,9 +65,7 @@ func TestKeepOther(t *testing.T) {
 		`{"seed": 7, "temperature": 1}`: `unknown field "temperature"`,
 		`{"seed": -7}`:                  "seed",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		c := begun()
 		c.Seed = 7
 		if err := durable.KeepConfig(path, c); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name another folder") {
@@ -81,9 +75,7 @@ func TestKeepOther(t *testing.T) {
 			t.Errorf("%s has become %s, error %v", text, now, err)
 		}
 	}
-	if err := os.WriteFile(path, []byte(`{"seed": 7}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(`{"seed": 7}`), 0o644))
 	if err := durable.KeepConfig(path, config{Seed: 7}); err != nil {
 		t.Errorf("without what the file lacks: %v", err)
 	}

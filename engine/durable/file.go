@@ -106,12 +106,9 @@ func (w *File) Abort() {
 
 // failed makes an error name the file, and not its temporary name.
 func (w *File) failed(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
-	case errors.As(err, &link):
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
 		err = link.Err
 	}
 	return &fs.PathError{Op: "write", Path: w.path, Err: err}

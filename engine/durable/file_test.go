@@ -12,24 +12,17 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(gametest.Must(os.ReadFile(path))(t))
 }
 
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
+	for _, e := range gametest.Must(os.ReadDir(dir))(t) {
 		all = append(all, e.Name())
 	}
 	return all
@@ -39,16 +32,9 @@ func names(t *testing.T, dir string) (all []string) {
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
-	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	w, err := durable.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteString("new"); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte("old"), 0o640))
+	w := gametest.Must(durable.Create(path))(t)
+	gametest.Must(w.WriteString("new"))(t)
 	if got := read(t, path); got != "old" {
 		t.Errorf("%q before it is whole", got)
 	}
@@ -58,17 +44,13 @@ func TestCreate(t *testing.T) {
 	if err := durable.Sweep(dir); err != nil || len(names(t, dir)) != 3 { // with its lock
 		t.Errorf("sweeping beside a writer: %v, %v", names(t, dir), err)
 	}
-	if err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, w.Commit())
 	w.Abort()
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o640 || read(t, path) != "new" || len(names(t, dir)) != 1 {
 		t.Errorf("%v %v %v in %v", info.Mode(), err, read(t, path), names(t, dir))
 	}
-	if w, err = durable.Create(path); err != nil {
-		t.Fatal(err)
-	}
+	w = gametest.Must(durable.Create(path))(t)
 	w.Abort()
 	if read(t, path) != "new" || len(names(t, dir)) != 1 {
 		t.Errorf("after Abort: %q in %v", read(t, path), names(t, dir))
@@ -84,9 +66,7 @@ func TestKilled(t *testing.T) {
 		if err == nil {
 			_, err = w.WriteString("half of a long text")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		os.Stdout.WriteString("writing\n")
 		select {}
 	}
@@ -95,33 +75,26 @@ func TestKilled(t *testing.T) {
 	for _, next := range []string{"write", "sweep"} {
 		child := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 		child.Env = append(os.Environ(), writing+"="+path)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := gametest.Must(child.StdoutPipe())(t)
+		gametest.OK(t, child.Start())
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
 			t.Errorf("the other process says %q, %v", line, err)
 		}
 		if err := durable.WriteFile(path, nil); !errors.Is(err, durable.ErrInUse) {
 			t.Errorf("beside another process: %v", err)
 		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, child.Process.Kill())
 		_ = child.Wait() // killed, as wanted
 		if got := names(t, dir); len(got) < 2 || got[0] != ".out.evald-lock" || got[1] != ".out.evald-new" {
 			t.Fatalf("left by the kill: %v", got)
 		}
 		if next == "write" {
-			err = durable.WriteFile(path, []byte("short"))
+			gametest.OK(t, durable.WriteFile(path, []byte("short")))
 		} else {
-			err = durable.Sweep(dir)
+			gametest.OK(t, durable.Sweep(dir))
 		}
-		if got := names(t, dir); err != nil || len(got) != 1 || read(t, path) != "short" {
-			t.Errorf("%s: %v, %v", next, got, err)
+		if got := names(t, dir); len(got) != 1 || read(t, path) != "short" {
+			t.Errorf("%s: %v", next, got)
 		}
 	}
 }
@@ -130,9 +103,7 @@ func TestKilled(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
-	if err := durable.WriteFile(path, bytes.Repeat([]byte{'x'}, 1000)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, durable.WriteFile(path, bytes.Repeat([]byte{'x'}, 1000)))
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {

@@ -12,15 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // One process at a time has a folder; it finds no half-written files there, and leaves no trace of its own.
 func TestOpenDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "run")
-	d, err := durable.OpenDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := gametest.Must(durable.OpenDir(path))(t)
 	if _, err := durable.OpenDir(path); !errors.Is(err, durable.ErrFolderInUse) || !strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("a second one: %v", err)
 	}
@@ -28,23 +26,15 @@ func TestOpenDir(t *testing.T) {
 		t.Errorf("path %s, want %s", got, want)
 	}
 	left := d.Path(".records.evald-new")
-	if err := os.WriteFile(left, []byte("torn"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(left, []byte("torn"), 0o644))
 	for range 2 {
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if d, err = durable.OpenDir(path); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, d.Close())
+		d = gametest.Must(durable.OpenDir(path))(t)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was left: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, d.Close())
 	if files, err := os.ReadDir(path); err != nil || len(files) != 0 {
 		t.Errorf("files %v, error %v", files, err)
 	}
@@ -63,13 +53,8 @@ func TestJournal(t *testing.T) {
 	if _, err := durable.ReadJournal[line](path, ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	j, err := durable.BeginJournal(path, []line{{1}, {2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(j.Add(line{3}), j.Add(line{4}), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	j := gametest.Must(durable.BeginJournal(path, []line{{1}, {2}}))(t)
+	gametest.OK(t, errors.Join(j.Add(line{3}), j.Add(line{4}), j.Close()))
 	want := `{"number":1,"crc32":"`
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.HasPrefix(string(text), want) {
@@ -87,9 +72,7 @@ func TestJournal(t *testing.T) {
 		{strings.Replace(string(text), ":3,", ":8,", 1), nil, path + ": line 3: is damaged: its checksum"},
 		{"x\n", nil, path + ": line 1: "},
 	} {
-		if err := os.WriteFile(path, []byte(test.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, []byte(test.text), 0o644))
 		lines, err := durable.ReadJournal[line](path, "and so on")
 		if diff := cmp.Diff(test.lines, lines); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.text, diff)
@@ -114,14 +97,9 @@ func TestShards(t *testing.T) {
 	}
 	want = append(want, "games-old.parquet", "games-.parquet")
 	for _, name := range append([]string{"waiting.jsonl", "games.parquet"}, want...) {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	shards, err := durable.Shards(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shards := gametest.Must(durable.Shards(dir))(t)
 	var got []string
 	for _, s := range shards {
 		if name := filepath.Base(s.Path); s.Games() > 0 {

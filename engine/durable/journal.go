@@ -7,7 +7,7 @@ import (
 )
 
 // Journal is a file of JSON lines, each with its checksum, that is being appended to. Close it.
-type Journal struct{ file *os.File }
+type Journal struct{ *os.File }
 
 // ReadJournal reads the lines of a journal in their order, without a last one that a kill has torn. The error of a
 // damaged line names the file and the line, and says to remove it; loss says what is lost then.
@@ -50,12 +50,6 @@ func (j *Journal) Add(line any) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.file.Write(append(text, '\n'))
+	_, err = j.Write(append(text, '\n'))
 	return err
 }
-
-// Sync makes the lines durable.
-func (j *Journal) Sync() error { return j.file.Sync() }
-
-// Close closes the file.
-func (j *Journal) Close() error { return j.file.Close() }

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 type row struct {
@@ -22,26 +23,13 @@ type row struct {
 func sealed(t *testing.T, rows []row, more ...parquet.WriterOption) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	f, err := durable.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(durable.Create(path))(t)
 	defer f.Abort()
 	w := parquet.NewGenericWriter[row](f, append(more, parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros))...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.SealParquet(), f.Commit()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	gametest.Must(w.Write(rows))(t)
+	gametest.OK(t, w.Close())
+	gametest.OK(t, errors.Join(f.SealParquet(), f.Commit()))
+	return gametest.Must(os.ReadFile(path))(t)
 }
 
 func check(text []byte) error { return durable.CheckParquet(bytes.NewReader(text), int64(len(text))) }
@@ -49,9 +37,7 @@ func check(text []byte) error { return durable.CheckParquet(bytes.NewReader(text
 // A wrong byte is noticed wherever it is, except in the name of the checksum: there it changes nothing else.
 func TestParquetDamaged(t *testing.T) {
 	text := sealed(t, []row{{1, "one"}, {2, "two"}}, parquet.KeyValueMetadata("evald.other", strings.Repeat("x", 5000)))
-	if err := check(text); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, check(text))
 	if got, err := parquet.Read[row](bytes.NewReader(text), int64(len(text))); err != nil || !slices.Equal(got, []row{{1, "one"}, {2, "two"}}) {
 		t.Errorf("reads as %v, %v", got, err)
 	}
@@ -78,10 +64,7 @@ func TestParquetWithout(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	f, err := durable.Create(filepath.Join(t.TempDir(), "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(durable.Create(filepath.Join(t.TempDir(), "x")))(t)
 	defer f.Abort()
 	if err := f.SealParquet(); err == nil {
 		t.Error("a file without a place for it was sealed")
