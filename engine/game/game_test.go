@@ -306,3 +306,124 @@ func BenchmarkBoard(b *testing.B) {
 		}
 	}
 }
+
+// The gameover codes are in files and in answers of the service: they do not change.
+func TestGameOverCodes(t *testing.T) {
+	for _, test := range []struct {
+		result game.Result
+		code   uint8
+		wdl    [3]float32
+		value  float32
+	}{
+		{game.Ongoing, 0, [3]float32{}, 0},
+		{game.Win, 1, [3]float32{1, 0, 0}, 1},
+		{game.Loss, 2, [3]float32{0, 0, 1}, -1},
+		{game.Draw, 3, [3]float32{0, 1, 0}, 0},
+	} {
+		if got := test.result.GameOver(); got != test.code || got >= game.GameOvers {
+			t.Errorf("%v: gameover code %d, want %d", test.result, got, test.code)
+		}
+		if got := test.result.WDL(); got != test.wdl {
+			t.Errorf("%v: WDL %v, want %v", test.result, got, test.wdl)
+		}
+		if got := test.result.Value(); got != test.value || test.result.Flip().Value() != -test.value {
+			t.Errorf("%v: value %v, of the other side %v", test.result, got, test.result.Flip().Value())
+		}
+	}
+}
+
+// On every board that there is, ColumnRow undoes Index and FlatIndex undoes Flat; no two cells share a number, and all
+// numbers are those of cells.
+func TestCellNumbers(t *testing.T) {
+	boards := 0
+	for rows := 1; rows < game.MaxBits; rows++ {
+		for columns := 1; (rows+1)*columns <= game.MaxBits; columns++ {
+			b := game.MustBoard(game.Rules{Rows: rows, Columns: columns, InARow: 4, Gravity: columns%2 == 0})
+			var cells game.Bits
+			flat := 0
+			for row := rows - 1; row >= 0; row-- {
+				for column := range columns {
+					i := b.Index(column, row)
+					if c, r := b.ColumnRow(i); c != column || r != row {
+						t.Fatalf("%v: bit %d is at column %d, row %d; want %d, %d", b.Rules(), i, c, r, column, row)
+					}
+					if b.Flat(i) != flat || b.FlatIndex(flat) != i {
+						t.Fatalf("%v: bit %d is cell %d, whose bit is %d; want cell %d", b.Rules(), i, b.Flat(i), b.FlatIndex(flat), flat)
+					}
+					if cells.Has(i) {
+						t.Fatalf("%v: bit %d is two cells", b.Rules(), i)
+					}
+					cells = cells.Or(game.Bits{Lo: 1}.Shl(uint(i)))
+					flat++
+				}
+			}
+			if cells != b.Full() {
+				t.Fatalf("%v: bits %x are cells, want %x", b.Rules(), cells, b.Full())
+			}
+			boards++
+		}
+	}
+	if boards < 400 {
+		t.Errorf("only %d boards", boards)
+	}
+}
+
+// outlook is Board.Outlook written for clarity alone: it makes moves and looks at results.
+func outlook(b *game.Board, p game.Position) game.Outlook {
+	wins := func(p game.Position) (cells game.Bits) {
+		for a := range b.Actions() {
+			if b.CanPlay(p, a) && b.Result(b.Play(p, a)) == game.Loss {
+				cells = cells.Or(b.Cell(p, a))
+			}
+		}
+		return cells
+	}
+	if w := wins(p); !w.IsZero() {
+		return game.Outlook{Result: game.Win, Moves: w, Next: p}
+	}
+	var keeps game.Bits
+	for a := range b.Actions() {
+		if b.CanPlay(p, a) && wins(b.Play(p, a)).IsZero() {
+			keeps = keeps.Or(b.Cell(p, a))
+		}
+	}
+	switch keeps.OnesCount() {
+	case 0:
+		return game.Outlook{Result: game.Loss, Moves: b.Legal(p), Next: p}
+	case 1:
+	default:
+		return game.Outlook{Moves: keeps, Next: p}
+	}
+	after := b.PlayCell(p, keeps)
+	if b.Result(after) == game.Draw {
+		return game.Outlook{Result: game.Draw, Moves: keeps, Next: after, Plies: 1}
+	}
+	o := outlook(b, after)
+	o.Moves, o.Plies = keeps, o.Plies+1
+	o.Result = o.Result.Flip()
+	return o
+}
+
+func TestOutlook(t *testing.T) {
+	r := gametest.Rand(18)
+	for _, b := range gametest.Boards() {
+		seen := map[game.Result]int{}
+		forced := 0
+		for _, p := range gametest.Positions(r, b, 3000, true) {
+			if b.Result(p) != game.Ongoing {
+				continue
+			}
+			got, want := b.Outlook(p), outlook(b, p)
+			if got != want {
+				t.Fatalf("%v: %+v: outlook %+v, want %+v", b.Rules(), p, got, want)
+			}
+			seen[got.Result]++
+			if got.Plies > 0 {
+				forced++
+			}
+		}
+		if seen[game.Win] < 10 || seen[game.Ongoing] < 10 || forced < 10 {
+			t.Errorf("%v: results %v, %d forced: too few to tell", b.Rules(), seen, forced)
+		}
+	}
+}

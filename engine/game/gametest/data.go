@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Data is the path of a file of exact ground truth, kept beside the repository in ../shared/data. Where it is absent
@@ -39,4 +40,19 @@ func DataLines(t testing.TB, name string) []string {
 		}
 	}
 	return lines
+}
+
+// Soak says whether tests run all cases, as in make soak, and not one of each property.
+func Soak() bool { return os.Getenv("EVALD_SOAK") != "" }
+
+// SoakTime is how long a test puts something under load: the time in EVALD_SOAK, or else short.
+func SoakTime(t testing.TB, short time.Duration) time.Duration {
+	if !Soak() {
+		return short
+	}
+	d, err := time.ParseDuration(os.Getenv("EVALD_SOAK"))
+	if err != nil {
+		t.Fatalf("EVALD_SOAK: %v", err)
+	}
+	return d
 }
