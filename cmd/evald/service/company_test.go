@@ -21,14 +21,10 @@ func TestSearchCompany(t *testing.T) {
 	config := testConfig(&evaltest.Stub{Source: eval.CPU})
 	config.Cache = 256 // some answers are remembered, and soon forgotten
 	s := serve(t, config)
-	api := s.dial(t)
 	const visits = 12
 	ways := []func(pos []game.Position) []string{
 		func(pos []game.Position) []string {
-			ask := bitboardRequest(connect4, pos...)
-			ask.ModelName = searchModel
-			setParameter(ask, "visits", visits)
-			got, err := api.ModelInfer(t.Context(), ask)
+			got, err := s.api.ModelInfer(t.Context(), searchRequest(visits, pos...))
 			if err != nil {
 				t.Error(err)
 			}
@@ -39,7 +35,7 @@ func TestSearchCompany(t *testing.T) {
 			for _, p := range pos {
 				data += fmt.Sprintf(",%d,%d", p.Own.Lo, p.All.Lo)
 			}
-			return rowsOf(s.binary(t, fmt.Sprintf(`{"parameters":{"visits":%d,"binary_data_output":true},
+			return rowsOf(s.outputs(t, "/v2/models/search/infer", nil, fmt.Appendf(nil, `{"parameters":{"visits":%d,"binary_data_output":true},
 				"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[%d,2],"data":[%s]}]}`, visits, len(pos), data[1:])), len(pos))
 		},
 	}
@@ -71,18 +67,21 @@ func TestSearchCompany(t *testing.T) {
 	}
 }
 
-// binary posts a request to the model search, and returns the binary tensors of the reply by name.
-func (s *serving) binary(t *testing.T, body string) map[string][]byte {
-	reply, text := s.post(t, "/v2/models/"+searchModel+"/infer", nil, []byte(body))
+// outputs posts a request, and returns the values in the reply, those written as JSON under their name " as JSON"; and the id.
+func (s *serving) outputs(t *testing.T, path string, header map[string]string, body []byte) map[string][]byte {
+	reply, text := s.post(t, path, header, body)
 	n, err := strconv.Atoi(reply.Header.Get(jsonLength))
 	if reply.StatusCode != http.StatusOK || err != nil {
 		t.Errorf("%s: %s", reply.Status, text)
 		return nil
 	}
 	var head struct {
+		ID      string
 		Outputs []struct {
-			Name       string
-			Parameters struct {
+			Name, Datatype string
+			Shape          []int
+			Data           []float32
+			Parameters     struct {
 				Size int `json:"binary_data_size"`
 			}
 		}
@@ -91,9 +90,26 @@ func (s *serving) binary(t *testing.T, body string) map[string][]byte {
 		t.Error(err)
 	}
 	out := map[string][]byte{}
+	if head.ID != "" {
+		out["id"] = []byte(head.ID)
+	}
 	tail := text[n:]
 	for _, o := range head.Outputs {
-		out[o.Name], tail = tail[:o.Parameters.Size], tail[o.Parameters.Size:]
+		if o.Datatype == uint8Type && o.Data != nil {
+			for _, x := range o.Data {
+				out[o.Name+" as JSON"] = append(out[o.Name+" as JSON"], byte(x))
+			}
+		} else if o.Data != nil {
+			out[o.Name+" as JSON"] = appendFloats(nil, o.Data)
+		} else {
+			out[o.Name], tail = tail[:o.Parameters.Size], tail[o.Parameters.Size:]
+		}
+		if size := o.Parameters.Size; o.Datatype == floatType && size > 0 && size != 4*o.Shape[0]*o.Shape[1] {
+			t.Errorf("%s: %d bytes for shape %v", o.Name, size, o.Shape)
+		}
+	}
+	if len(tail) > 0 {
+		t.Errorf("%d bytes follow the outputs", len(tail))
 	}
 	return out
 }

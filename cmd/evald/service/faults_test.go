@@ -48,11 +48,10 @@ func TestOverload(t *testing.T) {
 	c := testConfig(stub)
 	c.Batching.MaxQueued, c.Batching.InFlight, c.Limits.Requests = 8, 1, 4
 	s := serve(t, c)
-	api := s.dial(t)
 	results := make(chan error, 8)
 	ask := func(rows int) {
 		go func() {
-			_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, rows)...))
+			_, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, rows)...))
 			results <- err
 		}()
 	}
@@ -71,7 +70,7 @@ func TestOverload(t *testing.T) {
 	ask(1)
 	ask(1)
 	s.underWay(t, 4)
-	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
+	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
 		t.Errorf("over the requests: %v", err)
 	}
 	open()
@@ -99,8 +98,7 @@ func TestDrain(t *testing.T) {
 	c := testConfig(stub)
 	c.Batching.InFlight = 1
 	s := serve(t, c)
-	api := s.dial(t)
-	stream, err := api.ModelStreamInfer(t.Context())
+	stream, err := s.api.ModelStreamInfer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,32 +108,21 @@ func TestDrain(t *testing.T) {
 	}
 	<-entered
 	const n = 20
-	results := make(chan error, 2*n)
+	results := make(chan error, n)
 	for range n {
 		go func() {
-			got, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+			got, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
 			if err == nil && len(got.RawOutputContents[0]) != 12*len(pos) {
 				err = fmt.Errorf("%d bytes of wdl", len(got.RawOutputContents[0]))
 			}
 			results <- err
 		}()
-		go func() {
-			reply, err := http.Post(s.rest+inferPath, "", strings.NewReader(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["4"]}]}`))
-			if err == nil {
-				_, err = io.Copy(io.Discard, reply.Body)
-				reply.Body.Close()
-				if reply.StatusCode != http.StatusOK {
-					err = fmt.Errorf("status %d", reply.StatusCode)
-				}
-			}
-			results <- err
-		}()
 	}
-	s.underWay(t, 2*n+1)
+	s.underWay(t, n+1)
 	s.stop()
 	waitFor(t, "the end of readiness", func() bool { return !s.isReady() })
 	waitFor(t, "refusals", func() bool {
-		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+		_, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
 		return status.Code(err) == codes.Unavailable
 	})
 	select {
@@ -144,7 +131,7 @@ func TestDrain(t *testing.T) {
 	default:
 	}
 	open()
-	for range 2 * n {
+	for range n {
 		if err := <-results; err != nil {
 			t.Errorf("a request that was taken: %v", err)
 		}
@@ -165,10 +152,9 @@ func TestDrainHasAnEnd(t *testing.T) {
 	c := testConfig(stub)
 	c.DrainTime = 50 * time.Millisecond
 	s := serve(t, c)
-	api := s.dial(t)
 	result := make(chan error, 1)
 	go func() {
-		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
+		_, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
 		result <- err
 	}()
 	<-entered
@@ -219,10 +205,9 @@ func TestFaultyClients(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Limits.Receive, c.Limits.Timeout = 100*time.Millisecond, 100*time.Millisecond
 	s := serve(t, c)
-	api := s.dial(t)
 	check := func(after string) {
 		t.Helper()
-		if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+		if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
 			t.Errorf("after %s: %v", after, err)
 		}
 	}
@@ -259,8 +244,7 @@ func TestFaultyClients(t *testing.T) {
 		conn.Close()
 	}
 	// A call whose message does not come ends by itself.
-	conn := s.connect(t)
-	silent, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, kserve.GRPCInferenceService_ModelInfer_FullMethodName)
+	silent, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, kserve.GRPCInferenceService_ModelInfer_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +254,7 @@ func TestFaultyClients(t *testing.T) {
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		if _, err := api.ModelInfer(ctx, bitboardRequest(connect4, make([]game.Position, 1000)...)); err != nil && status.Code(err) != codes.Canceled {
+		if _, err := s.api.ModelInfer(ctx, bitboardRequest(connect4, make([]game.Position, 1000)...)); err != nil && status.Code(err) != codes.Canceled {
 			t.Errorf("cancelled: %v", err)
 		}
 	}
@@ -288,7 +272,7 @@ func TestSlowAnswer(t *testing.T) {
 			t.Errorf("REST: %d %s", reply.StatusCode, text)
 		}
 	}
-	if _, err := s.dial(t).ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
 		t.Error(err)
 	}
 }
@@ -316,12 +300,11 @@ func TestDecompression(t *testing.T) {
 			}
 		}
 	}
-	api := s.dial(t)
 	zipped := grpc.UseCompressor("gzip")
-	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
+	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
 		t.Error(err)
 	}
-	if _, err := api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
+	if _, err := s.api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("4 MiB of zeros over gRPC: %v, want ResourceExhausted", err)
 	}
 }

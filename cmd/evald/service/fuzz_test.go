@@ -82,10 +82,7 @@ func grpcSeeds(t testing.TB) (seeds [][]byte) {
 	typed := rawRequest(bitboardsInput, uint64Type, nil, 1, 2)
 	typed.RawInputContents = nil
 	typed.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: []uint64{0, 0}}
-	search := bitboardRequest(connect4, game.Position{})
-	search.ModelName = "search"
-	setParameter(search, "visits", 20)
-	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, search, bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
+	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, searchRequest(20, game.Position{}), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
 		r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{Name: "policy"})
 		b, err := proto.Marshal(r)
 		if err != nil {

@@ -3,8 +3,8 @@ package service
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -37,7 +37,6 @@ var boardsUnderTest = []string{"7x6x4", "9x5x4", "3x3x3free", "12x9x5"}
 func TestInputs(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
-	api := s.dial(t)
 	for _, name := range boardsUnderTest {
 		rules, err := game.ParseRules(name)
 		if err != nil {
@@ -80,7 +79,7 @@ func TestInputs(t *testing.T) {
 				setParameter(ask, "board", name)
 			}
 			ask.Id = "id of " + input
-			got, err := api.ModelInfer(t.Context(), ask)
+			got, err := s.api.ModelInfer(t.Context(), ask)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, input, err)
 				continue
@@ -125,66 +124,31 @@ func TestREST(t *testing.T) {
 	s := serve(t, testConfig(stub))
 	pos := append(gametest.Positions(gametest.Rand(1), connect4, 20, true), game.Position{})
 	want := expected(t, eval.New(stub, eval.Options{}), connect4, pos)
+	for _, name := range []string{wdlOutput, gameoverOutput} {
+		want[name+" as JSON"] = want[name]
+		delete(want, name)
+	}
+	delete(want, valueOutput)
+	want["id"] = []byte("7")
 	raw := client.Bitboards(connect4, pos)
-	var flat []uint64
 	var rows [][]uint64
-	for i := 0; i < len(raw); i += 8 {
-		flat = append(flat, binary.LittleEndian.Uint64(raw[i:]))
+	for _, p := range pos {
+		rows = append(rows, []uint64{p.Own.Lo, p.All.Lo})
 	}
-	for i := range pos {
-		rows = append(rows, flat[2*i:2*i+2])
-	}
-	for name, data := range map[string]any{"flat": flat, "nested": rows, "binary": nil} {
-		input := map[string]any{"name": "bitboards", "datatype": "UINT64", "shape": []int{len(pos), 2}}
-		if data != nil {
-			input["data"] = data
-		} else {
-			input["parameters"] = map[string]any{"binary_data_size": len(raw)}
+	data := func(x any) string { return `"data":` + strings.ReplaceAll(fmt.Sprint(x), " ", ",") }
+	for name, values := range map[string]string{
+		"flat": data(slices.Concat(rows...)), "nested": data(rows), "binary": fmt.Sprintf(`"parameters":{"binary_data_size":%d}`, len(raw)),
+	} {
+		body := fmt.Appendf(nil, `{"id":"7","inputs":[{"name":"bitboards","datatype":"UINT64","shape":[%d,2],%s}],
+			"parameters":{"binary_data_output":true},"outputs":[{"name":"policy"},{"name":"wdl","parameters":{"binary_data":false}},
+			{"name":"source"},{"name":"gameover","parameters":{"binary_data":false}}]}`, len(pos), values)
+		header := map[string]string{}
+		if name == "binary" {
+			header[jsonLength] = strconv.Itoa(len(body))
+			body = append(body, raw...)
 		}
-		head, err := json.Marshal(map[string]any{
-			"id": "7", "inputs": []any{input}, "parameters": map[string]any{"binary_data_output": true},
-			"outputs": []any{
-				map[string]any{"name": "policy"},
-				map[string]any{"name": "wdl", "parameters": map[string]any{"binary_data": false}},
-				map[string]any{"name": "source"},
-				map[string]any{"name": "gameover", "parameters": map[string]any{"binary_data": false}},
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		header, body := map[string]string{}, head
-		if data == nil {
-			header[jsonLength] = strconv.Itoa(len(head))
-			body = append(slices.Clone(head), raw...)
-		}
-		reply, text := s.post(t, inferPath, header, body)
-		n, err := strconv.Atoi(reply.Header.Get(jsonLength))
-		if reply.StatusCode != http.StatusOK || err != nil {
-			t.Fatalf("%s: status %d: %s", name, reply.StatusCode, text)
-		}
-		var got struct {
-			ID      string
-			Outputs []struct {
-				Name  string
-				Shape []int
-				Data  []float32
-			}
-		}
-		if err := json.Unmarshal(text[:n], &got); err != nil {
-			t.Fatal(err)
-		}
-		tail := append(slices.Clone(want["policy"]), want["source"]...)
-		if !bytes.Equal(text[n:], tail) || got.ID != "7" || got.Outputs[0].Shape[1] != 7 {
-			t.Errorf("%s: %s and %d bytes", name, text[:n], len(text)-n)
-		}
-		if wdl := appendFloats(nil, got.Outputs[1].Data); !bytes.Equal(wdl, want["wdl"]) {
-			t.Errorf("%s: wdl %v", name, got.Outputs[1].Data)
-		}
-		for i, x := range got.Outputs[3].Data {
-			if byte(x) != want["gameover"][i] {
-				t.Errorf("%s: gameover %v", name, got.Outputs[3].Data)
-			}
+		if diff := cmp.Diff(want, s.outputs(t, inferPath, header, body)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -200,7 +164,7 @@ func TestRaw(t *testing.T) {
 	want := expected(t, evaltest.Raw(stub), connect4, pos)
 	ask := bitboardRequest(connect4, pos...)
 	setParameter(ask, "raw", true)
-	got, err := s.dial(t).ModelInfer(t.Context(), ask)
+	got, err := s.api.ModelInfer(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +181,6 @@ func TestRaw(t *testing.T) {
 func TestSearch(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
-	api := s.dial(t)
 	var pos []game.Position
 	for plies := range 7 {
 		pos = append(pos, gametest.Position(gametest.Rand(5), connect4, plies, true))
@@ -231,10 +194,7 @@ func TestSearch(t *testing.T) {
 	}
 	want := expected(t, search, connect4, pos)
 	for _, from := range []int{0, 3, 6} { // with company and, beside a finished game, alone
-		ask := bitboardRequest(connect4, pos[from:]...)
-		ask.ModelName = "search"
-		setParameter(ask, "visits", 60)
-		got, err := api.ModelInfer(t.Context(), ask)
+		got, err := s.api.ModelInfer(t.Context(), searchRequest(60, pos[from:]...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,16 +223,14 @@ func TestSearch(t *testing.T) {
 	if own := s.BatchSizes("stub"); rows == 0 || slices.Max(own) > 0 {
 		t.Errorf("batches of leaves: %v, of requests: %v; want some, and none", s.BatchSizes("search"), own)
 	}
-	ask := bitboardRequest(connect4, append(pos, pos...)...)
-	ask.ModelName = "search"
-	setParameter(ask, "visits", 100_000)
-	if _, err := api.ModelInfer(t.Context(), ask); status.Code(err) != codes.InvalidArgument {
+	ask := searchRequest(100_000, append(pos, pos...)...)
+	if _, err := s.api.ModelInfer(t.Context(), ask); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("16 positions of 100000 visits: %v, want InvalidArgument", err)
 	}
 	ask.Inputs[0].Shape[0], ask.RawInputContents[0] = 1, ask.RawInputContents[0][:16]
 	setParameter(ask, "timeout", 30_000)
 	start := time.Now()
-	if _, err := api.ModelInfer(t.Context(), ask); status.Code(err) != codes.DeadlineExceeded || time.Since(start) > 5*time.Second {
+	if _, err := s.api.ModelInfer(t.Context(), ask); status.Code(err) != codes.DeadlineExceeded || time.Since(start) > 5*time.Second {
 		t.Errorf("30 ms for 100000 visits: %v after %v, want DeadlineExceeded", err, time.Since(start))
 	}
 }
@@ -281,13 +239,10 @@ func TestSearch(t *testing.T) {
 // fewer positions does not wait.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	api := s.dial(t)
 	ask := func(n int) error {
-		ask := bitboardRequest(connect4, make([]game.Position, n)...)
-		ask.ModelName = "search"
-		setParameter(ask, "visits", 1)
+		ask := searchRequest(1, make([]game.Position, n)...)
 		setParameter(ask, "timeout", 200_000)
-		_, err := api.ModelInfer(t.Context(), ask)
+		_, err := s.api.ModelInfer(t.Context(), ask)
 		return err
 	}
 	for range cap(s.large) {
@@ -313,7 +268,7 @@ func TestSearchRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := serve(t, testConfig(e.Backend())).dial(t)
+	s := serve(t, testConfig(e.Backend()))
 	roomy := mcts.DefaultConfig(mcts.PUCT)
 	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
@@ -326,10 +281,7 @@ func TestSearchRoom(t *testing.T) {
 		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: 2000, Batch: 1}); err != nil {
 			t.Fatal(err)
 		}
-		ask := bitboardRequest(connect4, p)
-		ask.ModelName = "search"
-		setParameter(ask, "visits", 2000)
-		got, err := api.ModelInfer(t.Context(), ask)
+		got, err := s.api.ModelInfer(t.Context(), searchRequest(2000, p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +298,7 @@ func TestSearchRoom(t *testing.T) {
 func TestStream(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
-	stream, err := s.dial(t).ModelStreamInfer(t.Context())
+	stream, err := s.api.ModelStreamInfer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,13 @@ type mortals struct {
 	during func()
 }
 
+// mortalConfig serves mortals that call during in each batch.
+func mortalConfig(during func()) (*mortals, Config) {
+	m, c := &mortals{during: during}, testConfig(nil)
+	c.Load = m.load
+	return m, c
+}
+
 func (m *mortals) load(string) (Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,16 +108,13 @@ func TestGenerationIsHeld(t *testing.T) {
 	for name, cancelled := range map[string]bool{"answered": false, "cancelled": true} {
 		t.Run(name, func(t *testing.T) {
 			gate, begun := make(chan struct{}), make(chan struct{}, 10)
-			made := &mortals{during: func() { begun <- struct{}{}; <-gate }}
-			c := testConfig(nil)
-			c.Load = made.load
+			made, c := mortalConfig(func() { begun <- struct{}{}; <-gate })
 			s := serve(t, c)
-			api := s.dial(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			replied := make(chan error)
 			go func() {
-				_, err := api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{}))
+				_, err := s.api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{}))
 				replied <- err
 			}()
 			<-begun
@@ -123,7 +127,7 @@ func TestGenerationIsHeld(t *testing.T) {
 				}
 				s.underWay(t, 0)
 				for range 20 { // time for a Close that must not be
-					if _, err := api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
+					if _, err := s.api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -149,9 +153,8 @@ func TestGenerationIsHeld(t *testing.T) {
 
 // What is unloaded is closed; who asked it in this program hears that it is gone, and finds it again when it is back.
 func TestUnloadedIsClosed(t *testing.T) {
-	made := &mortals{during: func() {}}
+	made, c := mortalConfig(func() {})
 	meanwhile := func() {}
-	c := testConfig(nil)
 	c.Models = []string{"stub", "other"}
 	c.Load = func(name string) (Loaded, error) {
 		meanwhile()
@@ -208,9 +211,7 @@ func TestUnloadedIsClosed(t *testing.T) {
 
 // Close ends all that the end of Serve ends: it takes no more requests, and the page, streams and models end, once.
 func TestCloseEndsAll(t *testing.T) {
-	made := &mortals{during: func() {}}
-	c := testConfig(nil)
-	c.Load = made.load
+	made, c := mortalConfig(func() {})
 	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -232,8 +233,7 @@ func TestCloseEndsAll(t *testing.T) {
 
 // A server that cannot be made closes the models that it has loaded.
 func TestNewClosesWhatItLoaded(t *testing.T) {
-	made := &mortals{during: func() {}}
-	c := testConfig(nil)
+	made, c := mortalConfig(func() {})
 	c.Models = []string{"stub", "missing"}
 	c.Load = func(name string) (Loaded, error) {
 		if name == "missing" {
@@ -255,12 +255,10 @@ func TestLifetimesUnderLoad(t *testing.T) {
 	if gametest.Soak() {
 		rounds = 1000
 	}
-	made := &mortals{during: func() {}}
-	c := testConfig(nil)
-	c.Load, c.Models, c.Cache = made.load, []string{"stub", "other"}, 1<<10
+	made, c := mortalConfig(func() {})
+	c.Models, c.Cache = []string{"stub", "other"}, 1<<10
 	c.Search.Visits = 8
 	s := serve(t, c)
-	api := s.dial(t)
 	inProgram, err := s.Evaluator("other")
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +294,7 @@ func TestLifetimesUnderLoad(t *testing.T) {
 			if n%3 == 0 { // somewhere on its way
 				go cancel()
 			}
-			got, err := api.ModelInfer(ctx, r)
+			got, err := s.api.ModelInfer(ctx, r)
 			if err != nil {
 				if ctx.Err() == nil && model != "other" && !ending.Load() {
 					return fmt.Errorf("%s: %w", model, err)
@@ -335,7 +333,7 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		waitFor(t, "requests", func() bool { return done.Load() > before+4 || t.Failed() })
 	}
 	s.Reload() // of "other", and then of "stub"
-	got, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+	got, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
 	if err != nil || floatAt(raws(got)[wdlOutput]) != float32(len(made.all)) {
 		t.Errorf("after the last load: %v, %v; want answers of generation %d", got, err, len(made.all))
 	}

@@ -26,7 +26,6 @@ import (
 // Wrong requests are refused with the right code, and the error names what is wrong.
 func TestRefusals(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	api := s.dial(t)
 	word := func(values ...uint64) (raw []byte) {
 		for _, v := range values {
 			raw = binary.LittleEndian.AppendUint64(raw, v)
@@ -35,6 +34,13 @@ func TestRefusals(t *testing.T) {
 	}
 	with := func(r *kserve.ModelInferRequest, change func(*kserve.ModelInferRequest)) *kserve.ModelInferRequest {
 		change(r)
+		return r
+	}
+	asking := func(outputs ...string) *kserve.ModelInferRequest {
+		r := bitboardRequest(connect4, game.Position{})
+		for _, name := range outputs {
+			r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{Name: name})
+		}
 		return r
 	}
 	planes := make([]float32, 5*42)
@@ -73,12 +79,8 @@ func TestRefusals(t *testing.T) {
 		{"more moves", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "4"), 1), codes.InvalidArgument, "follow"},
 		{"a board not inherited", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "9x5x4:4"), "44"), 2), codes.InvalidArgument, "row 1 is on board 7x6x4, those before it on 9x5x4: a request has one board"},
 		{"two boards", rawRequest(movesInput, bytesType, appendBytes(appendBytes(nil, "44"), "9x5x4:4"), 2), codes.InvalidArgument, "one board"},
-		{"output", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
-			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "visits"}}
-		}), codes.InvalidArgument, "must be one of [wdl"},
-		{"output twice", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) {
-			r.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "wdl"}}
-		}), codes.InvalidArgument, "twice"},
+		{"output", asking("visits"), codes.InvalidArgument, "must be one of [wdl"},
+		{"output twice", asking("wdl", "wdl"), codes.InvalidArgument, "twice"},
 		{"board", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "board", "99x99x4") }), codes.InvalidArgument, "board"},
 		{"parameter", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "vists", 5) }), codes.InvalidArgument, "vists"},
 		{"visits", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 1<<40) }), codes.InvalidArgument, "100000"},
@@ -89,16 +91,16 @@ func TestRefusals(t *testing.T) {
 		{"raw search, a game that is over", with(bitboardRequest(connect4, won), func(r *kserve.ModelInferRequest) { r.ModelName = searchModel; setParameter(r, "raw", true) }), codes.InvalidArgument, "row 0: the game is over (loss)"},
 		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
 	} {
-		_, err := api.ModelInfer(t.Context(), c.ask)
+		_, err := s.api.ModelInfer(t.Context(), c.ask)
 		if got := status.Convert(err); got.Code() != c.code || !strings.Contains(got.Message(), c.says) {
 			t.Errorf("%s: %v %q, want %v with %q", c.name, got.Code(), got.Message(), c.code, c.says)
 		}
 	}
-	_, err := api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
+	_, err := s.api.RepositoryIndex(t.Context(), &kserve.RepositoryIndexRequest{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("index: %v, want Unimplemented", err)
 	}
-	_, err = api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
+	_, err = s.api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2))
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("9 MiB: %v, want ResourceExhausted", err)
 	}
@@ -275,19 +277,18 @@ func TestBadEvaluators(t *testing.T) {
 	var bad func(b *eval.Batch)
 	stub := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) { bad(b) }}
 	s := serve(t, testConfig(stub))
-	api := s.dial(t)
 	for name, do := range map[string]func(*eval.Batch){
 		"not finite": func(b *eval.Batch) { b.WDL[1] /= float32(len(b.Pos) - 1) },
 		"fault":      func(b *eval.Batch) { panic("a bug") },
 	} {
 		bad = do
-		_, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
+		_, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{}))
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	bad = func(*eval.Batch) {}
-	if _, err := api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
+	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
 		t.Error(err)
 	}
 }

@@ -33,8 +33,10 @@ var connect4 = game.MustBoard(game.Connect4)
 // serving is a server under test.
 type serving struct {
 	*Server
-	rest  string // URL
-	grpc  string // HOST:PORT
+	api   kserve.GRPCInferenceServiceClient
+	conn  *grpc.ClientConn // of api
+	rest  string           // URL
+	grpc  string           // HOST:PORT
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -72,7 +74,9 @@ func serve(t testing.TB, c Config) *serving {
 	}
 	l := Listeners{HTTP: listen(), GRPC: listen(), Metrics: listen()}
 	ctx, stop := context.WithCancel(context.Background())
-	out := &serving{s, "http://" + l.HTTP.Addr().String(), l.GRPC.Addr().String(), stop, make(chan error, 1)}
+	out := &serving{Server: s, rest: "http://" + l.HTTP.Addr().String(), grpc: l.GRPC.Addr().String(), stop: stop, ended: make(chan error, 1)}
+	out.conn = out.connect(t)
+	out.api = kserve.NewGRPCInferenceServiceClient(out.conn)
 	if c.TLS != nil {
 		out.rest = strings.Replace(out.rest, "http", "https", 1)
 	}
@@ -92,6 +96,7 @@ func (s *serving) end(t testing.TB) {
 		t.Errorf("the server ended with %v", err)
 	}
 	s.ended <- nil
+	s.conn.Close()
 }
 
 // connect is a connection to the gRPC port.
@@ -108,11 +113,6 @@ func (s *serving) connect(t testing.TB, options ...grpc.DialOption) *grpc.Client
 	return conn
 }
 
-func (s *serving) dial(t testing.TB, options ...grpc.DialOption) kserve.GRPCInferenceServiceClient {
-	t.Helper()
-	return kserve.NewGRPCInferenceServiceClient(s.connect(t, options...))
-}
-
 // underWay waits until n requests are under way.
 func (s *serving) underWay(t testing.TB, n int) {
 	t.Helper()
@@ -126,16 +126,8 @@ func (s *serving) underWay(t testing.TB, n int) {
 // get reads a page of the HTTP port.
 func (s *serving) get(t testing.TB, path string) (status int, text string) {
 	t.Helper()
-	reply, err := http.Get(s.rest + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	all, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply.StatusCode, string(all)
+	reply, body := s.ask(t, http.MethodGet, path, nil, nil)
+	return reply.StatusCode, string(body)
 }
 
 // after is the position after some moves.
@@ -160,6 +152,14 @@ func rawRequest(name, datatype string, raw []byte, shape ...int64) *kserve.Model
 func bitboardRequest(board *game.Board, pos ...game.Position) *kserve.ModelInferRequest {
 	r := rawRequest(bitboardsInput, uint64Type, client.Bitboards(board, pos), int64(len(pos)), int64(2*words(board)))
 	setParameter(r, "board", board.Rules().String())
+	return r
+}
+
+// searchRequest asks for a search of bitboards.
+func searchRequest(visits int, pos ...game.Position) *kserve.ModelInferRequest {
+	r := bitboardRequest(connect4, pos...)
+	r.ModelName = searchModel
+	setParameter(r, "visits", visits)
 	return r
 }
 
@@ -206,10 +206,15 @@ func raws(r *kserve.ModelInferResponse) map[string][]byte {
 	return out
 }
 
-// post sends a body to the model's infer call and reads the reply.
+// post sends a body and reads the reply.
 func (s *serving) post(t testing.TB, path string, header map[string]string, body []byte) (*http.Response, []byte) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.rest+path, bytes.NewReader(body))
+	return s.ask(t, http.MethodPost, path, header, body)
+}
+
+func (s *serving) ask(t testing.TB, method, path string, header map[string]string, body []byte) (*http.Response, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.rest+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +244,7 @@ func BenchmarkInfer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := serve(b, testConfig(e.Backend()))
-	api := s.dial(b)
+	api := serve(b, testConfig(e.Backend())).api
 	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 256)...)
 	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}
 	b.ReportAllocs()

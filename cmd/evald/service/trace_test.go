@@ -50,7 +50,7 @@ func TestTraces(t *testing.T) {
 	s := serve(t, c)
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
-	if _, err := s.dial(t).ModelInfer(ctx, bitboardRequest(connect4, game.Position{})); err != nil {
+	if _, err := s.api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{})); err != nil {
 		t.Fatal(err)
 	}
 	if reply, text := s.post(t, inferPath, map[string]string{"traceparent": parent}, []byte(aMove)); reply.StatusCode != http.StatusOK {
