@@ -3,6 +3,7 @@ package stream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,10 @@ func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error)
 		}
 		text, tooLong, err := r.readLine()
 		end := err != nil
-		if end && (!errors.Is(err, io.EOF) || len(text) == 0 && !tooLong) {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err != nil || end && len(text) == 0 && !tooLong {
 			return lines, false, err
 		}
 		r.line++
@@ -134,7 +135,8 @@ func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 	if text[0] != '{' {
 		fields := strings.Fields(l.Text)
 		l.Text = fields[0]
-		if notNumber := func(s string) bool { _, err := strconv.Atoi(s); return err != nil }; !slices.ContainsFunc(fields[1:], notNumber) {
+		notNumber := func(s string) bool { _, err := strconv.Atoi(s); return err != nil }
+		if !slices.ContainsFunc(fields[1:], notNumber) {
 			l.numbers = len(fields) - 1
 		}
 	}
@@ -166,38 +168,21 @@ func Interruptible(ctx context.Context, in io.Reader) io.Reader { return newInte
 type interruptible struct {
 	ctx    context.Context
 	blocks chan []byte
-	free   chan []byte
-	err    error // valid once blocks is closed
-	block  []byte
-	rest   []byte // unread part of block
+	err    error  // valid once blocks is closed
+	rest   []byte // unread part of a block
 }
 
 func newInterruptible(ctx context.Context, in io.Reader) *interruptible {
-	const size, count = 256 << 10, 3
-	r := &interruptible{ctx: ctx, blocks: make(chan []byte, count), free: make(chan []byte, count)}
-	for range count {
-		r.free <- make([]byte, size)
-	}
+	r := &interruptible{ctx: ctx, blocks: make(chan []byte, 3)}
 	go func() {
 		defer close(r.blocks)
-		for {
-			var block []byte
-			select {
-			case block = <-r.free:
-			case <-ctx.Done():
-				return
-			}
-			n, err := in.Read(block[:size])
-			if n > 0 {
+		for buffer := make([]byte, 256<<10); r.err == nil && ctx.Err() == nil; {
+			var n int
+			if n, r.err = in.Read(buffer); n > 0 {
 				select {
-				case r.blocks <- block[:n]:
+				case r.blocks <- bytes.Clone(buffer[:n]):
 				case <-ctx.Done():
-					return
 				}
-			}
-			if err != nil {
-				r.err = err
-				return
 			}
 		}
 	}()
@@ -209,24 +194,16 @@ func (r *interruptible) ready() bool { return len(r.rest) > 0 || len(r.blocks) >
 
 func (r *interruptible) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
-		if r.block != nil {
-			r.free <- r.block
-			r.block = nil
-		}
-		if r.ctx.Err() != nil {
-			return 0, r.ctx.Err()
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
 		}
 		select {
 		case block, ok := <-r.blocks:
 			if !ok {
-				if r.ctx.Err() != nil {
-					return 0, r.ctx.Err()
-				}
-				return 0, r.err
+				return 0, cmp.Or(r.ctx.Err(), r.err)
 			}
-			r.block, r.rest = block, block
+			r.rest = block
 		case <-r.ctx.Done():
-			return 0, r.ctx.Err()
 		}
 	}
 	n := copy(p, r.rest)
