@@ -36,7 +36,7 @@ type search struct {
 }
 
 // over returns why the search has ended, or "".
-func (s *search) over(t *mcts.Tree, now func() time.Time) string {
+func (s *search) over(t *mcts.Tree) string {
 	switch {
 	case t.Result() != game.Ongoing:
 		return byProof
@@ -44,7 +44,7 @@ func (s *search) over(t *mcts.Tree, now func() time.Time) string {
 		return byVisits
 	case s.stopped.Load():
 		return byTerminate
-	case s.Limit > 0 && t.Visits() > 0 && now().Sub(s.began) >= s.Limit:
+	case s.Limit > 0 && t.Visits() > 0 && time.Since(s.began) >= s.Limit:
 		return bySeconds
 	}
 	return ""
@@ -124,7 +124,7 @@ func (e *engine) next(s *search, t *mcts.Tree) (goal mcts.Goal) {
 		e.room.Signal()
 		e.mu.Unlock()
 	}
-	if s.ended = s.over(t, time.Now); s.ended != "" {
+	if s.ended = s.over(t); s.ended != "" {
 		return goal
 	}
 	if !s.report.IsZero() && !time.Now().Before(s.report) {
