@@ -2,6 +2,7 @@ package service
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -138,15 +139,13 @@ func grpcGroup(method string) group {
 	if service == "grpc.health.v1.Health" {
 		return healthCalls
 	}
-	switch name {
-	case "ServerLive", "ServerReady", "ModelReady":
-		return healthCalls
-	case "ModelInfer", "ModelStreamInfer":
-		return inferenceCalls
-	case "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload":
-		return repositoryCalls
-	}
-	return metadataCalls // reflection too
+	return cmp.Or(grpcGroups[name], metadataCalls) // reflection too
+}
+
+var grpcGroups = map[string]group{
+	"ServerLive": healthCalls, "ServerReady": healthCalls, "ModelReady": healthCalls,
+	"ModelInfer": inferenceCalls, "ModelStreamInfer": inferenceCalls,
+	"RepositoryIndex": repositoryCalls, "RepositoryModelLoad": repositoryCalls, "RepositoryModelUnload": repositoryCalls,
 }
 
 // allowGRPC is allow for a gRPC call.

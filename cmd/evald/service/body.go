@@ -24,7 +24,6 @@ type body struct {
 	read      int // so far
 	value     int // what read may be at most while one value is read; 0 is no bound
 	request   *request
-	kept      bool         // what is read is kept, so that each byte is paid for
 	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
 	connected *http.ResponseController
 }
@@ -84,11 +83,6 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.in.Read(p)
 	b.read += n
-	if b.kept {
-		if err := b.request.take(keptCost * n); err != nil {
-			return n, err
-		}
-	}
 	if b.text != nil {
 		if err := b.keep(p[:n]); err != nil {
 			return n, err
@@ -114,26 +108,24 @@ func (b *body) keep(p []byte) error {
 // textPiece is how many bytes of text lie together.
 const textPiece = 16 << 10
 
-// keptCost is how many bytes each kept byte takes at most: its buffer doubles, and both exist while one is copied.
-const keptCost = 4
-
 // one bounds the length of the next value.
 func (b *body) one() { b.value = b.read + longestValue }
 
-// rest reads the next n bytes.
+// rest reads the next n bytes, and pays for them. With an error it returns those that came before it.
 func (b *body) rest(n int) (raw []byte, err error) {
 	b.value = 0
-	for len(raw) < n {
+	for len(raw) < n && err == nil {
 		if raw, err = b.request.grow(raw, min(n-len(raw), 32<<10)); err != nil {
 			return nil, err
 		}
-		k, err := b.Read(raw[len(raw):min(n, cap(raw))])
+		var k int
+		k, err = b.Read(raw[len(raw):min(n, cap(raw))])
 		raw = raw[:len(raw)+k]
-		if err != nil && len(raw) < n {
-			return nil, err
-		}
 	}
-	return raw, nil
+	if len(raw) == n {
+		err = nil
+	}
+	return raw, err
 }
 
 // blank reads r to its end, and refuses anything but white space. First is what was read of it before.

@@ -100,7 +100,7 @@ func (s *serving) outputs(t *testing.T, path string, header map[string]string, b
 				out[o.Name+" as JSON"] = append(out[o.Name+" as JSON"], byte(x))
 			}
 		} else if o.Data != nil {
-			out[o.Name+" as JSON"] = appendFloats(nil, o.Data)
+			out[o.Name+" as JSON"] = appendNumbers(nil, o.Data)
 		} else {
 			out[o.Name], tail = tail[:o.Parameters.Size], tail[o.Parameters.Size:]
 		}

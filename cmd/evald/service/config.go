@@ -177,22 +177,20 @@ func LeastMemory(body int) int64 { return 8 * int64(body) }
 func (c *Config) validate() error {
 	c.Batching, c.Search, c.Limits = cmp.Or(c.Batching, defaultBatching), cmp.Or(c.Search, defaultSearch), cmp.Or(c.Limits, DefaultLimits)
 	c.Batching.InFlight = cmp.Or(c.Batching.InFlight, defaultBatching.InFlight)
-	if len(c.Models) == 0 {
+	switch {
+	case len(c.Models) == 0:
 		return fmt.Errorf("no model to serve")
-	}
-	if c.Load == nil {
+	case c.Load == nil:
 		return fmt.Errorf("no function that loads models")
-	}
-	if c.Repository && c.Available == nil {
+	case c.Repository && c.Available == nil:
 		return fmt.Errorf("no function that names the models that may be loaded")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, f := range []struct {
-		name     string
-		value    int64
-		min, max int64
+		name            string
+		value, min, max int64
 	}{
 		{"rows of a batch", int64(c.Batching.MaxRows), 1, 1 << 20},
 		{"batches in flight", int64(c.Batching.InFlight), 1, 1 << 10},

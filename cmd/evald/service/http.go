@@ -20,9 +20,11 @@ import (
 // httpServer is a port's server.
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.receiveHTTP(s.config.Origins.Guard(h)),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       withConnection,
+		Handler:     s.receiveHTTP(s.config.Origins.Guard(h)),
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
+		},
 		ReadHeaderTimeout: s.config.Limits.Receive,
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
 		WriteTimeout:      s.writeTime(),
@@ -55,11 +57,6 @@ func profileHandler() http.Handler {
 }
 
 type connectionKey struct{}
-
-// withConnection is http.Server's ConnContext.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
-}
 
 // receiveHTTP makes a request of each one of a port, and logs it.
 func (s *Server) receiveHTTP(next http.Handler) http.Handler {

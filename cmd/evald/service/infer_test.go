@@ -70,8 +70,8 @@ func TestInputs(t *testing.T) {
 		for input, ask := range map[string]*kserve.ModelInferRequest{
 			"bitboards":       bitboardRequest(board, pos...),
 			"typed bitboards": contents,
-			"planes":          rawRequest(planesInput, floatType, appendFloats(nil, planes), n, 5, h, w),
-			"two planes":      rawRequest(planesInput, floatType, appendFloats(nil, two), n, 2, h, w),
+			"planes":          rawRequest(planesInput, floatType, appendNumbers(nil, planes), n, 5, h, w),
+			"two planes":      rawRequest(planesInput, floatType, appendNumbers(nil, two), n, 2, h, w),
 			"moves":           rawRequest(movesInput, bytesType, lines, n),
 			"moves in a row":  rawRequest(movesInput, bytesType, lines, n, 1),
 		} {

@@ -144,8 +144,6 @@ type slots struct {
 
 	mu      sync.Mutex
 	held    []*request // the oldest first
-	by      map[string]int
-	unknown int
 	waiting []*request // in the order in which they came
 }
 
@@ -160,8 +158,6 @@ type slot struct {
 
 // slowMessage is how long a message may take while others wait.
 const slowMessage = time.Second
-
-func newSlots(n int) *slots { return &slots{n: n, by: map[string]int{}} }
 
 // acquire waits for a slot until ctx ends.
 func (s *slots) acquire(ctx context.Context, w *request) error {
@@ -197,20 +193,25 @@ func (s *slots) acquire(ctx context.Context, w *request) error {
 
 // may reports whether a call may have a slot. mu is held.
 func (s *slots) may(w *request) bool {
-	if w.known {
-		return len(s.held) < s.n && s.by[w.conn.from] < max(1, s.n/4*3)
+	from, unknown := 0, 0
+	for _, h := range s.held {
+		if h.conn.from == w.conn.from {
+			from++
+		}
+		if !h.known {
+			unknown++
+		}
 	}
-	return len(s.held) < s.n && s.by[w.conn.from] < max(1, s.n/2) && s.unknown < max(1, s.n/2)
+	if w.known {
+		return len(s.held) < s.n && from < max(1, s.n/4*3)
+	}
+	return len(s.held) < s.n && from < max(1, s.n/2) && unknown < max(1, s.n/2)
 }
 
 // grant gives a call a slot. mu is held.
 func (s *slots) grant(w *request) {
 	w.since = time.Now()
 	s.held = append(s.held, w)
-	s.by[w.conn.from]++
-	if !w.known {
-		s.unknown++
-	}
 }
 
 // end ends the call that has held a slot for the longest time, if it has held it since before then.
@@ -234,12 +235,6 @@ func (s *slots) release(w *request) {
 	defer s.mu.Unlock()
 	i := slices.Index(s.held, w)
 	s.held = slices.Delete(s.held, i, i+1)
-	if s.by[w.conn.from]--; s.by[w.conn.from] == 0 {
-		delete(s.by, w.conn.from)
-	}
-	if !w.known {
-		s.unknown--
-	}
 	next := -1
 	for i, w := range s.waiting {
 		if !s.may(w) {

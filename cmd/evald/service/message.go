@@ -152,21 +152,17 @@ const longestText = 4 << 10
 func fields(b []byte, f func(n protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		n, kind, k := protowire.ConsumeTag(b)
-		if k < 0 {
-			return invalid("the message cannot be read: %s", protowire.ParseError(k).Error())
-		}
-		b = b[k:]
 		var v []byte
-		if kind == protowire.BytesType {
-			v, k = protowire.ConsumeBytes(b)
-			if v == nil {
-				v = []byte{}
+		if k >= 0 {
+			b = b[k:]
+			if kind == protowire.BytesType {
+				v, k = protowire.ConsumeBytes(b)
+			} else {
+				k = protowire.ConsumeFieldValue(n, kind, b)
 			}
-		} else {
-			k = protowire.ConsumeFieldValue(n, kind, b)
 		}
 		if k < 0 {
-			return invalid("the message cannot be read: %s", protowire.ParseError(k).Error())
+			return invalid("the message cannot be read: %s", protowire.ParseError(k))
 		}
 		b = b[k:]
 		if err := f(n, v); err != nil {

@@ -59,7 +59,7 @@ func bin(x uint64) int { return min(bits.Len64(max(x, 1)-1), histogramBins-1) }
 type stats struct {
 	mu sync.Mutex
 	counts
-	sent map[int]*duration // rows of a batch -> how many such batches there were, and their time
+	sent map[int]duration // rows of a batch -> how many such batches there were, and their time
 }
 
 func (s *stats) begin() {
@@ -93,14 +93,11 @@ func (s *stats) batch(b eval.Sent) {
 	s.sizes[bin(uint64(b.Rows))]++
 	s.batchRows += uint64(b.Rows)
 	if s.sent == nil {
-		s.sent = map[int]*duration{}
+		s.sent = map[int]duration{}
 	}
 	d := s.sent[b.Rows]
-	if d == nil {
-		d = new(duration)
-		s.sent[b.Rows] = d
-	}
 	d.add(b.Took)
+	s.sent[b.Rows] = d
 }
 
 func (s *stats) answered(rows []eval.Source) {

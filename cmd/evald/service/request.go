@@ -77,7 +77,9 @@ const longestRules = 64
 
 // set reads one parameter; value is a bool, int64, uint64, float64 or string.
 func (s *Server) set(p *parameters, name string, value any) error {
-	if name == "board" {
+	var largest int64
+	switch name {
+	case "board":
 		text, ok := value.(string)
 		if !ok {
 			return invalid("parameter %q: %v, must be a string such as \"9x5x4\"", name, value)
@@ -85,34 +87,17 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		if len(text) > longestRules {
 			return invalid("parameter %q: %q: has more than %d bytes", name, short.To(text, longestRules), longestRules)
 		}
-		board, err := s.boards.Parse(text)
-		if err != nil {
+		var err error
+		if p.board, err = s.boards.Parse(text); err != nil {
 			return invalid("parameter %q: %s", name, err)
 		}
-		p.board = board
 		return nil
-	}
-	if name == "raw" {
+	case "raw":
 		var ok bool
 		if p.raw, ok = value.(bool); !ok {
 			return invalid("parameter %q: %v, must be true or false", name, value)
 		}
 		return nil
-	}
-	number, ok := int64(0), true
-	switch v := value.(type) {
-	case int64:
-		number = v
-	case uint64:
-		number, ok = int64(v), v < 1<<62
-	case float64:
-		number = int64(v)
-		ok = float64(number) == v && v >= 0 && v < 1<<62
-	default:
-		ok = false
-	}
-	largest := int64(0)
-	switch name {
 	case "visits":
 		largest = int64(s.config.Search.MaxVisits)
 	case "priority":
@@ -125,6 +110,18 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return nil
 	default:
 		return invalid("parameter %q: must be board, visits, priority, timeout or raw", name)
+	}
+	number, ok := int64(0), true
+	switch v := value.(type) {
+	case int64:
+		number = v
+	case uint64:
+		number, ok = int64(v), v < 1<<62
+	case float64:
+		number = int64(v)
+		ok = float64(number) == v && v >= 0 && v < 1<<62
+	default:
+		ok = false
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
 		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)

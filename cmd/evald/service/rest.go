@@ -127,9 +127,8 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 	if err != nil {
 		return err
 	}
-	in.kept = true
-	text, err := io.ReadAll(in)
-	if err != nil {
+	text, err := in.rest(in.limit + 1)
+	if !errors.Is(err, io.EOF) {
 		return in.wrong(err)
 	}
 	if len(text) > 0 {

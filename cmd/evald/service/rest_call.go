@@ -150,13 +150,13 @@ func (d *restDecoder) text(what string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if k := t.Kind(); k != '"' && k != 'n' {
-		return "", invalid("%s: must be a text", what)
-	}
-	if t.Kind() == 'n' {
+	switch t.Kind() {
+	case 'n':
 		return "", nil
+	case '"':
+		return t.String(), nil
 	}
-	return t.String(), nil
+	return "", invalid("%s: must be a text", what)
 }
 
 // parameter reads a parameter's value: a bool, float64 or string.

@@ -79,11 +79,12 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: board: %w", err)
 	}
-	s := &Server{config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {}}
+	s := &Server{
+		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
+		readingHealth: &slots{n: leastSlots}, large: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}
 	s.quiet.L = &s.mu
-	s.reading = newSlots(max(leastSlots, int(c.Limits.Memory/4)/s.messageCost()))
-	s.readingHealth = newSlots(leastSlots)
-	s.large = make(chan struct{}, runtime.GOMAXPROCS(0))
+	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
 	s.taking, s.endTake = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())

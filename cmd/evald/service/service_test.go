@@ -189,9 +189,9 @@ func expected(t testing.TB, e *eval.Evaluator, board *game.Board, pos []game.Pos
 	}
 	out := map[string][]byte{}
 	for i := range pos {
-		out[wdlOutput] = appendFloats(out[wdlOutput], b.WDLRow(i))
-		out[valueOutput] = appendFloats(out[valueOutput], []float32{b.WDLRow(i)[0] - b.WDLRow(i)[2]})
-		out[policyOutput] = appendFloats(out[policyOutput], b.PolicyRow(i))
+		out[wdlOutput] = appendNumbers(out[wdlOutput], b.WDLRow(i))
+		out[valueOutput] = appendNumbers(out[valueOutput], []float32{b.WDLRow(i)[0] - b.WDLRow(i)[2]})
+		out[policyOutput] = appendNumbers(out[policyOutput], b.PolicyRow(i))
 		out[gameoverOutput] = append(out[gameoverOutput], map[game.Result]byte{game.Win: 1, game.Loss: 2, game.Draw: 3}[board.Result(pos[i])])
 		out[sourceOutput] = appendBytes(out[sourceOutput], b.Source[i].String())
 	}

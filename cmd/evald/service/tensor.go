@@ -60,14 +60,11 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 	switch t.datatype {
 	case floatType:
 		if have = len(c.Fp32Contents); have == n {
-			t.raw = appendFloats(make([]byte, 0, 4*n), c.Fp32Contents)
+			t.raw = appendNumbers(nil, c.Fp32Contents)
 		}
 	case uint64Type:
 		if have = len(c.Uint64Contents); have == n {
-			t.raw = make([]byte, 0, 8*n)
-			for _, x := range c.Uint64Contents {
-				t.raw = binary.LittleEndian.AppendUint64(t.raw, x)
-			}
+			t.raw = appendNumbers(nil, c.Uint64Contents)
 		}
 	case bytesType:
 		if have = len(c.BytesContents); have == n {
@@ -84,11 +81,11 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 	return nil
 }
 
-func appendFloats(to []byte, values []float32) []byte {
-	n := len(to)
-	to = slices.Grow(to, 4*len(values))[:n+4*len(values)]
-	for i, x := range values {
-		binary.LittleEndian.PutUint32(to[n+4*i:], math.Float32bits(x))
+// appendNumbers appends the values of a slice of numbers of a fixed size.
+func appendNumbers(to []byte, values any) []byte {
+	to, err := binary.Append(to, binary.LittleEndian, values)
+	if err != nil {
+		panic(err) // they are no such slice
 	}
 	return to
 }
@@ -138,18 +135,16 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 		return 0, err
 	}
 	n := t.shape[0]
-	size, ok := 0, false
+	size := 0
 	switch rest := t.shape[1:]; t.name {
 	case bitboardsInput:
 		size = 16 * words(board)
-		ok = len(rest) == 1 && rest[0] == int64(2*words(board))
-		if !ok {
+		if len(rest) != 1 || rest[0] != int64(2*words(board)) {
 			return 0, invalid("input %q: shape %v, must be [N,%d] for board %v", t.name, t.shape, 2*words(board), board.Rules())
 		}
 	case planesInput:
 		h, w := int64(board.Rows()), int64(board.Columns())
-		ok = len(rest) == 3 && (rest[0] == 2 || rest[0] == net.PlaneCount) && rest[1] == h && rest[2] == w
-		if !ok {
+		if len(rest) != 3 || rest[0] != 2 && rest[0] != net.PlaneCount || rest[1] != h || rest[2] != w {
 			return 0, invalid("input %q: shape %v, must be [N,2,%d,%d] or [N,%d,%d,%d] for board %v; parameter \"board\" names another", t.name, t.shape, h, w, net.PlaneCount, h, w, board.Rules())
 		}
 		size = int(4 * rest[0] * h * w)
@@ -353,13 +348,13 @@ func room(name string, board *game.Board, n int) int {
 func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 	switch name {
 	case wdlOutput:
-		return appendFloats(to, b.WDL)
+		return appendNumbers(to, b.WDL)
 	case valueOutput:
 		for i := range b.Pos {
 			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
 		}
 	case policyOutput:
-		return appendFloats(to, b.Policy)
+		return appendNumbers(to, b.Policy)
 	case gameoverOutput:
 		for i, p := range b.Pos {
 			// If the game is over, the evaluator has answered by the rules.
@@ -374,11 +369,9 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 			to = appendBytes(to, s.String())
 		}
 	case visitsOutput:
-		for _, v := range f.visits {
-			to = binary.LittleEndian.AppendUint32(to, uint32(v))
-		}
+		return appendNumbers(to, f.visits)
 	case qOutput:
-		return appendFloats(to, f.q)
+		return appendNumbers(to, f.q)
 	}
 	return to
 }
