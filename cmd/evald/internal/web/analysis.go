@@ -104,14 +104,14 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 		if q.Visits == nil { // the time limit ends it, not visits
 			a.Leaves = agent.TimedLeaves
 		}
-		news.work.Go(func() { a.Search(ctx, p, visits, news.report) })
+		news.work.Go(func() { a.Search(ctx, p, visits, func(r play.Report) { news.tell(func() { news.search = &r }) }) })
 	}
 	if q.Solve {
 		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
 		if ships := h.config.Agents.Ships; ships != nil {
 			o.Book = ships(b.Rules())
 		}
-		news.work.Go(func() { o.Solve(ctx, p, known, news.solve) })
+		news.work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { news.tell(func() { news.exact = &e }) }) })
 	}
 	news.follow(b, s)
 	last := ended{Type: "end"}
@@ -172,9 +172,6 @@ type news struct {
 	exact  *play.Exact
 }
 
-func (n *news) report(r play.Report) { n.tell(func() { n.search = &r }) }
-func (n *news) solve(e play.Exact)   { n.tell(func() { n.exact = &e }) }
-
 func (n *news) tell(set func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -188,10 +185,7 @@ func (n *news) tell(set func()) {
 // follow sends the news until the workers are done.
 func (n *news) follow(b *game.Board, s *stream) {
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.work.Wait()
-	}()
+	go func() { n.work.Wait(); close(done) }()
 	for over := false; !over; {
 		select {
 		case <-n.more:

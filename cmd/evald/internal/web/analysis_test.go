@@ -35,9 +35,10 @@ type line struct {
 	Done                               bool
 }
 
-func readLines(t testing.TB, r io.Reader) (all []line) {
+// analyse returns the lines of an answer to a request.
+func analyse(t testing.TB, h *Handler, body string) (all []line) {
 	t.Helper()
-	for s := bufio.NewScanner(r); s.Scan(); {
+	for s := bufio.NewScanner(ask(t, h, "/ui/analyze", body).Body); s.Scan(); {
 		var l line
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			t.Fatalf("%v: %s", err, s.Bytes())
@@ -47,21 +48,26 @@ func readLines(t testing.TB, r io.Reader) (all []line) {
 	return all
 }
 
-// An analysis has the evaluator's opinion, then the results of a search and of the solver.
-func TestAnalysis(t *testing.T) {
-	h := handler(t, Config{})
-	const moves = "44444422662666"
-	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":500,"solve":true}`).Body)
-	b := game.MustBoard(game.Connect4)
-	p, _, err := b.ParseMoves(moves)
-	if err != nil {
-		t.Fatal(err)
-	}
+// evaluated is the page's evaluator's opinion of a position.
+func evaluated(t testing.TB, h *Handler, b *game.Board, p game.Position) *eval.Batch {
+	t.Helper()
 	batch := eval.NewBatch(b, 1)
 	batch.Pos[0] = p
 	if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
+	return batch
+}
+
+// An analysis has the evaluator's opinion, then the results of a search and of the solver.
+func TestAnalysis(t *testing.T) {
+	h := handler(t, Config{})
+	all := analyse(t, h, `{"position":"44444422662666","visits":500,"solve":true}`)
+	b, p, err := parseOngoing("44444422662666")
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := evaluated(t, h, b, p)
 	first, last := all[0], all[len(all)-1]
 	if first.Type != "opinion" || first.Model != "bitsquares" || first.Source != "bitsquares" || !cmp.Equal(first.WDL, batch.WDL) || !cmp.Equal(first.Policy, batch.Policy) {
 		t.Errorf("the first line is %+v, want %v, %v", first, batch.WDL, batch.Policy)
@@ -110,11 +116,10 @@ func TestAnalysis(t *testing.T) {
 
 // The solver continues from the scores of an earlier answer: they are not computed again.
 func TestAnalysisKnown(t *testing.T) {
-	const moves = "44444422662666"
 	h := handler(t, Config{})
 	exact := func(known string) line {
 		t.Helper()
-		all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":0,"solve":true`+known+`}`).Body)
+		all := analyse(t, h, `{"position":"44444422662666","visits":0,"solve":true`+known+`}`)
 		return all[len(all)-2]
 	}
 	first := exact("")
@@ -152,17 +157,12 @@ func TestAnalysisBook(t *testing.T) {
 		return bookOf(-3)
 	}
 	h := handler(t, Config{Agents: agent.Shared{Ships: ships}})
-	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0,"solve":true}`).Body)
+	all := analyse(t, h, `{"position":"-","visits":0,"solve":true}`)
 	exact := all[len(all)-2]
-	for a, score := range exact.Scores {
-		if score == nil || *score != 3 {
-			t.Errorf("move %d: %+v", a+1, exact)
-		}
-	}
-	if len(exact.Scores) != 7 || !exact.Done {
+	if other := func(score *int) bool { return score == nil || *score != 3 }; len(exact.Scores) != 7 || !exact.Done || slices.ContainsFunc(exact.Scores, other) {
 		t.Errorf("%+v", exact)
 	}
-	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"4x4x4:12211221","visits":0,"solve":true}`).Body)
+	all = analyse(t, h, `{"position":"4x4x4:12211221","visits":0,"solve":true}`)
 	if exact := all[len(all)-2]; !exact.Done {
 		t.Errorf("a game without a book: %+v", exact)
 	}
@@ -171,16 +171,14 @@ func TestAnalysisBook(t *testing.T) {
 // When the time is over, an analysis ends with what it has. Zero visits mean no search.
 func TestAnalysisBounds(t *testing.T) {
 	h := handler(t, Config{})
-	all := readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","seconds":0.5,"solve":true}`).Body)
+	all := analyse(t, h, `{"position":"-","seconds":0.5,"solve":true}`)
 	if last := all[len(all)-1]; last.Type != "end" || last.Error != "" || len(all) < 3 {
 		t.Errorf("%+v", all)
 	}
-	for _, l := range all {
-		if l.Type == "exact" && l.Done {
-			t.Error("the empty board is solved in half a second")
-		}
+	if slices.ContainsFunc(all, func(l line) bool { return l.Type == "exact" && l.Done }) {
+		t.Error("the empty board is solved in half a second")
 	}
-	all = readLines(t, ask(t, h, "/ui/analyze", `{"position":"-","visits":0}`).Body)
+	all = analyse(t, h, `{"position":"-","visits":0}`)
 	if len(all) != 2 || all[0].Type != "opinion" || all[1].Type != "end" {
 		t.Errorf("without visits: %+v", all)
 	}
@@ -195,15 +193,9 @@ func TestServerTimeouts(t *testing.T) {
 	for path, body := range map[string]string{
 		"/ui/analyze": `{"position":"-","seconds":0.3}`, "/ui/move": `{"position":"-","agent":"uct-bitsquares:time=300ms"}`,
 	} {
-		r, err := post(t.Context(), t, server.URL+path, body)
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		text, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(text), `"end"`) && !strings.Contains(string(text), `"move":"`) {
-			t.Errorf("%s: status %d, %v, %.300s", path, r.StatusCode, err, text)
+		r, text, err := post(t.Context(), t, server.URL+path, body)
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(text, `"end"`) && !strings.Contains(text, `"move":"`) {
+			t.Errorf("%s: %v, %.300s", path, err, text)
 		}
 	}
 }
@@ -238,13 +230,19 @@ func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, server *h
 	return h, entered, server
 }
 
-func post(ctx context.Context, t *testing.T, url, body string) (*http.Response, error) {
+// post asks a server.
+func post(ctx context.Context, t *testing.T, url, body string) (reply *http.Response, text string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	return http.DefaultClient.Do(r)
+	if reply, err = http.DefaultClient.Do(r); err != nil {
+		return nil, "", err
+	}
+	defer reply.Body.Close()
+	all, err := io.ReadAll(reply.Body)
+	return reply, string(all), err
 }
 
 // If a client leaves, its analysis ends, and the next waiting request starts. If too many wait, others are told to come again.
@@ -254,10 +252,7 @@ func TestClientLeaves(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done = make(chan error, 1)
 		go func() {
-			r, err := post(ctx, t, server.URL+"/ui/analyze", `{"position":"4"}`)
-			if err == nil {
-				r.Body.Close()
-			}
+			_, _, err := post(ctx, t, server.URL+"/ui/analyze", `{"position":"4"}`)
 			done <- err
 		}()
 		return cancel, done
@@ -268,12 +263,14 @@ func TestClientLeaves(t *testing.T) {
 	for len(h.slots.waiting) < 2 {
 		time.Sleep(time.Millisecond) // there is no other sign of it
 	}
-	r, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
-	if err != nil {
-		t.Fatal(err)
+	move := func() *http.Response { // of an agent that asks no evaluator
+		r, _, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
 	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
+	if r := move(); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
 		t.Errorf("a third request: status %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
 	}
 	leave()
@@ -283,16 +280,7 @@ func TestClientLeaves(t *testing.T) {
 		t.Error("a request that was cancelled was answered")
 	}
 	<-doneSecond
-	// Now there is room for a move by an agent that asks no evaluator.
-	for {
-		r, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Body.Close()
-		if r.StatusCode == http.StatusOK {
-			break
-		}
+	for move().StatusCode != http.StatusOK { // now there is room for it
 	}
 	server.Close() // waits until each handler has returned, also those of clients that left
 	if len(h.slots.running) != 0 || len(h.slots.waiting) != 0 {
@@ -305,27 +293,16 @@ func TestClose(t *testing.T) {
 	h, entered, server := stuck(t, Limits{Time: time.Minute})
 	done := make(chan string, 1)
 	go func() {
-		r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
-		if err != nil {
-			done <- err.Error()
-			return
-		}
-		defer r.Body.Close()
-		text, _ := io.ReadAll(r.Body)
-		done <- fmt.Sprint(r.StatusCode, " ", string(text))
+		_, text, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
+		done <- fmt.Sprint(text, err)
 	}()
 	<-entered
 	h.Close()
-	if got, want := <-done, "503 {\"error\":\"the server is shutting down\"}\n"; got != want {
+	if got, want := <-done, "{\"error\":\"the server is shutting down\"}\n<nil>"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("after the end: status %d", r.StatusCode)
+	if r, _, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`); err != nil || r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("after the end: %+v, %v", r, err)
 	}
 }
 
@@ -336,13 +313,9 @@ func TestEvaluatorFails(t *testing.T) {
 		t.Errorf("status %d", r.StatusCode)
 	}
 	_, _, server := stuck(t, Limits{Time: time.Minute})
-	r, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4","seconds":0.01}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no answer in time") {
-		t.Errorf("status %d: %s", r.StatusCode, text)
+	r, text, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4","seconds":0.01}`)
+	if err != nil || r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "no answer in time") {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 
@@ -350,10 +323,9 @@ func TestEvaluatorFails(t *testing.T) {
 // it and however often it reports. (An analysis that is ended by its time has as many leaves under way as a timed agent.)
 func TestAnalysisCompany(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
-	b := game.MustBoard(game.Connect4)
 	var wait sync.WaitGroup
 	for _, moves := range []string{"-", "334", "44444", "334"} {
-		p, _, err := b.ParseMoves(moves)
+		b, p, err := parseOngoing(moves)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,12 +342,8 @@ func TestAnalysisCompany(t *testing.T) {
 			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}
 		}
 		wait.Go(func() {
-			var last line
-			for _, l := range readLines(t, ask(t, h, "/ui/analyze", `{"position":"`+moves+`","visits":1000}`).Body) {
-				if l.Type == "search" {
-					last = l
-				}
-			}
+			all := analyse(t, h, `{"position":"`+moves+`","visits":1000}`)
+			last := all[len(all)-2]
 			if diff := cmp.Diff(want, last.Moves); diff != "" || last.Best != tree.Best() || last.Visits != tree.Visits() {
 				t.Errorf("%s: %d visits, best %d, want %d, %d (-search +analysis):\n%s", moves, last.Visits, last.Best, tree.Visits(), tree.Best(), diff)
 			}

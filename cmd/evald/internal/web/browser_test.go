@@ -235,9 +235,12 @@ func (b *tab) picture(name string) {
 }
 
 // tidy checks what holds for every page: nothing is loaded from another host, there are no complaints, nothing overflows at
-// the side, and axe finds no accessibility problem, if EVALD_AXE names its script.
-func (b *tab) tidy() {
+// the side, and axe finds no accessibility problem, if EVALD_AXE names its script. It takes a picture if that has a name.
+func (b *tab) tidy(picture string) {
 	b.t.Helper()
+	if picture != "" {
+		b.picture(picture)
+	}
 	b.mu.Lock()
 	for _, url := range b.requests {
 		if !strings.HasPrefix(url, b.url+"/") {

@@ -94,7 +94,7 @@ func TestClusterInBrowser(t *testing.T) {
 	b.until(`document.querySelectorAll(".numbers tbody tr").length === 9 && getComputedStyle(document.querySelector(".numbers td:nth-child(4)")).textAlign === "right"`)
 	b.picture("cluster")
 	b.says("#main", "10206 since its start")
-	b.tidy()
+	b.tidy("")
 	server.CloseClientConnections()
 	server.Close()
 	b.says("#lost", "does not answer")

@@ -119,13 +119,11 @@ func flattenObject(row map[string]number, prefix string, fields map[string]any, 
 	}
 }
 
-// labels are the fields that tell the objects of a list apart. They are not drawn themselves.
-var labels = []string{"against", "name", "visits"}
-
-// label tells an object of a list apart from the others; without such a field it is the object's number.
+// label tells an object of a list apart from the others, by fields that are not drawn themselves; without such a field it is
+// the object's number.
 func label(object map[string]any, i int) string {
 	var parts []string
-	for _, field := range labels {
+	for _, field := range []string{"against", "name", "visits"} {
 		switch x := object[field].(type) {
 		case string:
 			parts = append(parts, strings.NewReplacer("[", "(", "]", ")").Replace(x))
@@ -136,10 +134,7 @@ func label(object map[string]any, i int) string {
 		}
 		delete(object, field)
 	}
-	if len(parts) == 0 {
-		return fmt.Sprint(i + 1)
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), fmt.Sprint(i+1))
 }
 
 // abscissa returns the field that counts the rows, or "row".
@@ -183,8 +178,10 @@ func points(rows []map[string]number, x, y string) [][]float64 {
 	return thin
 }
 
+type kind struct{ name, words string }
+
 // shared are the groups of several fields, in drawing order. A field belongs to one if a word of its name does.
-var shared = []struct{ name, words string }{
+var shared = []kind{
 	{"elo", "elo"},
 	{"loss", "loss"},
 	{"accuracy", "accuracy"},
@@ -194,10 +191,8 @@ var shared = []struct{ name, words string }{
 
 // rank orders groups: first the shared ones, then the others in their order, last those that never change.
 func (g *group) rank() int {
-	for i, s := range shared {
-		if g.Name == s.name {
-			return i
-		}
+	if i := slices.IndexFunc(shared, func(s kind) bool { return s.name == g.Name }); i >= 0 {
+		return i
 	}
 	for _, c := range g.Curves {
 		if slices.ContainsFunc(c.Points, func(p []float64) bool { return p[1] != c.Points[0][1] }) {
@@ -211,17 +206,15 @@ func (g *group) rank() int {
 func (c *curves) add(name string, points [][]float64) {
 	own := name[strings.LastIndex(name, ".")+1:]
 	words := strings.FieldsFunc(strings.ToLower(own), func(r rune) bool { return strings.ContainsRune("_ /", r) })
-	in := slices.IndexFunc(shared, func(s struct{ name, words string }) bool {
+	in := slices.IndexFunc(shared, func(s kind) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(strings.Fields(s.words), w) })
 	})
-	var to string
+	to := name
 	if in >= 0 {
 		to = shared[in].name
 	} else if before, rest, found := strings.Cut(name, "["); found {
 		label, after, _ := strings.Cut(rest, "]")
 		to, name = before+after, label
-	} else {
-		to = name
 	}
 	i := slices.IndexFunc(c.Groups, func(g group) bool { return g.Name == to })
 	if i < 0 {

@@ -69,7 +69,7 @@ func TestPageTabs(t *testing.T) {
 	b.forward()
 	b.shows("play", "Play - evald")
 	b.at("7x6x4:-")
-	b.tidy()
+	b.tidy("")
 }
 
 // Back takes back a move and the reply to it, as Undo does, and Forward makes both again. A new game replaces the old one.
@@ -114,26 +114,7 @@ func TestPageBack(t *testing.T) {
 	if entries := valueOf[int](b, "history.state.trail.length"); entries != 1 {
 		t.Errorf("the new game begins %d entries after the page was opened, want at the first", entries)
 	}
-	b.tidy()
-}
-
-// Back while the agent thinks does not wait for it; Forward then finds the move without a reply.
-func TestPageBackThinking(t *testing.T) {
-	b := thinking(t)
-	b.at("7x6x4:4")
-	b.back()
-	b.says("#status", "Red to move: you")
-	b.at("7x6x4:-")
-	for len(b.h.slots.running) > 0 {
-		time.Sleep(time.Millisecond) // there is no other sign of it
-	}
-	b.forward()
-	b.at("7x6x4:4")
-	b.says("#status", "Yellow waits: uct-bitsquares:time=1m")
-	if !valueOf[bool](b, "!document.getElementById('go').hidden") {
-		t.Error("there is no way to play on")
-	}
-	b.tidy()
+	b.tidy("")
 }
 
 // A link names the players, by levels, and nobody moves before "Play on".
@@ -149,7 +130,7 @@ func TestPageShared(t *testing.T) {
 		t.Error("a move was asked for")
 	}
 	b.mu.Unlock()
-	b.tidy()
+	b.tidy("")
 	b.click("#go")
 	b.until("/Yellow played .. Red to move: you/.test(document.getElementById('status').textContent)")
 	if hidden := valueOf[bool](b, "document.getElementById('shared').hidden"); !hidden {
@@ -185,5 +166,5 @@ func TestPageBroken(t *testing.T) {
 	b.run("location.hash = 'nowhere'")
 	b.says("#problem", `move 1 is "n"`)
 	b.at("7x6x4:-")
-	b.tidy()
+	b.tidy("")
 }

@@ -1,8 +1,9 @@
 package web
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,8 +21,6 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
-	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/solver"
 )
 
 // A game of two people by clicks, to its end and back again.
@@ -35,9 +34,7 @@ func TestPageClicks(t *testing.T) {
 	}
 	b.says("#status", "Red played 1. Red wins")
 	b.picture("won")
-	if got := b.position(); got != "7x6x4:1212121" {
-		t.Errorf("the address ends in %q", got)
-	}
+	b.at("7x6x4:1212121")
 	if got := valueOf[int](b, "document.querySelectorAll('.won').length"); got != 4 {
 		t.Errorf("%d stones are marked as winning", got)
 	}
@@ -55,10 +52,8 @@ func TestPageClicks(t *testing.T) {
 	}
 	b.click("#new")
 	b.says("#status", "Red to move")
-	if got := valueOf[string](b, "document.getElementById('moves').value"); got != "7x6x4:-" {
-		t.Errorf("a new game is %q", got)
-	}
-	b.tidy()
+	b.at("7x6x4:-")
+	b.tidy("")
 }
 
 // A second click is not taken as a move of the other side.
@@ -69,7 +64,7 @@ func TestPageDoubleClick(t *testing.T) {
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
 	b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
 	b.until("fetch('/ui/config').then(() => true)") // a request after those still under way
-	if got := b.position(); !regexp.MustCompile(`^7x6x4:4.$`).MatchString(got) {
+	if got := b.position(); !strings.HasPrefix(got, "7x6x4:4") || len(got) != len("7x6x4:4.") {
 		t.Errorf("after one move each the address ends in %q", got)
 	}
 }
@@ -96,8 +91,7 @@ func TestPageKeyboard(t *testing.T) {
 	b.press(kb.Enter)
 	b.until("document.getElementById('status').textContent.match(/Yellow played .. Red to move/)")
 	random := rand.New(rand.NewPCG(1, 2))
-	over := false
-	for range 42 {
+	for !valueOf[bool](b, "/wins|draw/.test(document.getElementById('status').textContent)") {
 		legal := valueOf[[]int](b, "[...document.querySelectorAll('#board > button')].flatMap((e, i) => e.ariaDisabled === 'true' ? [] : [i])")
 		if len(legal) == 0 {
 			t.Fatal("no column is open, but the game is not over")
@@ -105,12 +99,6 @@ func TestPageKeyboard(t *testing.T) {
 		before := valueOf[string](b, "location.hash")
 		b.press(strconv.Itoa(1 + legal[random.IntN(len(legal))]))
 		b.until(fmt.Sprintf("location.hash !== %q && document.getElementById('status').textContent.match(/you$|wins|draw/)", before))
-		if over = valueOf[bool](b, "/wins|draw/.test(document.getElementById('status').textContent)"); over {
-			break
-		}
-	}
-	if !over {
-		t.Fatal("the game did not end")
 	}
 	_, moves, err := parsePosition(b.position())
 	if err != nil || len(moves) < 7 {
@@ -120,39 +108,30 @@ func TestPageKeyboard(t *testing.T) {
 	b.until("document.getElementById('status').textContent.endsWith('Red to move: you')")
 	b.press("?")
 	b.until("/Search: |Exact: |known yet/.test(document.getElementById('status').textContent)")
-	b.tidy()
+	b.tidy("")
 }
 
 // The page shows the solver's scores of a position.
 func TestPageAnalysis(t *testing.T) {
-	const moves = "444444226626"
-	b := open(t, Config{Limits: Limits{Time: 10 * time.Second}}, "/#"+moves)
-	board := game.MustBoard(game.Connect4)
-	p, _, err := board.ParseMoves(moves)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := solver.New(board, solver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, best, err := s.Scores(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
+	b := open(t, Config{Limits: Limits{Time: 10 * time.Second}}, "/#444444226626")
+	all := analyse(t, b.h, `{"position":"444444226626","visits":0,"solve":true}`) // TestAnalysis checks such scores
+	var scores []string
+	best := math.MinInt
+	for _, x := range all[len(all)-2].Scores {
+		scores = append(scores, "")
+		if x != nil {
+			scores[len(scores)-1], best = scoreText(*x), max(best, *x)
+		}
 	}
 	b.until("/, a (win|draw|loss): /.test(document.getElementById('exact-text').textContent)")
 	row := func(n int) []string {
 		return valueOf[[]string](b, fmt.Sprintf("[...document.querySelectorAll('#opinions > [role=row]:nth-child(%d) > [role=cell]')].map((e) => e.innerText.trim())", n))
 	}
-	var scores []string
-	for _, x := range want {
-		scores = append(scores, scoreText(x))
-	}
 	if diff := cmp.Diff(scores, row(4)); diff != "" {
 		t.Errorf("exact scores (-want +got):\n%s", diff)
 	}
-	if text := b.text("#exact-text"); !strings.HasPrefix(text, scoreText(best.Score)+", a ") {
-		t.Errorf("the exact score is %q, want %d", text, best.Score)
+	if text := b.text("#exact-text"); !strings.HasPrefix(text, scoreText(best)+", a ") {
+		t.Errorf("the exact score is %q, want %d", text, best)
 	}
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
 	sum := 0
@@ -173,18 +152,14 @@ func TestPageAnalysis(t *testing.T) {
 	if text := b.text("#wdl-text"); !regexp.MustCompile(`^win \d+%, draw 0%, loss \d+% \(bitsquares\)$`).MatchString(text) {
 		t.Errorf("the opinion is %q", text)
 	}
-	b.picture("analysis")
-	b.tidy()
+	b.tidy("analysis")
 }
 
 func scoreText(x int) string {
-	switch {
-	case x == solver.NoMove:
-		return ""
-	case x > 0:
-		return fmt.Sprintf("+%d", x)
+	if x == 0 {
+		return "0"
 	}
-	return strconv.Itoa(x)
+	return fmt.Sprintf("%+d", x)
 }
 
 // The bars move while a search runs.
@@ -219,7 +194,7 @@ func TestPageFree(t *testing.T) {
 	if got := valueOf[string](b, "document.activeElement.ariaLabel"); got != "1: row 1, column 1, yellow" {
 		t.Errorf("the cell that was played is called %q", got)
 	}
-	b.tidy()
+	b.tidy("")
 }
 
 // Two agents play to the end while a person watches.
@@ -236,41 +211,41 @@ func TestPageAgents(t *testing.T) {
 	b.says("#status", "waits: mcts:visits=20")
 	b.click("#go")
 	b.until("/wins|draw/.test(document.getElementById('status').textContent)")
-	b.tidy()
+	b.tidy("")
 }
 
-// thinking returns a page on which an agent has a minute for its reply to the first move, the middle column.
-func thinking(t *testing.T) *tab {
-	t.Helper()
+// Undo and Back while the agent thinks do not wait for it, and the server stops thinking. Forward then finds the move without a
+// reply.
+func TestPageThinking(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Minute}}, "/")
 	b.says("#status", "Red to move: you")
 	b.click("#evaluate")
 	b.click("#solve")
 	b.choose("agent", "other")
 	b.choose("agent-text", "uct-bitsquares:time=1m")
-	b.click(column(3))
-	b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
-	return b
-}
-
-// Undo while the agent thinks does not wait for it, and the server stops thinking.
-func TestPageUndoThinking(t *testing.T) {
-	b := thinking(t)
-	b.click("#undo")
-	b.says("#status", "Red to move: you")
-	for len(b.h.slots.running) > 0 {
-		time.Sleep(time.Millisecond) // there is no other sign of it
+	for _, leave := range []func(){func() { b.click("#undo") }, b.back} {
+		b.click(column(3))
+		b.says("#status", "Yellow thinks: uct-bitsquares:time=1m")
+		b.at("7x6x4:4")
+		leave()
+		b.says("#status", "Red to move: you")
+		b.at("7x6x4:-")
+		for len(b.h.slots.running) > 0 {
+			time.Sleep(time.Millisecond) // there is no other sign of it
+		}
 	}
-	if got := b.position(); got != "7x6x4:-" {
-		t.Errorf("the address ends in %q", got)
+	b.forward()
+	b.at("7x6x4:4")
+	b.says("#status", "Yellow waits: uct-bitsquares:time=1m")
+	if !valueOf[bool](b, "!document.getElementById('go').hidden") {
+		t.Error("there is no way to play on")
 	}
-	b.tidy()
+	b.tidy("")
 }
 
 // The page says what is wrong, and the game continues.
 func TestPageWrong(t *testing.T) {
-	b := open(t, Config{}, "/#7x6x4:448")
-	b.says("#problem", `moves "448": move 3 is "8"`)
+	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move")
 	b.do(chromedp.SetValue(chromedp.CSS("#moves"), "20x20x4:1"), chromedp.SendKeys(chromedp.CSS("#moves"), kb.Enter))
 	b.says("#problem", "at most 128")
@@ -292,7 +267,7 @@ func TestPageWrong(t *testing.T) {
 	b.mu.Lock() // the browser reports refusals as errors
 	b.wrong = slices.DeleteFunc(b.wrong, func(s string) bool { return strings.Contains(s, "400 (Bad Request)") })
 	b.mu.Unlock()
-	b.tidy()
+	b.tidy("")
 }
 
 // services returns metrics like the service's.
@@ -320,20 +295,15 @@ func services() *prometheus.Registry {
 func TestPageService(t *testing.T) {
 	b := open(t, Config{Metrics: services()}, "/#service")
 	b.until("document.querySelectorAll('#panels .panel').length === 5 && document.querySelectorAll('#panels svg').length === 5")
-	titles := valueOf[[]string](b, "[...document.querySelectorAll('#panels h3')].map((e) => e.firstChild.textContent.trim())")
-	if diff := cmp.Diff([]string{"Requests", "Who answered", "Batch sizes", "Waiting", "Time"}, titles); diff != "" {
-		t.Errorf("panels (-want +got):\n%s", diff)
-	}
 	text := b.text("#panels")
-	for _, want := range []string{"cpu", "cache", "answered", "Rows in a batch, mean 82.8", "300", "Time of a request, mean 250 µs", "512 µs"} {
+	for _, want := range []string{"Requests", "Waiting", "cpu", "cache", "answered", "Rows in a batch, mean 82.8", "300", "Time of a request, mean 250 µs", "512 µs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the dashboard has no %q: %q", want, text)
 		}
 	}
 	b.click("#others-box summary")
 	b.says("#others", "build_info")
-	b.picture("service")
-	b.tidy()
+	b.tidy("service")
 }
 
 // metrics writes the metrics of a training run and of the learning loop, and returns their folder.
@@ -349,16 +319,17 @@ func metrics(t *testing.T) string {
 		fmt.Fprintf(&generations, `{"generation":%d,"elo":%d,"elo_error":%d,"wins":%d,"draws":%d,"losses":%d,"promoted":true,"games":%d,"accuracy":[{"visits":0,"perfect":{"value":%v,"low":%v,"high":%v}},{"visits":100,"perfect":{"value":%v,"low":%v,"high":%v}}]}`+"\n",
 			i, 40*i-i*i, 20+i%3, 60+i, 10, 50-i, 500*(i+1), 0.7+float64(i)/100, 0.68+float64(i)/100, 0.72+float64(i)/100, 0.8+float64(i)/100, 0.79+float64(i)/100, 0.82+float64(i)/100)
 	}
-	for name, text := range map[string]string{"first/metrics.jsonl": steps.String(), "loop/generations.jsonl": generations.String() + `{"torn`} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, filepath.Join(dir, "first", "metrics.jsonl"), steps.String())
+	write(t, filepath.Join(dir, "loop", "generations.jsonl"), generations.String()+`{"torn`)
 	return dir
+}
+
+// write writes a file and its folder.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestPageTraining(t *testing.T) {
@@ -370,15 +341,13 @@ func TestPageTraining(t *testing.T) {
 	if diff := cmp.Diff([]string{"Loss", "Accuracy", "Learning rate", "Positions a second"}, titles); diff != "" {
 		t.Errorf("charts (-want +got):\n%s", diff)
 	}
-	b.picture("training")
-	b.tidy()
+	b.tidy("training")
 	b.choose("run", "loop")
 	b.says("#training-note", "generations.jsonl: 12 rows, 1 lines that cannot be read")
 	if bands := valueOf[int](b, "document.querySelectorAll('path.band').length"); bands != 3 {
 		t.Errorf("%d curves have a band, want elo and two of accuracy", bands)
 	}
-	b.picture("learning")
-	b.tidy()
+	b.tidy("learning")
 }
 
 // The page works on a phone, with dark colours, and with a board that is wider than the screen.
@@ -389,24 +358,18 @@ func TestPagePhone(t *testing.T) {
 	if ground := valueOf[string](b, "getComputedStyle(document.body).backgroundColor"); ground != "rgb(20, 23, 28)" {
 		t.Errorf("the ground is %s", ground)
 	}
-	b.tidy()
+	b.tidy("")
 	if small := valueOf[[]string](b, "[...document.querySelectorAll('button, select, input:not([type=checkbox]), nav a')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
 		t.Errorf("too small for a finger: %q", small)
 	}
-	b.run("location.hash = '#20x5x4:-'")
-	b.until("document.querySelectorAll('#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)")
-	b.picture("phone_wide")
-	b.tidy()
-	b.run("location.hash = '#7x7x5free:p'")
-	b.until("document.querySelectorAll('#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)")
-	b.picture("phone_free")
-	b.tidy()
-	b.run("location.hash = '#service'")
-	b.until("document.querySelectorAll('#panels svg').length === 5")
-	b.picture("phone_service")
-	b.tidy()
-	b.run("location.hash = '#training'")
-	b.until("document.querySelectorAll('#curves svg').length > 0")
-	b.picture("phone_training")
-	b.tidy()
+	for _, view := range []struct{ name, hash, shown string }{
+		{"wide", "20x5x4:-", "#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)"},
+		{"free", "7x7x5free:p", "#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)"},
+		{"service", "service", "#panels svg').length === 5"},
+		{"training", "training", "#curves svg').length > 0"},
+	} {
+		b.run(fmt.Sprintf("location.hash = '#%s'", view.hash))
+		b.until("document.querySelectorAll('" + view.shown)
+		b.tidy("phone_" + view.name)
+	}
 }

@@ -50,7 +50,7 @@ func TestPageRecord(t *testing.T) {
 	b.at("7x6x4:4455")
 	b.back()
 	b.at("7x6x4:445")
-	b.tidy()
+	b.tidy("")
 	b.click(column(0))
 	b.at("7x6x4:4451")
 	if got := b.record(); len(got) != 5 || !strings.HasPrefix(got[4], "*4. Yellow 1") {
@@ -80,7 +80,7 @@ func TestPageEnd(t *testing.T) {
 		if moves == "7x6x4:1212121" {
 			b.picture("end")
 		}
-		b.tidy()
+		b.tidy("")
 	}
 }
 
@@ -91,8 +91,7 @@ func TestPageExact(t *testing.T) {
 	if text := b.text("#solve-on"); text != "Look further" {
 		t.Errorf("the way to go on is called %q", text)
 	}
-	b.picture("exact_later")
-	b.tidy()
+	b.tidy("exact_later")
 	b.click("#solve-on")
 	b.until(`document.getElementById("exact-text").textContent.startsWith("No move was solved in 1 s")`)
 	// A fake server that finds two scores, and the others when asked again.

@@ -78,11 +78,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 	if err != nil {
 		return bad("", "the request ends early: %v", err)
 	}
-	return decode(body, to)
-}
-
-func decode(body []byte, to any) error {
-	err := game.DecodeJSON(body, to, jsonv2.RejectUnknownMembers(true))
+	err = game.DecodeJSON(body, to, jsonv2.RejectUnknownMembers(true))
 	wrong, ok := errors.AsType[*game.ParseError](err)
 	switch {
 	case !ok:

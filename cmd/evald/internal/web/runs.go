@@ -70,17 +70,22 @@ func (m *memo) get(key string, make func() (any, error)) (any, error) {
 	return fresh, nil
 }
 
+// remembered answers with the memo's answer.
+func (h *Handler) remembered(w http.ResponseWriter, key string, make func() (any, error)) error {
+	x, err := h.memo.get(key, make)
+	if err != nil {
+		return err
+	}
+	return answer(w, x)
+}
+
 func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
-	x, err := h.memo.get("", func() (any, error) {
+	return h.remembered(w, "", func() (any, error) {
 		runs, err := h.listRuns()
 		return struct {
 			Runs []run `json:"runs"`
 		}{runs}, err
 	})
-	if err != nil {
-		return err
-	}
-	return answer(w, x)
 }
 
 // listRuns finds folders with metrics, newest first.
@@ -88,7 +93,7 @@ func (h *Handler) listRuns() ([]run, error) {
 	if h.runs == nil {
 		return nil, refuse(http.StatusNotFound, "", "the server shows no training runs")
 	}
-	found := map[string]*run{}
+	found := map[string]run{}
 	visited := 0
 	err := fs.WalkDir(h.runs.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		visited++
@@ -106,20 +111,11 @@ func (h *Handler) listRuns() ([]run, error) {
 		if err != nil {
 			return nil // the file is gone
 		}
-		in := path.Dir(name)
-		r := found[in]
-		if r == nil {
-			r = &run{Name: in}
-			found[in] = r
-		}
-		r.Files = append(r.Files, d.Name())
-		r.Modified = max(r.Modified, info.ModTime().Unix())
+		r := found[path.Dir(name)]
+		found[path.Dir(name)] = run{path.Dir(name), append(r.Files, d.Name()), max(r.Modified, info.ModTime().Unix())}
 		return nil
 	})
-	runs := []run{}
-	for _, r := range found {
-		runs = append(runs, *r)
-	}
+	runs := slices.AppendSeq([]run{}, maps.Values(found))
 	slices.SortFunc(runs, func(a, b run) int {
 		return cmp.Or(cmp.Compare(b.Modified, a.Modified), cmp.Compare(a.Name, b.Name))
 	})
@@ -128,11 +124,7 @@ func (h *Handler) listRuns() ([]run, error) {
 
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("name")
-	x, err := h.memo.get("/"+name, func() (any, error) { return h.readRun(name) })
-	if err != nil {
-		return err
-	}
-	return answer(w, x)
+	return h.remembered(w, "/"+name, func() (any, error) { return h.readRun(name) })
 }
 
 func (h *Handler) readRun(name string) (any, error) {
@@ -173,12 +165,10 @@ func (h *Handler) readCurves(name string) (c curves, err error) {
 		return c, err
 	}
 	from := max(0, info.Size()-maxFile)
-	text := make([]byte, min(info.Size(), maxFile))
-	n, err := f.ReadAt(text, from)
-	if err != nil && !errors.Is(err, io.EOF) {
+	text, err := io.ReadAll(io.NewSectionReader(f, from, maxFile))
+	if err != nil {
 		return c, fmt.Errorf("read %s: %w", name, err)
 	}
-	text = text[:n]
 	if from > 0 { // the first line is incomplete
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}

@@ -22,10 +22,6 @@ type slots struct {
 // patience is how long a request waits for its turn.
 const patience = 3 * time.Second
 
-func newSlots(l Limits) slots {
-	return slots{make(chan struct{}, l.Searches), make(chan struct{}, l.Searches+l.Waiting)}
-}
-
 // acquire waits for a slot; release frees it.
 func (s slots) acquire(ctx context.Context) (release func(), err error) {
 	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server thinks about as many positions as it can; try again soon", after: 1}
@@ -75,14 +71,12 @@ func (h *Handler) why(err error) error {
 	return err
 }
 
-// moveRequest asks for an agent's move.
-type moveRequest struct {
-	Position string `json:"position"`
-	Agent    string `json:"agent"` // a level's name, or a spec in the grammar of engine/agent
-}
-
+// serveMove answers with an agent's move.
 func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
-	var q moveRequest
+	var q struct {
+		Position string `json:"position"`
+		Agent    string `json:"agent"` // a level's name, or a spec in the grammar of engine/agent
+	}
 	if err := read(w, r, &q); err != nil {
 		return err
 	}

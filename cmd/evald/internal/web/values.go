@@ -7,11 +7,6 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// valuesRequest asks for the evaluator's value of each position of a game.
-type valuesRequest struct {
-	Position string `json:"position"` // the game: rules and moves
-}
-
 // valued is the evaluator's value of one position of a game.
 type valued struct {
 	Value float32 `json:"value"` // -1..1 for the side that moved first
@@ -20,7 +15,9 @@ type valued struct {
 
 // serveValues answers with a value for the empty board and one after each move. If the game is over, the last value is its result.
 func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
-	var q valuesRequest
+	var q struct {
+		Position string `json:"position"` // the game: rules and moves
+	}
 	if err := read(w, r, &q); err != nil {
 		return err
 	}

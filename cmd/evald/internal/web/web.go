@@ -28,6 +28,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -73,25 +74,16 @@ type Limits struct {
 }
 
 func (l Limits) orDefaults() Limits {
-	set := func(x *int, value int) {
-		if *x == 0 {
-			*x = value
-		}
-	}
 	if l.Searches == 0 {
 		l.Searches = 2 * runtime.GOMAXPROCS(0)
 		if l.Memory > 0 {
 			l.Searches = int(max(1, min(int64(l.Searches), l.Memory/leastThought)))
 		}
 	}
-	if l.Memory == 0 {
-		l.Memory = int64(l.Searches) * mostThought
-	}
-	set(&l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
-	set(&l.Waiting, 32)
-	if l.Time == 0 {
-		l.Time = 10 * time.Second
-	}
+	l.Memory = cmp.Or(l.Memory, int64(l.Searches)*mostThought)
+	l.Visits = cmp.Or(l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
+	l.Waiting = cmp.Or(l.Waiting, 32)
+	l.Time = cmp.Or(l.Time, 10*time.Second)
 	return l
 }
 
@@ -131,7 +123,8 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Limits.thought()
-	h := &Handler{config: c, slots: newSlots(c.Limits), metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
+	h := &Handler{config: c, metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
+	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -154,14 +147,12 @@ func (h *Handler) Close() {
 	}
 }
 
-// route is a part of the API. An error of its handler is answered as JSON.
-type route struct {
-	method, path string
-	serve        func(http.ResponseWriter, *http.Request) error
-}
-
+// routes registers the API. An error of a handler is answered as JSON.
 func (h *Handler) routes() {
-	for _, r := range []route{
+	for _, r := range []struct {
+		method, path string
+		serve        func(http.ResponseWriter, *http.Request) error
+	}{
 		{http.MethodGet, "/ui/config", h.serveConfig},
 		{http.MethodPost, "/ui/game", h.serveGame},
 		{http.MethodPost, "/ui/move", h.serveMove},
@@ -173,14 +164,10 @@ func (h *Handler) routes() {
 		{http.MethodGet, "/", h.serveFile},
 	} {
 		h.mux.HandleFunc(r.path, func(w http.ResponseWriter, q *http.Request) {
-			err := error(nil)
 			if q.Method != r.method && (q.Method != http.MethodHead || r.method != http.MethodGet) {
 				w.Header().Set("Allow", r.method)
-				err = refuse(http.StatusMethodNotAllowed, "", "%s %s: want %s", q.Method, q.URL.Path, r.method)
-			} else {
-				err = r.serve(w, q)
-			}
-			if err != nil {
+				answerError(w, refuse(http.StatusMethodNotAllowed, "", "%s %s: want %s", q.Method, q.URL.Path, r.method))
+			} else if err := r.serve(w, q); err != nil {
 				answerError(w, err)
 			}
 		})

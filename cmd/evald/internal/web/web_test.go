@@ -116,16 +116,11 @@ func TestRefusals(t *testing.T) {
 		field, says string
 	}{
 		{"/nowhere", "", 404, "", "there is no /nowhere"},
-		{"/ui/nowhere", "", 404, "", "there is no"},
-		{"/ui/style.css.map", "", 404, "", "there is no"},
 		{"/ui/game", "", 405, "", "want POST"},
 		{"/ui/config", "{}", 405, "", "want GET"},
 		{"/ui/metrics", "", 404, "", "no metrics"},
-		{"/ui/runs", "", 404, "", "no training runs"},
 		{"/ui/run?name=x", "", 404, "", "no training runs"},
 		{"/ui/game", "nonsense", 400, "", "no JSON object"},
-		{"/ui/game", "[]", 400, "", "no JSON object"},
-		{"/ui/game", `{"position":"4"`, 400, "", "no JSON object"},
 		{"/ui/game", `{"position":"4"}{}`, 400, "", "after top-level value"},
 		{"/ui/game", `{"position":4}`, 400, "position", `position "number": is not of type string`},
 		{"/ui/game", `{"position":"4","who":1}`, 400, "", `unknown field "who"`},
@@ -136,16 +131,13 @@ func TestRefusals(t *testing.T) {
 		{"/ui/game", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
 		{"/ui/game", `{"position":"99x99x4:1"}`, 400, "position", "at most 128"},
 		{"/ui/game", `{"position":"7x6:1"}`, 400, "position", "want columns x rows"},
-		{"/ui/game", `{"position":"{\"board\":[],\"mark\":1}"}`, 400, "position", "columns"},
 		{"/ui/game", `{"position":"44","made":3}`, 400, "made", "0 to 2"},
 		{"/ui/game", `{"position":"44","made":-1}`, 400, "made", "0 to 2"},
 		{"/ui/game", `{"position":"44","do":"dance"}`, 400, "do", `do is "dance"`},
 		{"/ui/game", `{"position":"44","do":"play","move":"8"}`, 400, "move", `"8" is no move of 7x6x4`},
 		{"/ui/game", `{"position":"444444","do":"play","move":"4"}`, 400, "move", "legal moves are 1 2 3 5 6 7"},
-		{"/ui/game", `{"position":"1212121","do":"play","move":"4"}`, 400, "move", "the game is over"},
 		{"/ui/move", `{"position":"1212121","agent":"random"}`, 400, "position", "the game is over"},
 		{"/ui/move", `{"position":"4","agent":"robot"}`, 400, "agent", "there are alphabeta-bitsquares"},
-		{"/ui/move", `{"position":"4","agent":""}`, 400, "agent", "there are"},
 		{"/ui/move", `{"position":"4","agent":"uct:sims=1001"}`, 400, "agent", "1000 visits"},
 		{"/ui/move", `{"position":"4","agent":"flat:sims=1001"}`, 400, "agent", "1000 visits"},
 		{"/ui/move", `{"position":"4","agent":"uct:time=2s"}`, 400, "agent", "may think for 1s"},
@@ -159,7 +151,6 @@ func TestRefusals(t *testing.T) {
 		{"/ui/analyze", `{"position":"4","known":[1,2,3,4,5,6,43]}`, 400, "known", "known has a score of 43, must be -42 to 42"},
 		{"/ui/analyze", `{"position":"4","visits":-1}`, 400, "visits", "0 to 1000"},
 		{"/ui/analyze", `{"position":"4","visits":1001}`, 400, "visits", "0 to 1000"},
-		{"/ui/analyze", `{"position":"4","visits":1e99}`, 400, "visits", "is not of type int"},
 		{"/ui/analyze", `{"position":"4","seconds":-1}`, 400, "seconds", "0 to 1"},
 		{"/ui/analyze", `{"position":"4","seconds":2}`, 400, "seconds", "0 to 1"},
 	} {
@@ -169,17 +160,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %.100s: status %d, %+v, %v; want %d, field %q, %q", c.path, c.body, r.StatusCode, e, err, c.status, c.field, c.says)
 		}
 	}
-	for name, change := range map[string]func(*http.Request){
-		"415": func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
-	} {
-		r := httptest.NewRequest(http.MethodPost, "/ui/game", strings.NewReader(`{"position":"4"}`))
-		r.Header.Set("Content-Type", "application/json")
-		change(r)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if fmt.Sprint(w.Code) != name || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("status %d, want %s: %s", w.Code, name, w.Body)
-		}
+	w := httptest.NewRecorder() // without a Content-Type
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/ui/game", strings.NewReader(`{"position":"4"}`)))
+	if w.Code != http.StatusUnsupportedMediaType || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
 
@@ -222,8 +206,6 @@ func TestGameOpen(t *testing.T) {
 	for position, want := range map[string][2]string{
 		"445":           {"7x6x4:445", ""},
 		"448":           {"7x6x4:44", `moves "448": move 3 is "8", not one of 1 to 7; the 2 moves before it are kept`},
-		"4444444":       {"7x6x4:444444", `move 7 goes to "4", which is full; the 6 moves before it are kept`},
-		"12121212":      {"7x6x4:1212121", "move 8 comes after the game was won; the 7 moves before it are kept"},
 		"9x5x4:1é":      {"9x5x4:1", "the move before it is kept"},
 		"3x3x3free:0":   {"3x3x3free:-", "no move is kept"},
 		"7x6x4:":        {"7x6x4:-", "is empty"},
@@ -251,8 +233,8 @@ func TestLevels(t *testing.T) {
 	if n := len(c.Levels); n != len(play.Levels)-1 || c.Levels[n-1].Name != "strong" {
 		t.Errorf("where 2 s are allowed the levels are %v", c.Levels)
 	}
-	if m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", `{"position":"121212","agent":"beginner"}`)); m.Move != "1" {
-		t.Errorf("the beginner plays %q, want 1, which wins", m.Move)
+	if got := move(t, h, "121212", "beginner"); got != "1" {
+		t.Errorf("the beginner plays %q, want 1, which wins", got)
 	}
 }
 
@@ -269,11 +251,7 @@ func TestValues(t *testing.T) {
 		}
 		var p game.Position
 		for i, x := range got {
-			batch := eval.NewBatch(b, 1)
-			batch.Pos[0] = p
-			if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			batch := evaluated(t, h, b, p)
 			want := batch.Value(0) * []float32{1, -1}[i%2]
 			if exact := batch.Source[0] == eval.Rules || batch.Source[0] == eval.Terminal; x.Value != want || x.Exact != exact {
 				t.Errorf("%s: after %d moves %+v, want %v, %v", moves, i, x, want, exact)
@@ -318,6 +296,12 @@ func TestGameShows(t *testing.T) {
 	}
 }
 
+// move is an agent's move.
+func move(t *testing.T, h *Handler, position, agent string) string {
+	t.Helper()
+	return answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, agent))).Move
+}
+
 // Every agent moves, on any board.
 func TestMove(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: 50 * time.Millisecond}})
@@ -326,9 +310,9 @@ func TestMove(t *testing.T) {
 			name += ":time=20ms" // their default time is more than the limit
 		}
 		for _, position := range []string{"4444", "4x4x3:1", "3x3x3free:5"} {
-			m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, name)))
-			if s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"play","move":%q}`, position, m.Move))); s.Played != m.Move {
-				t.Errorf("%s at %s plays %q", name, position, m.Move)
+			got := move(t, h, position, name)
+			if s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"play","move":%q}`, position, got))); s.Played != got {
+				t.Errorf("%s at %s plays %q", name, position, got)
 			}
 		}
 	}
@@ -337,24 +321,17 @@ func TestMove(t *testing.T) {
 // The same seed gives the same move in a position; no seed gives different ones.
 func TestMoveSeeds(t *testing.T) {
 	h := handler(t, Config{})
-	moves := map[string]map[string]bool{}
+	seeded, unseeded := map[string]bool{}, map[string]bool{}
 	for range 40 {
-		for _, name := range []string{"random", "random:seed=5"} {
-			m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":"44","agent":%q}`, name)))
-			if moves[name] == nil {
-				moves[name] = map[string]bool{}
-			}
-			moves[name][m.Move] = true
-		}
+		seeded[move(t, h, "44", "random:seed=5")], unseeded[move(t, h, "44", "random")] = true, true
 	}
-	if len(moves["random"]) < 4 || len(moves["random:seed=5"]) != 1 {
-		t.Errorf("moves %v", moves)
+	if len(seeded) != 1 || len(unseeded) < 4 {
+		t.Errorf("moves %v with a seed, %v without", seeded, unseeded)
 	}
 	// A seed does not give the same column for the whole game.
 	columns := map[string]bool{}
 	for _, position := range []string{"-", "1", "12", "123", "1234", "12345"} {
-		m := answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":"random:seed=5"}`, position)))
-		columns[m.Move] = true
+		columns[move(t, h, position, "random:seed=5")] = true
 	}
 	if len(columns) < 3 {
 		t.Errorf("a seed gives the columns %v", columns)

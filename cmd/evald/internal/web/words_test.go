@@ -38,8 +38,7 @@ func TestPageWords(t *testing.T) {
 	if text := b.text("#tip"); !strings.Contains(text, "0 is a draw") {
 		t.Errorf("the word's explanation is %q", text)
 	}
-	b.picture("word")
-	b.tidy()
+	b.tidy("word")
 	b.press(kb.Escape)
 	b.until("document.getElementById('tip').hidden")
 	b.run(`document.activeElement.blur(); document.querySelector("#thoughts abbr[data-word=search]").dispatchEvent(new PointerEvent("pointerover", {bubbles: true}))`)
@@ -48,7 +47,7 @@ func TestPageWords(t *testing.T) {
 	b.until("document.getElementById('tip').hidden")
 	b.click("footer summary")
 	b.says("#words", "Critical positions")
-	b.tidy()
+	b.tidy("")
 }
 
 // Opponents are named by their levels.
