@@ -14,10 +14,13 @@
 package bench
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
@@ -51,24 +54,56 @@ func (p Progress) show(format string, args ...any) {
 // rounds is how often each figure is measured; the median counts.
 const rounds = 5
 
+// tally counts what was done in some time.
+type tally struct {
+	rows, calls int
+	seconds     float64
+}
+
+func (t tally) rate() float64 { return float64(t.rows) / t.seconds }
+
+func (t *tally) add(other tally) {
+	t.rows, t.calls, t.seconds = t.rows+other.rows, t.calls+other.calls, t.seconds+other.seconds
+}
+
+// count lets n goroutines call work, with their number, again and again for about d, at least once each. work returns how
+// many rows it has done.
+func count(n int, d time.Duration, work func(i int) (rows int, err error)) (tally, error) {
+	tallies, errs := make([]tally, n), make([]error, n)
+	var all sync.WaitGroup
+	start := time.Now()
+	for i := range n {
+		all.Go(func() {
+			var own tally
+			for first := true; errs[i] == nil && (first || time.Since(start) < d); first = false {
+				var rows int
+				rows, errs[i] = work(i)
+				own.add(tally{rows: rows, calls: 1})
+			}
+			tallies[i] = own
+		})
+	}
+	all.Wait()
+	sum := tally{seconds: time.Since(start).Seconds()}
+	for _, t := range tallies {
+		sum.add(t)
+	}
+	return sum, errors.Join(errs...)
+}
+
 // rate is n times the calls of work per second, the median of the rounds. A round takes about d.
 func rate(d time.Duration, n int, work func()) float64 {
 	work() // warms up caches and pools
 	var rates []float64
 	for range rounds {
-		calls, start := 0, time.Now()
-		for time.Since(start) < d {
-			work()
-			calls++
-		}
-		rates = append(rates, float64(calls)*float64(n)/time.Since(start).Seconds())
+		t, _ := count(1, d, func(int) (int, error) { work(); return n, nil })
+		rates = append(rates, t.rate())
 	}
 	return median(rates)
 }
 
-func median(rates []float64) float64 {
-	slices.Sort(rates)
-	return rates[len(rates)/2]
+func median[T cmp.Ordered](values []T) T {
+	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
 // Table writes figures for people.
@@ -76,11 +111,10 @@ func Table(w io.Writer, figures []Figure) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "figure\trate\t\tshare of ceiling\tceiling")
 	for _, f := range figures {
-		share, ceiling := "", ""
+		share, ceiling, ratio := "", "", ""
 		if f.Ceiling > 0 {
 			share, ceiling = fmt.Sprintf("%.0f%%", 100*f.Share()), si(f.Ceiling)+"/s, "+f.Why
 		}
-		ratio := ""
 		if f.Ratio > 0 {
 			ratio = fmt.Sprintf("%.1f x %s", f.Ratio, f.To)
 		}

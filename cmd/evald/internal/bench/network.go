@@ -2,11 +2,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/engine/eval"
@@ -59,17 +56,21 @@ func race(ctx context.Context, contenders []*contender, d time.Duration, progres
 func (c *contender) figure(to *contender) Figure {
 	f := Figure{Name: c.name, Unit: "positions"}
 	if len(c.peaks) > 0 {
-		f.Ceiling, f.Why = median(append([]float64(nil), c.peaks...)), c.why
+		f.Ceiling, f.Why = median(c.peaks), c.why
 	}
 	if to != c {
-		var ratios []float64
-		for i, r := range c.rates {
-			ratios = append(ratios, r/to.rates[i])
-		}
-		f.Ratio, f.To = median(ratios), to.name
+		f.Ratio, f.To = median(c.ratios(to)), to.name
 	}
-	f.Rate = median(append([]float64(nil), c.rates...))
+	f.Rate = median(c.rates)
 	return f
+}
+
+// ratios are the contender's rates in multiples of another's of the same rounds.
+func (c *contender) ratios(to *contender) (all []float64) {
+	for i, r := range c.rates {
+		all = append(all, r/to.rates[i])
+	}
+	return all
 }
 
 // pathContender evaluates with the kernels of one path, by all threads.
@@ -107,36 +108,19 @@ func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Du
 // timed is a round of batches.
 func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error, b *eval.Batch, d time.Duration) func() (float64, error) {
 	return func() (float64, error) {
-		rows, start := 0, time.Now()
-		for rows == 0 || time.Since(start) < d {
-			if err := compute(ctx, b); err != nil {
-				return 0, err
-			}
-			rows += len(b.Pos)
-		}
-		return float64(rows) / time.Since(start).Seconds(), nil
+		t, err := count(1, d, func(int) (int, error) { return len(b.Pos), compute(ctx, b) })
+		return t.rate(), err
 	}
 }
 
 // together is the positions a second of n concurrent callers, each of which asks for the positions again and again for about d.
 func together(ctx context.Context, compute func(context.Context, *eval.Batch) error, board *game.Board, positions []game.Position, n int, d time.Duration) (float64, error) {
-	batches, errs := make([]*eval.Batch, n), make([]error, n)
+	batches := make([]*eval.Batch, n)
 	for i := range batches {
 		batches[i] = newBatch(board, positions, len(positions))
 	}
-	var rows atomic.Int64
-	var all sync.WaitGroup
-	start := time.Now()
-	for i, b := range batches {
-		all.Go(func() {
-			for first := true; errs[i] == nil && (first || time.Since(start) < d); first = false {
-				errs[i] = compute(ctx, b)
-				rows.Add(int64(len(b.Pos)))
-			}
-		})
-	}
-	all.Wait()
-	return float64(rows.Load()) / time.Since(start).Seconds(), errors.Join(errs...)
+	t, err := count(n, d, func(i int) (int, error) { return len(positions), compute(ctx, batches[i]) })
+	return t.rate(), err
 }
 
 // macs is the multiply-adds that a path makes for the 3x3 convolutions of one position if no input is zero, without those
@@ -153,24 +137,8 @@ func macs(n *net.Network, b *game.Board, p kernel.Path) (first, rest float64) {
 // peak is the multiply-adds a second that instructions reach on that many threads, with all operands in registers. run runs n rounds
 // of them and returns how many it made.
 func peak(run func(n int) int, threads int, d time.Duration) float64 {
-	const n = 50_000
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	sum := 0.0
-	for range threads {
-		all.Go(func() {
-			done, start := 0, time.Now()
-			for time.Since(start) < d {
-				done += run(n)
-			}
-			rate := float64(done) / time.Since(start).Seconds()
-			mu.Lock()
-			sum += rate
-			mu.Unlock()
-		})
-	}
-	all.Wait()
-	return sum
+	t, _ := count(threads, d, func(int) (int, error) { return run(50_000), nil })
+	return t.rate()
 }
 
 // network measures a network by every path of the CPU and by the reference. Each round takes about d.

@@ -37,17 +37,22 @@ func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 		}
 		c := &contender{name: fmt.Sprintf("network %s, %s, 1 core", name, p), why: "its tables and layers alone"}
 		c.round = func() (float64, error) {
-			return batches(len(positions), d, func(from, to int) error {
-				part := b.Slice(from, to)
-				return e.Compute(ctx, &part)
+			from := 0
+			t, err := count(1, d, func(int) (int, error) {
+				part := b.Slice(from, from+patternBatch)
+				from = (from + patternBatch) % len(positions)
+				return patternBatch, e.Compute(ctx, &part)
 			})
+			return t.rate(), err
 		}
 		c.ceiling = func(d time.Duration) float64 {
-			rate, _ := batches(len(positions), d, func(from, to int) error {
-				alone.Forward(rows[from*pattern.Each:to*pattern.Each], pattern.Each, out[:(to-from)*kernel.Outputs])
-				return nil
+			from := 0
+			t, _ := count(1, d, func(int) (int, error) {
+				alone.Forward(rows[from*pattern.Each:][:patternBatch*pattern.Each], pattern.Each, out)
+				from = (from + patternBatch) % len(positions)
+				return patternBatch, nil
 			})
-			return rate
+			return t.rate()
 		}
 		contenders = append(contenders, c)
 	}
@@ -60,17 +65,4 @@ func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 		figures = append(figures, c.figure(plain))
 	}
 	return figures, nil
-}
-
-// batches is how many of n positions work answers in a second, patternBatch at a time, over a time of about d.
-func batches(n int, d time.Duration, work func(from, to int) error) (float64, error) {
-	count, start := 0, time.Now()
-	for count == 0 || time.Since(start) < d {
-		from := count % n
-		if err := work(from, from+patternBatch); err != nil {
-			return 0, err
-		}
-		count += patternBatch
-	}
-	return float64(count) / time.Since(start).Seconds(), nil
 }

@@ -148,13 +148,9 @@ func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d ti
 		return err
 	}
 	for i, c := range contenders {
-		var ratios []float64
-		for k, rate := range c.rates {
-			ratios = append(ratios, rate/contenders[0].rates[k])
-		}
+		ratios := c.ratios(contenders[0])
 		r.Contenders[i].Rates = append(r.Contenders[i].Rates, PeerRate{
-			Batch: batch, Rate: median(slices.Clone(c.rates)),
-			Ratio: median(slices.Clone(ratios)), Least: slices.Min(ratios), Most: slices.Max(ratios),
+			Batch: batch, Rate: median(c.rates), Ratio: median(ratios), Least: slices.Min(ratios), Most: slices.Max(ratios),
 		})
 	}
 	return nil

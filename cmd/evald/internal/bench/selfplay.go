@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -53,10 +52,7 @@ func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name stri
 	cancel()
 	p.pause.Unlock()
 	<-p.ended
-	if err != nil {
-		return nil, err
-	}
-	return figures, nil
+	return figures, err
 }
 
 // playBench is self-play that can be halted: a backend around another.
@@ -111,9 +107,15 @@ func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, 
 		progress.show("%s, round %d of %d", name, i+1, rounds)
 		var alone, play tally
 		for range turns {
-			if err := p.turn(d/(2*turns), e, &alone, &play); err != nil {
+			answered, err := p.alone(d/(2*turns), e)
+			if err != nil {
 				return nil, err
 			}
+			alone.add(answered)
+			if answered, err = p.play(d / (2 * turns)); err != nil {
+				return nil, err
+			}
+			play.add(answered)
 		}
 		rates, shares = append(rates, play.rate()), append(shares, play.rate()/alone.rate())
 		all.add(play)
@@ -123,34 +125,10 @@ func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, 
 	return []Figure{
 		{
 			Name: "self-play by " + name, Rate: rate, Unit: "evaluations", Ceiling: rate / median(shares),
-			Why: fmt.Sprintf("the evaluator alone, batches of %d", all.rows/max(1, all.batches)),
+			Why: fmt.Sprintf("the evaluator alone, batches of %d", all.rows/max(1, all.calls)),
 		},
 		{Name: fmt.Sprintf("games of %d or %d visits a move by %s", c.Visits, c.FastVisits, name), Rate: float64(games) / all.seconds, Unit: "games"},
 	}, nil
-}
-
-// tally counts what was answered in some time.
-type tally struct {
-	rows, batches int
-	seconds       float64
-}
-
-func (t *tally) add(other tally) {
-	t.rows, t.batches, t.seconds = t.rows+other.rows, t.batches+other.batches, t.seconds+other.seconds
-}
-
-func (t *tally) rate() float64 { return float64(t.rows) / t.seconds }
-
-// turn measures the evaluator alone, and then the play.
-func (p *playBench) turn(d time.Duration, e eval.Backend, alone, play *tally) error {
-	answered, err := p.alone(d, e)
-	if err != nil {
-		return err
-	}
-	alone.add(answered)
-	answered, err = p.play(d)
-	play.add(answered)
-	return err
 }
 
 // play lets the games go on for about d and at least one batch, until the last batch under way then is answered.
@@ -172,7 +150,7 @@ func (p *playBench) play(d time.Duration) (t tally, err error) {
 			return t, fmt.Errorf("the games asked the evaluator nothing in %v", patience)
 		}
 	}
-	t = tally{batches: len(p.batches), seconds: time.Since(start).Seconds()}
+	t = tally{calls: len(p.batches), seconds: time.Since(start).Seconds()}
 	for _, b := range p.batches {
 		t.rows += len(b)
 	}
@@ -189,24 +167,12 @@ func (p *playBench) alone(d time.Duration, e eval.Backend) (t tally, err error) 
 	if len(p.batches) == 0 {
 		return t, fmt.Errorf("no batch was answered in %v: a longer round is needed", d)
 	}
-	var next, rows atomic.Int64
-	callers := 2 * runtime.GOMAXPROCS(0)
-	failed := make([]error, callers)
-	var wait sync.WaitGroup
-	start := time.Now()
-	for k := range callers {
-		wait.Go(func() {
-			var b eval.Batch
-			for failed[k] == nil && time.Since(start) < d {
-				positions := p.batches[int(next.Add(1)-1)%len(p.batches)]
-				b.Reset(p.board, len(positions))
-				copy(b.Pos, positions)
-				failed[k] = e.Compute(p.ctx, &b)
-				rows.Add(int64(len(positions)))
-			}
-		})
-	}
-	wait.Wait()
-	t = tally{rows: int(rows.Load()), batches: int(next.Load()), seconds: time.Since(start).Seconds()}
-	return t, errors.Join(failed...)
+	var next atomic.Int64
+	callers := make([]eval.Batch, 2*runtime.GOMAXPROCS(0))
+	return count(len(callers), d, func(i int) (int, error) {
+		positions, b := p.batches[int(next.Add(1)-1)%len(p.batches)], &callers[i]
+		b.Reset(p.board, len(positions))
+		copy(b.Pos, positions)
+		return len(positions), e.Compute(p.ctx, b)
+	})
 }

@@ -56,7 +56,7 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 	for range 3 {
 		played, err := p.play(5 * time.Millisecond)
 		halted.Store(true)
-		if err != nil || played.rows == 0 || played.seconds <= 0 || played.batches != len(p.batches) {
+		if err != nil || played.rows == 0 || played.seconds <= 0 || played.calls != len(p.batches) {
 			t.Fatalf("%+v, %d batches, error %v", played, len(p.batches), err)
 		}
 		known := map[game.Position]bool{}

@@ -2,13 +2,11 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -55,7 +53,7 @@ func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string,
 			return nil, err
 		}
 	}
-	if err := s.beside(e, name); err != nil {
+	if err := s.network(e, name); err != nil {
 		return nil, err
 	}
 	return s.figures, s.batches(e, name)
@@ -126,31 +124,28 @@ func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	if err != nil {
 		return err
 	}
-	f := ServeFigure{Figure: Figure{Name: name, Unit: "positions", Why: "gRPC with the answer ready"}}
-	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, func() (float64, error) { return idle.rate(s.ctx, s.d, ask) })
-	if err != nil {
-		return err
-	}
-	if err := f.paced(s.ctx, s.d, callers, ask); err != nil {
-		return err
-	}
-	s.figures = append(s.figures, f)
-	return nil
+	f := Figure{Name: name, Unit: "positions", Why: "gRPC with the answer ready"}
+	return s.beside(f, callers, ask, func() (float64, error) { return idle.rate(s.ctx, s.d, ask) })
 }
 
-// beside measures requests of 256 rows to a network, in turns with the network's evaluator alone.
-func (s *serveBench) beside(e *eval.Evaluator, name string) error {
-	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}}
+// network measures requests of 256 rows to a network, in turns with the network's evaluator alone.
+func (s *serveBench) network(e *eval.Evaluator, name string) error {
+	f := Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}
 	s.progress.show("%s", f.Name)
 	_, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 4)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	ask := s.request(name, 256)
-	alone := func() (float64, error) { return together(s.ctx, e.Evaluate, s.board, s.positions, 2, s.d) }
-	err = f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, alone)
-	if err != nil {
+	return s.beside(f, callers, s.request(name, 256), func() (float64, error) {
+		return together(s.ctx, e.Evaluate, s.board, s.positions, 2, s.d)
+	})
+}
+
+// beside measures the rate of requests in turns with the rate of its ceiling, and then the time of requests.
+func (s *serveBench) beside(figure Figure, callers *callers, ask *kserve.ModelInferRequest, ceiling func() (float64, error)) error {
+	f := ServeFigure{Figure: figure}
+	if err := f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, ceiling); err != nil {
 		return err
 	}
 	if err := f.paced(s.ctx, s.d, callers, ask); err != nil {
@@ -248,23 +243,11 @@ func (c *callers) close() {
 
 // rate is the positions a second of all clients together, each of which asks again as soon as it has an answer.
 func (c *callers) rate(ctx context.Context, d time.Duration, ask *kserve.ModelInferRequest) (float64, error) {
-	var rows atomic.Int64
-	errs := make([]error, len(c.apis))
-	var wait sync.WaitGroup
-	start := time.Now()
-	for i, api := range c.apis {
-		wait.Go(func() {
-			for time.Since(start) < d {
-				if _, err := api.ModelInfer(ctx, ask); err != nil {
-					errs[i] = err
-					return
-				}
-				rows.Add(ask.Inputs[0].Shape[0])
-			}
-		})
-	}
-	wait.Wait()
-	return float64(rows.Load()) / time.Since(start).Seconds(), errors.Join(errs...)
+	t, err := count(len(c.apis), d, func(i int) (int, error) {
+		_, err := c.apis[i].ModelInfer(ctx, ask)
+		return int(ask.Inputs[0].Shape[0]), err
+	})
+	return t.rate(), err
 }
 
 // paced sends requests at half the rate, whether or not those before were answered, and measures their times, which begin
@@ -280,9 +263,7 @@ func (f *ServeFigure) paced(ctx context.Context, d time.Duration, c *callers, as
 		sent, refused = sent+len(times)+no, refused+no
 		p50, p99 = append(p50, quantile(times, 0.5)), append(p99, quantile(times, 0.99))
 	}
-	slices.Sort(p50)
-	slices.Sort(p99)
-	f.P50, f.P99, f.Refused = p50[rounds/2], p99[rounds/2], float64(refused)/float64(max(sent, 1))
+	f.P50, f.P99, f.Refused = median(p50), median(p99), float64(refused)/float64(max(sent, 1))
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -106,8 +105,8 @@ func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done i
 		f.Wrong = 0
 	}
 	var s *solver.Solver
-	var nodes uint64
 	var seconds []float64
+	total := 0.0
 	for i, state := range set.States {
 		var err error
 		if s == nil || s.Board().Rules() != state.Board.Rules() {
@@ -121,23 +120,15 @@ func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done i
 		if err != nil {
 			return f, err
 		}
-		seconds = append(seconds, time.Since(start).Seconds())
-		nodes += r.Nodes
+		took := time.Since(start).Seconds()
+		seconds, total, f.Nodes = append(seconds, took), total+took, f.Nodes+r.Nodes
 		if set.Scores != nil && r.Score != set.Scores[i] {
 			f.Wrong++
 		}
-		if progress != nil {
-			progress(i + 1)
-		}
+		progress(i + 1)
 	}
-	total := 0.0
-	for _, x := range seconds {
-		total += x
-	}
-	slices.Sort(seconds)
-	n := float64(len(set.States))
-	f.Nodes = nodes
-	f.MeanSeconds, f.MedianSeconds, f.MeanNodes, f.NodesPerSec = total/n, seconds[len(seconds)/2], float64(nodes)/n, float64(nodes)/total
+	n, nodes := float64(len(set.States)), float64(f.Nodes)
+	f.MeanSeconds, f.MedianSeconds, f.MeanNodes, f.NodesPerSec = total/n, median(seconds), nodes/n, nodes/total
 	return f, nil
 }
 

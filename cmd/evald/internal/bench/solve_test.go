@@ -9,7 +9,7 @@ const nodesWanted = 373937
 func TestSolveSignature(t *testing.T) {
 	var figures []SolveFigure
 	for _, set := range BuiltInSets() {
-		f, err := Solve(t.Context(), set, 0, nil)
+		f, err := Solve(t.Context(), set, 0, func(int) {})
 		if err != nil {
 			t.Fatal(err)
 		}
