@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cpu/conv"
@@ -112,10 +111,7 @@ func TestMuonSteps(t *testing.T) {
 		}
 		return f
 	}
-	dense := func(f []float32) *tensor.Dense {
-		return tensor.New(tensor.WithShape(2, 2, 3, 3), tensor.WithBacking(f))
-	}
-	p := param{spec.Name, dense(values()), dense(values())}
+	p := param{spec.Name, vector(spec.Shape, values()...), vector(spec.Shape, values()...)}
 	w, momentum := make([]float64, rows*columns), make([]float64, rows*columns)
 	for i, v := range p.w.Float32s() {
 		w[i] = float64(v)

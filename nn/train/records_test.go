@@ -20,33 +20,22 @@ import (
 // writeRecords writes n records whose weights number them from 1 to n.
 func writeRecords(t testing.TB, b *game.Board, n int, source eval.Source) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "r.parquet")
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
+	all := make([]record.Record, n)
 	for i, p := range gametest.Positions(gametest.Rand(1), b, n, true) {
-		rec := record.Record{
+		all[i] = record.Record{
 			Rules: b.Rules(), Position: p, Q: 0.5, Z: int8(i%3 - 1), GameOver: b.Result(p).GameOver(), Ply: p.Plies(),
 			Source: source, Weight: float32(i + 1),
 		}
-		if rec.GameOver == game.NotOver {
-			rec.Visits = make([]uint32, b.Actions())
-			for a := range rec.Visits {
+		if all[i].GameOver == game.NotOver {
+			all[i].Visits = make([]uint32, b.Actions())
+			for a := range all[i].Visits {
 				if b.CanPlay(p, a) {
-					rec.Visits[a] = uint32(1 + a)
+					all[i].Visits[a] = uint32(1 + a)
 				}
 			}
 		}
-		if err := w.Write(&rec); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return writeAll(t, all)
 }
 
 // Each pass has every record once, in a different order, and any step can be asked for at any time.
@@ -220,12 +209,7 @@ func TestQShare(t *testing.T) {
 // What a value foretells is how the records' games with that value ended, for either side.
 func TestForetold(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	path := filepath.Join(t.TempDir(), "r.parquet")
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
+	var all []record.Record
 	// Of the games with |q| = 0.5 the side ahead wins 7 of 10, draws 2 and loses 1. Of those with q = 0 half are drawn and
 	// half are won.
 	for i := range 40_000 {
@@ -238,14 +222,9 @@ func TestForetold(t *testing.T) {
 		case 3: // does not count
 			rec.Source, rec.Z = eval.Bitsquares, -1
 		}
-		if err := w.Write(&rec); err != nil {
-			t.Fatal(err)
-		}
+		all = append(all, rec)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenRecords(b, RecordOptions{QShare: 1}, path)
+	r, err := OpenRecords(b, RecordOptions{QShare: 1}, writeAll(t, all))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,13 +28,13 @@ func newReference(n *net.Network, b *game.Board) *reference {
 	return r
 }
 
-// conv is a convolution of x [I][cells], k x k.
+// conv is a convolution of x [I][cells], k x k. With one cell and k = 1 it is a fully connected layer.
 func (r *reference) conv(name string, x [][]float64, k int, relu bool, residual [][]float64) [][]float64 {
 	weight, bias := r.weights[name+".weight"], r.weights[name+".bias"]
 	h, w := r.board.Rows(), r.board.Columns()
 	y := make([][]float64, len(bias))
 	for o := range y {
-		y[o] = make([]float64, h*w)
+		y[o] = make([]float64, len(x[0]))
 		for cell := range y[o] {
 			sum := bias[o]
 			for i := range x {
@@ -56,19 +57,6 @@ func (r *reference) conv(name string, x [][]float64, k int, relu bool, residual 
 	return y
 }
 
-func (r *reference) linear(name string, x []float64, relu bool) []float64 {
-	y := append([]float64(nil), r.weights[name+".bias"]...)
-	for o := range y {
-		for i, v := range x {
-			y[o] += r.weights[name+".weight"][o*len(x)+i] * v
-		}
-		if relu {
-			y[o] = max(y[o], 0)
-		}
-	}
-	return y
-}
-
 // logits returns those of one position: wdl [3], gameover [4], cells [H*W].
 func (r *reference) logits(p game.Position) (wdl, over, cells []float64) {
 	n := r.board.Cells()
@@ -86,16 +74,17 @@ func (r *reference) logits(p game.Position) (wdl, over, cells []float64) {
 		x = r.conv(name+".conv2", r.conv(name+".conv1", x, 3, true, nil), 3, true, x)
 	}
 	v := r.conv("value.conv", x, 1, true, nil)
-	pooled := make([]float64, 2*len(v))
-	for c, channel := range v {
+	var means, maxima [][]float64
+	for _, channel := range v {
+		mean := 0.0
 		for _, value := range channel {
-			pooled[c] += value / float64(n)
-			pooled[len(v)+c] = max(pooled[len(v)+c], value)
+			mean += value / float64(n)
 		}
+		means, maxima = append(means, []float64{mean}), append(maxima, []float64{slices.Max(channel)})
 	}
-	f := r.linear("value.fc", pooled, true)
+	f := r.conv("value.fc", append(means, maxima...), 1, true, nil)
 	q := r.conv("policy.conv", x, 1, true, nil)
-	return r.linear("value.wdl", f, false), r.linear("value.gameover", f, false), r.conv("policy.logit", q, 1, false, nil)[0]
+	return slices.Concat(r.conv("value.wdl", f, 1, false, nil)...), slices.Concat(r.conv("value.gameover", f, 1, false, nil)...), r.conv("policy.logit", q, 1, false, nil)[0]
 }
 
 // loss returns the weighted sum of the losses, and each of them.

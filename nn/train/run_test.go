@@ -229,20 +229,12 @@ func BenchmarkStep(b *testing.B) {
 				b.Fatal(err)
 			}
 			examples := randomExamples(1, board, c.Batch)
-			tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, by)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer tr.Close()
+			tr := newTrainerOf(b, c, nil, same(examples), by)
 			steps(b, tr, 1)
-			cpu := cpuTime()
 			for b.Loop() {
 				steps(b, tr, 1)
 			}
 			b.ReportMetric(float64(b.N*c.Batch)/b.Elapsed().Seconds(), "positions/s")
-			if used := (cpuTime() - cpu).Seconds(); used > 0 && by.Python == "" { // Python's time is not in it
-				b.ReportMetric(float64(b.N*c.Batch)/used, "positions/cpu-s")
-			}
 		})
 	}
 }

@@ -2,7 +2,6 @@ package train
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -47,7 +46,7 @@ func gameRecords(n int) (all []record.Record) {
 	return all
 }
 
-func writeAll(t *testing.T, records []record.Record) string {
+func writeAll(t testing.TB, records []record.Record) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	recordtest.Write(t, path, records)
@@ -236,27 +235,17 @@ func TestSurveyRefuses(t *testing.T) {
 	}
 }
 
-// heldOutRun trains a run with n examples held out, and returns its folder.
-func heldOutRun(t *testing.T, n int) string {
-	t.Helper()
-	dir := t.TempDir()
-	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
-	if n > 0 {
-		r.HeldOut = randomExamples(99, r.Trainer.board, n)
-	}
-	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // Held-out examples are measured with the network as it is saved, and do not change it.
 func TestMeasureHeldOut(t *testing.T) {
 	const n = 1500
-	with, without := heldOutRun(t, n), heldOutRun(t, 0)
+	source, by, with := testSource(testConfig()), Compute{Threads: 2}, t.TempDir()
+	r := openRun(t, with, source, by)
+	examples := randomExamples(99, r.Trainer.board, n)
+	r.HeldOut = examples
+	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
+		t.Fatal(err)
+	}
+	without := wholeRun(t, source, by)
 	if !bytes.Equal(read(t, with, NetworkFile), read(t, without, NetworkFile)) || !bytes.Equal(read(t, with, CheckpointFile), read(t, without, CheckpointFile)) {
 		t.Error("the network is another")
 	}
@@ -264,14 +253,8 @@ func TestMeasureHeldOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := openRun(t, with, testSource(testConfig()), Compute{Threads: 2})
-	examples := randomExamples(99, r.Trainer.board, n)
-	blank := make([]Example, 2*measureBatch)
-	copy(blank, examples)
-	for i := n; i < len(blank); i++ {
-		blank[i].GameOver = -1
-	}
-	want, err := Measure(context.Background(), r.Network(), r.Trainer.board, func(step int, dst []Example) error {
+	blank := append(slices.Clone(examples), slices.Repeat([]Example{{GameOver: -1}}, 2*measureBatch-n)...)
+	want, err := Measure(t.Context(), r.Network(), r.Trainer.board, func(step int, dst []Example) error {
 		copy(dst, blank[step*len(dst):])
 		return nil
 	}, len(blank), testConfig().Weights, nil)

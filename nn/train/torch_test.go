@@ -35,15 +35,7 @@ func torchCompute(t testing.TB) Compute {
 // both returns a Trainer of gorgonia and one of PyTorch.
 func both(t testing.TB, c Config, initial *net.Network, source Source) (ours, theirs *Trainer) {
 	t.Helper()
-	for i, by := range []Compute{{Threads: 2}, torchCompute(t)} {
-		tr, err := New(c, initial, source, by)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(tr.Close)
-		*[]**Trainer{&ours, &theirs}[i] = tr
-	}
-	return ours, theirs
+	return newTrainerOf(t, c, initial, source, Compute{Threads: 2}), newTrainerOf(t, c, initial, source, torchCompute(t))
 }
 
 // parts are all numbers of the state that a checkpoint has, by name.
@@ -183,38 +175,6 @@ func TestTorchSwitch(t *testing.T) {
 	}
 }
 
-// The losses of 200 steps are those of gorgonia, as means of 20 steps within 2%. Rounding makes the difference, which grows
-// with the steps.
-func TestTorchCurve(t *testing.T) {
-	if testing.Short() {
-		t.Skip("400 steps")
-	}
-	c := testConfig()
-	c.Network, c.Rules, c.Optimizer, c.Batch, c.Steps, c.EMA, c.LR = "2x16", "5x4x4", Muon, 128, 200, 0.99, 0.002
-	b := game.MustBoard(game.Rules{Columns: 5, Rows: 4, InARow: 4, Gravity: true})
-	ours, theirs := both(t, c, nil, RulePositions(b, 3))
-	const every = 20
-	first, want := 0.0, 0.0
-	for range c.Steps / every {
-		got := 0.0
-		want = 0
-		for range every {
-			want += steps(t, ours, 1).Total / every
-			got += steps(t, theirs, 1).Total / every
-		}
-		t.Logf("step %d: %.4f by gorgonia, %.4f by PyTorch", ours.Done(), want, got)
-		if math.Abs(got/want-1) > 0.02 {
-			t.Errorf("step %d: the loss is %.4f, want %.4f", ours.Done(), got, want)
-		}
-		if first == 0 {
-			first = want
-		}
-	}
-	if want > 0.8*first {
-		t.Errorf("gorgonia has learned nothing: the loss goes from %.4f to %.4f", first, want)
-	}
-}
-
 // A run by PyTorch that is interrupted goes on to the same bytes, and one that changes to gorgonia in the middle ends nearly
 // there.
 func TestTorchInterrupted(t *testing.T) {
@@ -294,11 +254,7 @@ func TestTorchDiverges(t *testing.T) {
 	for i := range initial.Weight("stem.weight").Float32s() {
 		initial.Weight("stem.weight").Float32s()[i] *= 1e38
 	}
-	tr, err := New(c, initial, testSource(c), torchCompute(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := newTrainerOf(t, c, initial, testSource(c), torchCompute(t))
 	if _, err := tr.Step(); err == nil || !strings.Contains(err.Error(), "the run has diverged") {
 		t.Errorf("error %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,12 +40,25 @@ func testSource(c Config) Source {
 
 func newTrainer(t testing.TB, c Config, threads int) *Trainer {
 	t.Helper()
-	tr, err := New(c, nil, testSource(c), Compute{Threads: threads})
+	return newTrainerOf(t, c, nil, testSource(c), Compute{Threads: threads})
+}
+
+func newTrainerOf(t testing.TB, c Config, initial *net.Network, source Source, by Compute) *Trainer {
+	t.Helper()
+	tr, err := New(c, initial, source, by)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(tr.Close)
 	return tr
+}
+
+// same gives these examples at each step.
+func same(examples []Example) Source {
+	return func(_ int, dst []Example) error {
+		copy(dst, examples)
+		return nil
+	}
 }
 
 func steps(t testing.TB, tr *Trainer, n int) (last Report) {
@@ -131,13 +145,8 @@ func TestRestoreRefuses(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	tr, err := New(testConfig(), nil, testSource(testConfig()), Compute{Threads: 1})
-	if err != nil {
-		f.Fatal(err)
-	}
-	defer tr.Close()
-	good := tr.Checkpoint()
-	f.Add(good)
+	tr := newTrainer(f, testConfig(), 1)
+	f.Add(tr.Checkpoint())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		if err := tr.Restore(file); err == nil && !bytes.Equal(tr.Checkpoint(), file) {
@@ -152,58 +161,23 @@ func TestOverfit(t *testing.T) {
 		c := testConfig()
 		c.Network, c.Steps, c.Optimizer, c.L2, c.EMA, c.Warmup = "2x8/8/16", 150, optimizer, 0, 0, 5
 		b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
-		var examples []Example
-		for i, e := range randomExamples(3, b, c.Batch) {
+		examples := randomExamples(3, b, c.Batch)
+		for i := range examples {
+			e := &examples[i]
 			e.WDL, e.GameOver, e.Weight = [3]float32{}, i%4, 1
 			e.WDL[i%3] = 1
-			best := -1
-			for a := range e.Policy {
-				if b.CanPlay(e.Position, a) {
-					best = a
-				}
-			}
-			if best >= 0 {
+			if legal := b.Legal(e.Position); len(e.Policy) > 0 {
 				clear(e.Policy)
-				e.Policy[best] = 1
+				e.Policy[b.Action(legal.First())] = 1
 			}
-			examples = append(examples, e)
 		}
-		tr, err := New(c, nil, func(_ int, dst []Example) error { copy(dst, examples); return nil }, Compute{Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := newTrainerOf(t, c, nil, same(examples), Compute{Threads: 2})
 		first := steps(t, tr, 1).Total
 		last := steps(t, tr, c.Steps-1)
 		if first < 2 || last.Total > 0.25*first {
 			t.Errorf("%s: loss goes from %.3f to %.3f, want to less than a quarter", optimizer, first, last.Total)
 		}
 		t.Logf("%s: %.6f to %.6f", optimizer, first, last.Total)
-	}
-}
-
-// A network with mirrored kernels has the same losses on the mirror images.
-func TestMirror(t *testing.T) {
-	for _, b := range gametest.Boards()[:5] {
-		n := scrambled(t, "1x4/3/5", 4)
-		examples := randomExamples(5, b, 8)
-		plain, _ := gradients(t, testGraph(t, n, b, examples, Weights{1, 1, 1}))
-		for i, e := range examples {
-			examples[i] = e.Mirror(b)
-			if back := examples[i].Mirror(b); back.Position != e.Position {
-				t.Fatal("the mirror image of a mirror image is another position")
-			}
-		}
-		for _, s := range n.Config().Specs() {
-			if w := n.Weight(s.Name).Float32s(); len(s.Shape) == 4 && s.Shape[3] == 3 {
-				for i := 0; i < len(w); i += 3 {
-					w[i], w[i+2] = w[i+2], w[i]
-				}
-			}
-		}
-		mirrored, _ := gradients(t, testGraph(t, n, b, examples, Weights{1, 1, 1}))
-		near(t, b.Rules().String()+" loss", mirrored.Total, plain.Total, 1e-5)
-		near(t, b.Rules().String()+" policy loss", mirrored.Policy.Loss, plain.Policy.Loss, 1e-5)
 	}
 }
 
@@ -228,39 +202,23 @@ func TestStaysSymmetric(t *testing.T) {
 		if !tr.net.Symmetric() || !tr.Network().Symmetric() {
 			t.Errorf("%s: after ten steps the weights are symmetric: %t, their average: %t", rule, tr.net.Symmetric(), tr.Network().Symmetric())
 		}
-		other, err := New(c, scrambled(t, c.Network, 4), testSource(c), Compute{Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
+		other := newTrainerOf(t, c, scrambled(t, c.Network, 4), testSource(c), Compute{Threads: 2})
 		if steps(t, other, 10); other.net.Symmetric() {
 			t.Errorf("%s: a network that was not symmetric has become so", rule)
 		}
 	}
 }
 
-// A run that begins with a network of fewer blocks first computes the same as that network, and the added blocks learn.
+// A run that begins with a network of fewer blocks has its weights (net.Network.Grow), and the added blocks learn.
 func TestBeginsSmaller(t *testing.T) {
 	c := testConfig()
 	c.Network = "2x4/4/6"
 	initial := scrambled(t, "1x4/4/6", 4)
-	tr, err := New(c, initial, testSource(c), Compute{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	b := tr.board
-	planes := net.NewPlanes(b, gametest.Positions(gametest.Rand(3), b, 20, true))
-	want, err := initial.Forward(planes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := tr.Network().Forward(planes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.WDL.Float32s(), got.WDL.Float32s()); diff != "" {
-		t.Errorf("before the first step (-initial +run):\n%s", diff)
+	tr := newTrainerOf(t, c, initial, testSource(c), Compute{Threads: 2})
+	for _, s := range initial.Config().Specs() {
+		if want := initial.Weight(s.Name).Float32s(); !slices.Equal(tr.net.Weight(s.Name).Float32s(), want) || !slices.Equal(tr.average.Weight(s.Name).Float32s(), want) {
+			t.Errorf("before the first step %s is not that of the initial network", s.Name)
+		}
 	}
 	steps(t, tr, 2)
 	if w := tr.net.Weight("blocks.1.conv2.weight").Float32s(); !slices.ContainsFunc(w, func(x float32) bool { return x != 0 }) {
@@ -346,8 +304,7 @@ func TestPositionRates(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range examples {
-				want := map[game.Result]int{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}[b.Result(e.Position)]
-				if e.GameOver != want {
+				if want := map[game.Result]int{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}[b.Result(e.Position)]; e.GameOver != want {
 					t.Fatalf("position %v has class %d, want %d", e.Position, e.GameOver, want)
 				}
 				classes[e.GameOver] += 1 / float64(1000*batches)
@@ -408,7 +365,7 @@ func TestDecidedPositions(t *testing.T) {
 			case len(wins) > 0:
 				won++
 				for a, p := range e.Policy {
-					if want := float32(0); !wins[a] && p != want || wins[a] && p != 1/float32(len(wins)) {
+					if !wins[a] && p != 0 || wins[a] && p != 1/float32(len(wins)) {
 						t.Fatalf("%v: example %d: policy %v, want that of %v", b.Rules(), i, e.Policy, wins)
 					}
 				}
@@ -441,18 +398,12 @@ func TestSourcesByStep(t *testing.T) {
 		if err := s(5, once); err != nil {
 			t.Fatal(err)
 		}
-		if err := s(4, again); err != nil {
-			t.Fatal(err)
-		}
-		if again[0].Position == once[0].Position && again[1].Position == once[1].Position && again[2].Position == once[2].Position {
-			t.Error("two steps begin with the same positions")
-		}
-		if err := s(5, again); err != nil {
-			t.Fatal(err)
-		}
-		for i := range once {
-			if once[i].Position != again[i].Position {
-				t.Fatal("a step has other examples the second time")
+		for step, same := range []bool{4: false, 5: true} {
+			if err := s(step, again); err != nil {
+				t.Fatal(err)
+			}
+			if reflect.DeepEqual(once, again) != same {
+				t.Errorf("step %d has the examples of step 5: %t", step, !same)
 			}
 		}
 	}
@@ -477,12 +428,8 @@ func TestMeasure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		logits, best := out.GameOver.Float32s(), 0
-		for k, l := range logits {
-			if l > logits[best] {
-				best = k
-			}
-		}
+		logits := out.GameOver.Float32s()
+		best := slices.Index(logits, slices.Max(logits))
 		rows[e.GameOver]++
 		if best == e.GameOver {
 			right[best]++
@@ -497,10 +444,7 @@ func TestMeasure(t *testing.T) {
 
 func TestFillRefuses(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	full := b.Play(game.Position{}, 0)
-	for range 5 {
-		full = b.Play(full, 0)
-	}
+	full := b.PlayMoves(make([]int, 6))
 	nan := float32(math.NaN())
 	for want, e := range map[string]Example{
 		"weight is NaN":          {Weight: nan},
@@ -524,16 +468,8 @@ func TestStepMirrors(t *testing.T) {
 	c.Batch = 400
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	left := b.Play(game.Position{}, 0)
-	tr, err := New(c, nil, func(_ int, dst []Example) error {
-		for i := range dst {
-			dst[i] = Example{Position: left, Policy: []float32{1, 0, 0, 0}, Weight: 1}
-		}
-		return nil
-	}, Compute{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	examples := slices.Repeat([]Example{{Position: left, Policy: []float32{1, 0, 0, 0}, Weight: 1}}, c.Batch)
+	tr := newTrainerOf(t, c, nil, same(examples), Compute{Threads: 1})
 	var first []Example
 	for range 2 {
 		steps(t, tr, 1)

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package train
-
-import "time"
-
-// cpuTime is not known on this system.
-func cpuTime() time.Duration { return 0 }
