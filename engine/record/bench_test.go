@@ -41,10 +41,7 @@ func TestSize(t *testing.T) {
 	size := func(rs []record.Record) int64 {
 		path := filepath.Join(t.TempDir(), "r.parquet")
 		recordtest.Write(t, path, rs)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := gametest.Must(os.Stat(path))(t)
 		return info.Size()
 	}
 	rs := games(2, 500)
@@ -65,13 +62,9 @@ func BenchmarkReader(b *testing.B) {
 	r := open(b, path)
 	var rec record.Record
 	for b.Loop() {
-		if err := r.SeekRow(0); err != nil {
-			b.Fatal(err)
-		}
+		gametest.OK(b, r.SeekRow(0))
 		for range rs {
-			if err := r.Next(&rec); err != nil {
-				b.Fatal(err)
-			}
+			gametest.OK(b, r.Next(&rec))
 		}
 	}
 	b.ReportMetric(float64(b.N*len(rs))/b.Elapsed().Seconds(), "records/s")

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // WriteUnchecked writes records without checking them, as another program might.
@@ -17,7 +19,5 @@ func WriteUnchecked(t testing.TB, path string, records ...Record) {
 			Game: r.Game, Move: r.Move,
 		}
 	}
-	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata(versionKey, version)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, parquet.WriteFile(path, rows, parquet.KeyValueMetadata(versionKey, version)))
 }

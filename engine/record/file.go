@@ -92,7 +92,7 @@ func (w *Writer) Write(r *Record) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	if err := r.check(&w.boards); err != nil {
+	if err := r.Check(&w.boards); err != nil {
 		return fmt.Errorf("record %d: %w", w.written, err)
 	}
 	w.rows = w.rows[:len(w.rows)+1]
@@ -123,7 +123,11 @@ func (w *Writer) Close() error {
 	if w.failed == nil {
 		_ = w.flush() // which is remembered
 	}
-	if err := errors.Join(w.failed, w.parquet.Close(), w.seal()); err != nil {
+	err := errors.Join(w.failed, w.parquet.Close())
+	if err == nil {
+		err = w.file.SealParquet()
+	}
+	if err != nil {
 		w.Abort()
 		return cmp.Or(w.failed, fmt.Errorf("records %s: %w", w.path, err))
 	}
@@ -131,14 +135,6 @@ func (w *Writer) Close() error {
 		return fmt.Errorf("records %s: %w", w.path, err)
 	}
 	return nil
-}
-
-// seal puts the checksum of the file into it.
-func (w *Writer) seal() error {
-	if w.failed != nil {
-		return nil
-	}
-	return w.file.SealParquet()
 }
 
 // Abort removes the file with all its records. After Close it does nothing.
@@ -208,5 +204,5 @@ func (w *row) read(r *Record, boards *game.Boards) error {
 		Visits: append(r.Visits[:0], w.Visits...), Q: w.Q, Z: w.Z, GameOver: w.GameOver, Ply: int(w.Ply),
 		Source: source, Network: w.Network, Weight: w.Weight, Game: w.Game, Move: w.Move,
 	}
-	return r.check(boards)
+	return r.Check(boards)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 )
@@ -20,18 +21,13 @@ func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.parquet")
 	recordtest.Write(t, good, records(1, 300))
-	whole, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := gametest.Must(os.ReadFile(good))(t)
 	type other struct {
 		Rules string `parquet:"rules"`
 	}
 	parquetOf := func(options ...parquet.WriterOption) []byte {
 		var b bytes.Buffer
-		if err := parquet.Write(&b, []other{{"7x6x4"}}, options...); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, parquet.Write(&b, []other{{"7x6x4"}}, options...))
 		return b.Bytes()
 	}
 	for _, c := range []struct {
@@ -48,9 +44,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"columns", parquetOf(parquet.KeyValueMetadata("evald.records", "2")), "column own_lo is missing"},
 	} {
 		path := filepath.Join(dir, c.name)
-		if err := os.WriteFile(path, c.content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, c.content, 0o644))
 		_, err := record.Open(good, path)
 		if err == nil || !strings.HasPrefix(err.Error(), "records "+path+": ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -92,9 +86,7 @@ func TestColumnOrder(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "reversed.parquet")
-	if err := parquet.WriteFile(path, rows, parquet.KeyValueMetadata("evald.records", "2")); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, parquet.WriteFile(path, rows, parquet.KeyValueMetadata("evald.records", "2")))
 	if diff := cmp.Diff(rs, recordtest.Rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 )
 
@@ -19,10 +20,7 @@ import (
 func TestForged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "forged.parquet")
 	record.WriteUnchecked(t, path, records(1, 300)...)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := gametest.Must(os.ReadFile(path))(t)
 	var compact thrift.CompactProtocol
 	end := len(whole) - 8
 	body, footer := whole[:end-int(binary.LittleEndian.Uint32(whole[end:]))], whole[end-int(binary.LittleEndian.Uint32(whole[end:])):end]
@@ -31,17 +29,11 @@ func TestForged(t *testing.T) {
 		return append(binary.LittleEndian.AppendUint32(file, uint32(length)), "PAR1"...)
 	}
 	marshal := func(v any) []byte {
-		text, err := thrift.Marshal(&compact, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return gametest.Must(thrift.Marshal(&compact, v))(t)
 	}
 	metadata := func(change func(*format.FileMetaData)) []byte {
 		var m format.FileMetaData
-		if err := thrift.Unmarshal(&compact, footer, &m); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, thrift.Unmarshal(&compact, footer, &m))
 		change(&m)
 		text := marshal(&m)
 		return join(body, text, len(text))
@@ -55,9 +47,7 @@ func TestForged(t *testing.T) {
 	}
 	page := func(text []byte) []byte { // the second column has this page alone
 		var m format.FileMetaData
-		if err := thrift.Unmarshal(&compact, footer, &m); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, thrift.Unmarshal(&compact, footer, &m))
 		c := &m.RowGroups[0].Columns[1].MetaData
 		c.Codec, c.DataPageOffset, c.TotalCompressedSize = format.Zstd, int64(len(body)), int64(len(text))
 		at := marshal(&m)
@@ -88,9 +78,7 @@ func TestForged(t *testing.T) {
 		"compressed bytes of a page": data(300, 100, huge, content),
 		"statistics of a page":       page([]byte("\x15\x00\x15\xc8\x01\x15\xc8\x01\x2c\x15\x02\x15\x00\x15\x06\x15\x06\x1c\x18" + string(binary.AppendUvarint(nil, huge)) + "x")),
 	} {
-		if err := os.WriteFile(path, file, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, file, 0o644))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		err := readAll(path, func(int, *record.Record) {})

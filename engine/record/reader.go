@@ -53,11 +53,6 @@ func Open(paths ...string) (*Reader, error) {
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }
 
-// Close closes the file being read.
-func (r *Reader) Close() error {
-	return r.closeFile()
-}
-
 // Next reads the next record into rec, and reuses its memory. After the last record the error is io.EOF. Other errors name
 // the file and the row in it, counted from 0 as pandas and DuckDB's file_row_number count. If a value is wrong, the error
 // is a *ColumnError, and the next call reads the next record. After other errors the next call fails again.
@@ -87,7 +82,7 @@ func (r *Reader) SeekRow(n int64) error {
 	if n < 0 || n > r.total {
 		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
 	}
-	r.err = r.closeFile()
+	r.err = r.Close()
 	r.file = 0
 	for r.file < len(r.paths) && n >= r.counts[r.file] {
 		n -= r.counts[r.file]
@@ -152,7 +147,7 @@ func (r *Reader) fill() error {
 		case r.group < len(r.open.groups):
 			return r.startGroup()
 		}
-		if err := r.closeFile(); err != nil {
+		if err := r.Close(); err != nil {
 			return err
 		}
 		r.file++
@@ -202,7 +197,8 @@ func (r *Reader) startGroup() error {
 	return nil
 }
 
-func (r *Reader) closeFile() error {
+// Close closes the file being read.
+func (r *Reader) Close() error {
 	if r.open == nil {
 		return nil
 	}
@@ -276,10 +272,7 @@ func openRegular(path string) (*os.File, error) {
 		return nil, errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Unwrap(err)
-	}
-	return f, nil
+	return f, errors.Unwrap(err)
 }
 
 // checkGroup looks at the pages of a row group before they are read.

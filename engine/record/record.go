@@ -93,8 +93,8 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("column %s is %v, %s", e.Column, e.Value, e.Reason)
 }
 
-// check returns an error that names a column with a value that it cannot have, or nil. Writer and Reader both ask for it.
-func (r *Record) check(boards *game.Boards) error {
+// Check returns a *ColumnError that names a column with a value that Writer and Reader refuse, or nil.
+func (r *Record) Check(boards *game.Boards) error {
 	board, err := boards.Get(r.Rules)
 	if err != nil {
 		return &ColumnError{"rules", r.Rules.String(), err.Error()}
@@ -105,6 +105,7 @@ func (r *Record) check(boards *game.Boards) error {
 	if err := r.checkVisits(board); err != nil {
 		return err
 	}
+	_, known := heuristic.ParseSource(r.Source.String())
 	switch {
 	case !(r.Q >= -1 && r.Q <= 1):
 		return &ColumnError{"q", r.Q, "must be -1 to 1"}
@@ -112,7 +113,7 @@ func (r *Record) check(boards *game.Boards) error {
 		return &ColumnError{"z", r.Z, "must be 1, 0 or -1"}
 	case r.Ply != r.Position.Plies():
 		return &ColumnError{"ply", r.Ply, fmt.Sprintf("but %d stones are on the board", r.Position.Plies())}
-	case !known(r.Source):
+	case !known:
 		return &ColumnError{"source", r.Source.String(), "which is unknown"}
 	case len(r.Network) > maxNetwork || !utf8.ValidString(r.Network):
 		return &ColumnError{"network", r.Network, fmt.Sprintf("must be UTF-8 of at most %d bytes", maxNetwork)}
@@ -124,12 +125,6 @@ func (r *Record) check(boards *game.Boards) error {
 		return &ColumnError{"move", r.Move, "which is illegal here: moves count from 1, and 0 is none"}
 	}
 	return r.checkEnd(board)
-}
-
-// known reports whether a source is one that a record can have.
-func known(s eval.Source) bool {
-	_, ok := heuristic.ParseSource(s.String())
-	return ok
 }
 
 // checkEnd compares gameover and z with the board.
@@ -194,9 +189,3 @@ func (r *Record) checkVisits(board *game.Board) error {
 	}
 	return nil
 }
-
-// Checker looks at records before they are written. It is not safe for concurrent use.
-type Checker struct{ boards game.Boards }
-
-// Check returns a *ColumnError if Writer and Reader would refuse the record, or nil.
-func (c *Checker) Check(r *Record) error { return r.check(&c.boards) }

@@ -65,10 +65,7 @@ func records(seed uint64, n int) []record.Record {
 
 func open(t testing.TB, paths ...string) *record.Reader {
 	t.Helper()
-	r, err := record.Open(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(record.Open(paths...))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -98,9 +95,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		for range 3 {
 			from := rapid.IntRange(0, len(all)).Draw(rt, "from")
-			if err := r.SeekRow(int64(from)); err != nil {
-				rt.Fatal(err)
-			}
+			gametest.OK(t, r.SeekRow(int64(from)))
 			if diff := cmp.Diff(all[from:], recordtest.Rest(t, r), cmpopts.EquateEmpty()); diff != "" {
 				rt.Fatalf("from row %d: %s", from, diff)
 			}
@@ -113,32 +108,23 @@ func TestLargeFile(t *testing.T) {
 	const n, different = 200_000, 1000
 	rs := records(1, different)
 	path := filepath.Join(t.TempDir(), "large.parquet")
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := gametest.Must(record.Create(path))(t)
 	base, peak := heap(), uint64(0)
 	for i := range n {
 		rs[i%different].Weight = float32(i)
-		if err := w.Write(&rs[i%different]); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, w.Write(&rs[i%different]))
 		if i%20_000 == 0 {
 			peak = max(peak, heap())
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, w.Close())
 	r := open(t, path, path)
 	if r.Rows() != 2*n {
 		t.Fatalf("Rows is %d, want %d", r.Rows(), 2*n)
 	}
 	var rec record.Record
 	for i := range 2 * n {
-		if err := r.Next(&rec); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Next(&rec))
 		if rec.Weight != float32(i%n) {
 			t.Fatalf("row %d has weight %v", i, rec.Weight)
 		}
@@ -151,9 +137,7 @@ func TestLargeFile(t *testing.T) {
 		t.Errorf("%d MiB of heap in use, want less than 64", grown>>20)
 	}
 	for _, at := range []int64{0, 65535, 65536, 131_072, n - 1, n, n + 70_000, 2*n - 1} {
-		if err := r.SeekRow(at); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.SeekRow(at))
 		if err := r.Next(&rec); err != nil || rec.Weight != float32(at%n) {
 			t.Errorf("row %d has weight %v, error %v", at, rec.Weight, err)
 		}
@@ -254,10 +238,7 @@ func TestBadValues(t *testing.T) {
 			good, wrong := connect4(), connect4()
 			c.change(&wrong)
 			path := filepath.Join(dir, "written.parquet")
-			w, err := record.Create(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := gametest.Must(record.Create(path))(t)
 			for i, step := range []struct {
 				rec  record.Record
 				want string
@@ -266,9 +247,7 @@ func TestBadValues(t *testing.T) {
 					t.Errorf("write %d: %v, want %s", i, err, step.want)
 				}
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, w.Close())
 			if got := recordtest.Rest(t, open(t, path)); len(got) != 2 {
 				t.Errorf("%d records in the file, want the 2 good ones", len(got))
 			}
@@ -313,14 +292,9 @@ func TestWriterIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	recordtest.Write(t, path, records(1, 5))
-	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := gametest.Must(record.Create(path))(t)
 	rec := connect4()
-	if err := w.Write(&rec); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, w.Write(&rec))
 	if got := recordtest.Rest(t, open(t, path)); len(got) != 5 {
 		t.Errorf("%d records under the name before Close, want the 5 old ones", len(got))
 	}
@@ -339,18 +313,13 @@ func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	rs := records(3, 400)
 	recordtest.Write(t, path, rs)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := gametest.Must(os.ReadFile(path))(t)
 	random := gametest.Rand(1)
 	errs := 0
 	for range 300 {
 		damaged := bytes.Clone(whole)
 		damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
-		if err := os.WriteFile(path, damaged, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, damaged, 0o644))
 		if err := readAll(path, func(i int, r *record.Record) {
 			if i >= len(rs) || r.Position != rs[i].Position {
 				t.Errorf("row %d is another position", i)
@@ -408,17 +377,12 @@ func FuzzReader(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.parquet")
 	for _, n := range []int{0, 1, 40} {
 		recordtest.Write(f, path, records(1, n))
-		file, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		file := gametest.Must(os.ReadFile(path))(f)
 		f.Add(file)
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		path := filepath.Join(t.TempDir(), "fuzz.parquet")
-		if err := os.WriteFile(path, file, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, file, 0o644))
 		boards := map[game.Rules]*game.Board{}
 		_ = readAll(path, func(i int, r *record.Record) { // errors are right; what passes must be a position
 			b := boards[r.Rules]
@@ -447,10 +411,7 @@ func TestPeers(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	want, err := os.ReadFile("testdata/peers.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gametest.Must(os.ReadFile("testdata/peers.txt"))(t)
 	if diff := cmp.Diff(string(want), string(out)); diff != "" {
 		t.Error(diff)
 	}

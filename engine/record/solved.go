@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -160,7 +161,7 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 		return err
 	}
 	*rec = FromScores(p.State.Board, p.State.Position, p.Scores)
-	if err := rec.check(&r.boards); err != nil {
+	if err := rec.Check(&r.boards); err != nil {
 		return fmt.Errorf("line %d: %w", in.Place().Line, err)
 	}
 	return nil
@@ -177,13 +178,7 @@ func FromScores(board *game.Board, p game.Position, scores []int) Record {
 			visits[a] = 1
 		}
 	}
-	var z int8
-	switch {
-	case best > 0:
-		z = 1
-	case best < 0:
-		z = -1
-	}
+	z := int8(cmp.Compare(best, 0))
 	return Record{
 		Rules: board.Rules(), Position: p, Visits: visits, Q: float32(z), Z: z, Ply: p.Plies(), Source: eval.Solved, Weight: 1, Game: NoGame,
 	}

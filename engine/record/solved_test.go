@@ -22,18 +22,13 @@ import (
 func textFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scores")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
 func openSolved(t testing.TB, paths ...string) *record.SolvedReader {
 	t.Helper()
-	r, err := record.OpenSolved(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(record.OpenSolved(paths...))(t)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -100,9 +95,7 @@ func TestSolvedSeekRow(t *testing.T) {
 		t.Fatalf("%d records, %d rows, want %d", len(all), r.Rows(), 2100+1024+3)
 	}
 	for _, n := range []int{0, 1, 1023, 1024, 1025, 2047, 2048, 2099, 2100, 3123, 3124, 3126, 3127, 5} {
-		if err := r.SeekRow(int64(n)); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.SeekRow(int64(n)))
 		if !cmp.Equal(recordtest.Rest(t, r), all[n:], cmpopts.EquateEmpty()) {
 			t.Errorf("from row %d on come other records", n)
 		}
@@ -133,12 +126,8 @@ func TestSolvedRefuses(t *testing.T) {
 	}
 	path := textFile(t, unsolved(t, 2000))
 	r := openSolved(t, path)
-	if err := os.WriteFile(path, []byte(unsolved(t, 1990)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.SeekRow(1999); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(unsolved(t, 1990)), 0o644))
+	gametest.OK(t, r.SeekRow(1999))
 	for range 2 {
 		var rec record.Record
 		if err := r.Next(&rec); text(err) != "exact scores "+path+": ends before position 2000 of 2000: it was changed while it was read" {
@@ -165,9 +154,7 @@ func FuzzSolved(f *testing.F) {
 		}
 		recordtest.Write(t, filepath.Join(t.TempDir(), "solved.parquet"), all)
 		n := min(int64(from), r.Rows())
-		if err := r.SeekRow(n); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.SeekRow(n))
 		if !cmp.Equal(recordtest.Rest(t, r), all[n:], cmpopts.EquateEmpty()) {
 			t.Errorf("from row %d on come other records", n)
 		}

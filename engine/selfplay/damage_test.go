@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/durable/durabletest"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -18,9 +19,7 @@ func TestDamaged(t *testing.T) {
 	c, dir := config(), t.TempDir()
 	c.Rules, c.Visits, c.FastVisits = "4x4x3", 6, 3
 	const games = 12
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 4, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 4, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err := selfplay.Run(ctx, bitsquares(t), c, dir, games, func(p selfplay.Progress) {

@@ -1,11 +1,10 @@
 package selfplay_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,18 +18,12 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 func config() selfplay.Config {
 	c := selfplay.DefaultConfig()
@@ -40,36 +33,20 @@ func config() selfplay.Config {
 
 func bitsquares(t testing.TB) *eval.Evaluator {
 	t.Helper()
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return gametest.Must(heuristic.New(eval.Bitsquares))(t)
 }
 
-// files are the records' files of a directory, whole.
-func files(t testing.TB, dir string) map[string][]byte {
+// files are the files of a directory, whole.
+func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string][]byte{}
-	for _, p := range paths {
-		if all[filepath.Base(p)], err = os.ReadFile(p); err != nil {
-			t.Fatal(err)
-		}
+	all := map[string]string{}
+	for _, e := range gametest.Must(os.ReadDir(dir))(t) {
+		all[e.Name()] = string(gametest.Must(os.ReadFile(filepath.Join(dir, e.Name())))(t))
 	}
 	return all
 }
 
-func names(files map[string][]byte) (all []string) {
-	for name := range files {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func names(files map[string]string) []string { return slices.Sorted(maps.Keys(files)) }
 
 // Records are those of legal games, and say how each ended, which game it was and what was played.
 func TestRecords(t *testing.T) {
@@ -78,27 +55,14 @@ func TestRecords(t *testing.T) {
 		c.Rules = rules
 		dir := t.TempDir()
 		const games = 12
-		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil))
 		if got := names(files(t, dir)); !slices.Equal(got, []string{"games-000000-000011.parquet", "selfplay.json"}) {
 			t.Fatalf("files %v", got)
 		}
-		r, err := record.Open(filepath.Join(dir, "games-000000-000011.parquet"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		ended, full, fast := 0, 0, 0
-		board := game.MustBoard(must(game.ParseRules(rules)))
+		board := game.MustBoard(gametest.Must(game.ParseRules(rules))(t))
 		var last record.Record
-		for rec := (record.Record{}); ; {
-			err := r.Next(&rec) // checks legality, classes and results
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, rec := range recordtest.Read(t, filepath.Join(dir, "games-000000-000011.parquet")) { // checks legality, classes and results
 			if rec.Game != int64(ended) { // before this record is counted
 				t.Fatalf("game %d comes as number %d", rec.Game, ended)
 			}
@@ -129,13 +93,9 @@ func TestRecords(t *testing.T) {
 				t.Errorf("the outcome is %d, then %d for the other side", last.Z, rec.Z)
 			}
 			last = rec
-			last.Visits = nil
 		}
 		if ended != games || full < 10 || fast < 10 {
 			t.Errorf("%s: %d games ended, %d records of full and %d of fast searches", rules, ended, full, fast)
-		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -195,9 +155,7 @@ func TestOpenings(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 	}
 	if plies[""] != plies["random"] || decided[""] != decided["random"] {
 		t.Errorf("no kind gives %v and %v, random play %v and %v", plies[""], decided[""], plies["random"], decided["random"])
@@ -217,16 +175,12 @@ func TestRepeatable(t *testing.T) {
 		c.Selection, c.Openings = selection, map[string]string{"puct": "", "gumbel": selfplay.Mixed}[selection]
 		const games = 40
 		dir := t.TempDir()
-		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil))
 		want := files(t, dir)
 
 		c.Parallel, c.Batch = 3, 1
 		dir = t.TempDir()
-		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil))
 		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
 			t.Errorf("%s: three games at once give other files than twenty", selection)
 		}
@@ -249,10 +203,7 @@ func TestRepeatable(t *testing.T) {
 				t.Fatal(err)
 			}
 			stops++
-			journal, err := os.OpenFile(filepath.Join(dir, "waiting.jsonl"), os.O_WRONLY|os.O_APPEND, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			journal := gametest.Must(os.OpenFile(filepath.Join(dir, "waiting.jsonl"), os.O_WRONLY|os.O_APPEND, 0))(t)
 			if info, err := journal.Stat(); err != nil || info.Size() > 0 {
 				waited = true
 			}
@@ -264,13 +215,8 @@ func TestRepeatable(t *testing.T) {
 		if stops < 4 || stops > 6 || !waited {
 			t.Errorf("%s: %d interrupts, games waited: %v; want 4 to 6, as each but the last played 7 games or more of %d and lost none", selection, stops, waited, games)
 		}
-		if diff := cmp.Diff(names(want), names(files(t, dir))); diff != "" {
-			t.Errorf("%s: files after interrupts (-want +got):\n%s", selection, diff)
-		}
-		for name, text := range files(t, dir) {
-			if !bytes.Equal(text, want[name]) {
-				t.Errorf("%s: %s is another one after interrupts", selection, name)
-			}
+		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+			t.Errorf("%s: files after interrupts (-want +got):\n%.500s", selection, diff)
 		}
 	}
 }
@@ -279,14 +225,12 @@ func TestRepeatable(t *testing.T) {
 func TestRemember(t *testing.T) {
 	c := config()
 	c.Selection = "gumbel"
-	var want map[string][]byte
+	var want map[string]string
 	rows := map[bool]uint64{}
 	for _, parallel := range []int{1, 20} {
 		c.Parallel = parallel
 		stub, dir := &evaltest.Stub{Source: eval.CPU}, t.TempDir()
-		if err := selfplay.Run(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub"), c, dir, 40, nil); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub"), c, dir, 40, nil))
 		if got := files(t, dir); want == nil {
 			want = got
 		} else if diff := cmp.Diff(want, got); diff != "" {
@@ -295,9 +239,7 @@ func TestRemember(t *testing.T) {
 		rows[true] = stub.Rows.Load()
 	}
 	stub := &evaltest.Stub{Source: eval.CPU}
-	if err := selfplay.Run(t.Context(), evaltest.Raw(stub), c, t.TempDir(), 40, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Run(t.Context(), evaltest.Raw(stub), c, t.TempDir(), 40, nil))
 	if rows[false] = stub.Rows.Load(); rows[true]*10 > rows[false]*8 {
 		t.Errorf("%d positions were evaluated with memory, %d without", rows[true], rows[false])
 	}
@@ -308,9 +250,7 @@ func TestRemember(t *testing.T) {
 func TestGoOn(t *testing.T) {
 	c, dir := config(), t.TempDir()
 	for _, n := range []int{5, 9, 9, 3} {
-		if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, n, nil); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, n, nil))
 	}
 	if got := names(files(t, dir)); !slices.Equal(got, []string{"games-000000-000004.parquet", "games-000005-000008.parquet", "selfplay.json"}) {
 		t.Errorf("files %v", got)
@@ -320,9 +260,7 @@ func TestGoOn(t *testing.T) {
 	if err := selfplay.Run(t.Context(), bitsquares(t), other, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "selfplay.json: the run has visits") {
 		t.Errorf("other visits: error %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "games-000000-000004.parquet")); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(filepath.Join(dir, "games-000000-000004.parquet")))
 	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 9, nil); err == nil || !strings.Contains(err.Error(), "games-000005-000008.parquet: want the games from number 0 on") {
 		t.Errorf("a gap: error %v", err)
 	}
@@ -410,9 +348,7 @@ func TestGolden(t *testing.T) {
 	c := selfplay.DefaultConfig()
 	c.Visits, c.FastVisits, c.Seed, c.Network = 20, 5, 3, "bitsquares"
 	dir := t.TempDir()
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil))
 	if diff := cmp.Diff(recordtest.Read(t, "testdata/games.parquet"), recordtest.Read(t, filepath.Join(dir, "games-000000-000002.parquet"))); diff != "" {
 		t.Errorf("other records than before (-then +now):\n%s", diff)
 	}
@@ -440,9 +376,7 @@ func TestResign(t *testing.T) {
 		t.Errorf("%d of 20 games were resigned, error %v", resigned, err)
 	}
 	dir, none := t.TempDir(), 0
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, dir, 20, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 20, nil))
 	for _, rec := range recordtest.Read(t, filepath.Join(dir, "games-000000-000019.parquet")) {
 		if rec.GameOver == game.NotOver && rec.Move == 0 {
 			none++
@@ -479,68 +413,31 @@ func TestStore(t *testing.T) {
 	c := config()
 	want, dir, both := t.TempDir(), t.TempDir(), t.TempDir()
 	const n = 560
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, want, n, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, want, n, nil))
 	games := make([]*selfplay.Game, n)
-	if err := selfplay.Play(t.Context(), bitsquares(t), c, 0, n, nil, func(g *selfplay.Game) error { games[g.Number] = g; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, selfplay.Play(t.Context(), bitsquares(t), c, 0, n, nil, func(g *selfplay.Game) error { games[g.Number] = g; return nil }))
 	random := rand.New(rand.NewPCG(1, 1))
-	s, err := selfplay.OpenStore(dir, c, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(selfplay.OpenStore(dir, c, n))(t)
 	for i, number := range append(random.Perm(n), random.Perm(n)...) {
 		g := games[number]
 		had := s.Has(number)
-		if err := errors.Join(s.Check(g), s.Add(g, g)); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, errors.Join(s.Check(g), s.Add(g, g)))
 		if had != (i >= n) || !s.Has(number) || s.Games() != min(i+1, n) {
 			t.Fatalf("game %d: had %t, has %t, %d games after %d", number, had, s.Has(number), s.Games(), i+1)
 		}
 		if i%97 == 0 { // as after a kill, for the journal is not ended
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if s, err = selfplay.OpenStore(dir, c, n); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, s.Close())
+			s = gametest.Must(selfplay.OpenStore(dir, c, n))(t)
 		}
 		if i == 300 {
-			if err := os.CopyFS(both, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, os.CopyFS(both, os.DirFS(dir)))
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := selfplay.Run(t.Context(), bitsquares(t), c, both, n, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, s.Close())
+	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, both, n, nil))
 	for _, dir := range []string{dir, both} {
-		if diff := cmp.Diff(contents(t, want), contents(t, dir)); diff != "" {
+		if diff := cmp.Diff(files(t, want), files(t, dir)); diff != "" {
 			t.Errorf("(-Run +store):\n%.500s", diff)
 		}
 	}
-}
-
-// contents are the files of a folder.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[e.Name()] = string(text)
-	}
-	return all
 }

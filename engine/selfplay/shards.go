@@ -3,12 +3,9 @@ package selfplay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
@@ -50,28 +47,12 @@ const WaitingFile = "waiting.jsonl"
 // way. A directory that has games already is gone on with, after all of it was compared with its checksums; one of another
 // configuration is an error. report, unless nil, hears of each finished game.
 func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	d, err := durable.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	err = runIn(ctx, e, c, d, n, report)
-	return errors.Join(err, d.Close())
-}
-
-// runIn is Run in a directory that nobody else writes.
-func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *durable.Dir, n int, report func(Progress)) error {
-	if err := durable.KeepConfig(dir.Path(ConfigFile), c); err != nil {
-		return err
-	}
-	s, err := openShards(dir, c, n)
+	s, err := OpenStore(dir, c, n)
 	if err != nil {
 		return err
 	}
 	if s.next >= n {
-		return s.close()
+		return s.Close()
 	}
 	have := map[int]bool{}
 	for number := range s.waiting {
@@ -82,64 +63,15 @@ func runIn(ctx context.Context, e *eval.Evaluator, c Config, dir *durable.Dir, n
 		played++
 		err := s.add(g)
 		if report != nil && err == nil {
-			report(Progress{Games: s.next + len(s.waiting), All: n, Rows: s.rows, Played: played, Elapsed: time.Since(start)})
+			report(Progress{Games: s.Games(), All: n, Rows: s.rows, Played: played, Elapsed: time.Since(start)})
 		}
 		return err
 	})
-	return errors.Join(err, s.close())
-}
-
-// shards writes games in the order of their numbers; those that come early wait.
-type shards struct {
-	dir     *durable.Dir
-	board   *game.Board
-	network string
-	first   int              // number of the first game of the file to come
-	games   []*Game          // of the file to come, from first on
-	end     int              // of the run
-	journal *durable.Journal // has the games that are in no file
-	lines   int              // of the journal, also of games that have come into a file since
-
-	// One goroutine writes; others may read these meanwhile.
-	mu      sync.Mutex
-	next    int // first + len(games)
-	waiting map[int]*Game
-	rows    int64 // written to files
-}
-
-// openShards finds the games that a directory has.
-func openShards(dir *durable.Dir, c Config, end int) (*shards, error) {
-	board, err := c.board()
-	if err != nil {
-		return nil, err
-	}
-	s := &shards{dir: dir, board: board, network: c.Network, end: end, waiting: map[int]*Game{}}
-	files, err := durable.Shards(dir.Path())
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		if f.First != s.next || f.Games() < 1 {
-			return nil, fmt.Errorf("%s: want the games from number %d on: remove the file, or name another directory", f.Path, s.next)
-		}
-		s.first, s.next = f.Last+1, f.Last+1
-	}
-	for _, f := range files { // refuses damaged ones
-		if _, err := record.Open(f.Path); err != nil {
-			return nil, fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
-		}
-	}
-	if err := s.readJournal(); err != nil {
-		return nil, err
-	}
-	if err := s.drain(); err != nil {
-		return nil, err
-	}
-	return s, s.openJournal()
+	return errors.Join(err, s.Close())
 }
 
 // readJournal reads the games that wait to be written to a file.
-func (s *shards) readJournal() error {
+func (s *Store) readJournal() error {
 	games, err := durable.ReadJournal[Game](s.dir.Path(WaitingFile), "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -153,7 +85,7 @@ func (s *shards) readJournal() error {
 }
 
 // openJournal begins the journal anew, with the games that are in no file yet.
-func (s *shards) openJournal() (err error) {
+func (s *Store) openJournal() (err error) {
 	if s.journal != nil {
 		if err := s.journal.Close(); err != nil {
 			return err
@@ -175,7 +107,7 @@ func (s *shards) openJournal() (err error) {
 }
 
 // add keeps a finished game: at once in the journal, and later in the file that it belongs to.
-func (s *shards) add(g *Game) error {
+func (s *Store) add(g *Game) error {
 	if err := s.journal.Add(g); err != nil {
 		return err
 	}
@@ -185,7 +117,7 @@ func (s *shards) add(g *Game) error {
 }
 
 // drain takes the games whose turn it is. After an error it can be called again.
-func (s *shards) drain() error {
+func (s *Store) drain() error {
 	for {
 		if len(s.games) == ShardGames || len(s.games) > 0 && s.next == s.end {
 			if err := s.write(); err != nil {
@@ -205,7 +137,7 @@ func (s *shards) drain() error {
 }
 
 // wait adds games to those that wait for earlier ones.
-func (s *shards) wait(games ...*Game) {
+func (s *Store) wait(games ...*Game) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range games {
@@ -214,7 +146,7 @@ func (s *shards) wait(games ...*Game) {
 }
 
 // write writes the file that was to come. The journal begins anew when most of its games are in files.
-func (s *shards) write() error {
+func (s *Store) write() error {
 	w, err := record.Create(s.dir.Path(durable.ShardName(s.first, s.next-1)))
 	if err != nil {
 		return err
@@ -242,20 +174,8 @@ func (s *shards) write() error {
 	return s.openJournal()
 }
 
-// close ends the journal, which goes when all its games are in files.
-func (s *shards) close() error {
-	if s.journal == nil {
-		return nil
-	}
-	err := s.journal.Close()
-	if len(s.games)+len(s.waiting) == 0 {
-		err = errors.Join(err, os.Remove(s.dir.Path(WaitingFile)))
-	}
-	return err
-}
-
 // records are a game's: one for each position that was searched, and the last one if the game was over there.
-func (s *shards) records(g *Game) []record.Record {
+func (s *Store) records(g *Game) []record.Record {
 	rules := s.board.Rules()
 	var all []record.Record
 	for i, p := range g.Plies {
@@ -265,7 +185,7 @@ func (s *shards) records(g *Game) []record.Record {
 		}
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
-			GameOver: game.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.network, Weight: 1,
+			GameOver: game.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.config.Network, Weight: 1,
 			Game: int64(g.Number), Move: s.move(p.Position, next),
 		})
 	}
@@ -273,14 +193,14 @@ func (s *shards) records(g *Game) []record.Record {
 		z := outcome(g.Result, g.Last)
 		all = append(all, record.Record{
 			Rules: rules, Position: g.Last, Q: float32(z), Z: z, GameOver: over, Ply: g.Last.Plies(), Source: eval.Terminal,
-			Network: s.network, Weight: 1, Game: int64(g.Number),
+			Network: s.config.Network, Weight: 1, Game: int64(g.Number),
 		})
 	}
 	return all
 }
 
 // move is the one from a position to the next, counted from 1; 0 where they are the same, since the game was given up.
-func (s *shards) move(p, next game.Position) uint8 {
+func (s *Store) move(p, next game.Position) uint8 {
 	stone := next.All.AndNot(p.All)
 	if stone.IsZero() {
 		return 0

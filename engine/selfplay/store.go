@@ -3,7 +3,9 @@ package selfplay
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"sync"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
@@ -14,57 +16,98 @@ import (
 // ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games, Rows and
 // First are safe for concurrent use, and do not wait for the disk; one goroutine at a time may call the others. Close it.
 type Store struct {
-	c      Config
-	dir    *durable.Dir
-	shards *shards
-	broken bool // the journal's last line may be torn
-	check  record.Checker
+	config  Config
+	dir     *durable.Dir
+	board   *game.Board
+	first   int              // number of the first game of the file to come
+	games   []*Game          // of the file to come, from first on
+	end     int              // of the run
+	journal *durable.Journal // has the games that are in no file
+	lines   int              // of the journal, also of games that have come into a file since
+	broken  bool             // the journal's last line may be torn
+	checked game.Boards      // of Check
+
+	// One goroutine writes; others may read these meanwhile.
+	mu      sync.Mutex
+	next    int // first + len(games)
+	waiting map[int]*Game
+	rows    int64 // written to files
 }
 
 // OpenStore begins or continues a directory for games 0 to n-1, as Run does.
-func OpenStore(dir string, c Config, n int) (s *Store, err error) {
+func OpenStore(dir string, c Config, n int) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s = &Store{c: c}
+	board, err := c.board()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{config: c, board: board, end: n, waiting: map[int]*Game{}}
 	if s.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if err = durable.KeepConfig(s.dir.Path(ConfigFile), c); err == nil {
-		s.shards, err = openShards(s.dir, c, n)
-	}
-	if err != nil {
+	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.dir.Close())
 	}
 	return s, nil
 }
 
+// open finds the games that the directory has.
+func (s *Store) open() error {
+	if err := durable.KeepConfig(s.dir.Path(ConfigFile), s.config); err != nil {
+		return err
+	}
+	files, err := durable.Shards(s.dir.Path())
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.First != s.next || f.Games() < 1 {
+			return fmt.Errorf("%s: want the games from number %d on: remove the file, or name another directory", f.Path, s.next)
+		}
+		s.first, s.next = f.Last+1, f.Last+1
+	}
+	for _, f := range files { // refuses damaged ones
+		if _, err := record.Open(f.Path); err != nil {
+			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
+		}
+	}
+	if err := s.readJournal(); err != nil {
+		return err
+	}
+	if err := s.drain(); err != nil {
+		return err
+	}
+	return s.openJournal()
+}
+
 // Has reports whether the store has a game.
 func (s *Store) Has(number int) bool {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	return number < s.shards.next || s.shards.waiting[number] != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return number < s.next || s.waiting[number] != nil
 }
 
 // Games is how many games the store has.
 func (s *Store) Games() int {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	return s.shards.next + len(s.shards.waiting)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next + len(s.waiting)
 }
 
 // Rows is how many records were written to files since the store was opened.
 func (s *Store) Rows() int64 {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	return s.shards.rows
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows
 }
 
 // First is the first game that the store lacks. All games that it has beyond are in memory.
 func (s *Store) First() int {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	return s.shards.next
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
 }
 
 // Add keeps games. If it returns nil, all of them are on the disk, and a power failure loses none. Those that the store had
@@ -72,7 +115,7 @@ func (s *Store) First() int {
 // is room on the disk again. All games must have passed Check.
 func (s *Store) Add(games ...*Game) error {
 	if s.broken {
-		if err := s.shards.openJournal(); err != nil {
+		if err := s.openJournal(); err != nil {
 			return err
 		}
 		s.broken = false
@@ -80,19 +123,19 @@ func (s *Store) Add(games ...*Game) error {
 	if fresh := s.fresh(games); len(fresh) > 0 {
 		s.broken = true
 		for _, g := range fresh {
-			if err := s.shards.journal.Add(g); err != nil {
+			if err := s.journal.Add(g); err != nil {
 				return err
 			}
 		}
-		if err := s.shards.journal.Sync(); err != nil {
+		if err := s.journal.Sync(); err != nil {
 			return err
 		}
 		s.broken = false
-		s.shards.lines += len(fresh)
-		s.shards.wait(fresh...)
+		s.lines += len(fresh)
+		s.wait(fresh...)
 	}
-	err := s.shards.drain()
-	s.broken = s.shards.journal == nil // it could not begin anew
+	err := s.drain()
+	s.broken = s.journal == nil // it could not begin anew
 	return err
 }
 
@@ -109,14 +152,13 @@ func (s *Store) fresh(games []*Game) (fresh []*Game) {
 // Check returns an error that says why a game cannot be one of this run's, or nil. It looks at each position, move, visit and
 // value, but does not play the game again.
 func (s *Store) Check(g *Game) error {
-	if err := s.shards.check(g, s.c.Resign > 0, &s.check); err != nil {
+	if err := s.check(g); err != nil {
 		return fmt.Errorf("game %d: %w", g.Number, err)
 	}
 	return nil
 }
 
-// check is Check; resign says whether a game can be given up.
-func (s *shards) check(g *Game, resign bool, c *record.Checker) error {
+func (s *Store) check(g *Game) error {
 	if g.Number < 0 || g.Number >= s.end {
 		return fmt.Errorf("the run has games 0 to %d", s.end-1)
 	}
@@ -136,7 +178,7 @@ func (s *shards) check(g *Game, resign bool, c *record.Checker) error {
 		}
 		before := g.Plies[i-1].Position
 		move := p.All.AndNot(before.All)
-		gaveUp := resign && i == len(g.Plies) && p == before && g.Result != 0
+		gaveUp := s.config.Resign > 0 && i == len(g.Plies) && p == before && g.Result != 0
 		if !gaveUp && (move.OnesCount() != 1 || p != s.board.Play(before, s.board.Action(move.First()))) {
 			return fmt.Errorf("position %d does not follow from the one before", i+1)
 		}
@@ -146,14 +188,20 @@ func (s *shards) check(g *Game, resign bool, c *record.Checker) error {
 		return fmt.Errorf("result %d, but the last position is %v for the side to move", g.Result, result)
 	}
 	for _, r := range s.records(g) {
-		if err := c.Check(&r); err != nil {
+		if err := r.Check(&s.checked); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Close ends the writing. The next OpenStore finds all games that were added.
-func (s *Store) Close() error {
-	return errors.Join(s.shards.close(), s.dir.Close())
+// Close ends the writing. The next OpenStore finds all games that were added. The journal goes when all its games are in files.
+func (s *Store) Close() (err error) {
+	if s.journal != nil {
+		err = s.journal.Close()
+		if len(s.games)+len(s.waiting) == 0 {
+			err = errors.Join(err, os.Remove(s.dir.Path(WaitingFile)))
+		}
+	}
+	return errors.Join(err, s.dir.Close())
 }
