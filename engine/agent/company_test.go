@@ -122,11 +122,12 @@ func TestCompany(t *testing.T) {
 // A search has 1 leaf under way if visits are its limit, and TimedLeaves if time is, unless leaves= says otherwise.
 func TestLeaves(t *testing.T) {
 	for text, want := range map[string]int{
-		"mcts:time=400ms": agent.TimedLeaves, "mcts:time=400ms,leaves=40": 40,
+		"mcts:time=1s": agent.TimedLeaves, "mcts:time=1s,leaves=40": 40,
 		"mcts:visits=300": 1, "mcts:visits=300,time=1h": 1, "mcts:visits=300,leaves=7": 7,
 	} {
 		network := &evaltest.Stub{Source: eval.CPU}
-		a := newAgent(t, text, agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(network), nil }})
+		models := func(string) (*eval.Evaluator, error) { return evaltest.Raw(network), nil }
+		a := newAgent(t, text, agent.Shared{Models: models, Memory: 1 << 20}) // a small tree is made at once
 		move(t, a, game.MustBoard(game.Connect4), game.Position{})
 		if most := slices.Max(append(network.Sizes(), 0)); most != want {
 			t.Errorf("%s: batches of up to %d leaves, want %d", text, most, want)
