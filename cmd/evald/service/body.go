@@ -76,7 +76,6 @@ const (
 // longestValue is how long a number, a text or a stretch of white space of a request's JSON may be, in bytes.
 const longestValue = 8 << 10
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	if b.value > 0 && b.read >= b.value {
 		return 0, invalid("body: a value of more than %d bytes", longestValue)
@@ -203,7 +202,6 @@ type polite struct {
 // politeBytes take about a tenth of a millisecond to decompress or parse.
 const politeBytes = 16 << 10
 
-// Read implements io.Reader.
 func (p *polite) Read(to []byte) (int, error) {
 	if p.read >= politeBytes {
 		p.read = 0

@@ -55,7 +55,6 @@ type counted struct {
 	*connections
 }
 
-// Accept implements net.Listener.
 func (l counted) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -156,7 +155,6 @@ func (l *connections) closeStuck(then time.Time) {
 	}
 }
 
-// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.all, c)

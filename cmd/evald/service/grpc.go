@@ -105,7 +105,6 @@ type grpcCalls struct {
 	service *Server
 }
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	counted := *desc
 	counted.Methods = make([]grpc.MethodDesc, len(desc.Methods))

@@ -90,7 +90,6 @@ type arriving struct {
 	done bool
 }
 
-// Read implements io.Reader.
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -112,7 +111,6 @@ type watched struct {
 	text   []byte
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *watched) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK { // lower ones come before the answer
 		w.status = status
@@ -120,7 +118,6 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
 func (w *watched) Write(p []byte) (int, error) {
 	const most = 4 << 10
 	if slices.Contains(refusing[:], w.status) {

@@ -33,10 +33,8 @@ type gunzip struct{ limit int }
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// Type implements grpc.Decompressor.
 func (gunzip) Type() string { return "gzip" }
 
-// Do implements grpc.Decompressor.
 func (g gunzip) Do(in io.Reader) ([]byte, error) {
 	z := gzipReaders.Get().(*gzip.Reader)
 	defer gzipReaders.Put(z)
@@ -67,7 +65,6 @@ type outgoing struct {
 // codec is protobuf's, except that frames stay undecoded and outgoing answers are counted.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
 		f.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
@@ -76,7 +73,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	out, ok := v.(outgoing)
 	if !ok {
@@ -109,7 +105,6 @@ type written struct {
 // Get implements mem.BufferPool; gRPC does not call it.
 func (w *written) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
 
-// Put implements mem.BufferPool.
 func (w *written) Put(b *[]byte) {
 	w.conn.unread(-w.bytes)
 	mem.DefaultBufferPool().Put(b)

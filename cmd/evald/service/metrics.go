@@ -205,7 +205,6 @@ func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 // Describe sends nothing: models come and go.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	send := func(name, help string, value float64) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)

@@ -176,16 +176,16 @@ type repository struct {
 // find is a model that is to be described. If a version is given, it must be the one that is served.
 func (r *repository) find(name, version string) (*model, error) {
 	r.mu.RLock()
-	m := r.models[name]
-	r.mu.RUnlock()
-	if m == nil {
-		return nil, r.unknown(name)
+	defer r.mu.RUnlock()
+	if m := r.models[name]; m != nil {
+		return m, m.current.Load().is(name, version)
 	}
-	return m, m.current.Load().is(name, version)
+	return nil, r.unknown(name)
 }
 
+// unknown is the error for a model that is not served. mu is held.
 func (r *repository) unknown(name string) error {
-	return refuse(codes.NotFound, "model %q is not served; there are %v", name, r.names())
+	return refuse(codes.NotFound, "model %q is not served; there are %v", name, slices.Sorted(maps.Keys(r.models)))
 }
 
 // is refuses another version than this one.
@@ -199,23 +199,19 @@ func (g *generation) is(name, version string) error {
 // hold is the model of a request, and the generation that answers it, which the caller releases.
 func (r *repository) hold(name, version string) (*model, *generation, error) {
 	r.mu.RLock()
-	m, ended := r.models[name], r.ended
-	var g *generation
-	if m != nil && !ended {
-		g = m.current.Load()
-		g.holders.Add(1) // beside the repository, which does not let go while mu is locked
-	}
-	r.mu.RUnlock()
-	if ended {
+	defer r.mu.RUnlock()
+	m := r.models[name]
+	switch {
+	case r.ended:
 		return nil, nil, errDraining
-	}
-	if m == nil {
+	case m == nil:
 		return nil, nil, r.unknown(name)
 	}
+	g := m.current.Load()
 	if err := g.is(name, version); err != nil {
-		g.release()
 		return nil, nil, err
 	}
+	g.holders.Add(1) // beside the repository, which does not let go while mu is locked
 	return m, g, nil
 }
 
@@ -239,14 +235,6 @@ func (r *repository) list() []*model {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(r.models), func(a, b *model) int { return cmp.Compare(a.name, b.name) })
-}
-
-func (r *repository) names() []string {
-	var names []string
-	for _, m := range r.list() {
-		names = append(names, m.name)
-	}
-	return names
 }
 
 // load makes a model ready, a new one or a new generation of one that is served, which answers until then.

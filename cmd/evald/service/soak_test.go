@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -63,68 +62,47 @@ func TestOverloadSoak(t *testing.T) {
 	config := testConfig(device(40 * time.Millisecond))
 	config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: 1}
 	s := serve(t, config)
-	l := openLoop(t, s.api, bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 64)...), 3*capacity, d)
+	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 64)...)
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	codesOf, sent, start := map[codes.Code]uint64{}, 0, time.Now() // what became of requests with a deadline of a second each
+	for time.Since(start) < d {
+		for due := int(time.Since(start).Seconds() * 3 * capacity); sent < due; sent++ {
+			wait.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := s.api.ModelInfer(ctx, ask)
+				mu.Lock()
+				defer mu.Unlock()
+				codesOf[status.Code(err)]++
+			})
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	offered := float64(sent) / time.Since(start).Seconds()
+	wait.Wait()
 	// A request that ended at its deadline may never have reached the server.
 	m, err := s.models.find("stub", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	late := m.stats.now().failure[1].count
-	t.Logf("offered %.0f requests/s for %v: %d answered, %d accepted and late, %d late in all, %d refused", l.offered, d, l.ok, late, l.late, l.refused)
-	if l.other != nil {
-		t.Errorf("neither answered nor refused: %v", l.other)
+	t.Logf("offered %.0f requests/s for %v: %v; %d were accepted and late", offered, d, codesOf, late)
+	ok, refused := codesOf[codes.OK], codesOf[codes.ResourceExhausted]
+	if other := uint64(sent) - ok - refused - codesOf[codes.DeadlineExceeded]; other > 0 {
+		t.Errorf("%d were neither answered nor refused nor late", other)
 	}
-	if l.offered < 1.5*capacity {
-		t.Skipf("other programs leave no time for more than %.0f requests a second", l.offered)
+	if offered < 1.5*capacity {
+		t.Skipf("other programs leave no time for more than %.0f requests a second", offered)
 	}
-	if l.refused == 0 || l.ok == 0 {
-		t.Errorf("%d answered, %d refused: this was no overload", l.ok, l.refused)
+	if refused == 0 || ok == 0 {
+		t.Errorf("%d answered, %d refused: this was no overload", ok, refused)
 	}
-	if gametest.Soak() && late*100 > l.ok { // a short one may hit a moment when other programs have the cores
-		t.Errorf("%d of those accepted were late, %d in time", late, l.ok)
+	if gametest.Soak() && late*100 > ok { // a short one may hit a moment when other programs have the cores
+		t.Errorf("%d of those accepted were late, %d in time", late, ok)
 	}
 	s.end(t)
 	returnsToRest(t, before)
-}
-
-// load is what became of requests.
-type load struct {
-	offered           float64 // a second
-	ok, late, refused uint64
-	other             error
-}
-
-// openLoop sends perSecond requests a second with a deadline of a second each, whatever becomes of them.
-func openLoop(t *testing.T, api kserve.GRPCInferenceServiceClient, ask *kserve.ModelInferRequest, perSecond float64, d time.Duration) (l load) {
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	start := time.Now()
-	sent := 0
-	for time.Since(start) < d {
-		for due := int(time.Since(start).Seconds() * perSecond); sent < due; sent++ {
-			wait.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := api.ModelInfer(ctx, ask)
-				mu.Lock()
-				defer mu.Unlock()
-				switch status.Code(err) {
-				case codes.OK:
-					l.ok++
-				case codes.DeadlineExceeded:
-					l.late++
-				case codes.ResourceExhausted:
-					l.refused++
-				default:
-					l.other = err
-				}
-			})
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	l.offered = float64(sent) / time.Since(start).Seconds()
-	wait.Wait()
-	return l
 }
 
 // Sixty-four clients of one position each share batches, on a device that takes as long for one as for many.
@@ -161,7 +139,6 @@ func TestDrainSoak(t *testing.T) {
 	answered, refused := 0, 0
 	for round := range rounds {
 		s := serve(t, testConfig(device(time.Millisecond)))
-		web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 		var ok, no atomic.Int64
 		var wait sync.WaitGroup
 		for range 16 {
@@ -183,7 +160,7 @@ func TestDrainSoak(t *testing.T) {
 			})
 			wait.Go(func() {
 				for {
-					r, err := web.Post(s.rest+inferPath, "", strings.NewReader(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["4"]}]}`))
+					r, err := http.Post(s.rest+inferPath, "", strings.NewReader(aMove))
 					if err != nil { // the connection was refused, or closed before the request was read
 						no.Add(1)
 						return
@@ -216,7 +193,6 @@ func TestDrainSoak(t *testing.T) {
 			t.Errorf("round %d: the server has answered %d requests, the clients have %d answers; %d are under way", round, c.success.count, ok.Load(), c.pending)
 		}
 		answered, refused = answered+int(ok.Load()), refused+int(no.Load())
-		web.CloseIdleConnections()
 	}
 	t.Logf("%d ends under load: %d requests answered, %d clients told to go", rounds, answered, refused)
 	returnsToRest(t, before)

@@ -167,7 +167,6 @@ func (c *countedStream) RecvMsg(message any) error {
 	return c.server.decode(&f, message, &held)
 }
 
-// SendMsg implements grpc.ServerStream.
 func (c *countedStream) SendMsg(message any) error {
 	c.server.knows(c.request)
 	return c.ServerStream.SendMsg(outgoing{message, c.request})
