@@ -148,16 +148,6 @@ func (b *body) blank(first []byte, r io.Reader) error {
 	}
 }
 
-// more reports whether another byte comes.
-func (b *body) more() (bool, error) {
-	b.value = 0
-	n, err := io.ReadFull(b, make([]byte, 1))
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n > 0, err
-}
-
 // close is called when all was read.
 func (b *body) close() error {
 	// If the deadline stayed and passed while the request is answered, it would end the connection.

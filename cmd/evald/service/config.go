@@ -63,9 +63,7 @@
 // During a rush an address that is not known can take a quarter of a port, and health has connections in reserve.
 //
 // Errors are gRPC's statuses in both transports, and inputs raw little-endian bytes in both: JSON and typed lists are
-// turned into them, so that one reader checks and decodes. Calls of gRPC are counted and logged at the place that
-// registers services (grpc.go), around each method's handler: interceptors are not called for messages that are too
-// long, and a stats.Handler made a request of one position a tenth dearer.
+// turned into them, so that one reader checks and decodes.
 package service
 
 import (

@@ -34,9 +34,7 @@ func TestDescriptions(t *testing.T) {
 	c.Batching.MaxDelay = 10 * time.Second // the batches are idle's, however slow the machine
 	s := serve(t, c)
 	for range 3 {
-		if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 5)...)); err != nil {
-			t.Fatal(err)
-		}
+		s.answer(t, bitboardRequest(connect4, make([]game.Position, 5)...))
 	}
 	for path, want := range map[string][]string{
 		"/v2":                        {`200`, `"name":"evald"`, `"model_repository"`, `"statistics"`},

@@ -27,11 +27,11 @@ func refuse(code codes.Code, format string, args ...any) error {
 	for i, a := range args {
 		switch a := a.(type) {
 		case string:
-			args[i] = clip(a)
+			args[i] = short.Text(a)
 		case error:
-			args[i] = clip(a.Error())
+			args[i] = short.Text(a.Error())
 		case []int64: // a shape may have any number of sizes
-			args[i] = clip(fmt.Sprint(a))
+			args[i] = short.Text(fmt.Sprint(a))
 		}
 	}
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))

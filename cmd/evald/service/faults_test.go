@@ -272,9 +272,7 @@ func TestSlowAnswer(t *testing.T) {
 			t.Errorf("REST: %d %s", reply.StatusCode, text)
 		}
 	}
-	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
-		t.Error(err)
-	}
+	s.answer(t, bitboardRequest(connect4, game.Position{}))
 }
 
 // Little that becomes much is refused, over both transports.

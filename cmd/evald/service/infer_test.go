@@ -164,11 +164,7 @@ func TestRaw(t *testing.T) {
 	want := expected(t, evaltest.Raw(stub), connect4, pos)
 	ask := bitboardRequest(connect4, pos...)
 	setParameter(ask, "raw", true)
-	got, err := s.api.ModelInfer(t.Context(), ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, raws(got)); diff != "" {
+	if diff := cmp.Diff(want, s.answer(t, ask)); diff != "" {
 		t.Errorf("gRPC (-want +got):\n%s", diff)
 	}
 	body := `{"parameters":{"raw":true},"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["11223"]}],"outputs":[{"name":"source"}]}`
@@ -194,11 +190,7 @@ func TestSearch(t *testing.T) {
 	}
 	want := expected(t, search, connect4, pos)
 	for _, from := range []int{0, 3, 6} { // with company and, beside a finished game, alone
-		got, err := s.api.ModelInfer(t.Context(), searchRequest(60, pos[from:]...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := raws(got)
+		out := s.answer(t, searchRequest(60, pos[from:]...))
 		if !bytes.Equal(out["wdl"], want["wdl"][12*from:]) || !bytes.Equal(out["policy"], want["policy"][28*from:]) {
 			t.Errorf("from %d: wdl %v, want %v", from, out["wdl"], want["wdl"][12*from:])
 		}
@@ -281,11 +273,7 @@ func TestSearchRoom(t *testing.T) {
 		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: 2000, Batch: 1}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.api.ModelInfer(t.Context(), searchRequest(2000, p))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := raws(got)["q"]
+		q := s.answer(t, searchRequest(2000, p))["q"]
 		for _, m := range tree.Moves(nil) {
 			if found := floatAt(q[4*m.Action:]); found != float32(m.Q) {
 				t.Errorf("%s, move %d: value %v, and %v in a tree of any size with %d nodes", moves, m.Action, found, m.Q, tree.Nodes())

@@ -333,9 +333,8 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		waitFor(t, "requests", func() bool { return done.Load() > before+4 || t.Failed() })
 	}
 	s.Reload() // of "other", and then of "stub"
-	got, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
-	if err != nil || floatAt(raws(got)[wdlOutput]) != float32(len(made.all)) {
-		t.Errorf("after the last load: %v, %v; want answers of generation %d", got, err, len(made.all))
+	if got := s.answer(t, bitboardRequest(connect4, pos...)); floatAt(got[wdlOutput]) != float32(len(made.all)) {
+		t.Errorf("after the last load: %v; want answers of generation %d", got, len(made.all))
 	}
 	ending.Store(true)
 	s.end(t) // with requests on their way, of which the last are refused

@@ -82,9 +82,6 @@ func (b *budget) add(from string, n int64) {
 	}
 }
 
-// most is how many bytes one request may have if there is no other.
-func (b *budget) most() int64 { return b.total / 2 }
-
 // inUse is how many bytes are taken.
 func (b *budget) inUse() int64 {
 	b.mu.Lock()

@@ -14,11 +14,6 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// This file takes the memory of gRPC messages from the budget. The window of its stream bounds the part of a message that is
-// not read yet. A message is read whole, in a slot that has room for the longest one. Then its own bytes are taken from the
-// budget, and its fields are counted before it is decoded. An answer is counted until it was written to the connection, which
-// its client can delay.
-
 // callCost is what each call holds, in bytes: the window of its stream, and its goroutine.
 const callCost = streamWindow + 16<<10
 

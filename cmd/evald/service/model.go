@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
 )
 
 // model is a name that is served. What answers under it can change at any time; a request holds what it began with.
@@ -291,7 +292,7 @@ func (s *Server) notLoaded(name string, err error) error {
 		s.models.failed[name] = err.Error()
 		s.models.mu.Unlock()
 	}
-	s.config.Log.Warn("model could not be loaded", "model", clip(name), "error", err)
+	s.config.Log.Warn("model could not be loaded", "model", short.Text(name), "error", err)
 	return invalid("model %q: %s", name, err)
 }
 

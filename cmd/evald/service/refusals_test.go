@@ -283,7 +283,5 @@ func TestBadEvaluators(t *testing.T) {
 		}
 	}
 	bad = func(*eval.Batch) {}
-	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
-		t.Error(err)
-	}
+	s.answer(t, bitboardRequest(connect4, game.Position{}))
 }

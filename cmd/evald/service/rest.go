@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 )
 
 // handler is the HTTP port: the protocol below /v2, and the page.
@@ -73,7 +74,7 @@ func (s *Server) handler() http.Handler {
 		return err
 	})
 	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + clip(r.URL.Path) + " is no call of the protocol"})
+		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + short.Text(r.URL.Path) + " is no call of the protocol"})
 	})
 	if s.page != nil {
 		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.page))

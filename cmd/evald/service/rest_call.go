@@ -57,12 +57,12 @@ func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, er
 	if err != nil {
 		return nil, in.wrong(err)
 	}
-	switch more, err := in.more(); {
-	case err != nil:
+	switch more, err := in.rest(1); {
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, in.wrong(err)
-	case more && d.size < 0:
+	case len(more) > 0 && d.size < 0:
 		return nil, invalid("input %q: bytes follow the JSON, but it has no binary_data_size", c.input.name)
-	case more:
+	case len(more) > 0:
 		return nil, invalid("input %q: binary_data_size %d: more bytes follow the JSON", c.input.name, d.size)
 	}
 	return c, in.close()

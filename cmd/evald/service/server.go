@@ -212,11 +212,10 @@ func (s *Server) waitClosed() {
 	}
 }
 
-// fewConnections is the number of connections of each port for metrics and profiles.
-const fewConnections = 64
-
-// leastSlots is how many messages of gRPC may be read at once even if there is little memory.
-const leastSlots = 4
+const (
+	fewConnections = 64 // of each port for metrics and profiles
+	leastSlots     = 4  // messages of gRPC that may be read at once even if there is little memory
+)
 
 // tidy works until ending is closed. It ends connections whose clients do not read their answers, and after a rush it gives
 // memory back to the machine.

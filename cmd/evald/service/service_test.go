@@ -198,6 +198,16 @@ func expected(t testing.TB, e *eval.Evaluator, board *game.Board, pos []game.Pos
 	return out
 }
 
+// answer is the outputs of an answer, by name.
+func (s *serving) answer(t testing.TB, ask *kserve.ModelInferRequest) map[string][]byte {
+	t.Helper()
+	got, err := s.api.ModelInfer(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raws(got)
+}
+
 func raws(r *kserve.ModelInferResponse) map[string][]byte {
 	out := map[string][]byte{}
 	for i, o := range r.Outputs {

@@ -82,11 +82,7 @@ func TestOverloadSoak(t *testing.T) {
 	offered := float64(sent) / time.Since(start).Seconds()
 	wait.Wait()
 	// A request that ended at its deadline may never have reached the server.
-	m, err := s.models.find("stub", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	late := m.stats.now().failure[1].count
+	late := s.models.models["stub"].stats.now().failure[1].count
 	t.Logf("offered %.0f requests/s for %v: %v; %d were accepted and late", offered, d, codesOf, late)
 	ok, refused := codesOf[codes.OK], codesOf[codes.ResourceExhausted]
 	if other := uint64(sent) - ok - refused - codesOf[codes.DeadlineExceeded]; other > 0 {
@@ -119,11 +115,7 @@ func TestBatchesForm(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	m, err := s.models.find("stub", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := m.stats.now(); c.batchRows < 8*c.executions() {
+	if c := s.models.models["stub"].stats.now(); c.batchRows < 8*c.executions() {
 		t.Errorf("%d rows in %d batches; want 8 or more in one; by size, up to 1, 2, 4, .. rows: %v", c.batchRows, c.executions(), c.sizes)
 	}
 }
@@ -185,11 +177,7 @@ func TestDrainSoak(t *testing.T) {
 		s.stop()
 		wait.Wait()
 		s.end(t)
-		m, err := s.models.find("stub", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := m.stats.now(); c.success.count != uint64(ok.Load()) || c.pending != 0 {
+		if c := s.models.models["stub"].stats.now(); c.success.count != uint64(ok.Load()) || c.pending != 0 {
 			t.Errorf("round %d: the server has answered %d requests, the clients have %d answers; %d are under way", round, c.success.count, ok.Load(), c.pending)
 		}
 		answered, refused = answered+int(ok.Load()), refused+int(no.Load())

@@ -10,7 +10,6 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -105,9 +104,6 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	}
 	return raw[4 : 4+n], raw[4+n:], true
 }
-
-// clip shortens a text from outside for an error.
-func clip(s string) string { return short.Text(s) }
 
 // The inputs, which the package's doc describes.
 const (
