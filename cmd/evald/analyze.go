@@ -8,7 +8,6 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// analyzeCmd is `evald analyze`.
 type analyzeCmd struct {
 	backend
 	searching
@@ -18,7 +17,6 @@ type analyzeCmd struct {
 	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
 
-// Help describes queries and answers.
 func (*analyzeCmd) Help() string {
 	return `A query is a JSON object on a line of its own:
   - id: text that the answers repeat
@@ -40,7 +38,6 @@ query has seconds, for a million nodes. What comes after counts, and makes the t
 An interrupt drops the queries that wait and terminates the others a second later.`
 }
 
-// Run answers queries until the end of the input.
 func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	e, err := c.choose(s.err)
 	if err != nil {

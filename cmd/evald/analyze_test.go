@@ -28,24 +28,4 @@ func TestAnalyzeWrongUse(t *testing.T) {
 	if status != exitBadInput || stderr != "evald: 1 of 2 queries refused; their answers say why\n" || strings.Count(out, "\n") != 2 {
 		t.Errorf("status %d, errors %q, output\n%s", status, stderr, out)
 	}
-	for args, says := range map[string]string{
-		"--visits 0":   "--visits 0: must be 1 to",
-		"--at-once=-1": "--at-once -1: must be 1 to",
-		"--queue 0":    "--queue 0: must be 1 to",
-		"--batch 0":    "--batch 0: must be 1 to",
-	} {
-		status, out, stderr := evald(t, "", append([]string{"analyze"}, strings.Fields(args)...)...)
-		if status != exitUsage || !strings.Contains(stderr, says) || out != "" {
-			t.Errorf("evald analyze %s: status %d, output %q, errors %q; want %q", args, status, out, stderr, says)
-		}
-	}
-	for args, says := range map[string]string{
-		"no/such/file":    "no/such/file",
-		"--model nowhere": "neither a file nor a shipped model",
-	} {
-		status, out, stderr := evald(t, "", append([]string{"analyze"}, strings.Fields(args)...)...)
-		if status != exitBadInput || !strings.Contains(stderr, says) || out != "" {
-			t.Errorf("evald analyze %s: status %d, output %q, errors %q; want %q", args, status, out, stderr, says)
-		}
-	}
 }

@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -92,22 +97,39 @@ func TestWhoAnswered(t *testing.T) {
 	}
 }
 
-// --gpus takes numbers from 0 on, and not beside a backend that uses no GPU.
 func TestGPUsFlag(t *testing.T) {
-	for _, test := range []struct{ gpus, backend, says string }{
-		{"0,2", "cpu", "--backend cpu uses no GPUs, but --gpus is 0,2"},
-		{"1", "bitsquares", "--backend bitsquares uses no GPUs, but --gpus is 1"},
-		{"1,x", "auto", `--gpus: "1,x": must be numbers from 0 on, such as 0,2`},
-		{"-1", "gpu", `"-1": must be numbers from 0 on, such as 0,2`},
-		{"0,", "gpu", `"0,": must be numbers from 0 on, such as 0,2`},
-		{"", "gpu", `"": must be numbers from 0 on, such as 0,2`},
-	} {
-		status, _, stderr := evald(t, "-\n", "eval", "--backend", test.backend, "--gpus="+test.gpus)
-		if status != exitBadInput && status != exitUsage || !strings.Contains(stderr, test.says) {
-			t.Errorf("--gpus=%s --backend %s: status %d, %s", test.gpus, test.backend, status, stderr)
-		}
-	}
 	if list := numbers("10,0,2").list(); !slices.Equal(list, []int{10, 0, 2}) || numbers("").list() != nil {
 		t.Errorf("10,0,2 is %v", list)
+	}
+}
+
+// With every evaluator, the rules answer what the next stones decide.
+func TestRulesFirst(t *testing.T) {
+	backends := map[string]backend{
+		"cpu":                 {Backend: "cpu", Model: "seeded-2x16"},
+		"cpu, mirrored":       {Backend: "cpu", Model: "seeded-2x16", Mirror: true},
+		"auto":                {Backend: "auto", Model: "seeded-2x16"},
+		"the shipped network": {Backend: "auto"},
+	}
+	for _, name := range heuristic.Names() {
+		backends[name] = backend{Backend: name}
+	}
+	for name, from := range backends {
+		t.Run(name, func(t *testing.T) {
+			c, err := from.choose(io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			n := 2000
+			if gametest.Soak() {
+				n = 100_000
+			}
+			d := evaltest.Rules(t, c.Evaluator, game.MustBoard(game.Connect4), n, 18)
+			if d.Won < n/10 || d.Lost < n/200 || d.Forced < n/20 {
+				t.Errorf("of %d positions %+v: too few to tell", n, d)
+			}
+			evaltest.Rules(t, c.Evaluator, game.MustBoard(game.Rules{Columns: 9, Rows: 5, InARow: 4, Gravity: true}), 300, 18)
+		})
 	}
 }

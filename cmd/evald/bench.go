@@ -18,7 +18,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// benchCmd is `evald bench`.
 type benchCmd struct {
 	Eval     benchEvalCmd     `cmd:"" help:"Measure evaluation: win test, heuristics, networks, files of positions."`
 	Search   benchSearchCmd   `cmd:"" help:"Measure tree search: visits on one core, allocations, the share of a device that many trees use."`
@@ -30,7 +29,6 @@ type benchCmd struct {
 // defaultBenchModel is benchEvalCmd's default.
 const defaultBenchModel = "seeded-2x16"
 
-// benchEvalCmd is `evald bench eval`.
 type benchEvalCmd struct {
 	Backend   string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer."`
 	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure, or grpc://HOST:PORT/NAME for a model of evald serve there (${default})."`
@@ -44,7 +42,6 @@ type benchEvalCmd struct {
 	JSON      bool          `help:"Write JSON for machines instead of a table; with --backend gpu a line as soon as a batch is measured."`
 }
 
-// Run measures and prints the figures.
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	for backend, peers := range map[string][]string{"cpu": {"openvino"}, "gpu": {"pytorch", "pytorch-compile", "tensorrt"}} {
 		if slices.Contains(peers, c.Peer) && c.Backend != backend {
@@ -68,7 +65,10 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 
 // peers measures a network beside libraries on the CPU.
 func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
-	network, name, err := usualNetwork(c.Model, s.err)
+	network, name, err := scrambled(6, 64)
+	if c.Model != defaultBenchModel {
+		network, name, err = loadModel(c.Model, s.err)
+	}
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,6 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	on, err := found.Select(c.GPUs.list())
 	if err != nil {
 		return noGPU(err)
-	}
-	for _, n := range c.Batches {
-		if n < 1 || n > 1<<20 {
-			return usage("--batches: %d, want 1 to %d", n, 1<<20)
-		}
 	}
 	work := bench.GPUWork{Device: on[0], Driver: found, Batches: c.Batches, Kernel: c.Kernel, Round: c.Round, Note: linesTo(s.err)}
 	if c.Model != defaultBenchModel {
@@ -179,14 +174,6 @@ func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// usualNetwork returns the network of --model, or a random one of the usual size if the flag is not given, and its name.
-func usualNetwork(model string, notes io.Writer) (*net.Network, string, error) {
-	if model != "" && model != defaultBenchModel {
-		return loadModel(model, notes)
-	}
-	return scrambled(6, 64)
-}
-
 // scrambled is a random network and its name.
 func scrambled(blocks, channels int) (*net.Network, string, error) {
 	config := net.Config{Blocks: blocks, Channels: channels, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
@@ -217,20 +204,17 @@ func measure[F any](s streams, asJSON bool, table func(io.Writer, []F) error, ru
 	return writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "cores": runtime.GOMAXPROCS(0), "figures": figures})
 }
 
-// benchSearchCmd is `evald bench search`.
 type benchSearchCmd struct {
 	Round time.Duration `range:"1ms to 1h" default:"500ms" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures and prints the figures.
 func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
 	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) ([]bench.Figure, error) {
 		return bench.Search(ctx, c.Round, progress)
 	})
 }
 
-// benchSelfplayCmd is `evald bench selfplay`.
 type benchSelfplayCmd struct {
 	backend
 	selfplayFlags
@@ -273,14 +257,12 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// benchServeCmd is `evald bench serve`.
 type benchServeCmd struct {
 	Model string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
 	Round time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
 	JSON  bool          `help:"Write JSON for machines instead of a table."`
 }
 
-// Run measures and prints the figures.
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	var e *open.Opened
 	var err error
@@ -299,7 +281,6 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// benchSolveCmd is `evald bench solve`.
 type benchSolveCmd struct {
 	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
 	First    int      `range:"0 to 1073741824" help:"Only the first N positions of each file; 0 is all."`

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +26,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// clusterCmd is `evald cluster`.
 type clusterCmd struct {
 	Status clusterStatusCmd `cmd:"" help:"Say how a learner (evald learn --cluster) and its workers are."`
 }
@@ -72,7 +70,10 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 	}
 	stop, err := c.serveMetrics(l)
 	if err == nil && c.NATS == "" {
-		err = writeJoin(filepath.Join(o.Dir, "join"), l.Join(), notes)
+		path := filepath.Join(o.Dir, "join") // the URL has the workers' password, which the owner of the file alone may read
+		if err = os.WriteFile(path, []byte(l.Join()+"\n"), 0o600); err == nil {
+			fmt.Fprintf(notes, "evald learn: workers join by the URL in %s: evald selfplay --join URL\n", path)
+		}
 	}
 	if err != nil {
 		l.Close()
@@ -88,15 +89,6 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// writeJoin writes the workers' URL, which has their password, into a file that its owner alone can read.
-func writeJoin(path, url string, notes io.Writer) error {
-	err := os.WriteFile(path, []byte(url+"\n"), 0o600)
-	if err == nil {
-		fmt.Fprintf(notes, "evald learn: workers join by the URL in %s: evald selfplay --join URL\n", path)
-	}
-	return err
 }
 
 // serveMetrics serves /metrics and a page of the cluster, if that is wanted, until stop is called.
@@ -171,23 +163,19 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	return err
 }
 
-// clusterStatusCmd is `evald cluster status`.
 type clusterStatusCmd struct {
 	URL string `arg:"" help:"The NATS server, as for evald selfplay --join."`
 	natsFlags
 	JSON bool `help:"Write JSON for machines."`
 }
 
-// Run asks the learner.
 func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
 	status, err := cluster.Ask(ctx, c.to(c.URL))
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		encode := json.NewEncoder(s.out)
-		encode.SetIndent("", "  ")
-		return encode.Encode(status)
+		return writeJSON(s.out, status)
 	}
 	doing := fmt.Sprintf("%d of %d games by %s, %.1f/s, %d jobs wait", status.Games, status.All, status.Network, status.PerSecond, status.Jobs)
 	if !status.Playing {

@@ -127,22 +127,3 @@ func TestLearnCluster(t *testing.T) {
 		t.Errorf("join: %v, %v", info.Mode(), err)
 	}
 }
-
-// Flags that do nothing together are refused.
-func TestClusterFlags(t *testing.T) {
-	dir := t.TempDir()
-	for want, args := range map[string]string{
-		"missing flags: --out=DIR, or --join=URL":       "selfplay --games 3",
-		"--model does nothing with --join":              "selfplay --join x --model y",
-		"--visits does nothing with --join":             "selfplay --join x --visits 9",
-		"--out does nothing with --join":                "selfplay --join x -o y",
-		"--backend bitsquares does nothing with --join": "selfplay --join x --backend bitsquares",
-		"--spool does nothing without --join":           "selfplay -o x --spool y",
-		"--listen does nothing without --cluster":       "learn --listen :0 -o " + dir,
-		"--tls-key does nothing without --tls-cert":     "learn --cluster --tls-key x -o " + dir,
-	} {
-		if status, _, stderr := evald(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, errors %q, want %q", args, status, stderr, want)
-		}
-	}
-}

@@ -13,12 +13,10 @@ import (
 	"github.com/evald/evald/engine/agent"
 )
 
-// completionCmd is `evald completion`.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 }
 
-// Help says how to install the script.
 func (*completionCmd) Help() string {
 	return `In one session:
   source <(evald completion bash)
@@ -72,7 +70,6 @@ complete -c evald -f -a '(__evald_complete)'
 `,
 }
 
-// Run prints the script.
 func (c *completionCmd) Run(s streams) error {
 	_, err := io.WriteString(s.out, shellScripts[c.Shell])
 	return err
@@ -147,13 +144,12 @@ func wantsValue(flags []*kong.Flag, words []string) *kong.Flag {
 		return nil
 	}
 	last := words[len(words)-1]
-	i := slices.IndexFunc(flags, func(f *kong.Flag) bool {
-		return !f.IsBool() && (last == "--"+f.Name || f.Short != 0 && last == "-"+string(f.Short))
-	})
-	if i < 0 {
-		return nil
+	for _, f := range flags {
+		if !f.IsBool() && (last == "--"+f.Name || f.Short != 0 && last == "-"+string(f.Short)) {
+			return f
+		}
 	}
-	return flags[i]
+	return nil
 }
 
 // valuesOf returns the known values of a flag or an argument, each with the prefix.

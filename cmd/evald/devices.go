@@ -16,7 +16,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// devicesCmd is `evald devices`.
 type devicesCmd struct {
 	JSON    bool `help:"Write JSON for machines."`
 	Verbose bool `short:"v" help:"Let each GPU evaluate some positions with the network that ships, and show what it did."`
@@ -50,7 +49,6 @@ type processor struct {
 	Features []string `json:"features"` // only those that evald has or may get code for
 }
 
-// Run finds the devices and prints them.
 func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	found := devices{CPU: processor{runtime.GOARCH, runtime.GOMAXPROCS(0), cpuFeatures()}}
 	var err error

@@ -14,7 +14,6 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// evalCmd is `evald eval`.
 type evalCmd struct {
 	backend
 	outFile
@@ -24,7 +23,6 @@ type evalCmd struct {
 	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
 }
 
-// Run evaluates a stream of positions.
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	threads := runtime.GOMAXPROCS(0)
 	e, err := c.choose(s.err)
@@ -67,15 +65,12 @@ func (c *evalCmd) format(w io.Writer) stream.Format {
 
 // fileSize returns the size of a file in bytes, or 0 if it is unknown.
 func fileSize(r io.Reader) int64 {
-	f, ok := r.(*os.File)
-	if !ok {
-		return 0
+	if f, ok := r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			return info.Size()
+		}
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return 0
-	}
-	return info.Size()
+	return 0
 }
 
 // outFile is the flag of commands that write answers.
@@ -108,7 +103,6 @@ func create(name string, stdout io.Writer) (*output, error) {
 	return &output{Writer: f, file: f}, nil
 }
 
-// Commit gives the file its name.
 func (o *output) Commit() error {
 	if o.file == nil {
 		return nil
@@ -116,7 +110,6 @@ func (o *output) Commit() error {
 	return o.file.Commit()
 }
 
-// Abort removes what was not committed.
 func (o *output) Abort() {
 	if o.file != nil {
 		o.file.Abort()

@@ -84,46 +84,35 @@ func TestConfiguredList(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	parsesOnly(t)
 	for text, want := range map[string]string{
-		"evl: {batch: 1}":              "evl: there is no such command",
-		"eval: {bach: 1}":              "eval.bach: no command has the flag --bach",
-		"help: true":                   "help: no command has the flag --help",
-		"config: x":                    "config: no command has the flag --config",
-		"kaggle: {serve: {listn: 1}}":  "kaggle.serve.listn: no command has the flag --listn",
-		"eval: {batch: 0}":             "--batch 0: must be 1 to",
-		"eval: {batch: x}":             "--batch: expected a valid 64 bit int",
-		"eval: {batch: 2026-01-01}":    "eval.batch: 2026-01-01 00:00:00 +0000 UTC is no text, number",
-		"score: {visits: [[1]]}":       "score.visits: a list of lists",
-		"eval: [":                      "yaml: line 1",
-		"- eval":                       "cannot unmarshal",
-		"eval: {format: xml}":          `--format must be one of "jsonl"`,
-		"threads: -3":                  "--threads -3: must be 0 to",
-		"eval: {batch: 1, batch: 2}":   `mapping key "batch" already defined`,
-		"eval: {backend: bitsquares, ": "yaml: line 1",
+		"evl: {batch: 1}":             "evl: there is no such command",
+		"eval: {bach: 1}":             "eval.bach: no command has the flag --bach",
+		"help: true":                  "help: no command has the flag --help",
+		"config: x":                   "config: no command has the flag --config",
+		"kaggle: {serve: {listn: 1}}": "kaggle.serve.listn: no command has the flag --listn",
+		"eval: {batch: 0}":            "--batch 0: must be 1 to",
+		"eval: {batch: x}":            "--batch: expected a valid 64 bit int",
+		"eval: {batch: 2026-01-01}":   "eval.batch: 2026-01-01 00:00:00 +0000 UTC is no text, number",
+		"score: {visits: [[1]]}":      "score.visits: a list of lists",
+		"eval: [":                     "yaml: line 1",
+		"- eval":                      "cannot unmarshal",
+		"eval: {format: xml}":         `--format must be one of "jsonl"`,
+		"eval: {batch: 1, batch: 2}":  `mapping key "batch" already defined`,
 	} {
 		file := writeText(t, "evald.yaml", text+"\n")
-		if status, out, stderr := evald(t, "44\n", "eval", "--config", file); status != exitUsage || out != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, output %q, errors %q, want %q", text, status, out, stderr, want)
-		}
+		refuses(t, exitUsage, want, "44\n", "eval", "--config", file)
 	}
 	t.Setenv("EVALD_BATCH", "many")
-	if status, _, stderr := evald(t, "", "eval"); status != exitUsage || !strings.Contains(stderr, `from envar EVALD_BATCH="many"`) {
-		t.Errorf("environment: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitUsage, `from envar EVALD_BATCH="many"`, "", "eval")
 }
 
 // Old names of flags still work, and no help shows them.
 func TestOldNames(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	if status, _, stderr := evald(t, "44\n", "eval", "--backend", "uniform", "--output", out); status != exitOK {
-		t.Errorf("--output: status %d, errors %q", status, stderr)
-	}
-	if _, err := os.Stat(out); err != nil {
-		t.Error(err)
-	}
-	for command, name := range map[string]string{"eval": "--output", "serve": "--board", "match": "--concurrency", "selfplay": "--parallel", "analyze": "--parallel"} {
-		if _, help, _ := evald(t, "", command, "--help"); strings.Contains(help, name) {
+	must(t, "44\n", "eval", "--backend", "uniform", "--output", out)
+	getFile(t, out)
+	for command, name := range map[string]string{"eval": "--output", "serve": "--board", "match": "--concurrency", "selfplay": "--parallel"} {
+		if help := must(t, "", command, "--help"); strings.Contains(help, name) {
 			t.Errorf("evald %s --help shows %s", command, name)
 		}
 	}
@@ -152,7 +141,6 @@ func TestOutEverywhere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	parsesOnly(t)
 	agents := strings.Join(agent.Names(), " ")
 	for line, want := range map[string]string{
 		"ev":                                   "eval",
@@ -160,25 +148,20 @@ func TestComplete(t *testing.T) {
 		"eval --for":                           "--format",
 		"eval --backend g":                     "gpu gameovers",
 		"eval --backend ":                      "auto gpu cpu " + strings.Join(heuristic.Names(), " "),
-		"serve --backend ":                     "auto gpu cpu " + strings.Join(heuristic.Names(), " "),
 		"match ":                               agents,
 		"eval --backend=bits":                  "--backend=bitsquares",
 		"eval --model s":                       "seeded-2x16",
 		"eval -o ":                             anyFile,
 		"eval ":                                anyFile,
 		"--threads 2 serve --log ":             "text json",
-		"--config ":                            anyFile,
 		"match uct-bits":                       "uct-bitsquares",
 		"completion ":                          "bash zsh fish",
 		"serve --htt":                          "--http",
 		"eval -- --for":                        anyFile,
-		"eval --mirror --ba":                   "--backend --batch",
 		"nonesuch --back":                      "",
 		"analyze --paralle":                    "",
-		"com":                                  "completion",
 		"positions --kinds ":                   "random plausible openings",
 		"play --agent s":                       "strong solver",
-		"kaggle serve --agent ":                agents,
 		"learn --opponent uct --opponent mc":   "mcts",
 		"model export default -o x.onnx --thr": "--threads",
 	} {
@@ -197,7 +180,6 @@ func TestComplete(t *testing.T) {
 
 // The shells accept the scripts, and bash completes with its script.
 func TestCompletionScripts(t *testing.T) {
-	parsesOnly(t)
 	for shell := range shellScripts {
 		path, err := exec.LookPath(shell)
 		if err != nil {
@@ -226,7 +208,6 @@ func TestCompletionScripts(t *testing.T) {
 
 // The manual page has every command and flag, and troff reports nothing.
 func TestManual(t *testing.T) {
-	parsesOnly(t)
 	_, page, _ := evald(t, "", "man")
 	for _, want := range []string{".SS evald eval", ".SS evald model import", `\-\-max\-batch`, `\-o, \-\-out`, "EVALD_MAX_BATCH", ".SS evald bench serve"} {
 		if !strings.Contains(page, want) {
@@ -252,11 +233,9 @@ func TestManual(t *testing.T) {
 
 // Help fits terminals of 60 columns, except for what must not be broken.
 func TestNarrowHelp(t *testing.T) {
-	parsesOnly(t)
 	t.Setenv("COLUMNS", "60")
 	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "match", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
-		_, help, _ := evald(t, "", append(strings.Fields(command), "--help")...)
-		for line := range strings.Lines(help) {
+		for line := range strings.Lines(must(t, "", append(strings.Fields(command), "--help")...)) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 60 && !strings.HasPrefix(line, "Run ") {
 				t.Errorf("evald %s --help: %d columns: %s", command, n, line)
 			}
@@ -275,7 +254,6 @@ func TestVersion(t *testing.T) {
 // Every number of every command has limits. A value beyond them is wrong use, and the message names the flag and the limits.
 // Without EVALD_SOAK one value is tried with each, and flags with the same name and limits are tried with one command.
 func TestAbsurdFlags(t *testing.T) {
-	parsesOnly(t)
 	absurd := map[reflect.Kind][]string{
 		reflect.Int:     {"2147483648", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e99"},
 		reflect.Float64: {"1e300", "-1e300", "NaN", "Inf"},

@@ -13,12 +13,10 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// helpCmd is `evald help`.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, such as model import; without one, the program."`
 }
 
-// Help says what applies to all commands.
 func (*helpCmd) Help() string {
 	return `Flags can also be given by the environment: EVALD_MAX_BATCH=512 is --max-batch 512 for every command that has it. And by
 a YAML file, with --config FILE or EVALD_CONFIG:
@@ -43,7 +41,6 @@ func (c *helpCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// versionCmd is `evald version`.
 type versionCmd struct {
 	JSON bool `help:"Write JSON for machines."`
 }
@@ -58,7 +55,6 @@ type built struct {
 	Models   []string `json:"models"`
 }
 
-// Run prints the version.
 func (c *versionCmd) Run(s streams) error {
 	b := built{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, GPU: driver.Supported}
 	for _, p := range cpu.Paths() {
@@ -79,7 +75,6 @@ func (c *versionCmd) Run(s streams) error {
 	return err
 }
 
-// manCmd is `evald man`.
 type manCmd struct{}
 
 // Run writes the manual page as troff source.

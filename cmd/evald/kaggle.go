@@ -14,7 +14,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// kaggleCmd is `evald kaggle`.
 type kaggleCmd struct {
 	Serve kaggleServeCmd `cmd:"" help:"Be an agent behind a URL, for any number of games."`
 	Act   kaggleActCmd   `cmd:"" help:"Answer observations, one JSON object a line, as the child process of a submission does."`
@@ -36,14 +35,12 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 	return players, shared.Choose(spec), err
 }
 
-// kaggleServeCmd is `evald kaggle serve`.
 type kaggleServeCmd struct {
 	kaggleAgent
 	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
 	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Agents: the maximum number of moves at once; others wait. A long search takes up to 300 MiB, and the solver on boards of more than 42 cells 256 MiB more."`
 }
 
-// Run serves until it is interrupted.
 func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
 	players, spec, err := c.players(s, c.AtOnce)
 	if err != nil {
@@ -58,10 +55,8 @@ func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
 	return kaggle.Serve(ctx, l, kaggle.Handler{Players: players, Log: notes})
 }
 
-// kaggleActCmd is `evald kaggle act`.
 type kaggleActCmd struct{ kaggleAgent }
 
-// Run answers the lines of standard input.
 func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 	players, _, err := c.players(s, 1)
 	if err != nil {
@@ -74,7 +69,6 @@ func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// kagglePackCmd is `evald kaggle pack`.
 type kagglePackCmd struct {
 	kaggleAgent
 	Out    string `short:"o" aliases:"output" type:"path" placeholder:"FILE" default:"submission.tar.gz" help:"The archive (${default})."`

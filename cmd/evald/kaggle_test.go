@@ -19,31 +19,6 @@ func TestKaggleAct(t *testing.T) {
 	}
 }
 
-func TestKaggleWrongUse(t *testing.T) {
-	parsesOnly(t)
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"kaggle", exitUsage, "expected one of"},
-		{"kaggle pack --fallback", exitUsage, "unknown flag --fallback"},
-		{"kaggle serve --agent robot", exitUsage, `agent "robot": there are alphabeta-bitsquares, flat,`},
-		{"kaggle serve --agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
-		{"kaggle serve --listen nowhere", exitBadInput, "--listen nowhere"},
-		{"kaggle serve --at-once 0", exitUsage, "--at-once 0: must be 1 to"},
-		{"kaggle act --agent uct:time=5", exitUsage, "want a duration such as 200ms"},
-		{"kaggle pack --agent robot", exitUsage, `agent "robot"`},
-		{"kaggle pack --binary sample.txt -o " + t.TempDir() + "/x", exitBadInput, "is not for linux/amd64"},
-		{"kaggle pack --agent mcts:model=nope -o /nowhere/x", exitBadInput, "/nowhere"},
-	} {
-		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
-		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
-			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
-		}
-	}
-}
-
 // Only a file goes into an archive; heuristics and shipped networks are in the program.
 func TestKaggleModelFile(t *testing.T) {
 	for model, want := range map[string]string{"": "", "bitsquares": "", "seeded-2x16": "", "mine.safetensors": "mine.safetensors"} {

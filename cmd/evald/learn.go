@@ -96,7 +96,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		return c.plot(run)
 	})
 	progress.clear()
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if wasInterrupted(ctx, err) {
 		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s --generations %d resumes it\n", len(run.Generations()), c.Generations, c.Out, c.Generations)
 		return errInterrupted
 	}

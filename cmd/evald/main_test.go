@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 )
 
@@ -29,13 +28,32 @@ func evald(t *testing.T, stdin string, args ...string) (status int, stdout, stde
 	return status, out.String(), err.String()
 }
 
-// parsesOnly skips a test under the race detector. One goroutine does all that the test checks, which is to parse command lines
-// and to refuse them. The run without the detector checks it.
-func parsesOnly(t *testing.T) {
+// refuses runs a command that must end with a status, say why, and write no answer.
+func refuses(t *testing.T, status int, says, stdin string, args ...string) {
 	t.Helper()
-	if gametest.Race {
-		t.Skip("parses command lines in one goroutine")
+	if got, out, stderr := evald(t, stdin, args...); got != status || !strings.Contains(stderr, says) || out != "" {
+		t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", strings.Join(args, " "), got, out, stderr, status, says)
 	}
+}
+
+// byPython runs a script with a Python that has the packages of .ci/requirements.txt, and compares its output with a golden file.
+func byPython(t *testing.T, goldenName string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(python3(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	golden(t, goldenName, string(out))
+}
+
+// python3 is that Python; without one the test is skipped.
+func python3(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("EVALD_PYTHON")
+	if path == "" {
+		t.Skip("EVALD_PYTHON names no Python with the packages of .ci/requirements.txt")
+	}
+	return path
 }
 
 var fraction = regexp.MustCompile(`\d+\.\d+(e-\d+)?|\d+e-\d+`)
@@ -95,7 +113,6 @@ func TestBadLines(t *testing.T) {
 }
 
 func TestWrongUse(t *testing.T) {
-	parsesOnly(t)
 	dir := t.TempDir()
 	half := filepath.Join(dir, "half.safetensors")
 	putFile(t, half, "\x40\x00\x00\x00\x00\x00\x00\x00{")
@@ -107,8 +124,6 @@ func TestWrongUse(t *testing.T) {
 		{"", exitUsage, "expected one of"},
 		{"evall", exitUsage, `did you mean "eval"?`},
 		{"eval --format xml", exitUsage, `--format must be one of "jsonl","table","parquet" but got "xml"`},
-		{"eval --batch x", exitUsage, "--batch"},
-		{"score - --visits=-1", exitUsage, "--visits -1: must be 0, for the policy itself, or 2 to"},
 		{"score - --visits 0,1", exitUsage, "--visits 1: must be 0, for the policy itself, or 2 to"},
 		{"eval no/such/file", exitBadInput, "no/such/file"},
 		{"eval " + dir, exitBadInput, "is a directory"},
@@ -140,12 +155,68 @@ func TestWrongUse(t *testing.T) {
 		{"bench eval --peer tensorflow", exitUsage, "--peer must be one of"},
 		{"bench eval --kernel tower_64", exitUsage, "--kernel does nothing without --backend gpu"},
 		{"bench eval --precision fp16", exitUsage, "--precision does nothing without --peer pytorch|pytorch-compile|tensorrt"},
+		{"analyze no/such/file", exitBadInput, "no/such/file"},
+		{"kaggle", exitUsage, "expected one of"},
+		{"kaggle pack --fallback", exitUsage, "unknown flag --fallback"},
+		{"kaggle serve --agent robot", exitUsage, `agent "robot": there are alphabeta-bitsquares, flat,`},
+		{"kaggle serve --agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
+		{"kaggle serve --listen nowhere", exitBadInput, "--listen nowhere"},
+		{"kaggle act --agent uct:time=5", exitUsage, "want a duration such as 200ms"},
+		{"kaggle pack --agent robot", exitUsage, `agent "robot"`},
+		{"kaggle pack --binary sample.txt -o " + dir + "/x", exitBadInput, "is not for linux/amd64"},
+		{"kaggle pack --agent mcts:model=nope -o /nowhere/x", exitBadInput, "/nowhere"},
+		{"match", exitUsage, `expected "<agent> ..."`},
+		{"match random", exitUsage, "2 agents or more, not only random"},
+		{"match random robot", exitUsage, `agent "robot": there are alphabeta-bitsquares`},
+		{"match random uct:visits=2", exitUsage, `uct has no "visits"`},
+		{"match random mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
+		{"match random random --games 7", exitUsage, "--games 7: want an even number, as each opening is played twice: 8"},
+		{"match random random --games=-2", exitUsage, "want an even number, as each opening is played twice: 2"},
+		{"match random random --games 1000000000000", exitUsage, "more than 10000000 games"},
+		{"match random random --rules 7x6", exitUsage, "--rules"},
+		{"match random random --rules 70x60x4", exitUsage, "--rules"},
+		{"match random random --opening-plies 42", exitUsage, "--opening-plies: openings of 42 plies: want 0 to 41"},
+		{"match random random --openings match.go --opening-plies 4", exitUsage, "--openings does nothing with --opening-plies"},
+		{"match random random --openings match.go", exitBadInput, "--openings"},
+		{"match random random --openings no/such", exitUsage, "no such file"},
+		{"match random random --sprt 5", exitUsage, "want ELO0,ELO1 and two agents"},
+		{"match random random random --sprt 0,5", exitUsage, "with 3 agents: want ELO0,ELO1 and two agents"},
+		{"match random random --sprt 5,0", exitUsage, "want elo0 less than elo1"},
+		{"match random random -o " + dir, exitBadInput, "is not a regular file: name another one"},
+		{"match random random -o match.go", exitBadInput, "is there already and is no record of a match: name another file"},
+		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
+		{"play --side third", exitUsage, `--side must be one of`},
+		{"play --agent robot", exitUsage, `--agent: agent "robot": there are`},
+		{"play --agent random --agent random", exitUsage, "2 agents: one plays against you"},
+		{"play --agent random --side both", exitUsage, "--side both is for two people"},
+		{"play --agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
+		{"play --evaluate nope", exitBadInput, "--evaluate: "},
+		{"play --rules 7x6", exitUsage, `--rules: rules "7x6"`},
+		{"play --rules 20x20x4", exitUsage, "at most 128"},
+		{"play --position 7x6:1", exitUsage, `--position: rules "7x6"`},
+		{"play --position 448", exitUsage, `--position: moves "448": move 3 is "8"`},
+		{"play --position 12121212", exitUsage, "move 8 comes after the game was won"},
+		{"play --position 9x5x4:1 --rules 7x6x4", exitUsage, "two different games"},
+		{"selfplay --games 3", exitUsage, "missing flags: --out=DIR, or --join=URL"},
+		{"selfplay --join x --model y", exitUsage, "--model does nothing with --join"},
+		{"selfplay --join x --visits 9", exitUsage, "--visits does nothing with --join"},
+		{"selfplay --join x -o y", exitUsage, "--out does nothing with --join"},
+		{"selfplay --join x --backend bitsquares", exitUsage, "--backend bitsquares does nothing with --join"},
+		{"selfplay -o x --spool y", exitUsage, "--spool does nothing without --join"},
+		{"learn --listen :0 -o " + dir, exitUsage, "--listen does nothing without --cluster"},
+		{"learn --cluster --tls-key x -o " + dir, exitUsage, "--tls-key does nothing without --tls-cert"},
+		{"eval --backend cpu --gpus=0,2", exitUsage, "--backend cpu uses no GPUs, but --gpus is 0,2"},
+		{"eval --backend bitsquares --gpus=1", exitUsage, "--backend bitsquares uses no GPUs, but --gpus is 1"},
+		{"eval --gpus=1,x", exitUsage, `--gpus: "1,x": must be numbers from 0 on, such as 0,2`},
+		{"eval --gpus=-1", exitUsage, `"-1": must be numbers from 0 on, such as 0,2`},
+		{"eval --gpus=0,", exitUsage, `"0,": must be numbers from 0 on, such as 0,2`},
+		{"eval --gpus=", exitUsage, `"": must be numbers from 0 on, such as 0,2`},
 		{"bench eval --model nope", exitBadInput, "neither a file nor a shipped model"},
 	} {
-		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
-		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
-			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
-		}
+		refuses(t, c.status, c.says, "", strings.Fields(c.args)...)
+	}
+	if _, err := os.Stat("match.go.part"); err == nil {
+		t.Error("match.go.part is left behind")
 	}
 	for _, args := range []string{"--help", "eval --help", "bench --help", "--version", "help", "help model import", "version", "version --json", "man", "completion zsh"} {
 		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != exitOK || out == "" || stderr != "" {
@@ -167,13 +238,7 @@ func TestModels(t *testing.T) {
 	if byPath != strings.Replace(byName, "seeded-2x16", "mine", 1) || quiet != "" {
 		t.Errorf("by path: %s%s, want the answer by name %s", byPath, quiet, byName)
 	}
-	_, out, notes := evald(t, "445\n9x5x4:445\n", "eval", "-v")
-	trained, other, _ := strings.Cut(out, "\n")
-	if !strings.Contains(trained, `"source":"cpu","model":"default"`) || !strings.Contains(other, `"source":"bitsquares"`) ||
-		!strings.Contains(notes, "bitsquares on boards that it was not trained on") {
-		t.Errorf("without a model: %s%s", out, notes)
-	}
-	if _, out, _ = evald(t, "9x5x4:445\n", "eval", "--backend", "cpu", "--model", "default"); !strings.Contains(out, `"source":"cpu","model":"default"`) {
+	if _, out, _ := evald(t, "9x5x4:445\n", "eval", "--backend", "cpu", "--model", "default"); !strings.Contains(out, `"source":"cpu","model":"default"`) {
 		t.Errorf("the default model by name: %s", out)
 	}
 }
@@ -205,36 +270,28 @@ func TestOutputFile(t *testing.T) {
 
 // DuckDB and pandas can read the output of --format parquet.
 func TestParquetPeers(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with duckdb and pandas (see .ci/requirements.txt)")
-	}
+	python3(t)
 	name := filepath.Join(t.TempDir(), "out.parquet")
 	if status, _, stderr := evald(t, "44554\n448\n1212121\n9x5x4:44\n", "eval", "--backend", "bitsquares", "--format", "parquet", "-o", name); status != exitBadInput {
 		t.Fatalf("status %d, errors %q", status, stderr)
 	}
-	out, err := exec.Command(python, "testdata/read_parquet.py", name).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	golden(t, "read_parquet.txt", string(out))
+	byPython(t, "read_parquet.txt", "testdata/read_parquet.py", name)
 }
 
 // The numbers themselves are not tested, only that they exist.
-func TestBenchEval(t *testing.T) {
-	if testing.Short() {
-		t.Skip("rates under the race detector mean nothing, and each takes seconds there")
-	}
-	status, out, stderr := evald(t, "", "bench", "eval", "--round", "1ms", "--json")
-	if status != exitOK {
-		t.Fatalf("status %d, errors %q", status, stderr)
-	}
-	for _, name := range []string{"win test, 1 core", "bitsquares, 1 core", "network seeded-2x16", "eval of a file by bitsquares, parquet"} {
-		if !strings.Contains(out, `"name": "`+name) {
-			t.Errorf("no figure %q in\n%s", name, out)
+func TestBench(t *testing.T) {
+	for command, names := range map[string][]string{
+		"bench eval --round 1ms --json":                      {"win test, 1 core", "bitsquares, 1 core", "network seeded-2x16", "eval of a file by bitsquares, parquet"},
+		"bench serve --round 5ms --json --model seeded-2x16": {"bitsquares over gRPC, requests of 256", "requests of 1", "64 clients of one position"},
+	} {
+		out := must(t, "", strings.Fields(command)...)
+		for _, name := range names {
+			if !strings.Contains(out, name) {
+				t.Errorf("%s: no figure %q in\n%s", command, name, out)
+			}
 		}
-	}
-	if strings.Contains(out, `"rate": 0`) {
-		t.Errorf("a figure is zero:\n%s", out)
+		if strings.Contains(out, `"rate": 0`) {
+			t.Errorf("%s: a figure is zero:\n%s", command, out)
+		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// matchCmd is `evald match`.
 type matchCmd struct {
 	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
 	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
@@ -44,7 +43,6 @@ type matchCmd struct {
 	grown *durable.File // its new version; the lock keeps other matches from growing it
 }
 
-// Help lists the agents.
 func (*matchCmd) Help() string {
 	return "Agents, with their defaults:\n" + asList(agent.Describe()) +
 		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (" + strings.Join(heuristic.Names(), ", ") + ")." +
@@ -96,7 +94,11 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if interrupted {
-		fmt.Fprintf(s.err, "evald: interrupted after %d of %d games%s\n", len(run.games), m.Games(), c.howToGoOn())
+		next := "the same command resumes it"
+		if c.Out == "" {
+			next = "with -o FILE they would have been kept"
+		}
+		fmt.Fprintf(s.err, "evald: interrupted after %d of %d games; %s\n", len(run.games), m.Games(), next)
 		return errInterrupted
 	}
 	return nil
@@ -104,13 +106,6 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 
 // mostGames is the limit of what a command line may ask for.
 const mostGames = 10_000_000
-
-func (c *matchCmd) howToGoOn() string {
-	if c.Out == "" {
-		return "; with -o FILE they would have been kept"
-	}
-	return "; the same command resumes it"
-}
 
 // match returns the match that the flags describe; source says in words where its openings come from.
 func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, source string, err error) {
@@ -123,8 +118,6 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", usage("--sprt %v with %d agents: want ELO0,ELO1 and two agents", c.SPRT, len(c.Agents))
 	case c.Games > mostGames/(len(c.Agents)*(len(c.Agents)-1)/2):
 		return nil, "", usage("--games %d: with %d agents that is more than %d games", c.Games, len(c.Agents), mostGames)
-	case c.GrowVisits < 1:
-		return nil, "", usage("--grow-visits %d: must be 1 or more", c.GrowVisits)
 	}
 	if c.SPRT != nil {
 		if err := c.test().Validate(); err != nil {

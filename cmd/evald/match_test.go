@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -111,9 +110,7 @@ func TestMatchBook(t *testing.T) {
 		if strings.HasPrefix(want, "--") {
 			wrong = exitUsage
 		}
-		if status, out, stderr := evald(t, "", strings.Fields(args)...); status != wrong || out != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, errors %q, want %s", args, status, stderr, want)
-		}
+		refuses(t, wrong, want, "", strings.Fields(args)...)
 	}
 }
 
@@ -203,53 +200,14 @@ func TestMatchOpenings(t *testing.T) {
 		strings.Repeat("x", 1<<17): "longer than",
 	} {
 		putFile(t, book, text)
-		if status, _, stderr := evald(t, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book); status != exitBadInput || !strings.Contains(stderr, want) {
-			t.Errorf("%.20q: status %d, errors %q, want %q", text, status, stderr, want)
-		}
+		refuses(t, exitBadInput, want, "", "match", "random", "negamax", "--rules", "5x4x4", "--openings", book)
 	}
 }
 
-func TestMatchWrongUse(t *testing.T) {
-	parsesOnly(t)
-	dir := t.TempDir()
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"match", exitUsage, `expected "<agent> ..."`},
-		{"match random", exitUsage, "2 agents or more, not only random"},
-		{"match random robot", exitUsage, `agent "robot": there are alphabeta-bitsquares`},
-		{"match random uct:visits=2", exitUsage, `uct has no "visits"`},
-		{"match random mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
-		{"match random random --games 7", exitUsage, "--games 7: want an even number, as each opening is played twice: 8"},
-		{"match random random --games=-2", exitUsage, "want an even number, as each opening is played twice: 2"},
-		{"match random random --games 1000000000000", exitUsage, "more than 10000000 games"},
-		{"match random random --threads=-1", exitUsage, "--threads -1: must be 0 to"},
-		{"match random random --rules 7x6", exitUsage, "--rules"},
-		{"match random random --rules 70x60x4", exitUsage, "--rules"},
-		{"match random random --opening-plies 42", exitUsage, "--opening-plies: openings of 42 plies: want 0 to 41"},
-		{"match random random --openings match.go --opening-plies 4", exitUsage, "--openings does nothing with --opening-plies"},
-		{"match random random --openings match.go", exitBadInput, "--openings"},
-		{"match random random --openings no/such", exitUsage, "no such file"},
-		{"match random random --sprt 5", exitUsage, "want ELO0,ELO1 and two agents"},
-		{"match random random random --sprt 0,5", exitUsage, "with 3 agents: want ELO0,ELO1 and two agents"},
-		{"match random random --sprt 5,0", exitUsage, "want elo0 less than elo1"},
-		{"match random random -o " + dir, exitBadInput, "is not a regular file: name another one"},
-		{"match random random -o match.go", exitBadInput, "is there already and is no record of a match: name another file"},
-		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
-	} {
-		status, out, stderr := evald(t, "", strings.Fields(c.args)...)
-		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
-			t.Errorf("evald %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
-		}
-	}
-	if _, err := os.Stat("match.go.part"); err == nil {
-		t.Error("match.go.part is left behind")
-	}
-	status, out, _ := evald(t, "", "match", "--help")
-	if status != exitOK || !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
-		t.Errorf("status %d, help %s", status, out)
+// The help lists the agents.
+func TestMatchHelp(t *testing.T) {
+	if out := must(t, "", "match", "--help"); !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
+		t.Errorf("help %s", out)
 	}
 }
 
@@ -278,15 +236,8 @@ func TestMatchModels(t *testing.T) {
 
 // DuckDB and pandas can read the games.
 func TestMatchPeers(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with duckdb and pandas (see .ci/requirements.txt)")
-	}
+	python3(t)
 	path := filepath.Join(t.TempDir(), "games.parquet")
 	must(t, "", "match", "policy", "random", "--games", "2", "-o", path)
-	out, err := exec.Command(python, "testdata/read_match.py", path).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	golden(t, "read_match.txt", string(out))
+	byPython(t, "read_match.txt", "testdata/read_match.py", path)
 }

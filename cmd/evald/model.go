@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
@@ -24,7 +26,6 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// modelCmd is `evald model`.
 type modelCmd struct {
 	List   modelListCmd   `cmd:"" help:"List the shipped models and those of the store: $EVALD_MODELS, or evald/models in your data folder."`
 	Show   modelShowCmd   `cmd:"" help:"Show what a model is."`
@@ -50,7 +51,6 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// modelListCmd is `evald model list`.
 type modelListCmd struct {
 	JSON bool `help:"Write JSON for machines instead of a table."`
 }
@@ -64,14 +64,11 @@ func (c *modelListCmd) Run(s streams) error {
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "model\tconfig\ttrained on\tcreated\twhere")
 	for _, m := range all {
-		where, created := "shipped", "-"
-		if m.Path != "" {
-			where = m.Path
-		}
+		created := "-"
 		if !m.Created.IsZero() {
 			created = m.Created.Format(time.DateOnly)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Ref(), m.Config, trainedOn(m.Entry), created, where)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Ref(), m.Config, trainedOn(m.Entry), created, cmp.Or(m.Path, "shipped"))
 	}
 	return errors.Join(t.Flush(), wrong)
 }
@@ -100,7 +97,6 @@ func allModels() ([]modelInfo, error) {
 	return all, err
 }
 
-// modelShowCmd is `evald model show`.
 type modelShowCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
 	JSON  bool   `help:"Write JSON for machines instead of lines."`
@@ -157,7 +153,6 @@ func (c *modelShowCmd) Run(s streams) error {
 	return t.Flush()
 }
 
-// modelImportCmd is `evald model import`.
 type modelImportCmd struct {
 	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py."`
 	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
@@ -197,15 +192,10 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 // entry returns the entry that the flags and the file's metadata describe.
 func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	base := filepath.Base(c.File)
-	e := models.Entry{Name: c.Name, Config: n.Config(), Note: c.Note, Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second)}
 	metadata := n.Metadata()
-	for _, name := range []string{metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))} {
-		if e.Name == "" {
-			e.Name = name
-		}
-	}
-	if e.Note == "" {
-		e.Note = metadata["evald.note"]
+	e := models.Entry{
+		Name: cmp.Or(c.Name, metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))), Config: n.Config(),
+		Note: cmp.Or(c.Note, metadata["evald.note"]), Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second),
 	}
 	if text := metadata["evald.rules"]; len(e.Rules) == 0 && text != "" {
 		e.Rules = strings.Split(text, ",")
@@ -231,13 +221,11 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	return e, nil
 }
 
-// modelExportCmd is `evald model export`.
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
 }
 
-// Run writes the file.
 func (c *modelExportCmd) Run() error {
 	extension := strings.ToLower(filepath.Ext(c.Out))
 	if extension != ".onnx" && extension != ".safetensors" {
@@ -265,18 +253,13 @@ func (c *modelExportCmd) Run() error {
 			return err
 		}
 	}
-	return writeWhole(c.Out, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
+	return durable.WriteFile(c.Out, content)
 }
 
-// modelRemoveCmd is `evald model remove`.
 type modelRemoveCmd struct {
 	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. A program that has loaded it keeps it."`
 }
 
-// Run removes the model and prints what it was.
 func (c *modelRemoveCmd) Run(s streams) error {
 	store, err := models.UserStore()
 	if err != nil {
@@ -293,25 +276,21 @@ func (c *modelRemoveCmd) Run(s streams) error {
 	return err
 }
 
-// modelVerifyCmd is `evald model verify`.
 type modelVerifyCmd struct {
 	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"Which ones; all of evald model list where none is named."`
 }
 
 // Run verifies each model, and continues after one that fails.
 func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
-	refs := c.Models
-	var wrong error
+	refs, failed := c.Models, false
 	if len(refs) == 0 {
-		var all []modelInfo
-		all, wrong = allModels()
+		all, wrong := allModels()
 		for _, m := range all {
 			refs = append(refs, m.Ref())
 		}
-	}
-	failed := wrong != nil
-	if failed {
-		fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
+		if failed = wrong != nil; failed {
+			fmt.Fprintf(s.out, "FAILED  %v\n", wrong)
+		}
 	}
 	for _, ref := range refs {
 		m, n, err := open.Any(ref)
@@ -351,11 +330,10 @@ func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
 		}
 		batch := eval.NewBatch(board, 3)
 		clear(batch.Pos)
-		for i := 1; i < len(batch.Pos); i++ { // each position adds one move, in the leftmost open column
-			before := batch.Pos[i-1]
-			batch.Pos[i] = before
+		for i, before := range batch.Pos[:2] { // each position adds one move, in the leftmost open column
+			batch.Pos[i+1] = before
 			if legal := board.Legal(before); !legal.IsZero() && board.Result(before) == game.Ongoing {
-				batch.Pos[i] = board.PlayCell(before, legal.LowBit())
+				batch.Pos[i+1] = board.PlayCell(before, legal.LowBit())
 			}
 		}
 		if err := e.Evaluate(ctx, batch); err != nil { // this also fails if an answer is not finite

@@ -110,36 +110,26 @@ func TestModelByName(t *testing.T) {
 	if err := os.Remove(filepath.Join(store, "mine", "2", "manifest.json")); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := evald(t, "445\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "model mine@2: stat ") {
-		t.Errorf("a version without manifest: status %d, %s", status, stderr)
-	}
+	refuses(t, exitBadInput, "model mine@2: stat ", "445\n", "eval", "--model", "mine")
 	t.Setenv("EVALD_MODELS", shippedModel)
 	must(t, "445\n", "eval", "--model", shippedModel)
 }
 
 func TestModelRemove(t *testing.T) {
-	store := ownStore(t)
-	for _, name := range []string{"mine", "mine", "mine", "other"} {
+	ownStore(t)
+	for _, name := range []string{"mine", "mine", "other"} {
 		must(t, "", "model", "import", shippedModel, "--name", name, "--note", fmt.Sprint(len(must(t, "", "model", "list"))))
 	}
-	for _, c := range []struct{ args, out, err string }{ // models.TestRemove has the other cases
-		{"default", "^$", `model "default" is part of the program and cannot be removed`},
-		{"mine@7", "^$", `model "mine@7" is not in the store ` + store + `, which has: mine@1, mine@2, mine@3, other@1`},
-		{"mine@1", `^mine@1: removed, \d{5} bytes\n$`, ""},
-		{"mine", `^mine@2, mine@3: removed, \d{5} bytes\n$`, ""},
-		{"other", `^other@1: removed, \d{5} bytes\n$`, ""},
-	} {
-		status, out, stderr := evald(t, "", "model", "remove", c.args)
-		if (status == exitOK) != (c.err == "") || !regexp.MustCompile(c.out).MatchString(out) || !strings.Contains(stderr, c.err) {
-			t.Errorf("model remove %s: status %d, output %q, errors %q, want %q and %q", c.args, status, out, stderr, c.out, c.err)
+	refuses(t, exitBadInput, `model "default" is part of the program and cannot be removed`, "", "model", "remove", "default") // models.TestRemove has the others
+	for args, want := range map[string]string{"mine": `^mine@1, mine@2: removed, \d{5} bytes\n$`, "other": `^other@1: removed, \d{5} bytes\n$`} {
+		if out := must(t, "", "model", "remove", args); !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("model remove %s: %q, want %q", args, out, want)
 		}
 	}
 	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 4 {
 		t.Errorf("the list has %s", out)
 	}
-	if status, _, stderr := evald(t, "4\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, `model "mine" is neither`) {
-		t.Errorf("eval with the removed model: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitBadInput, `model "mine" is neither`, "4\n", "eval", "--model", "mine")
 }
 
 func TestModelErrors(t *testing.T) {
@@ -184,12 +174,12 @@ func TestModelErrors(t *testing.T) {
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 		{"show seeded-2x16@2", `model "seeded-2x16@2" is neither a file nor a shipped model`},
-		{"verify " + cut, "some models are damaged"},
 	} {
-		status, _, stderr := evald(t, "", append([]string{"model"}, strings.Fields(c.args)...)...)
-		if status == exitOK || status == exitUsage != (strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6")) || !strings.Contains(stderr, c.want) {
-			t.Errorf("model %s: status %d, errors %q, want %q", c.args, status, stderr, c.want)
+		wrong := exitBadInput
+		if strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6") {
+			wrong = exitUsage
 		}
+		refuses(t, wrong, c.want, "", append([]string{"model"}, strings.Fields(c.args)...)...)
 	}
 	if _, err := os.Stat(store); !os.IsNotExist(err) {
 		t.Errorf("refused imports have made the store: %v", err)
@@ -197,9 +187,6 @@ func TestModelErrors(t *testing.T) {
 }
 
 func TestModelVerifyFindsDamage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("checksums of all networks that ship, one after the other")
-	}
 	store := ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine")
 	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 4 {
@@ -213,9 +200,7 @@ func TestModelVerifyFindsDamage(t *testing.T) {
 	if status != exitBadInput || !strings.Contains(out, "ok      seeded-2x16@1") || !strings.Contains(out, "FAILED  mine@1: ") || !strings.Contains(out, "remove the folder "+filepath.Join(store, "mine", "1")) {
 		t.Errorf("status %d, %s", status, out)
 	}
-	if status, _, stderr := evald(t, "4\n", "eval", "--model", "mine"); status != exitBadInput || !strings.Contains(stderr, "the file is damaged") {
-		t.Errorf("eval with a damaged model: status %d, %s", status, stderr)
-	}
+	refuses(t, exitBadInput, "the file is damaged", "4\n", "eval", "--model", "mine")
 }
 
 func TestModelExport(t *testing.T) {
@@ -234,23 +219,12 @@ func TestModelExport(t *testing.T) {
 			t.Errorf("the ONNX file has no %s", text)
 		}
 	}
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with onnxruntime (see .ci/requirements.txt)")
-	}
-	out, err := exec.Command(python, "../../nn/onnx/example.py", another).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	golden(t, "onnx_example.txt", string(out))
+	byPython(t, "onnx_example.txt", "../../nn/onnx/example.py", another)
 }
 
 // A network of pattern tables is imported, shown, verified, exported and evaluated as others are. What only networks of
 // convolutions can do says so.
 func TestModelOfTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine, and tables of megabytes")
-	}
 	ownStore(t)
 	n, err := pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
 	if err != nil {
@@ -279,20 +253,14 @@ func TestModelOfTables(t *testing.T) {
 	if out := must(t, "44554", "eval", "--model", "quick"); !strings.Contains(out, `"source":"fast","model":"quick@1"`) {
 		t.Errorf("eval says %s", out)
 	}
-	for args, want := range map[string]string{
-		"model import " + path + " --rules 9x5x4": "a network of pattern tables knows 7x6x4 alone",
-		"model int8 quick -o " + copied:           "and this needs one of convolutions",
-	} {
-		if status, _, stderr := evald(t, "", strings.Fields(args)...); status == 0 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, errors %s, want %q", args, status, stderr, want)
-		}
-	}
+	refuses(t, exitUsage, "a network of pattern tables knows 7x6x4 alone", "", "model", "import", path, "--rules", "9x5x4")
+	refuses(t, exitBadInput, "and this needs one of convolutions", "", "model", "int8", "quick", "-o", copied)
 }
 
 // PyTorch can read what evald exports, and evald imports what PyTorch then saves. The answers are the same.
 func TestTorchBothWays(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" || exec.Command(python, "-c", "import torch, safetensors").Run() != nil {
+	python := python3(t)
+	if exec.Command(python, "-c", "import torch, safetensors").Run() != nil {
 		t.Skip("EVALD_PYTHON names no Python with torch and safetensors")
 	}
 	ownStore(t)
@@ -343,7 +311,5 @@ func TestModelInt8(t *testing.T) {
 			t.Errorf("%s with ranges: %q", path, stderr)
 		}
 	}
-	if status, _, stderr := evald(t, "", "model", "int8", "default", "-o", "x.onnx"); status == 0 || !strings.Contains(stderr, "want a name that ends in .safetensors") {
-		t.Errorf("-o x.onnx: status %d, %q", status, stderr)
-	}
+	refuses(t, exitUsage, "want a name that ends in .safetensors", "", "model", "int8", "default", "-o", "x.onnx")
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
@@ -17,7 +17,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// modelInt8Cmd is `evald model int8`.
 type modelInt8Cmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.safetensors" help:"The file of the new network, for evald model import."`
@@ -51,10 +50,7 @@ func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(c.Out, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	}); err != nil {
+	if err := durable.WriteFile(c.Out, content); err != nil {
 		return err
 	}
 	fresh, err := c.positions(ctx, board, c.Seed+1)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// playCmd is `evald play`.
 type playCmd struct {
 	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
@@ -27,7 +27,6 @@ type playCmd struct {
 	gpus
 }
 
-// Help lists the levels and the agents.
 func (*playCmd) Help() string {
 	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
 }
@@ -35,12 +34,12 @@ func (*playCmd) Help() string {
 // defaultOpponent is a level that answers fast enough for people.
 const defaultOpponent = "strong"
 
-// Run plays until the user quits.
 func (c *playCmd) Run(ctx context.Context, s streams) error {
-	config, err := c.config()
+	board, start, err := c.game()
 	if err != nil {
 		return err
 	}
+	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
 	e, err := c.evaluator(s.err)
 	if err != nil {
 		return fmt.Errorf("--evaluate: %w", err)
@@ -65,15 +64,6 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	return play.Plain(ctx, config, lines, s.in, s.out)
 }
 
-// config returns the game's board and start; evaluator and players are still to come.
-func (c *playCmd) config() (play.Config, error) {
-	board, start, err := c.game()
-	if err != nil {
-		return play.Config{}, err
-	}
-	return play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}, nil
-}
-
 // evaluator opens that of --evaluate.
 func (c *playCmd) evaluator(notes io.Writer) (*open.Opened, error) {
 	if _, ok := heuristic.Named(c.Evaluate); ok {
@@ -91,12 +81,9 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 		}
 		rules, moves, flag = prefix, rest, "--position"
 	}
-	r := game.Connect4
-	if rules != "" {
-		var err error
-		if r, err = game.ParseRules(rules); err != nil {
-			return nil, nil, usage("%s: %w", flag, err)
-		}
+	r, err := game.ParseRules(cmp.Or(rules, game.Connect4.String()))
+	if err != nil {
+		return nil, nil, usage("%s: %w", flag, err)
 	}
 	board, err := game.NewBoard(r)
 	if err != nil {

@@ -43,19 +43,6 @@ func TestPlayLevels(t *testing.T) {
 	}
 }
 
-// Hints come from the network if it knows the board, else from bitsquares. After 44 only column 4 keeps the win.
-func TestPlayHint(t *testing.T) {
-	if testing.Short() {
-		t.Skip("two searches of seconds; internal/play has the tests of what is concurrent")
-	}
-	for position, want := range map[string]string{"44": "hint: 4 ", "9x5x4:44": "hint: "} {
-		status, out, stderr := evald(t, "hint\n", "play", "--side", "both", "--position", position)
-		if status != exitOK || stderr != "" || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d, errors %q, output\n%s", position, status, stderr, out)
-		}
-	}
-}
-
 // The same seed gives the same game of random agents; another seed gives another game.
 func TestPlaySeed(t *testing.T) {
 	games := map[string]bool{}
@@ -65,33 +52,5 @@ func TestPlaySeed(t *testing.T) {
 	}
 	if len(games) != 2 {
 		t.Errorf("%d different games of the seeds 1, 1 and 2, want 2", len(games))
-	}
-}
-
-func TestPlayWrongUse(t *testing.T) {
-	parsesOnly(t)
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"--side third", exitUsage, `--side must be one of`},
-		{"--agent robot", exitUsage, `--agent: agent "robot": there are`},
-		{"--agent uct:sims=1,time=x", exitUsage, `time is "x"`},
-		{"--agent random --agent random", exitUsage, "2 agents: one plays against you"},
-		{"--agent random --side both", exitUsage, "--side both is for two people"},
-		{"--agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},
-		{"--evaluate nope", exitBadInput, "--evaluate: "},
-		{"--rules 7x6", exitUsage, `--rules: rules "7x6"`},
-		{"--rules 20x20x4", exitUsage, "at most 128"},
-		{"--position 7x6:1", exitUsage, `--position: rules "7x6"`},
-		{"--position 448", exitUsage, `--position: moves "448": move 3 is "8"`},
-		{"--position 12121212", exitUsage, "move 8 comes after the game was won"},
-		{"--position 9x5x4:1 --rules 7x6x4", exitUsage, "two different games"},
-	} {
-		status, out, stderr := evald(t, "", append([]string{"play"}, strings.Fields(c.args)...)...)
-		if status != c.status || !strings.Contains(stderr, c.says) || out != "" {
-			t.Errorf("evald play %s: status %d, output %q, errors %q; want status %d and %q", c.args, status, out, stderr, c.status, c.says)
-		}
 	}
 }

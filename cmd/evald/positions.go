@@ -21,7 +21,6 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// positionsCmd is `evald positions`.
 type positionsCmd struct {
 	exactBook
 	Files []string `arg:"" optional:"" type:"existingfile" help:"With --train: records, such as those of evald selfplay, whose positions to take in place of drawn ones. Each becomes a file of exact results with the same name."`
@@ -33,7 +32,6 @@ type positionsCmd struct {
 	Kinds []string `without:"files" enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
 }
 
-// Run makes the missing files.
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if len(c.Files) > 0 && !c.Train {
 		return usage("%s: is taken with --train alone, which makes records", c.Files[0])
@@ -80,7 +78,7 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 	for i, set := range sets {
 		text, err := set.make(ctx, known, runtime.GOMAXPROCS(0), progress)
 		progress.clear()
-		if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		if wasInterrupted(ctx, err) {
 			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command resumes it\n", i, len(sets), set.kind, set.kept)
 			return errInterrupted
 		}
@@ -176,10 +174,11 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 
 // forget removes the journal of a set that is complete.
 func (p *positionSet) forget() error {
-	if err := os.Remove(p.partial()); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := os.Remove(p.partial())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // solve returns the scores of all positions: those in the journal, and the others, which it adds to the journal.

@@ -31,17 +31,18 @@ func (l *statusLine) show(text string) {
 	fmt.Fprintf(l.file, "\r\x1b[K%s", text)
 }
 
-func (l *statusLine) clear() {
+// write clears the line, and writes to a terminal.
+func (l *statusLine) write(to *os.File, p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.clearLocked()
-}
-
-func (l *statusLine) clearLocked() {
 	if l.shown {
 		fmt.Fprint(l.file, "\r\x1b[K")
 		l.shown = false
 	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return to.Write(p)
 }
 
 // beside is a terminal with a status line, which is cleared before anything else is written.
@@ -50,13 +51,7 @@ type beside struct {
 	line *statusLine
 }
 
-func (b beside) Write(p []byte) (int, error) {
-	b.line.mu.Lock()
-	defer b.line.mu.Unlock()
-	b.line.clearLocked()
-	return b.File.Write(p)
-}
-
+func (b beside) Write(p []byte) (int, error)       { return b.line.write(b.File, p) }
 func (b beside) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
 // withStatusLine gives all streams that are terminals one common status line.
@@ -157,6 +152,6 @@ func (p *progress) atOnce() {
 
 func (p *progress) clear() {
 	if p.shown() {
-		p.line.clear()
+		_, _ = p.line.write(nil, nil)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 )
 
-// scoreCmd is `evald score`.
 type scoreCmd struct {
 	backend
 	outFile
@@ -262,17 +262,9 @@ func plain(m score.Mean) string {
 
 // writeWhole writes a file that appears complete or not at all.
 func writeWhole(name string, write func(io.Writer) error) error {
-	out, err := create(name, nil)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	if _, err := out.Write(b.Bytes()); err != nil {
-		return err
-	}
-	return out.Commit()
+	return durable.WriteFile(name, b.Bytes())
 }

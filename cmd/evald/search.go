@@ -45,7 +45,6 @@ func (f explore) config(selection string) mcts.Config {
 	return c
 }
 
-// searchCmd is `evald search`.
 type searchCmd struct {
 	backend
 	searching
@@ -53,7 +52,6 @@ type searchCmd struct {
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 }
 
-// Help says how many positions are searched at once.
 func (*searchCmd) Help() string {
 	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
 two batches of positions of each board, as far as their trees take no more than %d nodes in all, 32 bytes each. A
@@ -65,7 +63,6 @@ number of leaves of a tree is chosen one after the other, each as if those befor
 which makes the search of a single position faster.`, mcts.NodesAtOnce)
 }
 
-// Run searches each line's position.
 func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	e, err := c.choose(s.err)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// selfplayCmd is `evald selfplay`.
 type selfplayCmd struct {
 	backend
 	selfplayFlags

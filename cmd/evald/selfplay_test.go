@@ -17,15 +17,7 @@ func TestSelfplay(t *testing.T) {
 	if status, out, _ = evald(t, "", append(args, "8")...); status != exitOK || !strings.HasPrefix(out, "8 games, of which 2 were played now") {
 		t.Errorf("two more: status %d, output %q", status, out)
 	}
-	for want, args := range map[string][]string{
-		"visits 20, and now it is 21": append(args, "8", "--visits", "21"),
-		"--games 0: must be 1 to":     append(args, "0"),
-		"--visits 1: must be 2 to":    {"selfplay", "--backend", "bitsquares", "-o", t.TempDir(), "--visits", "1"},
-	} {
-		if status, _, stderr := evald(t, "", args...); status != map[bool]int{true: exitUsage, false: exitBadInput}[want != "visits 20, and now it is 21"] || !strings.Contains(stderr, want) {
-			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
-		}
-	}
+	refuses(t, exitBadInput, "visits 20, and now it is 21", "", append(args, "8", "--visits", "21")...)
 }
 
 // The configuration of a run includes whether a network's answers are mirrored.
@@ -34,7 +26,5 @@ func TestSelfplayMirror(t *testing.T) {
 	if status, _, stderr := evald(t, "", append(args, "--mirror")...); status != exitOK || !strings.Contains(stderr, "by seeded-2x16, mirrored, 1 games; 4 visits a move;") {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
-	if status, _, stderr := evald(t, "", args...); status != exitBadInput || !strings.Contains(stderr, `network "seeded-2x16, mirrored", and now it is "seeded-2x16"`) {
-		t.Errorf("gone on with without --mirror: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitBadInput, `network "seeded-2x16, mirrored", and now it is "seeded-2x16"`, "", args...)
 }

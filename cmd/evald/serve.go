@@ -28,7 +28,6 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// serveCmd is `evald serve`.
 type serveCmd struct {
 	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	gpus
@@ -131,7 +130,10 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	l, err := c.open(server, config.Models)
+	var l service.Listeners
+	if err = c.addPage(server, config.Models); err == nil {
+		l, err = c.listen()
+	}
 	if err != nil {
 		server.Close()
 		return err
@@ -140,40 +142,24 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	done := make(chan struct{})
-	defer close(done)
+	defer func() {
+		signal.Stop(hangup)
+		close(hangup)
+	}()
 	go func() {
-		for {
-			select {
-			case <-hangup:
-				server.Reload()
-			case <-done:
-				return
-			}
+		for range hangup {
+			server.Reload()
 		}
 	}()
 	err = server.Serve(ctx, l)
-	if lost := (*lostGPUsError)(nil); errors.As(context.Cause(ctx), &lost) {
+	if lost := (lostGPUsError{}); errors.As(context.Cause(ctx), &lost) {
 		return errors.Join(lost, err)
 	}
 	return err
 }
 
 // lostGPUsError ends the service, because no evaluator is left.
-type lostGPUsError struct{ err error }
-
-func (e *lostGPUsError) Error() string {
-	return fmt.Sprintf("--backend gpu: %v; --backend auto continues on the CPU", e.err)
-}
-
-// open gives the server its page, and opens the ports.
-func (c *serveCmd) open(server *service.Server, models []string) (service.Listeners, error) {
-	if err := c.addPage(server, models); err != nil {
-		return service.Listeners{}, err
-	}
-	return c.listen()
-}
+type lostGPUsError struct{ error }
 
 // addPage gives the server the page for people. Its agents may use the models that are served from the start.
 func (c *serveCmd) addPage(server *service.Server, names []string) error {
@@ -225,7 +211,9 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, er
 	if err != nil {
 		return service.Config{}, usage("--rules: %w", err)
 	}
-	served, err := c.served(linesToLog(log), func(err error) { end(&lostGPUsError{err}) })
+	served, err := c.served(linesToLog(log), func(err error) {
+		end(lostGPUsError{fmt.Errorf("--backend gpu: %w; --backend auto continues on the CPU", err)})
+	})
 	if err != nil {
 		return service.Config{}, err
 	}
@@ -372,13 +360,9 @@ var errNoModel = errors.New("there is no model of that name")
 func (s *served) changed(name string) (any, error) {
 	ref := s.refs[name]
 	given := ref != ""
-	if !given {
-		ref = name
-	}
-	if _, ok := heuristic.Named(name); ok {
-		return nil, nil
-	}
-	if _, ok := models.Find(ref); ok {
+	ref = cmp.Or(ref, name)
+	_, isHeuristic := heuristic.Named(name)
+	if _, ships := models.Find(ref); isHeuristic || ships {
 		return nil, nil
 	}
 	if store, err := models.UserStore(); err == nil {

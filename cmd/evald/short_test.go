@@ -98,7 +98,6 @@ func TestLongLines(t *testing.T) {
 // Messages do not repeat a long value of any flag or argument. The exception is the name of an output file. Without EVALD_SOAK
 // flags of the same name are tried with one command.
 func TestLongArguments(t *testing.T) {
-	parsesOnly(t)
 	ownStore(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // no command does its work: arguments that are accepted would start it

@@ -20,7 +20,6 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// solveCmd is `evald solve`.
 type solveCmd struct {
 	outFile
 	exactBook
@@ -44,7 +43,6 @@ func (c *solveCmd) Validate() error {
 	return fitsMemory("table-mib", c.TableMiB, 1<<20)
 }
 
-// Run solves each line, or builds a book.
 func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	c.threads = runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)

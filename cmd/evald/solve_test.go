@@ -2,10 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,19 +54,8 @@ func TestScoreAgents(t *testing.T) {
 	if r := reports[1]; r.All.Perfect.Value == 1 || strings.Contains(out, "brier") {
 		t.Errorf("chance is perfect, or has values: %s", out)
 	}
-	for want, args := range map[string][]string{
-		`agent "robot"`: {"--agent", "robot"},
-		"nope":          {"--agent", "mcts:model=nope"},
-		"no such file":  {"--agent", "mcts:book=no.book"},
-	} {
-		wrong := exitBadInput
-		if strings.HasPrefix(want, "agent") {
-			wrong = exitUsage
-		}
-		if status, _, stderr := evald(t, exact, append([]string{"score", "-"}, args...)...); status != wrong || !strings.Contains(stderr, want) {
-			t.Errorf("%v: status %d, errors %q, want %s", args, status, stderr, want)
-		}
-	}
+	refuses(t, exitUsage, `agent "robot"`, exact, "score", "-", "--agent", "robot")
+	refuses(t, exitBadInput, "no such file", exact, "score", "-", "--agent", "mcts:book=no.book")
 }
 
 // score can read what solve writes.
@@ -121,21 +107,7 @@ func TestBook(t *testing.T) {
 		t.Errorf("scores with a book %v, without %v", a, b)
 	}
 	putFile(t, path, "x")
-	if status, _, stderr := evald(t, in, "solve", "--book", path); status != exitBadInput || !strings.Contains(stderr, "is not a book of exact scores") {
-		t.Errorf("status %d, errors %q", status, stderr)
-	}
-}
-
-// An interrupt ends a long search, and the message says which line was not solved.
-func TestSolveInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out, stderr bytes.Buffer
-	path := filepath.Join(t.TempDir(), "book")
-	status := run(ctx, []string{"solve", "--build-book", path, "--plies", "1"}, streams{strings.NewReader(""), &out, &stderr})
-	if _, err := os.Stat(path); status != exitInterrupted || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("build: status %d, %v, errors %q", status, err, stderr.String())
-	}
+	refuses(t, exitBadInput, "is not a book of exact scores", in, "solve", "--book", path)
 }
 
 // cancelAfterRead interrupts the program after it has read everything.
@@ -173,9 +145,6 @@ func TestSearch(t *testing.T) {
 		}
 		golden(t, "search_"+selection+".jsonl", out)
 	}
-	if status, _, stderr := evald(t, in, "search", "--visits", "0"); status != exitUsage || !strings.Contains(stderr, "--visits 0: must be 1 to") {
-		t.Errorf("no visits: status %d, errors %q", status, stderr)
-	}
 }
 
 // The shipped book answers unless another one or none is named.
@@ -198,9 +167,7 @@ func TestShippedBook(t *testing.T) {
 	if _, out, _ := evald(t, "44\n", "solve", "--book", path); !strings.Contains(out, `"book":true`) {
 		t.Errorf("beside a book of another game: %s", out)
 	}
-	if status, _, stderr := evald(t, "44\n", "solve", "--book", path+".none"); status != exitBadInput || !strings.Contains(stderr, "no such file") {
-		t.Errorf("no book: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitBadInput, "no such file", "44\n", "solve", "--book", path+".none")
 }
 
 func TestScoreVisits(t *testing.T) {
@@ -212,7 +179,4 @@ func TestScoreVisits(t *testing.T) {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 	golden(t, "score_visits.txt", table)
-	if status, _, stderr := evald(t, "", "score", path, "--backend", "bitsquares", "--visits", "1"); status != exitUsage || !strings.Contains(stderr, "--visits 1") {
-		t.Errorf("one visit: status %d, errors %q", status, stderr)
-	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// trainCmd is `evald train`.
 type trainCmd struct {
 	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); all of one game."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed."`
@@ -94,12 +93,14 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if err := c.checkFolder(); err != nil {
 		return err
 	}
-	source, records, err := c.source(board)
-	if err != nil {
-		return err
-	}
-	if records != nil {
+	source := train.RulePositions(board, c.Seed)
+	var records *train.Records // nil for --task gameover
+	if c.Task != "gameover" {
+		if records, err = c.records(board); err != nil {
+			return err
+		}
 		defer records.Close()
+		source = train.WithRules(records.Source, board, c.Seed)
 	}
 	config := c.config(records)
 	run, err := train.OpenRun(c.Out, config, initial, source, compute(c.Trainer))
@@ -155,17 +156,6 @@ func (c *trainCmd) checkFolder() error {
 		return fmt.Errorf("-o: %w: name another folder", err)
 	}
 	return dir.Close()
-}
-
-// source returns the examples that the run learns from; records is nil for --task gameover.
-func (c *trainCmd) source(b *game.Board) (source train.Source, records *train.Records, err error) {
-	if c.Task == "gameover" {
-		return train.RulePositions(b, c.Seed), nil, nil
-	}
-	if records, err = c.records(b); err != nil {
-		return nil, nil, err
-	}
-	return train.WithRules(records.Source, b, c.Seed), records, nil
 }
 
 // records opens the files.
@@ -332,7 +322,7 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folde
 			float64(steps)*float64(config.Batch)/took.Seconds(), left.Round(time.Second), losses(r)))
 	})
 	progress.clear()
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if wasInterrupted(ctx, err) {
 		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command resumes it\n", done(), config.Steps)
 		return errInterrupted
 	}

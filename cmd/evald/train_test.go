@@ -61,10 +61,7 @@ $`)
 	if status != exitOK || again != out || !strings.Contains(stderr, "which has 8 steps") {
 		t.Errorf("a second time: status %d, output %q, errors %q", status, again, stderr)
 	}
-	status, _, stderr = evald(t, "", append(args, "--seed", "3")...)
-	if status != exitBadInput || !strings.Contains(stderr, "seed 0, and now it is 3") {
-		t.Errorf("another seed in the same folder: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitBadInput, "seed 0, and now it is 3", "", append(args, "--seed", "3")...)
 }
 
 // recordsFile writes a file of n records, of games of ten positions each. A heuristic answered every fourth record.
@@ -123,10 +120,7 @@ $`)
 	if err != nil || len(metrics) != 8 || metrics[0].WDL == nil || metrics[0].Policy == nil || metrics[0].GameOver == nil || metrics[7].HeldOut != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
-	status, _, stderr = evald(t, "", trainTiny(dir, path, "--optimizer", "adamw", "--q-share", "0.5")...)
-	if status != exitBadInput || !strings.Contains(stderr, "q_share 0, and now it is 0.5") {
-		t.Errorf("other targets in the same folder: status %d, errors %q", status, stderr)
-	}
+	refuses(t, exitBadInput, "q_share 0, and now it is 0.5", "", trainTiny(dir, path, "--optimizer", "adamw", "--q-share", "0.5")...)
 }
 
 // Whole games are held out. The last table and the metrics have their losses, and the same ones if the command is repeated.
@@ -161,19 +155,11 @@ func TestTrainValidate(t *testing.T) {
 	if status, again, _ := evald(t, "", args...); status != exitOK || again != out {
 		t.Errorf("a second time: status %d, output %q, want %q", status, again, out)
 	}
-	for want, more := range map[string][]string{
-		"the run has":                            {"--validate", "0.5"}, // this also changes the number of records
-		"the run has records 400, and now it is": {"--validate", "0.25"},
-	} {
-		other := dir
-		if more[1] == "0.25" {
-			other = filepath.Join(t.TempDir(), "run")
-			must(t, "", trainTiny(other, path, "--heuristics")...)
-		}
-		if status, _, stderr := evald(t, "", trainTiny(other, append([]string{path, "--heuristics"}, more...)...)...); status != exitBadInput || !strings.Contains(stderr, want) {
-			t.Errorf("%v in a run of another share: status %d, errors %q", more, status, stderr)
-		}
-	}
+	// Another share also changes the number of records.
+	refuses(t, exitBadInput, "the run has", "", trainTiny(dir, path, "--heuristics", "--validate", "0.5")...)
+	other := filepath.Join(t.TempDir(), "run")
+	must(t, "", trainTiny(other, path, "--heuristics")...)
+	refuses(t, exitBadInput, "the run has records 400, and now it is", "", trainTiny(other, path, "--heuristics", "--validate", "0.25")...)
 }
 
 // train can learn from what solve writes, in both formats.
@@ -201,23 +187,32 @@ func TestTrainExact(t *testing.T) {
 	}
 }
 
-func TestTrainInterrupted(t *testing.T) {
+// Commands that are interrupted before they begin keep what the next run resumes.
+func TestInterruptedAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var err strings.Builder
-	dir := filepath.Join(t.TempDir(), "run")
-	status := run(ctx, trainTiny(dir, "--task", "gameover"), streams{strings.NewReader(""), &err, &err})
-	if status != exitInterrupted || !strings.Contains(err.String(), "interrupted after 0 of 8 steps; the same command resumes it") {
-		t.Errorf("status %d, errors %q", status, err.String())
-	}
-	if _, err := os.Stat(filepath.Join(dir, train.CheckpointFile)); err != nil {
-		t.Error(err)
+	dir := t.TempDir()
+	for says, c := range map[string]struct {
+		args []string
+		file string
+		left bool
+	}{
+		"interrupted after 0 of 8 steps; the same command resumes it": {trainTiny(dir, "--task", "gameover"), train.CheckpointFile, true},
+		"interrupted; the same command resumes it":                    {[]string{"solve", "--build-book", filepath.Join(dir, "book"), "--plies", "1"}, "book", false},
+	} {
+		var stderr strings.Builder
+		status := run(ctx, c.args, streams{strings.NewReader(""), &stderr, &stderr})
+		if status != exitInterrupted || !strings.Contains(stderr.String(), says) {
+			t.Errorf("%v: status %d, errors %q, want %q", c.args, status, stderr.String(), says)
+		}
+		if _, err := os.Stat(filepath.Join(dir, c.file)); (err == nil) != c.left {
+			t.Errorf("%s: %v", c.file, err)
+		}
 	}
 }
 
 // Wrong use has another status than bad files. Neither leaves a folder behind.
 func TestTrainWrongUse(t *testing.T) {
-	parsesOnly(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	text := filepath.Join(t.TempDir(), "text")
 	putFile(t, text, "44554\n")
@@ -227,24 +222,12 @@ func TestTrainWrongUse(t *testing.T) {
 		"no files to learn":               trainTiny(dir),
 		"leave the files out":             trainTiny(dir, "--task", "gameover", text),
 		"leave --validate out":            trainTiny(dir, "--task", "gameover", "--validate", "0.1"),
-		"--q-share 1.5: must be 0 to 1":   trainTiny(dir, "--q-share", "1.5", text),
 		"--q-share NaN":                   trainTiny(dir, "--q-share", "NaN", text),
-		"--validate 1: must be 0 to 0.9":  trainTiny(dir, "--validate", "1", text),
-		"--validate -0.1: must be":        trainTiny(dir, "--validate=-0.1", text),
-		"--batch 0: must be 1 to 65536":   trainTiny(dir, "--task", "gameover", "--batch", "0"),
 		"--network: network config \"6\"": trainTiny(dir, "--task", "gameover", "--network", "6"),
-		"--steps -1: must be 1 to":        trainTiny(dir, "--task", "gameover", "--steps=-1"),
-		"--steps 0: must be 1 to":         trainTiny(dir, "--task", "gameover", "--steps", "0"),
-		"--threads -1: must be":           trainTiny(dir, "--task", "gameover", "--threads=-1"),
 		"must be one of":                  trainTiny(dir, "--task", "chess"),
-		"--ema 2: must be 0 to":           trainTiny(dir, "--task", "gameover", "--ema", "2"),
-		"--lr 11: must be 0 to":           trainTiny(dir, "--task", "gameover", "--lr", "11"),
 		"no such file":                    trainTiny(dir, text+".none"),
 	} {
-		status, out, stderr := evald(t, "", args...)
-		if status != exitUsage || out != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%v: status %d, output %q, errors %q, want %q", args, status, out, stderr, want)
-		}
+		refuses(t, exitUsage, want, "", args...)
 	}
 	records := recordsFile(t, 40, nil)
 	alike := recordsFile(t, 40, func(_ int, r *record.Record) { r.Z = 1 })
@@ -283,10 +266,7 @@ func TestTrainWrongUse(t *testing.T) {
 		filepath.Join(learned, "config.json") + `: json: unknown field "first_games": it is damaged or another version's, name another folder`: trainTiny(learned, records),
 		"the run has steps 8, and now it is 9: give the same again, or name another folder":                                                    trainTiny(changed, records, "--steps", "9"),
 	} {
-		status, out, stderr := evald(t, "", args...)
-		if status != exitBadInput || out != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%v: status %d, output %q, errors %q, want %q", args, status, out, stderr, want)
-		}
+		refuses(t, exitBadInput, want, "", args...)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was refused has left a folder: %v", err)
@@ -298,9 +278,6 @@ func TestTrainWrongUse(t *testing.T) {
 
 // A network of pattern tables is trained by the same command, goes on after an interruption, and evaluates.
 func TestTrainTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("tables of megabytes; the trainer has tests of its own")
-	}
 	dir := filepath.Join(t.TempDir(), "run")
 	records := recordsFile(t, 600, func(_ int, r *record.Record) { r.Source = eval.Solved })
 	picture := filepath.Join(t.TempDir(), "f.svg")
@@ -326,9 +303,7 @@ func TestTrainTables(t *testing.T) {
 		t.Errorf("eval: status %d, output %q, errors %q", status, out, stderr)
 	}
 	further := []string{"train", records, "-o", filepath.Join(t.TempDir(), "next"), "--network", "pattern64x16x16", "--batch", "32", "--steps", "2", "--init", network}
-	if status, _, stderr := evald(t, "", further...); status != exitOK {
-		t.Errorf("--init: status %d, errors %q", status, stderr)
-	}
+	must(t, "", further...)
 	for _, c := range []struct{ more, want string }{
 		{"--optimizer adamw", "--optimizer does nothing for networks of pattern tables"},
 		{"--ema 0.9", "--ema does nothing"},
