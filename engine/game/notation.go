@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/evald/evald/engine/short"
 )
 
 // State is what one line of input describes: a position, its board, and whose move it is.
@@ -25,15 +23,25 @@ type ParseError struct {
 }
 
 func (e *ParseError) Error() string {
-	s := e.Field + " " + short.QuoteTo(e.Value, mostQuoted) + ": " + e.Reason
+	s := e.Field + " " + quote(e.Value) + ": " + e.Reason
 	if e.Line > 0 {
 		s = fmt.Sprintf("line %d: %s", e.Line, s)
 	}
 	return s
 }
 
-// mostQuoted is how many bytes an error has for a value: 40 of its own, and quotes and dots.
-const mostQuoted = 44
+// quote shows a value in an error, at most 40 bytes of it.
+func quote(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	end := most
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return strconv.Quote(s[:end]) + ".."
+}
 
 // symbols name actions in text, action 0 first. On boards with more actions, moves are numbers joined by dots.
 const symbols = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -130,13 +138,13 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 		a, token, rest = b.nextMove(rest)
 		switch {
 		case a < 0 || a >= b.Actions():
-			return fail(n, "is %s, not one of %s", short.QuoteTo(token, mostQuoted), b.actionRange())
+			return fail(n, "is %s, not one of %s", quote(token), b.actionRange())
 		case p.All == b.full:
 			return fail(n, "comes after the board was full")
 		case n > 1 && b.Won(p.Other()):
 			return fail(n, "comes after the game was won")
 		case !b.CanPlay(p, a):
-			return fail(n, "goes to %s, which is full", short.QuoteTo(token, mostQuoted))
+			return fail(n, "goes to %s, which is full", quote(token))
 		}
 		p = b.Play(p, a)
 		if played != nil {

@@ -25,8 +25,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/evald/evald/engine/short"
 )
 
 // Rules describe one game of the family.
@@ -103,7 +101,7 @@ func ParseRules(s string) (Rules, error) {
 	for i, name := range []string{"columns", "rows", "inarow"} {
 		v, err := strconv.Atoi(fields[i])
 		if err != nil || fields[i][0] == '+' {
-			return Rules{}, &ParseError{Field: name, Value: fields[i], Reason: "is not a whole number in rules " + short.QuoteTo(s, mostQuoted)}
+			return Rules{}, &ParseError{Field: name, Value: fields[i], Reason: "is not a whole number in rules " + quote(s)}
 		}
 		n[i] = v
 	}
@@ -112,7 +110,7 @@ func ParseRules(s string) (Rules, error) {
 		return r, err
 	}
 	if longest := max(r.Columns, r.Rows); r.InARow > longest {
-		return r, &ParseError{Field: "inarow", Value: fields[2], Reason: fmt.Sprintf("nobody can win in rules %s: must be at most %d", short.QuoteTo(s, mostQuoted), longest)}
+		return r, &ParseError{Field: "inarow", Value: fields[2], Reason: fmt.Sprintf("nobody can win in rules %s: must be at most %d", quote(s), longest)}
 	}
 	return r, nil
 }

@@ -14,17 +14,14 @@ const Most = 200
 func Text(s string) string { return To(s, Most) }
 
 // Quote is s in quotes, as %q writes it, in at most Most bytes. ".." follows if it was longer.
-func Quote(s string) string { return QuoteTo(s, Most) }
-
-// QuoteTo is Quote with another number of bytes, 4 or more.
-func QuoteTo(s string, most int) string {
-	if len(s) <= most {
-		if q := strconv.Quote(s); len(q) <= most {
+func Quote(s string) string {
+	if len(s) <= Most {
+		if q := strconv.Quote(s); len(q) <= Most {
 			return q
 		}
 	}
 	const quotes = len(`""..`)
-	end, room := 0, most-quotes
+	end, room := 0, Most-quotes
 	for end < len(s) {
 		_, size := utf8.DecodeRuneInString(s[end:])
 		room -= len(strconv.Quote(s[end:end+size])) - len(`""`)
