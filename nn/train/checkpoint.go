@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/evald/evald/engine/durable"
 )
@@ -34,7 +33,7 @@ type checkpointHeader struct {
 }
 
 // Checkpoint returns the whole state of the run as bytes, as it was when the Trainer's computer was last asked (fetch).
-func (t *Trainer) Checkpoint() []byte { return PackCheckpoint(t.header(), t.state()) }
+func (t *Trainer) Checkpoint() []byte { return PackCheckpoint(t.config.Header(t.step), t.state()) }
 
 // PackCheckpoint makes a checkpoint of a header (Header) and of the numbers that the steps change.
 func PackCheckpoint(header []byte, state [][]float32) []byte {
@@ -46,16 +45,11 @@ func PackCheckpoint(header []byte, state [][]float32) []byte {
 	file = binary.LittleEndian.AppendUint32(file, uint32(len(header)))
 	file = append(file, header...)
 	for _, part := range state {
-		for _, v := range part {
-			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(v))
-		}
+		file, _ = binary.Append(file, binary.LittleEndian, part) // fails for other types alone
 	}
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...)
 }
-
-// header returns the configuration and the step as JSON.
-func (t *Trainer) header() []byte { return t.config.Header(t.step) }
 
 // Header is the header of a checkpoint: the configuration and the steps done as JSON.
 func (c Config) Header(steps int) []byte {
@@ -108,9 +102,8 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 		return 0, fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, c.Steps)
 	}
 	for _, part := range state {
-		for i := range part {
-			part[i], data = math.Float32frombits(binary.LittleEndian.Uint32(data)), data[4:]
-		}
+		n, _ := binary.Decode(data, binary.LittleEndian, part) // fails if data is too short alone
+		data = data[n:]
 	}
 	return header.Step, nil
 }

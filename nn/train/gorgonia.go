@@ -47,14 +47,14 @@ func follow(average, values []float32, keep float32) {
 	}
 }
 
-func (l *local) judge() (*Batch, func() (*Losses, error), error) {
+func (l *local) judge(examples []Example) (*Losses, error) {
 	if l.judging == nil {
 		var err error
 		if l.judging, err = newGraph(l.average, l.board, measureBatch, l.config.Weights, false, l.threads); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return l.judging.batch, l.judging.run, nil
+	return l.judging.measure(examples)
 }
 
 func (l *local) fetch() error { return nil }

@@ -55,12 +55,8 @@ type graph struct {
 	params gorgonia.Nodes // those that a loss depends on, in the order of net.Config.Specs
 	seen   Losses
 	total  *gorgonia.Node
-	vm     interface {
-		RunAll() error
-		Reset()
-		Close() error
-	}
-	pool *conv.Pool
+	vm     gorgonia.VM
+	pool   *conv.Pool
 }
 
 // newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
@@ -101,6 +97,14 @@ func (g *graph) run() (*Losses, error) {
 	}
 	g.seen.Total = float64(floats(g.total.Value())[0])
 	return &g.seen, nil
+}
+
+// measure is run of as many examples as the batch has room for.
+func (g *graph) measure(examples []Example) (*Losses, error) {
+	if err := g.batch.Fill(examples); err != nil {
+		return nil, err
+	}
+	return g.run()
 }
 
 func (g *graph) close() {

@@ -23,10 +23,13 @@ func (t *Term) Count() int { return sum(t.Rows) }
 // Accuracy is the share of rows that are right, 0 if there are none.
 func (t *Term) Accuracy() float64 { return float64(sum(t.Right)) / max(1, float64(t.Count())) }
 
-// Add adds another step's rows, and averages the loss by the number of rows.
-func (t *Term) Add(other *Term) {
-	if t.Rows == nil {
-		t.Rows, t.Right = make([]int, len(other.Rows)), make([]int, len(other.Right))
+// add adds another step's rows, and averages the loss by the number of rows. Either may be nil.
+func (t *Term) add(other *Term) *Term {
+	if other == nil {
+		return t
+	}
+	if t == nil {
+		t = &Term{Rows: make([]int, len(other.Rows)), Right: make([]int, len(other.Right))}
 	}
 	a, b := sum(t.Rows), sum(other.Rows)
 	if a+b > 0 {
@@ -36,6 +39,7 @@ func (t *Term) Add(other *Term) {
 		t.Rows[i] += other.Rows[i]
 		t.Right[i] += other.Right[i]
 	}
+	return t
 }
 
 func sum(of []int) (n int) {

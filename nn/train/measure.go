@@ -18,11 +18,11 @@ func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, 
 		return Losses{}, err
 	}
 	defer g.close()
-	return measure(ctx, g.batch, g.run, source, examples, progress)
+	return MeasureBy(ctx, g.measure, source, examples, progress)
 }
 
-// measure is Measure with a function that computes the losses of what a batch of measureBatch rows holds.
-func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source Source, examples int, progress func(done int)) (all Losses, err error) {
+// MeasureBy is Measure with a function that computes the losses of a batch of 1024 examples.
+func MeasureBy(ctx context.Context, losses func([]Example) (*Losses, error), source Source, examples int, progress func(done int)) (all Losses, err error) {
 	batch := make([]Example, measureBatch)
 	for step := 0; step*measureBatch < examples; step++ {
 		if err := ctx.Err(); err != nil {
@@ -31,14 +31,11 @@ func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source 
 		if err := source(step, batch); err != nil {
 			return all, err
 		}
-		if err := b.Fill(batch); err != nil {
-			return all, err
-		}
-		seen, err := run()
+		seen, err := losses(batch)
 		if err != nil {
 			return all, err
 		}
-		all.Add(seen)
+		all.add(seen)
 		if progress != nil {
 			progress((step + 1) * measureBatch)
 		}
@@ -46,18 +43,7 @@ func measure(ctx context.Context, b *Batch, run func() (*Losses, error), source 
 	return all, nil
 }
 
-// Add adds another batch's losses.
-func (l *Losses) Add(other *Losses) {
-	for _, t := range [...]struct {
-		sum  **Term
-		term *Term
-	}{{&l.WDL, other.WDL}, {&l.Policy, other.Policy}, {&l.GameOver, other.GameOver}} {
-		if t.term == nil {
-			continue
-		}
-		if *t.sum == nil {
-			*t.sum = &Term{}
-		}
-		(*t.sum).Add(t.term)
-	}
+// add adds another batch's losses.
+func (l *Losses) add(other *Losses) {
+	l.WDL, l.Policy, l.GameOver = l.WDL.add(other.WDL), l.Policy.add(other.Policy), l.GameOver.add(other.GameOver)
 }

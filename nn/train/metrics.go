@@ -46,7 +46,7 @@ func (m *means) add(r Report) {
 	m.steps++
 	m.norm += r.Norm
 	m.loss += r.Total
-	m.losses.Add(&r.Losses)
+	m.losses.add(&r.Losses)
 }
 
 // metrics makes a line from the means over the steps, of which r is the last.

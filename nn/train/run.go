@@ -83,25 +83,19 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	if f.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if err := f.restore(); err != nil {
+	checkpoint, err := os.ReadFile(f.dir.Path(CheckpointFile))
+	if err == nil {
+		err = steps.Restore(checkpoint)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
 		return nil, err
 	}
 	return f, f.openMetrics()
-}
-
-// restore resumes from the folder's checkpoint, if there is one.
-func (f *Folder) restore() error {
-	file, err := os.ReadFile(f.dir.Path(CheckpointFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.steps.Restore(file)
 }
 
 // openMetrics drops metrics of steps after the checkpoint's from the file, and starts a new file for TensorBoard.

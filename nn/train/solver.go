@@ -14,8 +14,8 @@ import (
 // Constants of the optimizers.
 const (
 	muonMomentum = 0.95
-	beta1        = 0.9
-	beta2        = 0.999
+	Beta1        = 0.9   // Adam's
+	Beta2        = 0.999 // Adam's
 	epsilon      = 1e-8
 )
 
@@ -119,21 +119,21 @@ func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
 
 // adam is one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
 func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, steps int) {
-	size, eps := adamSize(rate, steps)
+	size, eps := AdamSize(rate, steps)
 	for i, g := range grad {
 		g *= scale
-		a := beta1*m.first[i] + (1-beta1)*g
-		b := beta2*m.second[i] + (1-beta2)*g*g
+		a := Beta1*m.first[i] + (1-Beta1)*g
+		b := Beta2*m.second[i] + (1-Beta2)*g*g
 		m.first[i], m.second[i] = a, b
 		w[i] = keep*w[i] - size*a/(float32(math.Sqrt(float64(b)))+eps)
 	}
 }
 
-// adamSize is the rate and epsilon of AdamW in one of its steps, counted from 1. Bias correction is the same for all values,
+// AdamSize is the rate and epsilon of Adam and AdamW in one of its steps, counted from 1. Bias correction is the same for all values,
 // so it is put into them.
-func adamSize(rate float64, steps int) (size, eps float32) {
-	second := math.Sqrt(1 - math.Pow(beta2, float64(steps)))
-	return float32(rate * second / (1 - math.Pow(beta1, float64(steps)))), float32(epsilon * second)
+func AdamSize(rate float64, steps int) (size, eps float32) {
+	second := math.Sqrt(1 - math.Pow(Beta2, float64(steps)))
+	return float32(rate * second / (1 - math.Pow(Beta1, float64(steps)))), float32(epsilon * second)
 }
 
 // orthogonal is one step of Muon with Nesterov momentum.

@@ -220,7 +220,7 @@ func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	size, epsilon := adamSize(rate, p.Trainer.step+1)
+	size, epsilon := AdamSize(rate, p.Trainer.step+1)
 	muonSize := rate * muonScale * math.Sqrt(float64(9*p.net.Config().Channels))
 	p.in.WriteByte('S')
 	if err := p.write([]float64{float64(size), float64(epsilon), rate * p.config.L2, muonSize, keep}, batch); err != nil {
@@ -233,16 +233,16 @@ func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	return l, norm, err
 }
 
-// judge returns a batch and what measures it.
-func (p *torch) judge() (*Batch, func() (*Losses, error), error) {
-	return p.judged, func() (*Losses, error) {
-		p.in.WriteByte('M')
-		if err := p.write(packed(p.judged)); err != nil {
-			return nil, err
-		}
-		l, _, err := p.result()
-		return l, err
-	}, nil
+func (p *torch) judge(examples []Example) (*Losses, error) {
+	if err := p.judged.Fill(examples); err != nil {
+		return nil, err
+	}
+	p.in.WriteByte('M')
+	if err := p.write(packed(p.judged)); err != nil {
+		return nil, err
+	}
+	l, _, err := p.result()
+	return l, err
 }
 
 // result reads the answer to a batch.

@@ -130,14 +130,7 @@ func TestTorchGradients(t *testing.T) {
 		examples = append(examples, make([]Example, 100)...)
 		var measured []*Losses
 		for _, tr := range []*Trainer{ours, theirs} {
-			batch, run, err := tr.computer.judge()
-			if err == nil {
-				err = batch.Fill(examples)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := run()
+			l, err := tr.computer.judge(examples)
 			if err != nil {
 				t.Fatal(err)
 			}

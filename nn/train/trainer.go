@@ -27,9 +27,7 @@ type computer interface {
 	// moving average by the weights. norm is that of the gradient before clipping. After an error the state is useless.
 	step(rate, keep float64) (l *Losses, norm float64, err error)
 
-	// judge returns a batch of measureBatch rows, and a function that computes the losses of the moving average on what the
-	// batch then holds.
-	judge() (b *Batch, run func() (*Losses, error), err error)
+	judge(examples []Example) (*Losses, error) // of the moving average on measureBatch examples
 
 	fetch() error // brings the Trainer's state up to date
 	send() error  // takes the Trainer's state over
@@ -115,21 +113,18 @@ func (t *Trainer) Network() *net.Network { return t.average }
 // Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
 // losses and their gradient, and updates the weights.
 func (t *Trainer) Step() (Report, error) {
-	report, err := t.doStep()
+	began, rate := time.Now(), t.config.Rate(t.step)
+	losses, norm, err := t.computer.step(rate, t.config.decay(t.step))
 	if err != nil {
-		return report, fmt.Errorf("step %d: %w", t.step+1, err)
+		return Report{}, fmt.Errorf("step %d: %w", t.step+1, err)
 	}
 	t.step++
-	return report, nil
+	return Report{t.step, began, rate, norm, *losses}, nil
 }
 
 // Judge measures the moving average, or the weights themselves if there is none.
 func (t *Trainer) Judge(examples []Example) (Losses, error) {
-	batch, run, err := t.computer.judge()
-	if err != nil {
-		return Losses{}, err
-	}
-	return measure(context.Background(), batch, run, func(step int, dst []Example) error {
+	return MeasureBy(context.Background(), t.computer.judge, func(step int, dst []Example) error {
 		for i := range dst {
 			dst[i] = Example{GameOver: -1}
 		}
@@ -147,21 +142,11 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	if err := t.computer.fetch(); err != nil {
 		return nil, nil, err
 	}
-	t.Network().Metadata[trainingKey] = string(t.header())
+	t.Network().Metadata[trainingKey] = string(t.config.Header(t.step))
 	if network, err = t.Network().Marshal(); err != nil {
 		return nil, nil, err
 	}
 	return network, t.Checkpoint(), nil
-}
-
-func (t *Trainer) doStep() (r Report, err error) {
-	began := time.Now()
-	rate := t.config.Rate(t.step)
-	losses, norm, err := t.computer.step(rate, t.config.decay(t.step))
-	if err != nil {
-		return r, err
-	}
-	return Report{t.step + 1, began, rate, norm, *losses}, nil
 }
 
 // fill puts the examples of a step into a batch.

@@ -5,18 +5,13 @@ import (
 	"slices"
 
 	"github.com/evald/evald/nn/pattern"
-)
-
-// Constants of Adam.
-const (
-	beta1   = 0.9
-	beta2   = 0.999
-	epsilon = 1e-8
+	"github.com/evald/evald/nn/train"
 )
 
 // update changes the weights by the gradient in the batch, and returns the sum of its squares.
 func (t *Trainer) update(rate float32) (square float64) {
-	a := newAdam(rate, t.step+1)
+	var a adam
+	a.size, a.epsilon = train.AdamSize(float64(rate), t.step+1)
 	b := &t.batch
 	sum := b.blocks[0]
 	for _, block := range b.blocks[1 : (len(b.rows)/pattern.Each+blockSize-1)/blockSize] {
@@ -85,14 +80,8 @@ func (t *Trainer) sort() int {
 	return len(b.touched)
 }
 
-// adam is one step of Adam. Bias correction is the same for all values, so it is put into the rate and epsilon.
+// adam is one step of Adam (train.AdamSize).
 type adam struct{ size, epsilon float32 }
-
-// newAdam is a step, counted from 1.
-func newAdam(rate float32, step int) adam {
-	second := math.Sqrt(1 - math.Pow(beta2, float64(step)))
-	return adam{float32(float64(rate) * second / (1 - math.Pow(beta1, float64(step)))), float32(epsilon * second)}
-}
 
 // change is the step of the values from first on, with their gradient. It returns the sum of the gradient's squares.
 func (a adam) change(v *values, first int, grad []float32) (square float64) {
@@ -100,8 +89,8 @@ func (a adam) change(v *values, first int, grad []float32) (square float64) {
 	sum := float32(0)
 	for i, g := range grad {
 		sum += g * g
-		m[i] += (1 - beta1) * (g - m[i])
-		s[i] += (1 - beta2) * (g*g - s[i])
+		m[i] += (1 - train.Beta1) * (g - m[i])
+		s[i] += (1 - train.Beta2) * (g*g - s[i])
 		now[i] -= a.size * m[i] / (float32(math.Sqrt(float64(s[i]))) + a.epsilon)
 	}
 	if v.most > 0 {

@@ -127,18 +127,9 @@ func (t *Trainer) Network() (*pattern.Network, error) {
 // Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
 // losses and their gradient, and updates the weights.
 func (t *Trainer) Step() (train.Report, error) {
-	report, err := t.doStep()
-	if err != nil {
-		return report, fmt.Errorf("step %d: %w", t.step+1, err)
-	}
-	t.step++
-	return report, nil
-}
-
-func (t *Trainer) doStep() (r train.Report, err error) {
-	r.Step, r.Began, r.Rate = t.step+1, time.Now(), t.config.Rate(t.step)
+	r := train.Report{Step: t.step + 1, Began: time.Now(), Rate: t.config.Rate(t.step)}
 	if err := t.source(t.step, t.examples); err != nil {
-		return r, err
+		return r, fmt.Errorf("step %d: %w", r.Step, err)
 	}
 	random := rand.New(rand.NewPCG(t.config.Seed, forMirrors<<40+uint64(t.step)))
 	for i := range t.examples {
@@ -150,35 +141,24 @@ func (t *Trainer) doStep() (r train.Report, err error) {
 	square := t.update(float32(r.Rate))
 	r.Norm = math.Sqrt(square)
 	if math.IsNaN(square) || math.IsInf(square, 0) {
-		return r, fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate may help", r.Norm)
+		return r, fmt.Errorf("step %d: the gradient's norm is %v: the run has diverged; a lower learning rate may help", r.Step, r.Norm)
 	}
+	t.step++
 	return r, nil
 }
 
 // Judge measures the network in real numbers.
-func (t *Trainer) Judge(examples []train.Example) (all train.Losses, err error) {
+func (t *Trainer) Judge(examples []train.Example) (train.Losses, error) {
 	return t.losses(examples, false), nil
 }
 
 // Measure measures the network in real numbers on that many examples of the source, rounded up to whole batches. progress, if
 // not nil, is called with the number done so far.
-func (t *Trainer) Measure(ctx context.Context, source train.Source, examples int64, progress func(done int)) (all train.Losses, err error) {
-	const together = 1024
-	batch := make([]train.Example, together)
-	for step := 0; int64(step)*together < examples; step++ {
-		if err := ctx.Err(); err != nil {
-			return all, err
-		}
-		if err := source(step, batch); err != nil {
-			return all, err
-		}
-		seen := t.losses(batch, false)
-		all.Add(&seen)
-		if progress != nil {
-			progress((step + 1) * together)
-		}
-	}
-	return all, nil
+func (t *Trainer) Measure(ctx context.Context, source train.Source, examples int64, progress func(done int)) (train.Losses, error) {
+	return train.MeasureBy(ctx, func(batch []train.Example) (*train.Losses, error) {
+		l := t.losses(batch, false)
+		return &l, nil
+	}, source, int(examples), progress)
 }
 
 // Files returns the network, rounded, and the checkpoint.
