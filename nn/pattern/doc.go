@@ -37,8 +37,8 @@
 //
 // # Decisions
 //
-// The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Reference is
-// the network of real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
+// The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Real has the
+// real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
 //
 // Rows of bytes are a form of the file alone. In memory the table is int16, which needs no product for each number. Training
 // rounds rows to what bytes can say (Real.Round), so a network that was read is the one that was trained, in both forms.

@@ -223,13 +223,13 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := make([]int32, kernel.Outputs)
+	real, out := n.Real(), make([]int32, kernel.Outputs)
 	most, spread := 0.0, 0.0
 	for _, p := range gametest.Positions(gametest.Rand(9), board, 300, true) {
 		if board.Result(p) != 0 {
 			continue
 		}
-		want := n.Reference(p)
+		want := real.Logits(p)
 		k.Forward(AppendRows(nil, p), Each, out)
 		for i, x := range want {
 			most = max(most, math.Abs(x-float64(out[i])/kernel.Unit))

@@ -6,8 +6,7 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
 
-// Real is a network of real numbers, as training has it: the numbers that Reference computes with. Weights of layers lie by
-// input, unlike those of a Network.
+// Real is a network of real numbers, as training has it. Weights of layers lie by input, unlike those of a Network.
 type Real struct {
 	Lanes int
 	Bias  []float32 // [Lanes]
@@ -37,25 +36,19 @@ func MaxWeight(layer int) float32 { return float32(127 / weightUnits[layer]) }
 // from step on with which they are factors of bytes. A larger step makes a smaller file once it is packed. The error
 // names what does not fit whole numbers.
 func (r *Real) Round(step int) (*Network, error) {
-	unit := func(lane int) float64 {
-		if lane < r.Lanes-kernel.Outputs {
-			return laneUnit
-		}
-		return extraUnit
-	}
 	w := kernel.Weights{Lanes: r.Lanes, Bias: make([]int16, r.Lanes), Table: make([]int16, len(r.Table))}
 	for i, x := range r.Bias {
-		w.Bias[i] = int16(whole(float64(x)*unit(i), math.MaxInt16))
+		w.Bias[i] = int16(whole(float64(x)*r.unit(i), math.MaxInt16))
 	}
 	for row := range len(r.Table) / r.Lanes {
 		from := r.Table[row*r.Lanes : (row+1)*r.Lanes]
 		most := 0.0
 		for i, x := range from {
-			most = max(most, math.Abs(float64(x)*unit(i)))
+			most = max(most, math.Abs(float64(x)*r.unit(i)))
 		}
 		factor := min(max(float64(step), math.Ceil(most/127)), maxFactor)
 		for i, x := range from {
-			w.Table[row*r.Lanes+i] = int16(factor * whole(float64(x)*unit(i)/factor, 127))
+			w.Table[row*r.Lanes+i] = int16(factor * whole(float64(x)*r.unit(i)/factor, 127))
 		}
 	}
 	for k, l := range r.Dense {
@@ -76,6 +69,14 @@ func (r *Real) Round(step int) (*Network, error) {
 	return New(w)
 }
 
+// unit is the number that stands for 1 in the lane of number i of a row or several.
+func (r *Real) unit(i int) float64 {
+	if i%r.Lanes < r.Lanes-kernel.Outputs {
+		return laneUnit
+	}
+	return extraUnit
+}
+
 // whole is x rounded, at most most away from 0.
 func whole(x, most float64) float64 { return min(max(math.Round(x), -most), most) }
 
@@ -83,17 +84,11 @@ func whole(x, most float64) float64 { return min(max(math.Round(x), -most), most
 func (n *Network) Real() *Real {
 	w := &n.Weights
 	r := &Real{Lanes: w.Lanes, Bias: make([]float32, w.Lanes), Table: make([]float32, len(w.Table))}
-	unit := func(i int) float32 {
-		if i%w.Lanes < w.Lanes-kernel.Outputs {
-			return laneUnit
-		}
-		return extraUnit
-	}
 	for i, x := range w.Bias {
-		r.Bias[i] = float32(x) / unit(i)
+		r.Bias[i] = float32(x) / float32(r.unit(i))
 	}
 	for i, x := range w.Table {
-		r.Table[i] = float32(x) / unit(i)
+		r.Table[i] = float32(x) / float32(r.unit(i))
 	}
 	for k, d := range w.Dense {
 		out := len(d.Bias)

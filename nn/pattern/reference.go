@@ -5,34 +5,29 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
 
-// Reference computes a position's logits in real numbers: win, draw, loss, and the moves by column. It is what training
-// computes. The whole numbers differ from it by what they round.
-func (n *Network) Reference(p game.Position) (logits [10]float64) {
-	w := &n.Weights
+// Logits computes a position's logits: win, draw, loss, and the moves by column. It is what training computes, in float64. The
+// whole numbers of a Network differ from it by what they round.
+func (r *Real) Logits(p game.Position) (logits [10]float64) {
 	rows := AppendRows(nil, p)
-	acc := make([]float64, w.Lanes) // 1 is 255, in the last lanes 127
-	for i, b := range w.Bias {
+	acc := make([]float64, r.Lanes)
+	for i, b := range r.Bias {
 		acc[i] = float64(b)
-		for _, r := range rows {
-			acc[i] += float64(w.Table[int(r)*w.Lanes+i])
+		for _, row := range rows {
+			acc[i] += float64(r.Table[int(row)*r.Lanes+i])
 		}
 	}
 	clamp := func(x float64) float64 { return min(max(x, 0), 1) }
-	half := (w.Lanes - kernel.Outputs) / 2
+	half := (r.Lanes - kernel.Outputs) / 2
 	x := make([]float64, half)
 	for i := range x {
-		x[i] = clamp(acc[i]/255) * clamp(acc[half+i]/255)
+		x[i] = clamp(acc[i]) * clamp(acc[half+i])
 	}
-	for k, l := range w.Dense {
-		unit := 64.0 // of a weight
-		if k == 2 {
-			unit = 32
-		}
+	for k, l := range r.Dense {
 		y := make([]float64, len(l.Bias))
 		for o := range y {
-			y[o] = float64(l.Bias[o]) / (127 * unit)
+			y[o] = float64(l.Bias[o])
 			for i := range x {
-				y[o] += x[i] * float64(l.Weight[o*len(x)+i]) / unit
+				y[o] += x[i] * float64(l.Weight[i*len(y)+o])
 			}
 			if k < 2 {
 				y[o] = clamp(y[o])
@@ -41,7 +36,7 @@ func (n *Network) Reference(p game.Position) (logits [10]float64) {
 		x = y
 	}
 	for i := range logits {
-		logits[i] = x[i] + acc[2*half+i]/127
+		logits[i] = x[i] + acc[2*half+i]
 	}
 	return logits
 }

@@ -1,7 +1,6 @@
 package pattern
 
 import (
-	"math/bits"
 	"slices"
 	"testing"
 
@@ -121,26 +120,6 @@ func TestRows(t *testing.T) {
 	for g, rows := range filled {
 		if len(rows) < 20 {
 			t.Errorf("only %d rows of group %d were tested", len(rows), g)
-		}
-	}
-}
-
-// A product has the cells of a line one behind the other, whatever else the position has.
-func TestGather(t *testing.T) {
-	r := gametest.Rand(6)
-	for _, l := range lines {
-		for range 1000 {
-			x := r.Uint64() & full
-			want := uint64(0)
-			for i := range l.length {
-				want |= x >> (l.start + i*l.stride) & 1 << i
-			}
-			if got := (x >> l.start & l.mask) * l.magic >> gatherBit & (1<<l.length - 1); got != want {
-				t.Fatalf("%+v of %#x: %b, want %b", l, x, got, want)
-			}
-		}
-		if bits.OnesCount64(l.magic) != l.length {
-			t.Fatalf("%+v: its product drops cells", l)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
@@ -52,13 +53,7 @@ func TestShipped(t *testing.T) {
 			t.Fatalf("the book does not know %+v", p)
 		}
 		wdl := b.WDLRow(i)
-		likeliest := 0
-		for k, x := range wdl {
-			if x > wdl[likeliest] {
-				likeliest = k
-			}
-		}
-		if likeliest == 1-max(-1, min(1, score)) {
+		if slices.Index(wdl, slices.Max(wdl)) == 1-max(-1, min(1, score)) {
 			right++
 		}
 	}

@@ -83,34 +83,7 @@ func slowLoss(n *pattern.Real, examples []train.Example, w train.Weights) float6
 		if e.Weight == 0 || board.Result(e.Position) != game.Ongoing {
 			continue
 		}
-		acc := make([]float64, n.Lanes)
-		for i := range acc {
-			acc[i] = float64(n.Bias[i])
-			for _, row := range pattern.AppendRows(nil, e.Position) {
-				acc[i] += float64(n.Table[int(row)*n.Lanes+i])
-			}
-		}
-		clamp := func(x float64) float64 { return math.Min(math.Max(x, 0), 1) }
-		half := (n.Lanes - 16) / 2
-		x := make([]float64, half)
-		for i := range x {
-			x[i] = clamp(acc[i]) * clamp(acc[half+i])
-		}
-		for k, l := range n.Dense {
-			y := make([]float64, len(l.Bias))
-			for o := range y {
-				y[o] = float64(l.Bias[o])
-				for i := range x {
-					y[o] += x[i] * float64(l.Weight[i*len(y)+o])
-				}
-				if k < 2 {
-					y[o] = clamp(y[o])
-				} else {
-					y[o] += acc[2*half+o]
-				}
-			}
-			x = y
-		}
+		x := n.Logits(e.Position)
 		total := math.Exp(x[0]) + math.Exp(x[1]) + math.Exp(x[2])
 		for k, target := range e.WDL {
 			loss[0] -= float64(e.Weight) * float64(target) * math.Log(math.Exp(x[k])/total)
