@@ -65,43 +65,27 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	if best := r.best(); best >= 0 {
 		g.Player, g.Games = name(best), r.Config.Games
 	}
-	lap := stopwatch()
+	start := time.Now()
 	if err := r.play(ctx, g); err != nil {
 		return g, fmt.Errorf("self-play: %w", err)
 	}
 	if err := r.label(ctx, n); err != nil {
 		return g, fmt.Errorf("labels: %w", err)
 	}
-	g.Seconds.SelfPlay = lap()
+	g.Seconds.SelfPlay, start = time.Since(start).Seconds(), time.Now()
 	if err := r.train(ctx, &g); err != nil {
 		return g, fmt.Errorf("training: %w", err)
 	}
-	g.Seconds.Train = lap()
+	g.Seconds.Train, start = time.Since(start).Seconds(), time.Now()
 	if err := r.measure(ctx, &g); err != nil {
 		return g, err
 	}
-	g.Seconds.Measure = lap()
-	if g.Promoted {
-		if err := r.promote(n); err != nil {
-			return g, err
-		}
-	}
+	g.Seconds.Measure = time.Since(start).Seconds()
 	text, err := durable.MarshalIndent(g)
 	if err != nil {
 		return g, err
 	}
 	return g, durable.WriteFile(r.folder(n, "generation.json"), text)
-}
-
-// stopwatch returns a function that gives the seconds since its last call.
-func stopwatch() func() float64 {
-	last := time.Now()
-	return func() float64 {
-		now := time.Now()
-		lap := now.Sub(last).Seconds()
-		last = now
-		return lap
-	}
 }
 
 // play plays the games that are missing.
@@ -124,7 +108,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 		}
 		return r.player(ctx, selfplay.Batch{Generation: g.Number, Config: c, Dir: games, Games: g.Games, Network: network, Report: report})
 	}
-	e, done, err := r.evaluator(g)
+	e, done, err := r.evaluator(r.best())
 	if err != nil {
 		return err
 	}
@@ -132,17 +116,17 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 	return selfplay.Run(ctx, selfplay.Remember(e, g.Player), c, games, g.Games, report)
 }
 
-// evaluator is the one that plays a generation's games here.
-func (r *Run) evaluator(g Generation) (e *eval.Evaluator, done func(), err error) {
-	if best := r.best(); best >= 0 {
-		network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
-		if err != nil {
-			return nil, nil, err
-		}
-		return r.evaluators(network, g.Player)
+// evaluator is that of a generation's network, which was promoted, or the heuristic if the number is negative.
+func (r *Run) evaluator(generation int) (e *eval.Evaluator, done func(), err error) {
+	if generation < 0 {
+		e, err = heuristic.New(eval.Bitsquares)
+		return e, func() {}, err
 	}
-	e, err = heuristic.New(eval.Bitsquares)
-	return e, func() {}, err
+	network, err := net.ReadFile(r.promoted(generation))
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.evaluators(network, name(generation))
 }
 
 // files are the records that a generation learns from, and how many games they have.

@@ -68,9 +68,9 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 	if err != nil {
 		return err
 	}
+	defer w.Abort()
 	for i := range records {
 		if err := w.Write(&records[i]); err != nil {
-			w.Abort()
 			return err
 		}
 	}

@@ -46,10 +46,7 @@ func tiny() learn.Config {
 	return c
 }
 
-func learnTiny(t testing.TB, ctx context.Context, dir string, c learn.Config, generations int, progress func(string)) error {
-	t.Helper()
-	return learnBy(ctx, train.Compute{Threads: 2}, dir, c, generations, progress)
-}
+var onGorgonia = train.Compute{Threads: 2}
 
 func learnBy(ctx context.Context, by train.Compute, dir string, c learn.Config, generations int, progress func(string)) error {
 	run, err := learn.Open(dir, c, onCPU, by, progress)
@@ -117,7 +114,7 @@ func TestRepeatable(t *testing.T) {
 		c.Labels = labels
 		dir := t.TempDir()
 		events := 0
-		if err := learnTiny(t, t.Context(), dir, c, count, func(string) { events++ }); err != nil {
+		if err := learnBy(t.Context(), onGorgonia, dir, c, count, func(string) { events++ }); err != nil {
 			t.Fatal(err)
 		}
 		want := kept(t, dir)
@@ -132,7 +129,7 @@ func TestRepeatable(t *testing.T) {
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
 			left := events/12 + stops
-			err := learnTiny(t, ctx, dir, c, count, func(string) {
+			err := learnBy(ctx, onGorgonia, dir, c, count, func(string) {
 				if left--; left == 0 {
 					cancel()
 				}
@@ -198,7 +195,7 @@ func sameGames(t *testing.T, dir string) {
 }
 
 // The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores.
-func TestLearns(t *testing.T) { testLearns(t, train.Compute{Threads: 2}) }
+func TestLearns(t *testing.T) { testLearns(t, onGorgonia) }
 
 // So it does if PyTorch makes the steps.
 func TestLearnsTorch(t *testing.T) {
@@ -301,7 +298,7 @@ func TestOpenErrors(t *testing.T) {
 // end of a generation and its line in generations.jsonl loses no line.
 func TestFiles(t *testing.T) {
 	c, dir := tiny(), t.TempDir()
-	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	counts, all := map[string]int{}, 0
@@ -328,7 +325,7 @@ func TestFiles(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "generations.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(lines, generations(t, dir)); diff != "" || len(lines) != 1 {
@@ -345,7 +342,7 @@ func TestPositionsOfLargeBoard(t *testing.T) {
 		c, dir := tiny(), t.TempDir()
 		c.Rules, c.SelfPlay.Rules, c.Positions, c.Visits, c.FirstGames = rules, rules, 20, []int{0}, 20
 		c.GateVisits, c.OpponentGames = 2, 4
-		if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err != nil {
+		if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
 		var kinds []string
@@ -385,7 +382,7 @@ func TestOldPositions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "positions.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := learnTiny(t, t.Context(), dir, c, 1, func(string) {}); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
+	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -3,12 +3,12 @@ package learn
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/nn/net"
 )
 
 // Meeting is the result of a match of a generation's network.
@@ -33,11 +33,7 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator
 	if best < 0 {
 		return true, nil
 	}
-	network, err := net.ReadFile(r.path("networks", name(best)+".safetensors"))
-	if err != nil {
-		return false, err
-	}
-	e, done, err := r.evaluators(network, name(best))
+	e, done, err := r.evaluator(best)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +114,8 @@ func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record 
 		if err != nil {
 			return result, err
 		}
-		result = meeting(until(record.Games(), 2*pairs), self)
+		// A run that was killed may have some games of the next round already.
+		result = meeting(slices.DeleteFunc(slices.Clone(record.Games()), func(g arena.Game) bool { return int(g.Number) > 2*pairs }), self)
 		if !gate {
 			continue
 		}
@@ -128,16 +125,6 @@ func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record 
 		}
 	}
 	return result, nil
-}
-
-// until are the games up to a number. A run that was killed may have some games of the next round already.
-func until(games []arena.Game, last int) (some []arena.Game) {
-	for _, g := range games {
-		if int(g.Number) <= last {
-			some = append(some, g)
-		}
-	}
-	return some
 }
 
 func meeting(games []arena.Game, self string) Meeting {

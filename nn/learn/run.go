@@ -51,8 +51,15 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if err = durable.KeepConfig(r.path("config.json"), c); err == nil {
-		err = r.sweep()
+	err = durable.KeepConfig(r.path("config.json"), c)
+	// A kill may have left half-written files in folders. Self-play and training sweep their own.
+	for _, dir := range []string{r.path("networks"), r.path("positions")} {
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755)
+		}
+		if err == nil {
+			err = durable.Sweep(dir)
+		}
 	}
 	if err == nil {
 		err = r.readGenerations()
@@ -68,20 +75,6 @@ type Player func(context.Context, selfplay.Batch) error
 
 // PlayBy lets others play the games.
 func (r *Run) PlayBy(p Player) { r.player = p }
-
-// sweep makes the folders of networks and positions, and removes the half-written files that a kill has left there.
-// Self-play and training do that for their folders.
-func (r *Run) sweep() error {
-	for _, dir := range []string{r.path("networks"), r.path("positions")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		if err := durable.Sweep(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Close lets other processes have the folder.
 func (r *Run) Close() error { return r.dir.Close() }
@@ -124,7 +117,7 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	if err := r.openPositions(ctx); err != nil {
 		return err
 	}
-	if err := r.mend(); err != nil {
+	if err := r.promote(); err != nil {
 		return err
 	}
 	r.rate()
@@ -142,6 +135,9 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 			return fmt.Errorf("generation %d: %w", len(r.generations), err)
 		}
 		r.generations = append(r.generations, g)
+		if err := r.promote(); err != nil {
+			return err
+		}
 		r.rate()
 		g = r.generations[len(r.generations)-1]
 		err = errors.Join(r.writeLines(), events.write(g))
@@ -173,25 +169,13 @@ func (r *Run) network(generation int) (*net.Network, error) {
 	return net.ReadFile(r.folder(generation, "train", "network.safetensors"))
 }
 
-// promote makes a generation's network the best.
-func (r *Run) promote(generation int) error {
-	text, err := os.ReadFile(r.folder(generation, "train", "network.safetensors"))
-	if err != nil {
-		return err
-	}
-	if err := durable.WriteFile(r.promoted(generation), text); err != nil {
-		return err
-	}
-	return durable.WriteFile(r.path("best.safetensors"), text)
-}
-
 // promoted is the path of the network of a generation, if it was promoted.
 func (r *Run) promoted(generation int) string {
 	return r.path("networks", name(generation)+".safetensors")
 }
 
-// mend compares the networks that were promoted with what was learned, and writes those that differ or are missing again.
-func (r *Run) mend() error {
+// promote compares the networks that were promoted with what was learned, and writes those that are missing or differ.
+func (r *Run) promote() error {
 	for n, g := range r.generations {
 		if !g.Promoted {
 			continue
