@@ -13,20 +13,17 @@ type fast struct {
 	board   *game.Board
 	geo     *geometry
 	table   *table
-	busy    *busy
 	workers []*worker
 }
 
 func newFast(b *game.Board, o Options) *fast {
 	g := newGeometry(b)
-	f := &fast{
-		board: b, geo: g, busy: new(busy),
-		table: newTable(o.TableMiB, g.stride*g.columns, int(g.columns), (g.cells+1)/2),
-	}
+	f := &fast{board: b, geo: g, table: newTable(o.TableMiB, g.stride*g.columns, int(g.columns), (g.cells+1)/2)}
+	marks := new(busy)
 	f.table.shared = o.Threads > 1
 	for i := range o.Threads {
 		f.workers = append(f.workers, &worker{
-			geometry: g, table: f.table, busy: f.busy, shared: o.Threads > 1, leader: i == 0,
+			geometry: g, table: f.table, busy: marks, shared: o.Threads > 1, leader: i == 0,
 			frames: make([]node, (g.cells+1)*int(g.columns)),
 		})
 	}
@@ -53,7 +50,7 @@ func (f *fast) fill() float64 { return f.table.fill() }
 // thread the number of nodes is the same every time.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
-	canMirror := f.geo.hasMirror() && root.own&f.board.MirrorWord(root.all^root.own) == 0
+	canMirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
 	var done atomic.Bool
 	var once sync.Once
 	answer := func(w *worker) {

@@ -60,9 +60,6 @@ func newGeometry(b *game.Board) *geometry {
 	return g
 }
 
-// hasMirror reports whether mirror works on this board and is not the identity.
-func (g *geometry) hasMirror() bool { return g.columns > 1 && g.board.HasMirrorWord() }
-
 // landing returns the cells where a stone can land now.
 func (g *geometry) landing(all uint64) uint64 { return (all + g.bottom) & g.full }
 

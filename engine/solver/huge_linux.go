@@ -12,10 +12,6 @@ func adviseHuge(memory []byte) {
 	if uintptr(len(memory)) < 4<<20 {
 		return
 	}
-	_ = syscall.Madvise(alignTo(memory, page), hugePage)
-}
-
-// alignTo returns the part of memory that begins on a multiple of page.
-func alignTo(memory []byte, page uintptr) []byte {
-	return memory[-uintptr(unsafe.Pointer(unsafe.SliceData(memory)))%page:]
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(memory))) % page // the pages begin on a multiple of their size
+	_ = syscall.Madvise(memory[skip:], hugePage)
 }

@@ -94,15 +94,6 @@ type prover interface {
 	reset()
 }
 
-// defaultTableMiB is 16 for boards of up to 42 cells: a table that stays in the processor's cache is faster there than a
-// larger one that saves nodes. Larger boards get 256.
-func defaultTableMiB(b *game.Board) int {
-	if b.Cells() <= 42 {
-		return 16
-	}
-	return 256
-}
-
 // New prepares a solver and allocates all the memory that it will use. The error names an option that is out of range.
 func New(board *game.Board, o Options) (*Solver, error) {
 	switch {
@@ -112,7 +103,9 @@ func New(board *game.Board, o Options) (*Solver, error) {
 		return nil, fmt.Errorf("solver: Threads is %d; it must not be negative", o.Threads)
 	}
 	if o.TableMiB == 0 {
-		o.TableMiB = defaultTableMiB(board)
+		if o.TableMiB = 256; board.Cells() <= 42 {
+			o.TableMiB = 16 // see Decisions
+		}
 	}
 	o.Threads = max(o.Threads, 1)
 	s := &Solver{board: board, options: o}

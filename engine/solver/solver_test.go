@@ -13,11 +13,7 @@ import (
 
 func mustNew(t testing.TB, b *game.Board, o Options) *Solver {
 	t.Helper()
-	s, err := New(b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return gametest.Must(New(b, o))(t)
 }
 
 // nearEnd returns a random position that is not over and has at most left empty cells, if it finds one. It plays no winning
@@ -279,10 +275,7 @@ func TestSignature(t *testing.T) {
 	var nodes uint64
 	for range 100 {
 		s.Reset()
-		res, err := s.Solve(t.Context(), gametest.Position(r, b, 12+r.IntN(16), true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := gametest.Must(s.Solve(t.Context(), gametest.Position(r, b, 12+r.IntN(16), true)))(t)
 		nodes += res.Nodes
 	}
 	if nodes != want {

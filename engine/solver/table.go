@@ -106,10 +106,6 @@ func (t *table) at(mixed uint64) (b *bucket, match uint64) {
 	return &t.buckets[i], mixed>>((64-t.keyBits)&63)&t.tagMask | t.gen
 }
 
-func (t *table) load(p *uint64) uint64 {
-	return atomic.LoadUint64(p) // compiles to a plain load on amd64
-}
-
 func (t *table) put(p *uint64, v uint64) {
 	if t.shared {
 		atomic.StoreUint64(p, v)
@@ -122,7 +118,7 @@ func (t *table) put(p *uint64, v uint64) {
 func (t *table) probe(mixed uint64) uint64 {
 	b, match := t.at(mixed)
 	for i := range b {
-		if w := t.load(&b[i]); (w^match)&t.matchMask == 0 {
+		if w := atomic.LoadUint64(&b[i]); (w^match)&t.matchMask == 0 {
 			return w
 		}
 	}
@@ -141,7 +137,7 @@ func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 	b, match := t.at(mixed)
 	victim, least := &b[0], uint64(1)<<63
 	for i := range b {
-		w := t.load(&b[i])
+		w := atomic.LoadUint64(&b[i])
 		if (w^match)&t.matchMask == 0 {
 			victim = &b[i]
 			lower, upper = max(lower, t.lower(w)), min(upper, t.upper(w))

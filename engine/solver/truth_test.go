@@ -50,14 +50,8 @@ func readSet(t testing.TB, file string) (*game.Board, []row) {
 	var rows []row
 	for _, line := range gametest.DataLines(t, file) {
 		moves, score, _ := strings.Cut(line, " ")
-		state, err := parser.Parse(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.Atoi(score)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := gametest.Must(parser.Parse(moves))(t)
+		n := gametest.Must(strconv.Atoi(score))(t)
 		board = state.Board
 		rows = append(rows, row{line, state.Position, n})
 	}
@@ -114,9 +108,7 @@ func TestFhourstones(t *testing.T) {
 	for _, line := range gametest.DataLines(t, "fhourstones.txt") {
 		moves, sign, _ := strings.Cut(line, " ")
 		p, _, err := b.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		if p.Plies() < 12 && os.Getenv("EVALD_SOLVER_FULL") != "1" {
 			continue
 		}

@@ -109,54 +109,25 @@ func (s *Solver) nextWindow(r *run, guess int) int {
 }
 
 // over returns the score of a game that is over. The last stone fell one ply ago, so a lost position has the negated score
-// of the move that was made.
+// of the move that was made. A won one is an observation in which the wrong side is to move.
 func (s *Solver) over(p game.Position) (res Result, over bool) {
+	result := s.board.Result(p)
 	left := s.board.Cells() - p.Plies()
-	switch s.board.Result(p) {
-	case game.Loss:
-		return Result{Score: -(left + 2) / 2, Best: -1}, true
-	case game.Win: // an observation in which the wrong side is to move
-		return Result{Score: (left + 2) / 2, Best: -1}, true
-	case game.Draw:
-		return Result{Best: -1}, true
-	}
-	return Result{}, false
+	return Result{Score: int(result.Value()) * ((left + 2) / 2), Best: -1}, result != game.Ongoing
 }
 
-// firstLook plays every move and every reply. If the side to move can win at once, or if every move loses to the next stone,
-// safe is false and score and best are final. Otherwise best is a move that does not lose at once.
+// firstLook looks at every move and every reply. If the side to move can win at once, or if every move loses to the next
+// stone, safe is false and score and best are final. Otherwise best is a move that does not lose at once.
 func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
 	b := s.board
 	left := b.Cells() - p.Plies()
-	best = -1
-	first := -1
-	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		cell := legal.LowBit()
-		action := b.Action(cell.First())
-		if b.Won(p.Own.Or(cell)) {
-			return false, action, (left + 1) / 2
-		}
-		if first < 0 {
-			first = action
-		}
-		if !safe && !winsNow(b, b.PlayCell(p, cell)) {
-			safe, best = true, action
-		}
+	if wins := b.Wins(p); !wins.IsZero() {
+		return false, b.Action(wins.First()), (left + 1) / 2
 	}
-	if safe {
-		return true, best, 0
+	if safe := b.Safe(p); !safe.IsZero() {
+		return true, b.Action(safe.First()), 0
 	}
-	return false, first, -left / 2
-}
-
-// winsNow reports whether the side to move can complete a line.
-func winsNow(b *game.Board, p game.Position) bool {
-	for legal := b.Legal(p); !legal.IsZero(); legal = legal.WithoutFirst() {
-		if b.Won(p.Own.Or(legal.LowBit())) {
-			return true
-		}
-	}
-	return false
+	return false, b.Action(b.Legal(p).First()), -left / 2
 }
 
 // bookAction returns an action whose successor has the right score in the book, or -1.

@@ -82,13 +82,8 @@ var boards = []*game.Board{
 func TestBuild(t *testing.T) {
 	for _, board := range boards {
 		path := filepath.Join(t.TempDir(), "book")
-		if _, err := build(t, path, board, 5, newMinimax(board), newMinimax(board)); err != nil {
-			t.Fatal(err)
-		}
-		b, err := book.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(build(t, path, board, 5, newMinimax(board), newMinimax(board)))(t)
+		b := gametest.Must(book.Load(path))(t)
 		if _, err := os.Stat(path + ".part"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the unfinished book was left: %v", err)
 		}
@@ -124,13 +119,9 @@ func TestEnumeration(t *testing.T) {
 	for _, line := range lines {
 		var moves string
 		var score int
-		if _, err := fmt.Sscan(line, &moves, &score); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(fmt.Sscan(line, &moves, &score))(t)
 		p, _, err := board.ParseMoves(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		c, _ := board.Canonical(p)
 		known[c] = score
 	}
@@ -143,10 +134,7 @@ func TestEnumeration(t *testing.T) {
 		}
 		return score, nil
 	}
-	b, err := book.Build(t.Context(), path, board, 6, []book.Solve{lookUp}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := gametest.Must(book.Build(t.Context(), path, board, 6, []book.Solve{lookUp}, nil))(t)
 	if b.Positions() != len(known) || len(known) != 11094 {
 		t.Errorf("%d positions, want %d", b.Positions(), len(known))
 	}
@@ -172,9 +160,7 @@ func TestProgress(t *testing.T) {
 	var told []int
 	total := 0
 	workers := []book.Solve{newMinimax(board).solve, newMinimax(board).solve}
-	if _, err := book.Build(t.Context(), path, board, 6, workers, func(done, of int) { told, total = append(told, done), of }); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(book.Build(t.Context(), path, board, 6, workers, func(done, of int) { told, total = append(told, done), of }))(t)
 	if told[0] != 64 || len(told) != 1+total-64 { // a frame of 64 was kept
 		t.Errorf("told %d times, first %d, of %d", len(told), told[0], total)
 	}
@@ -191,13 +177,8 @@ func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	whole, path := filepath.Join(dir, "whole"), filepath.Join(dir, "resumed")
 	all := newMinimax(board)
-	if _, err := build(t, whole, board, 6, all); err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(build(t, whole, board, 6, all))(t)
+	want := gametest.Must(os.ReadFile(whole))(t)
 	solved := 0
 	for try := 0; ; try++ {
 		m := newMinimax(board)
@@ -211,14 +192,9 @@ func TestResume(t *testing.T) {
 			t.Fatalf("error %v, want %v and where the work is kept", err, errStop)
 		}
 		// A crash may cut off a frame or append garbage.
-		part, err := os.ReadFile(path + ".part")
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := gametest.Must(os.ReadFile(path + ".part"))(t)
 		part = [][]byte{part[:max(16, len(part)-5)], append(part, 1, 2, 3, 4, 5, 6, 7), part}[try%3]
-		if err := os.WriteFile(path+".part", part, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path+".part", part, 0o644))
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, want) {
@@ -232,13 +208,8 @@ func TestResume(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "book")
-	if _, err := build(t, path, boards[2], 3, newMinimax(boards[2])); err != nil {
-		t.Fatal(err)
-	}
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(build(t, path, boards[2], 3, newMinimax(boards[2])))(t)
+	good := gametest.Must(os.ReadFile(path))(t)
 	for name, c := range map[string]struct {
 		file []byte
 		want string
@@ -250,9 +221,7 @@ func TestLoadErrors(t *testing.T) {
 		"header":  {slices.Concat(good[:13], []byte{1}, good[14:]), "has a damaged header"},
 		"no such": {slices.Concat(good[:8], []byte{0}, good[9:]), `rows "0": must be 1 or more`},
 	} {
-		if err := os.WriteFile(path, c.file, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, c.file, 0o644))
 		if _, err := book.Load(path); err == nil || err.Error() != "book "+path+": "+c.want {
 			t.Errorf("%s: error %v, want %s", name, err, c.want)
 		}
@@ -265,13 +234,8 @@ func TestLoadErrors(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "book")
 	m := newMinimax(boards[2])
-	if _, err := book.Build(f.Context(), path, boards[2], 2, []book.Solve{m.solve}, nil); err != nil {
-		f.Fatal(err)
-	}
-	good, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	gametest.Must(book.Build(f.Context(), path, boards[2], 2, []book.Solve{m.solve}, nil))(f)
+	good := gametest.Must(os.ReadFile(path))(f)
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, file []byte) {
 		b, err := book.Read(bytes.NewReader(file))
@@ -285,14 +249,8 @@ func FuzzRead(f *testing.F) {
 func TestLazy(t *testing.T) {
 	board := boards[0]
 	path := filepath.Join(t.TempDir(), "book")
-	want, err := build(t, path, board, 4, newMinimax(board))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gametest.Must(build(t, path, board, 4, newMinimax(board)))(t)
+	file := gametest.Must(os.ReadFile(path))(t)
 	got, err := book.NewLazy(file)
 	if err != nil || got.Rules() != board.Rules() || got.Plies() != 4 {
 		t.Fatalf("%+v, %v", got, err)
@@ -306,9 +264,7 @@ func TestLazy(t *testing.T) {
 		}
 	}
 	damaged, err := book.NewLazy(file[:len(file)-1]) // its header is whole
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	if _, ok := damaged.Score(gametest.Position(r, board, 5, false)); ok {
 		t.Error("a book of four plies knows a position of five")
 	}
