@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -24,27 +25,25 @@ type accounts struct {
 
 func newAccounts(t *testing.T) accounts {
 	t.Helper()
-	a := accounts{t: t, account: try(nkeys.CreateAccount())(t)}
-	operator := try(nkeys.CreateOperator())(t)
+	a := accounts{t: t, account: gametest.Must(nkeys.CreateAccount())(t)}
+	operator := gametest.Must(nkeys.CreateOperator())(t)
 	signed := func(pair nkeys.KeyPair, jetStream bool) (public, text string) {
-		public = try(pair.PublicKey())(t)
+		public = gametest.Must(pair.PublicKey())(t)
 		claims := jwt.NewAccountClaims(public)
 		if jetStream {
 			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 30, DiskStorage: 1 << 30, Streams: 10, Consumer: 1000}
 		}
-		return public, try(claims.Encode(operator))(t)
+		return public, gametest.Must(claims.Encode(operator))(t)
 	}
-	system, systemText := signed(try(nkeys.CreateAccount())(t), false)
+	system, systemText := signed(gametest.Must(nkeys.CreateAccount())(t), false)
 	account, accountText := signed(a.account, true)
 	resolver := &server.MemAccResolver{}
 	for public, text := range map[string]string{system: systemText, account: accountText} {
-		if err := resolver.Store(public, text); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, resolver.Store(public, text))
 	}
-	trusted := try(jwt.NewOperatorClaims(try(operator.PublicKey())(t)).Encode(operator))(t)
+	trusted := gametest.Must(jwt.NewOperatorClaims(gametest.Must(operator.PublicKey())(t)).Encode(operator))(t)
 	a.url = outsideWith(t, &server.Options{
-		TrustedOperators: []*jwt.OperatorClaims{try(jwt.DecodeOperatorClaims(trusted))(t)}, SystemAccount: system, AccountResolver: resolver,
+		TrustedOperators: []*jwt.OperatorClaims{gametest.Must(jwt.DecodeOperatorClaims(trusted))(t)}, SystemAccount: system, AccountResolver: resolver,
 	})
 	return a
 }
@@ -52,26 +51,13 @@ func newAccounts(t *testing.T) accounts {
 // user writes a file of credentials, with which its owner may publish and subscribe so much; nil is everything.
 func (a accounts) user(name string, publish, subscribe []string) cluster.Connection {
 	a.t.Helper()
-	pair := try(nkeys.CreateUser())(a.t)
-	claims := jwt.NewUserClaims(try(pair.PublicKey())(a.t))
+	pair := gametest.Must(nkeys.CreateUser())(a.t)
+	claims := jwt.NewUserClaims(gametest.Must(pair.PublicKey())(a.t))
 	claims.Pub.Allow, claims.Sub.Allow = publish, subscribe
-	text := try(jwt.FormatUserConfig(try(claims.Encode(a.account))(a.t), try(pair.Seed())(a.t)))(a.t)
+	text := gametest.Must(jwt.FormatUserConfig(gametest.Must(claims.Encode(a.account))(a.t), gametest.Must(pair.Seed())(a.t)))(a.t)
 	path := filepath.Join(a.t.TempDir(), name+".creds")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	gametest.OK(a.t, os.WriteFile(path, text, 0o600))
 	return cluster.Connection{URL: a.url, Credentials: path}
-}
-
-// try is for functions that return a value and an error: try(f())(t).
-func try[T any](x T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
-	}
 }
 
 // At a server elsewhere the learner and the worker have credentials of an account. The worker's open what a worker does and
@@ -83,16 +69,14 @@ func TestAccount(t *testing.T) {
 	publish, subscribe := cluster.WorkerMay()
 	worker := a.user("worker", publish, subscribe)
 	network := filepath.Join(t.TempDir(), "network")
-	if err := os.WriteFile(network, []byte("a network"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(network, []byte("a network"), 0o644))
 	l := open(t, cluster.Options{Outside: &learner})
 	permissions(t, worker)
 	if conn, err := nats.Connect(a.url); err == nil {
 		conn.Close()
 		t.Error("somebody without credentials is connected")
 	}
-	others := accounts{t: t, url: a.url, account: try(nkeys.CreateAccount())(t)}
+	others := accounts{t: t, url: a.url, account: gametest.Must(nkeys.CreateAccount())(t)}
 	if conn, err := nats.Connect(a.url, nats.UserCredentials(others.user("stranger", nil, nil).Credentials)); err == nil {
 		conn.Close()
 		t.Error("somebody with credentials of an account that the server does not know is connected")
@@ -100,12 +84,7 @@ func TestAccount(t *testing.T) {
 
 	var told ledger
 	work(t, cluster.WorkerOptions{Connection: worker, Kept: told.kept})
-	c, dir := small(0), t.TempDir()
-	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: 60, Network: network}); err != nil {
-		t.Fatal(err)
-	}
-	same(t, alone(t, c, 60), files(t, dir))
-	told.check(t, 0, dir, 60)
+	playSame(t, l, selfplay.Batch{Config: small(0), Games: 60, Network: network}, &told)
 	if s, err := cluster.Ask(t.Context(), worker); err != nil || s.Kept != 60 {
 		t.Errorf("status %+v, error %v", s, err)
 	}

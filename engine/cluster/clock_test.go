@@ -13,6 +13,7 @@ import (
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -20,21 +21,13 @@ import (
 func TestClockSetBack(t *testing.T) {
 	within(t, time.Minute)
 	machine, network := t.TempDir(), filepath.Join(t.TempDir(), "network")
-	if err := os.WriteFile(network, []byte("a network"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(network, []byte("a network"), 0o644))
 	old, later := filepath.Join(machine, "networks"), time.Now().Add(time.Hour)
-	if err := os.Mkdir(old, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Mkdir(old, 0o755))
 	for n := range 10 {
 		path := filepath.Join(old, fmt.Sprintf("%064x.safetensors", n))
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, later, later); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, nil, 0o644))
+		gametest.OK(t, os.Chtimes(path, later, later))
 	}
 	l := open(t, cluster.Options{})
 	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: machine, Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
@@ -45,9 +38,7 @@ func TestClockSetBack(t *testing.T) {
 	}})
 	c := small(0)
 	c.Network = "net"
-	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: 60, Network: network}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: 60, Network: network}))
 	if left, err := filepath.Glob(filepath.Join(old, "*")); err != nil || len(left) != 10 {
 		t.Errorf("%d networks are left, want 10; error %v", len(left), err)
 	}
@@ -67,10 +58,7 @@ func otherClock(t *testing.T) (program string) {
 		return strings.TrimSpace(string(out))
 	}
 	path := filepath.Join(goTool("env", "GOROOT"), "src", "time", "time.go")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile(path))(t)
 	const first = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(text), first) != 1 || strings.Count(string(text), "import (\n") != 1 {
 		t.Fatalf("%s has another time.Now than this test knows", path)
@@ -91,14 +79,9 @@ var ahead = func() (seconds int64) {
 }()
 `
 	dir := t.TempDir()
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: filepath.Join(dir, "time.go")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	overlay := gametest.Must(json.Marshal(map[string]any{"Replace": map[string]string{path: filepath.Join(dir, "time.go")}}))(t)
 	for name, text := range map[string]string{"time.go": changed, "overlay.json": string(overlay)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	program = filepath.Join(dir, "cluster.test")
 	goTool("test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
@@ -166,14 +149,6 @@ func TestClocks(t *testing.T) {
 	learner.env = clock(behind)
 	learner.start(t)
 	both()
-	if err := <-learner.ended; err != nil {
-		t.Fatal(err)
-	}
-	var l ledger
-	for _, path := range lists {
-		l.readTold(t, path)
-	}
-	folder := filepath.Join(learner.arguments.Dir, "0")
-	same(t, alone(t, small(0), games), files(t, folder))
-	l.check(t, 0, folder, games)
+	gametest.OK(t, <-learner.ended)
+	checkRun(t, learner.arguments, lists)
 }

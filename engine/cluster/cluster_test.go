@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
@@ -50,25 +52,16 @@ func alone(t testing.TB, c selfplay.Config, games int) map[string]string {
 	if err == nil {
 		err = selfplay.Run(t.Context(), selfplay.Remember(e, c.Network), c, dir, games, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return files(t, dir)
 }
 
 // files are those of a folder of records.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]string{}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range gametest.Must(os.ReadDir(dir))(t) {
+		text := gametest.Must(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		all[e.Name()] = string(text)
 	}
 	return all
@@ -84,7 +77,7 @@ func same(t testing.TB, want, got map[string]string) {
 		}
 		return all
 	}
-	if diff := cmp.Diff(sizes(want), sizes(got)); diff != "" {
+	if diff := gocmp.Diff(sizes(want), sizes(got)); diff != "" {
 		t.Fatalf("sizes of files (-one machine +cluster):\n%s", diff)
 	}
 	for name := range want {
@@ -118,10 +111,7 @@ func (l *ledger) kept(generation int, numbers []int) {
 // position to its end without a position twice.
 func (l *ledger) check(t testing.TB, generation int, dir string, games int) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := gametest.Must(filepath.Glob(filepath.Join(dir, "games-*.parquet")))(t)
 	ended, last := map[int]int{}, record.Record{Game: -1}
 	for _, rec := range recordtest.Read(t, paths...) {
 		if rec.Game == last.Game && rec.Ply != last.Ply+1 {
@@ -163,22 +153,9 @@ var logs = func() io.Writer {
 
 func open(t testing.TB, o cluster.Options) *cluster.Learner {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
-	if o.Server.Listen == "" {
-		o.Server.Listen = "127.0.0.1:0"
-	}
-	if o.Log == nil {
-		o.Log = quiet()
-	}
-	if o.Version == "" {
-		o.Version = "v"
-	}
-	l, err := cluster.Open(t.Context(), o.Hurried())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.Dir, o.Log, o.Version = cmp.Or(o.Dir, t.TempDir()), cmp.Or(o.Log, quiet()), cmp.Or(o.Version, "v")
+	o.Server.Listen = cmp.Or(o.Server.Listen, "127.0.0.1:0")
+	l := gametest.Must(cluster.Open(t.Context(), o.Hurried()))(t)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -186,15 +163,7 @@ func open(t testing.TB, o cluster.Options) *cluster.Learner {
 // work starts a worker, and returns what ends it and gives its error.
 func work(t testing.TB, o cluster.WorkerOptions) (stop func() error) {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
-	if o.Log == nil {
-		o.Log = quiet()
-	}
-	if o.Version == "" {
-		o.Version = "v"
-	}
+	o.Dir, o.Log, o.Version = cmp.Or(o.Dir, t.TempDir()), cmp.Or(o.Log, quiet()), cmp.Or(o.Version, "v")
 	if o.Evaluator == nil {
 		o.Evaluator = bitsquares
 	}
@@ -226,8 +195,7 @@ func TestSameFiles(t *testing.T) {
 		work(t, cluster.WorkerOptions{Connection: connection(l), Kept: told.kept})
 	}
 	for generation, games := range []int{620, 40} {
-		c := small(generation)
-		b := selfplay.Batch{Generation: generation, Config: c, Dir: filepath.Join(dir, fmt.Sprint(generation)), Games: games}
+		b := selfplay.Batch{Generation: generation, Config: small(generation), Dir: filepath.Join(dir, fmt.Sprint(generation)), Games: games}
 		if generation == 0 {
 			ctx, cancel := context.WithCancel(t.Context())
 			b.Report = func(p selfplay.Progress) {
@@ -240,15 +208,20 @@ func TestSameFiles(t *testing.T) {
 			}
 			b.Report = nil
 		}
-		if err := l.Play(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
-		same(t, alone(t, c, games), files(t, b.Dir))
-		told.check(t, generation, b.Dir, games)
+		playSame(t, l, b, &told)
 	}
 	if n := len(told.told[0]); n < 500 {
 		t.Errorf("workers were told of %d games only", n)
 	}
+}
+
+// playSame lets workers play a generation. Its files are those of one machine, and have each game that a worker was told of.
+func playSame(t testing.TB, l *cluster.Learner, b selfplay.Batch, told *ledger) {
+	t.Helper()
+	b.Dir = cmp.Or(b.Dir, t.TempDir())
+	gametest.OK(t, l.Play(t.Context(), b))
+	same(t, alone(t, b.Config, b.Games), files(t, b.Dir))
+	told.check(t, b.Generation, b.Dir, b.Games)
 }
 
 // within fails a test that hangs, with the stacks of all goroutines.

@@ -14,16 +14,14 @@ import (
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
 // wire is a worker's connection, for messages that no worker would send.
 func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
 	t.Helper()
-	c, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -32,28 +30,20 @@ func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
 func played(t *testing.T, c selfplay.Config, n int) []*selfplay.Game {
 	t.Helper()
 	e, _, err := bitsquares("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	games := make([]*selfplay.Game, n)
 	err = selfplay.Play(t.Context(), e, c, 0, n, nil, func(g *selfplay.Game) error {
 		games[g.Number] = g
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return games
 }
 
 func encode(t *testing.T, games ...*selfplay.Game) (all []json.RawMessage) {
 	t.Helper()
 	for _, g := range games {
-		text, err := json.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, text)
+		all = append(all, gametest.Must(json.Marshal(g))(t))
 	}
 	return all
 }
@@ -68,13 +58,8 @@ func deliver(t *testing.T, c *nats.Conn, run, id string, games ...*selfplay.Game
 // sendParcel sends any message where games go.
 func sendParcel(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, later string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := c.Request(cluster.GamesSubject, parcel, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	m := gametest.Must(c.Request(cluster.GamesSubject, parcel, 10*time.Second))(t)
 	if refused, later, err = cluster.Answer(m.Data); err != nil {
 		t.Fatal(err)
 	}
@@ -131,9 +116,7 @@ func TestDeliveries(t *testing.T) {
 		}
 		told.kept(0, numbers)
 	}
-	if err := <-over; err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, <-over)
 	if refused, later := deliver(t, conn, run, id, games[last]); refused != "" || later != "" {
 		t.Errorf("a late game: refused %q, later %q", refused, later)
 	}
@@ -149,9 +132,7 @@ func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game
 	t.Helper()
 	changed := func(change func(*selfplay.Game)) *selfplay.Game {
 		var g selfplay.Game
-		if err := json.Unmarshal(encode(t, games[5])[0], &g); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, json.Unmarshal(encode(t, games[5])[0], &g))
 		change(&g)
 		return &g
 	}
@@ -210,44 +191,27 @@ func TestSlowDisk(t *testing.T) {
 	run, id := l.Status().Run, cluster.Settings(c, 4)
 	release := l.SlowDisk()
 	games := encode(t, played(t, c, 4)...)
-	parcel, err := cluster.Parcel("v", run, id, 0, games...)
-	if err == nil {
-		err = conn.PublishRequest(cluster.GamesSubject, conn.NewInbox(), parcel)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	question, err := cluster.Parcel("v", run, id, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parcel := gametest.Must(cluster.Parcel("v", run, id, 0, games...))(t)
+	gametest.OK(t, conn.PublishRequest(cluster.GamesSubject, conn.NewInbox(), parcel))
+	question := gametest.Must(cluster.Parcel("v", run, id, 0))(t)
 	for _, subject := range []string{"evald.hello", "evald.missing", "evald.status"} {
 		if _, err := conn.Request(subject, question, 10*time.Second); err != nil {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
 	release()
-	if err := <-over; err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, <-over)
 }
 
 // stub is a learner of run R that a test has itself. It answers each subject by a function.
 func stub(t *testing.T, url string, answers map[string]func(*nats.Msg)) {
 	t.Helper()
-	learner, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	learner := gametest.Must(nats.Connect(url))(t)
 	t.Cleanup(learner.Close)
 	for subject, answer := range answers {
-		if _, err := learner.Subscribe(subject, answer); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(learner.Subscribe(subject, answer))(t)
 	}
-	if err := learner.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, learner.Flush())
 }
 
 // says answers a message with a text.
@@ -269,9 +233,7 @@ func TestRedelivered(t *testing.T) {
 	if err == nil {
 		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 20 * time.Millisecond, MaxAckPending: -1})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	asked, confirm := make(chan struct{}, 10_000), make(chan struct{})
 	stub(t, url, map[string]func(*nats.Msg){
 		"evald.hello": says(t, `{"run":"R"}`),
@@ -288,22 +250,13 @@ func TestRedelivered(t *testing.T) {
 			asked <- struct{}{}
 		},
 	})
-	text, err := cluster.Job("R", small(0), 0, games)
-	if err == nil {
-		_, err = js.Publish(t.Context(), "evald.jobs", text)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(js.Publish(t.Context(), "evald.jobs", gametest.Must(cluster.Job("R", small(0), 0, games))(t)))(t)
 	work(t, cluster.WorkerOptions{Connection: to(url)})
 	for range 3 { // the worker has the job, and gets it twice more
 		<-asked
 	}
 	waiting := func() uint64 {
-		info, err := stream.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := gametest.Must(stream.Info(t.Context()))(t)
 		return info.State.Msgs
 	}
 	for range 10 { // an acknowledgement would be on its way
@@ -332,16 +285,9 @@ func TestLateAnswers(t *testing.T) {
 		},
 	})
 	home := filepath.Join(t.TempDir(), "workers", "1")
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	spool, err := cluster.OpenSpool(filepath.Join(home, "spool-R.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := spool.Add(t.Context(), played(t, small(0), 1)[0]); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.MkdirAll(home, 0o755))
+	spool := gametest.Must(cluster.OpenSpool(filepath.Join(home, "spool-R.jsonl")))(t)
+	gametest.OK(t, spool.Add(t.Context(), played(t, small(0), 1)[0]))
 	spool.Close()
 	kept := make(chan []int, 1)
 	stop := work(t, cluster.WorkerOptions{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -27,10 +28,7 @@ func smallDisk(t *testing.T, options string) string {
 func fill(t *testing.T, dir string, left int64) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(os.Create(path))(t)
 	defer f.Close()
 	size := int64(0)
 	for block := make([]byte, 4096); len(block) > 0; {
@@ -39,9 +37,7 @@ func fill(t *testing.T, dir string, left int64) (empty func()) {
 			block = block[:len(block)/2]
 		}
 	}
-	if err := f.Truncate(size - left); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, f.Truncate(size-left))
 	return func() {
 		if err := os.Remove(path); err != nil {
 			t.Error(err)
@@ -98,9 +94,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("when there is room again: %s", later)
 		}
 	}
-	if err := <-over; err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, <-over)
 	same(t, alone(t, c, n), files(t, dir))
 }
 
@@ -108,16 +102,11 @@ func TestFullDisk(t *testing.T) {
 func TestFullSpool(t *testing.T) {
 	dir := smallDisk(t, "size=1m")
 	path := filepath.Join(dir, "spool.jsonl")
-	s, err := cluster.OpenSpool(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(cluster.OpenSpool(path))(t)
 	games := played(t, small(0), 40)
 	empty := fill(t, dir, 8<<10)
 	for _, g := range games {
-		if err := s.Add(t.Context(), g); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Add(t.Context(), g))
 	}
 	if some, err := s.Next(t.Context()); err != nil || len(some) != len(games) {
 		t.Errorf("%d of %d games are there, %v", len(some), len(games), err)
@@ -125,8 +114,8 @@ func TestFullSpool(t *testing.T) {
 	empty()
 	s.Confirmed(10)
 	s.Close()
-	if s, err = cluster.OpenSpool(path); err != nil || s.Len() != 30 {
-		t.Errorf("%d games are on the disk when there is room again, want 30; %v", s.Len(), err)
+	if s = gametest.Must(cluster.OpenSpool(path))(t); s.Len() != 30 {
+		t.Errorf("%d games are on the disk when there is room again, want 30", s.Len())
 	}
 	s.Close()
 }

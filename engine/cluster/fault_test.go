@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -27,9 +28,7 @@ func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	if err == nil {
 		js, err = jetstream.New(conn)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	t.Cleanup(conn.Close)
 	return url, js
 }
@@ -38,10 +37,7 @@ func outside(t *testing.T) (url string, js jetstream.JetStream) {
 func outsideWith(t *testing.T, o *server.Options) (url string) {
 	t.Helper()
 	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(server.NewServer(o))(t)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(10 * time.Second) {
@@ -56,9 +52,7 @@ func TestLosses(t *testing.T) {
 	within(t, 2*time.Minute+2*soak(t))
 	url, js := outside(t)
 	network := filepath.Join(t.TempDir(), "network")
-	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 50_000)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(network, []byte(strings.Repeat("a network ", 50_000)), 0o644))
 	l := open(t, cluster.Options{Outside: new(to(url))})
 	var opened atomic.Int32
 	read := func(file, name string) (*eval.Evaluator, func(), error) {
@@ -89,24 +83,11 @@ func TestLosses(t *testing.T) {
 			losses++
 			old = lose(t, js, random, old)
 		}
-		if err := l.Play(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, l.Play(t.Context(), b))
 		for _, stop := range stops {
 			_ = stop() // interrupted
 		}
-		want := func() map[string]string {
-			dir := t.TempDir()
-			e, _, err := bitsquares("", "")
-			if err == nil {
-				err = selfplay.Run(t.Context(), e, c, dir, games, nil)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return files(t, dir)
-		}()
-		same(t, want, files(t, dir))
+		same(t, alone(t, c, games), files(t, dir))
 		told.check(t, round, dir, games)
 		if losses == 0 && round == 0 {
 			t.Error("nothing was lost")
@@ -164,9 +145,7 @@ func lose(t *testing.T, js jetstream.JetStream, random *rand.Rand, old [][]byte)
 func TestSlowLine(t *testing.T) {
 	within(t, time.Minute)
 	network := filepath.Join(t.TempDir(), "network")
-	if err := os.WriteFile(network, []byte(strings.Repeat("a network ", 10_000)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(network, []byte(strings.Repeat("a network ", 10_000)), 0o644))
 	url, _ := outside(t)
 	slow := newRelay(t, after(url, "//"))
 	slow.mu.Lock()
@@ -174,9 +153,7 @@ func TestSlowLine(t *testing.T) {
 	slow.mu.Unlock()
 	l := open(t, cluster.Options{Outside: new(to(url))})
 	work(t, cluster.WorkerOptions{Connection: to("nats://" + slow.l.Addr().String()).Hurried(cluster.Patience / 5), Parallel: 16, Batch: 8})
-	if err := l.Play(t.Context(), selfplay.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, l.Play(t.Context(), selfplay.Batch{Config: small(0), Dir: t.TempDir(), Games: 20, Network: network}))
 }
 
 // A worker is cut off, plays on, and returns when others have played its games. Then all are cut off.
@@ -196,7 +173,6 @@ func TestPartition(t *testing.T) {
 		url := strings.Replace(l.Join(), host, r.l.Addr().String(), 1)
 		work(t, cluster.WorkerOptions{Connection: to(url), Kept: told.kept, Parallel: 24, Batch: 16})
 	}
-	c, dir := small(0), t.TempDir()
 	mend := func() { relays[0].set(false); relays[1].set(false) }
 	at := []struct {
 		games int
@@ -215,12 +191,7 @@ func TestPartition(t *testing.T) {
 			at = at[1:]
 		}
 	}
-	const games = 560
-	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: games, Report: report}); err != nil {
-		t.Fatal(err)
-	}
-	same(t, alone(t, c, games), files(t, dir))
-	told.check(t, 0, dir, games)
+	playSame(t, l, selfplay.Batch{Config: small(0), Games: 560, Report: report}, &told)
 	if len(at) > 0 {
 		t.Errorf("not cut: %d", len(at))
 	}

@@ -20,13 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evald/evald/engine/eval/evaltest"
-
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -140,10 +140,7 @@ func roleServer(a arguments) error {
 // freePort is an address of this machine that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -161,17 +158,12 @@ type process struct {
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	text, err := json.Marshal(p.arguments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(json.Marshal(p.arguments))(t)
 	command := append(p.before, cmp.Or(p.program, os.Args[0]))
 	p.Cmd = exec.Command(command[0], command[1:]...)
 	p.Env = append(append(os.Environ(), p.env...), roleVariable+"="+p.role, roleArguments+"="+string(text))
 	p.Stderr = os.Stderr
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, p.Start())
 	p.ended = make(chan error, 1)
 	go func(c *exec.Cmd, ended chan error) { ended <- c.Wait() }(p.Cmd, p.ended)
 }
@@ -180,12 +172,8 @@ func (p *process) start(t *testing.T) {
 func (p *process) workersURL(t *testing.T, listen string) string {
 	t.Helper()
 	dir := filepath.Join(p.arguments.Dir, "cluster")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.MkdirAll(dir, 0o755))
+	gametest.OK(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600))
 	return "nats://worker:secret@" + listen
 }
 
@@ -195,18 +183,7 @@ func (p *process) kill() {
 }
 
 // soak is how long the long forms of tests take; 0 is their short form.
-func soak(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv("EVALD_SOAK")
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("EVALD_SOAK: %v", err)
-	}
-	return d
-}
+func soak(t *testing.T) time.Duration { return gametest.SoakTime(t, 0) }
 
 // readTold adds what a worker's processes wrote to a ledger, without a last line that a kill has torn. It returns how many
 // games the file has.
@@ -238,12 +215,11 @@ func TestKilled(t *testing.T) {
 			}
 			start, kills := time.Now(), map[string]int{}
 			random := rand.New(rand.NewPCG(1, 2))
-			want := []map[string]string{alone(t, small(0), games[0]), alone(t, small(1), games[1])}
 			for round := range rounds {
 				if round > 0 && time.Since(start) > soak(t)/2 {
 					break
 				}
-				killRound(t, outside, games, want, random, kills)
+				killRound(t, outside, games, random, kills)
 			}
 			t.Logf("killed %v", kills)
 			if len(kills) < 2 {
@@ -254,7 +230,7 @@ func TestKilled(t *testing.T) {
 }
 
 // killRound is one run whose processes are killed.
-func killRound(t *testing.T, outside bool, games []int, want []map[string]string, random *rand.Rand, kills map[string]int) {
+func killRound(t *testing.T, outside bool, games []int, random *rand.Rand, kills map[string]int) {
 	dir, listen := t.TempDir(), freePort(t)
 	learner := &process{role: "learner", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "run"), Games: games}}
 	url, victims := "nats://"+listen, []*process{}
@@ -303,14 +279,20 @@ func killRound(t *testing.T, outside bool, games []int, want []map[string]string
 		v.start(t)
 	}
 over:
+	checkRun(t, learner.arguments, []string{filepath.Join(dir, "told0"), filepath.Join(dir, "told1")})
+}
+
+// checkRun compares the files of a learner's run with those of one machine, and with what workers wrote into some files.
+func checkRun(t *testing.T, learner arguments, told []string) {
+	t.Helper()
 	var l ledger
-	for n := range 2 {
-		l.readTold(t, filepath.Join(dir, fmt.Sprint("told", n)))
+	for _, path := range told {
+		l.readTold(t, path)
 	}
-	for generation, n := range games {
-		folder := filepath.Join(learner.arguments.Dir, fmt.Sprint(generation))
-		same(t, want[generation], files(t, folder))
-		l.check(t, generation, folder, n)
+	for generation, games := range learner.Games {
+		dir := filepath.Join(learner.Dir, fmt.Sprint(generation))
+		same(t, alone(t, small(generation), games), files(t, dir))
+		l.check(t, generation, dir, games)
 	}
 }
 
@@ -349,10 +331,7 @@ func (r *relay) Write(p []byte) (int, error) {
 
 func newRelay(t *testing.T, to string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{l: l, to: to}
 	go func() {
 		for {

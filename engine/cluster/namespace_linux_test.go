@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // hosts are a learner and workers, each in a network namespace of its own as on a machine of its own. A line goes from the
@@ -45,9 +47,7 @@ func newHosts(t *testing.T, workers int) hosts {
 	for n := 1; n <= workers; n++ {
 		w := name(n)
 		h.workers = append(h.workers, w)
-		if err := add(w); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, add(w))
 		line, subnet := fmt.Sprint("line", n), fmt.Sprintf("10.99.%d.", n)
 		for _, args := range [][]string{
 			{"-n", h.learner, "link", "add", line, "type", "veth", "peer", "name", "eth0", "netns", w},
@@ -55,9 +55,7 @@ func newHosts(t *testing.T, workers int) hosts {
 			{"-n", w, "address", "add", subnet + "2/24", "dev", "eth0"},
 			{"-n", w, "link", "set", "eth0", "up"},
 		} {
-			if err := ip(args...); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, ip(args...))
 		}
 		h.line(n-1, "up")
 	}
@@ -136,14 +134,6 @@ func TestHosts(t *testing.T) {
 		}
 		t.Logf("cut %v for %v and back; told of %d and %d games", workers, cut, told(0), told(1))
 	}
-	if err := <-learner.ended; err != nil {
-		t.Fatal(err)
-	}
-	var l ledger
-	for n := range lists {
-		l.readTold(t, lists[n])
-	}
-	folder := filepath.Join(learner.arguments.Dir, "0")
-	same(t, alone(t, small(0), games), files(t, folder))
-	l.check(t, 0, folder, games)
+	gametest.OK(t, <-learner.ended)
+	checkRun(t, learner.arguments, lists)
 }

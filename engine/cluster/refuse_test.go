@@ -24,34 +24,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
 // certificate writes a certificate of this machine that signs itself.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := gametest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
 		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := gametest.Must(x509.CreateCertificate(rand.Reader, template, template, k.Public(), k))(t)
+	private := gametest.Must(x509.MarshalECPrivateKey(k))(t)
 	dir := t.TempDir()
 	write := func(name, kind string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600))
 		return path
 	}
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", private)
@@ -130,11 +120,7 @@ func TestOtherLearner(t *testing.T) {
 	listen := freePort(t)
 	begin := func(version string) *cluster.Learner {
 		o := cluster.Options{Version: version, Dir: t.TempDir(), Log: quiet(), Server: cluster.Server{Listen: listen, Password: "secret"}}
-		l, err := cluster.Open(t.Context(), o.Hurried())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return gametest.Must(cluster.Open(t.Context(), o.Hurried()))(t)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -143,14 +129,10 @@ func TestOtherLearner(t *testing.T) {
 		})
 	}()
 	const games = 60
-	want := alone(t, small(0), games)
 	for range 2 {
-		l, dir := begin("v"), t.TempDir()
-		if err := l.Play(t.Context(), selfplay.Batch{Config: small(0), Dir: dir, Games: games}); err != nil {
-			t.Fatal(err)
-		}
+		l := begin("v")
+		playSame(t, l, selfplay.Batch{Config: small(0), Games: games}, new(ledger))
 		l.Close()
-		same(t, want, files(t, dir))
 	}
 	l := begin("w")
 	defer l.Close()
@@ -175,11 +157,7 @@ func TestTLS(t *testing.T) {
 	r := newRelay(t, after(l.Join(), "@"))
 	password := strings.TrimPrefix(l.Join()[:strings.Index(l.Join(), "@")], "tls://worker:")
 	work(t, cluster.WorkerOptions{Connection: cluster.Connection{URL: "tls://worker:" + password + "@" + r.l.Addr().String(), CA: cert}})
-	c, dir := small(0), t.TempDir()
-	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: 60}); err != nil {
-		t.Fatal(err)
-	}
-	same(t, alone(t, c, 60), files(t, dir))
+	playSame(t, l, selfplay.Batch{Config: small(0), Games: 60}, new(ledger))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.seen.String(); len(s) < 5000 || strings.Contains(s, password) || strings.Contains(s, "Plies") {
@@ -205,15 +183,9 @@ func permissions(t *testing.T, worker cluster.Connection) {
 	if worker.Credentials != "" {
 		options = append(options, nats.UserCredentials(worker.Credentials))
 	}
-	conn, err := nats.Connect(worker.URL, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gametest.Must(nats.Connect(worker.URL, options...))(t)
 	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := gametest.Must(jetstream.New(conn))(t)
 	expect := func(what string) {
 		t.Helper()
 		select {
@@ -230,18 +202,12 @@ func permissions(t *testing.T, worker cluster.Connection) {
 		"$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.UPDATE.JOBS", "$JS.API.CONSUMER.CREATE.JOBS.mine", "$JS.API.CONSUMER.DELETE.JOBS.workers",
 		"$JS.API.STREAM.MSG.DELETE.JOBS", "$JS.API.STREAM.MSG.GET.JOBS", "_INBOX.worker.other", "_INBOX.learner.x", "$SYS.REQ.SERVER.PING",
 	} {
-		if err := conn.Publish(subject, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, conn.Publish(subject, []byte("x")))
 		expect("publish " + subject)
 	}
 	for _, subject := range []string{">", "evald.>", "evald.games", "evald.hello", "$O.>", "_INBOX.>", "_INBOX.learner.>", "$JS.>", "$SYS.>"} {
-		if _, err := conn.SubscribeSync(subject); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(conn.SubscribeSync(subject))(t)
+		gametest.OK(t, conn.Flush())
 		expect("subscribe " + subject)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

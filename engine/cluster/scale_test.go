@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evald/evald/engine/eval/evaltest"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -55,9 +55,7 @@ func TestTwoWorkers(t *testing.T) {
 		c := small(0)
 		const games = 500
 		var last selfplay.Progress
-		if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: games, Report: func(p selfplay.Progress) { last = p }}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, l.Play(t.Context(), selfplay.Batch{Config: c, Dir: t.TempDir(), Games: games, Report: func(p selfplay.Progress) { last = p }}))
 		rate[workers] = float64(games) / last.Elapsed.Seconds()
 		t.Logf("%d workers: %.1f games/s", workers, rate[workers])
 	}
@@ -98,10 +96,7 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 	var senders sync.WaitGroup
 	start := time.Now()
 	for w := range workers {
-		conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := gametest.Must(nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute)))(t)
 		defer conn.Close()
 		go func() { // says how it is, as often as a worker does
 			for t.Context().Err() == nil {
@@ -170,9 +165,7 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 			}
 		}
 	}()
-	if err := l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: all}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, l.Play(t.Context(), selfplay.Batch{Config: c, Dir: dir, Games: all}))
 	took := time.Since(start)
 	senders.Wait()
 	<-watch

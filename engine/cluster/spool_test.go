@@ -9,20 +9,16 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
 // What is not confirmed is there after a kill, without a torn line, and a full spool waits.
 func TestSpool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.jsonl")
-	s, err := cluster.OpenSpool(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(cluster.OpenSpool(path))(t)
 	add := func(n int) {
-		if err := s.Add(t.Context(), &selfplay.Game{Number: n}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Add(t.Context(), &selfplay.Game{Number: n}))
 	}
 	for n := range 5 {
 		add(n)
@@ -34,12 +30,8 @@ func TestSpool(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(path, text[:len(text)-3], 0o644) // killed
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = cluster.OpenSpool(path); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	s = gametest.Must(cluster.OpenSpool(path))(t)
 	if some, err := s.Next(t.Context()); err != nil || !slices.Equal(some, []int{0, 1, 2, 3}) {
 		t.Errorf("after a kill: %v, %v", some, err)
 	}

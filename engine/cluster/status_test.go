@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -35,13 +36,7 @@ func TestStatus(t *testing.T) {
 		case n == 4:
 			w.Older = 1
 		}
-		text, err := json.Marshal(w)
-		if err == nil {
-			err = conn.Publish("evald.worker", text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, conn.Publish("evald.worker", gametest.Must(json.Marshal(w))(t)))
 	}
 	if err := conn.Publish("evald.worker", []byte(`{"worker":"x`)); err != nil { // nobody's
 		t.Fatal(err)
