@@ -59,10 +59,14 @@ func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
 	}
 	c := p.calls.Get().(*call[J])
 	defer p.calls.Put(c)
-	c.begin(ctx, job, n, block)
+	c.ctx, c.job, c.n, c.block = ctx, job, n, block
+	c.next.Store(0)
+	c.stop.Store(false)
 	shared := n > block
-	if shared {
-		p.enter(c)
+	if shared { // other workers may join
+		p.mu.Lock()
+		p.active = append(p.active, c)
+		p.mu.Unlock()
 		for range min(cap(p.workers), (n+block-1)/block) - 1 {
 			if len(p.workers) == 0 {
 				break
@@ -73,24 +77,13 @@ func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
 	}
 	c.run(worker)
 	if shared {
-		p.leave(c)
+		p.mu.Lock()
+		p.active = slices.DeleteFunc(p.active, func(other *call[J]) bool { return other == c })
+		p.mu.Unlock()
 	}
 	p.release(worker)
 	c.others.Wait()
 	return c.end()
-}
-
-// Between enter and leave other workers may join a call.
-func (p *Pool[J]) enter(c *call[J]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.active = append(p.active, c)
-}
-
-func (p *Pool[J]) leave(c *call[J]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.active = slices.DeleteFunc(p.active, func(other *call[J]) bool { return other == c })
 }
 
 // release makes a worker idle. If a call has unclaimed items, a worker joins it.
@@ -99,7 +92,7 @@ func (p *Pool[J]) release(worker int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.active {
-		if c.unclaimed() {
+		if !c.stop.Load() && int(c.next.Load()) < c.n {
 			c.others.Add(1)
 			go c.help()
 			return
@@ -124,12 +117,6 @@ type call[J any] struct {
 	err error
 }
 
-func (c *call[J]) begin(ctx context.Context, job J, n, block int) {
-	c.ctx, c.job, c.n, c.block, c.err = ctx, job, n, block, nil
-	c.next.Store(0)
-	c.stop.Store(false)
-}
-
 func (c *call[J]) end() error {
 	var none J
 	err := c.err
@@ -145,8 +132,6 @@ func (c *call[J]) fail(item int, err error) {
 		c.at, c.err = item, err
 	}
 }
-
-func (c *call[J]) unclaimed() bool { return !c.stop.Load() && int(c.next.Load()) < c.n }
 
 // join works on the call if a worker is idle.
 func (c *call[J]) join() {
