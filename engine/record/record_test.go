@@ -288,25 +288,6 @@ func TestOwnWin(t *testing.T) {
 	}
 }
 
-func TestWriterIsAtomic(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a.parquet")
-	recordtest.Write(t, path, records(1, 5))
-	w := gametest.Must(record.Create(path))(t)
-	rec := connect4()
-	gametest.OK(t, w.Write(&rec))
-	if got := recordtest.Rest(t, open(t, path)); len(got) != 5 {
-		t.Errorf("%d records under the name before Close, want the 5 old ones", len(got))
-	}
-	w.Abort()
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("after Abort there are %v, %v; want the old file alone", files, err)
-	}
-	if _, err := record.Create(filepath.Join(dir, "none", "a.parquet")); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("a folder that does not exist: %v", err)
-	}
-}
-
 // If any byte is changed, the records are the same, or there is an error that names the file. There is never a panic, and
 // never another position, because pages have checksums.
 func TestDamage(t *testing.T) {

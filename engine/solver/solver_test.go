@@ -3,6 +3,7 @@ package solver
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"testing"
 	"time"
@@ -137,18 +138,12 @@ func compareMinimax(t *testing.T, s *Solver, p game.Position) {
 	}
 }
 
-// TestOneStone: with one in a row the first move wins.
-func TestOneStone(t *testing.T) {
-	s := mustNew(t, game.MustBoard(game.Rules{Rows: 2, Columns: 5, InARow: 1, Gravity: true}), Options{TableMiB: 1})
-	compareMinimax(t, s, game.Position{})
-	compareMinimax(t, s, s.Board().Play(game.Position{}, 3))
-}
-
-func TestTicTacToe(t *testing.T) {
-	s := mustNew(t, game.MustBoard(game.TicTacToe), Options{TableMiB: 1})
-	r, err := s.Solve(t.Context(), game.Position{})
-	if err != nil || r.Score != 0 || r.Best < 0 {
-		t.Fatalf("%+v, %v; tic-tac-toe is a draw", r, err)
+// TestEmpty: with one in a row the first move wins, and tic-tac-toe is a draw.
+func TestEmpty(t *testing.T) {
+	for _, r := range []game.Rules{{Rows: 2, Columns: 5, InARow: 1, Gravity: true}, game.TicTacToe} {
+		s := mustNew(t, game.MustBoard(r), Options{TableMiB: 1})
+		compareMinimax(t, s, game.Position{})
+		compareMinimax(t, s, s.Board().Play(game.Position{}, 3))
 	}
 }
 
@@ -169,49 +164,38 @@ func (m mapBook) Score(p game.Position) (int, bool) {
 	return s, ok
 }
 
+// A book may know a position, its moves, or both. If only scores are asked for, positions at its end need no search.
 func TestBook(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	p := nearEnd(3, b, 12)
 	want := alphaBeta(b, p, -50, 50)
-	book := mapBook{p: want}
-	for range 2 { // first the book lacks the children, then it has them
-		s := mustNew(t, b, Options{TableMiB: 1, Book: book})
-		r, err := s.Solve(t.Context(), p)
-		if err != nil || r.Score != want || alphaBeta(b, b.Play(p, r.Best), -50, 50) != -want {
-			t.Fatalf("%+v, %v; want %d", r, err, want)
-		}
-		for a := range b.Actions() {
-			if b.CanPlay(p, a) {
-				q := b.Play(p, a)
-				book[q] = alphaBeta(b, q, -50, 50)
-			}
-		}
-	}
-}
-
-// If only a score is asked for, positions at the end of the book need no search either.
-func TestBookOfScores(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	p := nearEnd(3, b, 12)
-	book := mapBook{}
+	moves := mapBook{}
 	for a := range b.Actions() {
 		if b.CanPlay(p, a) {
-			book[b.Play(p, a)] = alphaBeta(b, b.Play(p, a), -50, 50)
+			moves[b.Play(p, a)] = alphaBeta(b, b.Play(p, a), -50, 50)
 		}
 	}
-	s := mustNew(t, b, Options{TableMiB: 1, Book: book})
+	s := mustNew(t, b, Options{TableMiB: 1, Book: moves})
 	scores, r, err := s.Scores(t.Context(), p)
 	if err != nil || r.Nodes != 0 {
 		t.Errorf("%+v, %v: want no search", r, err)
 	}
-	for q, want := range book {
+	for q, want := range moves {
 		if r, err := s.Score(t.Context(), q); err != nil || r.Score != want || r.Nodes != 0 {
 			t.Errorf("%+v, %v; want %d without a search", r, err, want)
 		}
 	}
 	for a, score := range scores {
-		if b.CanPlay(p, a) && score != -book[b.Play(p, a)] {
-			t.Errorf("move %d has score %d, want %d", a, score, -book[b.Play(p, a)])
+		if b.CanPlay(p, a) && score != -moves[b.Play(p, a)] {
+			t.Errorf("move %d has score %d, want %d", a, score, -moves[b.Play(p, a)])
+		}
+	}
+	both := maps.Clone(moves)
+	both[p] = want
+	for _, book := range []mapBook{{p: want}, both} {
+		r, err := mustNew(t, b, Options{TableMiB: 1, Book: book}).Solve(t.Context(), p)
+		if err != nil || r.Score != want || moves[b.Play(p, r.Best)] != -want {
+			t.Fatalf("%+v, %v; want %d", r, err, want)
 		}
 	}
 }
