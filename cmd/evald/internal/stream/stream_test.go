@@ -392,26 +392,3 @@ func FuzzRun(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRun(b *testing.B) {
-	for _, f := range []struct {
-		name string
-		new  func(io.Writer) Format
-	}{
-		{"jsonl", func(w io.Writer) Format { return JSONL{w} }},
-		{"table", func(w io.Writer) Format { return NewTable(w) }},
-		{"parquet", func(w io.Writer) Format { return NewParquet(w) }},
-	} {
-		b.Run(f.name, func(b *testing.B) {
-			e := bitsquares(b)
-			j := Job{Evaluator: e, Model: m, Rows: 1024, Workers: runtime.GOMAXPROCS(0)}
-			const lines = 100_000
-			for b.Loop() {
-				if _, err := Run(b.Context(), many(lines), f.new(io.Discard), j); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(lines*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-		})
-	}
-}
