@@ -41,7 +41,7 @@ func gate() (stub *evaltest.Stub, entered chan struct{}, open func()) {
 	return stub, entered, sync.OnceFunc(func() { close(held) })
 }
 
-// What cannot wait is refused at once, with a code that says to come back, and the others are answered.
+// What cannot wait is refused at once, with a code that says to come back, and the others are answered, in one batch.
 func TestOverload(t *testing.T) {
 	stub, entered, open := gate()
 	defer open()
@@ -78,6 +78,9 @@ func TestOverload(t *testing.T) {
 		if err := <-results; err != nil {
 			t.Errorf("what was accepted: %v", err)
 		}
+	}
+	if c := s.models.models["stub"].stats.now(); c.executions() != 2 || c.batchRows != 9 {
+		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 8 that waited together", c.batchRows, c.executions())
 	}
 }
 

@@ -63,9 +63,9 @@ func TestInputs(t *testing.T) {
 		want := expected(t, eval.New(stub, eval.Options{}), board, pos)
 		contents := rawRequest(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
 		contents.RawInputContents = nil
-		contents.Inputs[0].Contents = &kserve.InferTensorContents{}
-		for k := 0; k < len(words64); k += 8 {
-			contents.Inputs[0].Contents.Uint64Contents = append(contents.Inputs[0].Contents.Uint64Contents, binary.LittleEndian.Uint64(words64[k:]))
+		contents.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: make([]uint64, len(words64)/8)}
+		if _, err := binary.Decode(words64, binary.LittleEndian, contents.Inputs[0].Contents.Uint64Contents); err != nil {
+			t.Fatal(err)
 		}
 		for input, ask := range map[string]*kserve.ModelInferRequest{
 			"bitboards":       bitboardRequest(board, pos...),

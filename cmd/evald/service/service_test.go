@@ -20,8 +20,6 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/game/gametest"
-	"github.com/evald/evald/engine/heuristic"
 )
 
 func TestMain(m *testing.M) {
@@ -247,24 +245,3 @@ const inferPath = "/v2/models/stub/infer"
 
 // aMove asks for the position after one move, over REST.
 const aMove = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
-
-// BenchmarkInfer is one request of 256 bitboards, server and client on the same cores.
-func BenchmarkInfer(b *testing.B) {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		b.Fatal(err)
-	}
-	api := serve(b, testConfig(e.Backend())).api
-	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 256)...)
-	ask.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}, {Name: policyOutput}}
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			if _, err := api.ModelInfer(context.Background(), ask); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "positions/s")
-}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
 
@@ -99,25 +98,6 @@ func TestOverloadSoak(t *testing.T) {
 	}
 	s.end(t)
 	returnsToRest(t, before)
-}
-
-// Sixty-four clients of one position each share batches, on a device that takes as long for one as for many.
-func TestBatchesForm(t *testing.T) {
-	s := serve(t, testConfig(device(10*time.Millisecond)))
-	var wait sync.WaitGroup
-	for range 64 {
-		wait.Go(func() {
-			for start := time.Now(); time.Since(start) < 400*time.Millisecond; {
-				if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wait.Wait()
-	if c := s.models.models["stub"].stats.now(); c.batchRows < 8*c.executions() {
-		t.Errorf("%d rows in %d batches; want 8 or more in one; by size, up to 1, 2, 4, .. rows: %v", c.batchRows, c.executions(), c.sizes)
-	}
 }
 
 // The end of a server under load, again and again: every request it has counted as answered has reached its client, and
