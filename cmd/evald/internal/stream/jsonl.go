@@ -15,12 +15,7 @@ import (
 type JSONL struct{ W io.Writer }
 
 // Encode writes the chunk's lines into c.Text.
-func (f JSONL) Encode(c *Chunk) {
-	c.Text = c.Text[:0]
-	for i := range c.Answers {
-		c.Text = appendJSON(c.Text, &c.Answers[i])
-	}
-}
+func (f JSONL) Encode(c *Chunk) { c.encode(appendJSON) }
 
 // Write writes the lines.
 func (f JSONL) Write(c *Chunk) error {

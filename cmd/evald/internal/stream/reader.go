@@ -37,7 +37,7 @@ type Reader struct {
 	in     *bufio.Reader
 	source *interruptible
 	line   int
-	bytes  int64
+	bytes  int64 // of the input, read so far
 }
 
 // NewReader reads in until its end, or until ctx ends, even while the input is silent.
@@ -45,9 +45,6 @@ func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
 	return &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
 }
-
-// Bytes is the number of bytes of the input read so far.
-func (r *Reader) Bytes() int64 { return r.bytes }
 
 // Next appends lines until there are most of them, or until it would have to wait for the next one. more is false at the end
 // of the input. If ctx ended the input, err is ctx.Err(), and lines read ahead are dropped.

@@ -153,9 +153,9 @@ func (s *Summary) add(c *Chunk) {
 
 // fill reads the next lines.
 func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
-	before := r.Bytes()
+	before := r.bytes
 	c.lines, more, err = r.Next(c.lines[:0], rows)
-	c.bytes = r.Bytes() - before
+	c.bytes = r.bytes - before
 	c.Answers = c.Answers[:0]
 	for _, l := range c.lines {
 		c.Answers = append(c.Answers, Answer{Line: l, model: c.model})
@@ -193,6 +193,14 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 		}
 	}
 	return nil
+}
+
+// encode makes Text of all answers.
+func (c *Chunk) encode(appendAnswer func([]byte, *Answer) []byte) {
+	c.Text = c.Text[:0]
+	for i := range c.Answers {
+		c.Text = appendAnswer(c.Text, &c.Answers[i])
+	}
 }
 
 // batchOf returns the chunk's batch for a game.

@@ -26,12 +26,7 @@ func NewTable(w io.Writer) *Table { return &Table{w: w, since: time.Now()} }
 const positionWidth = 28
 
 // Encode writes the chunk's rows into c.Text.
-func (t *Table) Encode(c *Chunk) {
-	c.Text = c.Text[:0]
-	for i := range c.Answers {
-		c.Text = appendRow(c.Text, &c.Answers[i])
-	}
-}
+func (t *Table) Encode(c *Chunk) { c.encode(appendRow) }
 
 func appendRow(to []byte, a *Answer) []byte {
 	if a.Err != nil {
