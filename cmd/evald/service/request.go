@@ -289,17 +289,12 @@ func encode(version string, outputs []string, b *eval.Batch, f *found) answer {
 	}
 	a := answer{version, make([]tensor, len(outputs)), memories.Get().(*[]byte)}
 	memory := slices.Grow((*a.memory)[:0], size)
-	shapes := make([]int64, 0, 2*len(outputs))
-	ends := make([]int, 0, len(searchedOutputs))
-	for _, name := range outputs {
-		memory = appendOutput(memory, name, b, f)
-		ends = append(ends, len(memory))
-		shapes = append(shapes, int64(rows), int64(width(name, b.Board)))
-	}
-	at := 0
+	shapes := make([]int64, 2*len(outputs))
 	for i, name := range outputs {
-		a.outputs[i] = tensor{name, outputTypes[name], shapes[2*i : 2*i+2 : 2*i+2], memory[at:ends[i]:ends[i]]}
-		at = ends[i]
+		shape, at := shapes[2*i:2*i+2:2*i+2], len(memory)
+		shape[0], shape[1] = int64(rows), int64(width(name, b.Board))
+		memory = appendOutput(memory, name, b, f)
+		a.outputs[i] = tensor{name, outputTypes[name], shape, memory[at:len(memory):len(memory)]} // stays if memory moves
 	}
 	*a.memory = memory
 	return a

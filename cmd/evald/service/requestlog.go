@@ -69,7 +69,7 @@ func (s *Server) loggedGRPC(r *request, err error) {
 // limiter lets a few records of each kind through in a period, so that clients cannot fill the log.
 type limiter struct {
 	mu    sync.Mutex
-	kinds map[any]*while
+	kinds map[any]while
 }
 
 // while is a period of one kind's records.
@@ -89,21 +89,18 @@ func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.kinds[kind]
-	if w == nil {
-		w = &while{began: now}
-		if l.kinds == nil {
-			l.kinds = map[any]*while{}
-		}
-		l.kinds[kind] = w
-	}
-	if now.Sub(w.began) >= limiterWhile {
+	if now.Sub(w.began) >= limiterWhile { // or there was none
 		w.began, w.shown = now, 0
 	}
-	if w.shown >= shownRefusals {
+	if ok = w.shown < shownRefusals; ok {
+		w.shown++
+		hidden, w.hidden = w.hidden, 0
+	} else {
 		w.hidden++
-		return 0, false
 	}
-	w.shown++
-	hidden, w.hidden = w.hidden, 0
-	return hidden, true
+	if l.kinds == nil {
+		l.kinds = map[any]while{}
+	}
+	l.kinds[kind] = w
+	return hidden, ok
 }

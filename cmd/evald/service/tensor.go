@@ -58,18 +58,13 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 	have := 0
 	switch t.datatype {
 	case floatType:
-		if have = len(c.Fp32Contents); have == n {
-			t.raw = appendNumbers(nil, c.Fp32Contents)
-		}
+		have, t.raw = len(c.Fp32Contents), appendNumbers(nil, c.Fp32Contents)
 	case uint64Type:
-		if have = len(c.Uint64Contents); have == n {
-			t.raw = appendNumbers(nil, c.Uint64Contents)
-		}
+		have, t.raw = len(c.Uint64Contents), appendNumbers(nil, c.Uint64Contents)
 	case bytesType:
-		if have = len(c.BytesContents); have == n {
-			for _, x := range c.BytesContents {
-				t.raw = appendBytes(t.raw, x)
-			}
+		have = len(c.BytesContents)
+		for _, x := range c.BytesContents {
+			t.raw = appendBytes(t.raw, x)
 		}
 	default:
 		return nil // rows will name the datatype that it wants
