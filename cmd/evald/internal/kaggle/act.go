@@ -21,12 +21,10 @@ func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players) (ba
 		lines, more, err = reader.Next(lines[:0], 1)
 		for i := range lines {
 			action, failed := answerLine(context.WithoutCancel(ctx), &lines[i], players)
-			var reply any = actionReply{action}
 			if failed != nil {
 				bad++
-				reply = errorReply{failed.Error()}
 			}
-			if err := encoder.Encode(reply); err != nil {
+			if err := encoder.Encode(reply(action, failed)); err != nil {
 				return bad, err
 			}
 		}

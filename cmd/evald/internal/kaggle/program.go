@@ -47,10 +47,10 @@ func checkProgram(path string) (linked string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("program %s: %w", path, err)
 	}
-	newest := ""
+	newest := "" // which comes before all versions
 	for _, library := range versions {
 		for _, v := range library.Needs {
-			if strings.HasPrefix(v.Dep, "GLIBC_2.") && (newest == "" || compareVersions(v.Dep, newest) > 0) {
+			if strings.HasPrefix(v.Dep, "GLIBC_2.") && compareVersions(v.Dep, newest) > 0 {
 				newest = v.Dep
 			}
 		}

@@ -7,13 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -57,18 +56,12 @@ func TestReferee(t *testing.T) {
 		routes.Go(func() { verdicts[i] = referee(t, python, agent, games/2) })
 	}
 	routes.Wait()
-	for i, route := range []string{"packed", "behind a URL"} {
-		judge(t, route, verdicts[i], games/2)
-	}
 	all := append(verdicts[0], verdicts[1]...)
 	for opponent, want := range atLeast {
 		points, n := 0.0, 0
 		for _, v := range all {
 			if v.Opponent == opponent && v.Reward != nil {
-				points += (1 + *v.Reward) / 2
-			}
-			if v.Opponent == opponent {
-				n++
+				points, n = points+(1+*v.Reward)/2, n+1
 			}
 		}
 		t.Logf("%g of %d points against %s", points, n, opponent)
@@ -78,9 +71,10 @@ func TestReferee(t *testing.T) {
 	}
 }
 
-// referee runs the package on an agent.
+// referee runs the package on an agent, and checks that all games were played to their end in time.
 func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 	var failed strings.Builder
+	slowest := 0.0
 	c := exec.CommandContext(t.Context(), python, "testdata/referee.py", agent, strconv.Itoa(games))
 	c.Stderr = &failed
 	out, err := c.Output()
@@ -95,24 +89,16 @@ func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		all = append(all, v)
-	}
-	return all
-}
-
-// judge checks that all games were played to their end in time.
-func judge(t *testing.T, route string, all []verdict, games int) {
-	if len(all) != 4*games {
-		t.Errorf("%s: %d games, want %d", route, len(all), 4*games)
-	}
-	slowest := 0.0
-	for _, v := range all {
-		slowest = max(slowest, v.Slowest)
-		if diff := cmp.Diff([]string{"DONE", "DONE"}, v.Status); diff != "" || v.Reward == nil || len(v.Said) > 0 {
-			t.Errorf("%s against %s: %+v", route, v.Opponent, v)
+		all, slowest = append(all, v), max(slowest, v.Slowest)
+		if !slices.Equal(v.Status, []string{"DONE", "DONE"}) || v.Reward == nil || len(v.Said) > 0 {
+			t.Errorf("%s against %s: %+v", agent, v.Opponent, v)
 		}
 	}
-	t.Logf("%s: slowest move %.3f s", route, slowest)
+	if len(all) != 4*games {
+		t.Errorf("%s: %d games, want %d", agent, len(all), 4*games)
+	}
+	t.Logf("%s: slowest move %.3f s", agent, slowest)
+	return all
 }
 
 // serveProgram starts the agent behind a URL. At the end of the test the agent is interrupted, which must not be an error.

@@ -37,20 +37,18 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	action, status, err := h.answer(w, r)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	var reply any = actionReply{action}
 	if err != nil {
 		h.Log.Printf("%s %s from %s: %v", short.Text(r.Method), short.Text(r.URL.Path), r.RemoteAddr, err)
-		reply = errorReply{err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
+	_ = json.NewEncoder(w).Encode(reply(action, err)) // the client may be gone
 }
 
-type actionReply struct {
-	Action int `json:"action"`
-}
-
-type errorReply struct {
-	Error string `json:"error"`
+// reply is what Kaggle, or main.py, gets as JSON.
+func reply(action int, err error) any {
+	if err != nil {
+		return map[string]string{"error": err.Error()}
+	}
+	return map[string]int{"action": action}
 }
 
 func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status int, err error) {

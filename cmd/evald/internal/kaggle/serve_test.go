@@ -17,14 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evald/evald/engine/eval/evaltest"
-
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -42,10 +41,16 @@ func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Playe
 	return p
 }
 
+// policyHandler plays the policy of bitsquares.
+func policyHandler(t *testing.T) Handler {
+	return Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)}
+}
+
 // Requests and their replies, by the policy of bitsquares.
 func TestServeTranscript(t *testing.T) {
 	var notes bytes.Buffer
-	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(&notes, "", 0)}
+	h := policyHandler(t)
+	h.Log.SetOutput(&notes)
 	server := httptest.NewServer(h)
 	defer server.Close()
 	refused := 0
@@ -78,7 +83,7 @@ func TestServeTranscript(t *testing.T) {
 
 // In a visitor's browser, another site's page gets no move.
 func TestServeOtherSites(t *testing.T) {
-	h := Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)}
+	h := policyHandler(t)
 	for header, want := range map[string]int{"": 400, "Sec-Fetch-Site": 403, "Origin": 403} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/", strings.NewReader("{}"))
 		if header != "" {
@@ -242,10 +247,7 @@ func TestManyGames(t *testing.T) {
 					action = reply.Action
 				} else {
 					legal := b.Legal(s.Position)
-					for range r.IntN(legal.OnesCount()) {
-						legal = legal.WithoutFirst()
-					}
-					action = b.Action(legal.First())
+					action = b.Action(legal.Nth(r.IntN(legal.OnesCount())).First())
 				}
 				s = game.State{Board: b, Position: b.Play(s.Position, action), Mark: 3 - s.Mark}
 			}
@@ -263,7 +265,7 @@ func TestManyGames(t *testing.T) {
 
 // A body that is too long is refused before it is read completely.
 func TestLongBody(t *testing.T) {
-	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0)})
+	server := httptest.NewServer(policyHandler(t))
 	defer server.Close()
 	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
 	padded := strings.Repeat(" ", maxBody-len(body(s, 2))) + body(s, 2)
@@ -277,7 +279,9 @@ func TestLongBody(t *testing.T) {
 
 // A body that never ends is refused in time, and its connection is closed.
 func TestLateBody(t *testing.T) {
-	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy", 1, agent.Shared{}), Log: log.New(io.Discard, "", 0), patience: 20 * time.Millisecond})
+	h := policyHandler(t)
+	h.patience = 20 * time.Millisecond
+	server := httptest.NewServer(h)
 	defer server.Close()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -293,20 +297,22 @@ func TestLateBody(t *testing.T) {
 	}
 }
 
-// gate is an evaluator that waits until it is allowed to continue.
+// byStub returns players of one agent, whose evaluator calls before, and then prefers the first column.
+func byStub(t *testing.T, before func(context.Context, *eval.Batch) error) *Players {
+	return newPlayers(t, "policy:model=stub", 1, agent.Shared{Models: func(string) (*eval.Evaluator, error) {
+		return evaltest.Raw(&evaltest.Stub{Before: before, After: func(b *eval.Batch) { b.Policy[0] = 1 }}), nil
+	}})
+}
+
+// gate lets an evaluator wait until it is allowed to continue.
 type gate struct{ entered, open chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
 
-func (g gate) models(string) (*eval.Evaluator, error) { return evaltest.Raw(g), nil }
-
-func (gate) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
-
-func (g gate) Compute(ctx context.Context, b *eval.Batch) error {
+func (g gate) wait(ctx context.Context, _ *eval.Batch) error {
 	g.entered <- struct{}{}
 	select {
 	case <-g.open:
-		b.Policy[0] = 1
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -317,7 +323,7 @@ func (g gate) Compute(ctx context.Context, b *eval.Batch) error {
 func TestShutdown(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	g := newGate()
-	url, stop := serve(t, newPlayers(t, "policy:model=gate", 1, agent.Shared{Models: g.models}))
+	url, stop := serve(t, byStub(t, g.wait))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
@@ -334,11 +340,8 @@ func TestShutdown(t *testing.T) {
 		t.Fatalf("the server has ended with a request under way: %v", err)
 	case g.open <- struct{}{}:
 	}
-	if status := <-answered; status != http.StatusOK {
-		t.Errorf("status %d, want 200", status)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
+	if status, err := <-answered, <-stopped; status != http.StatusOK || err != nil {
+		t.Errorf("status %d, want 200; the server ended with %v", status, err)
 	}
 	if _, err := client.Get(url); err == nil {
 		t.Error("the server still answers")

@@ -5,20 +5,12 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"os"
 )
 
 // stripped returns a program without the parts that are not loaded to run it: symbol tables and debug information. They are
 // at the end of the file and more than a third of it. The header then says that there are no sections.
 func stripped(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > 4*maxSize {
-		return nil, fmt.Errorf("%s has %d MiB", path, info.Size()>>20)
-	}
-	file, err := os.ReadFile(path)
+	file, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}

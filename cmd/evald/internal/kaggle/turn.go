@@ -42,7 +42,7 @@ type configuration struct {
 // parseAct reads a request to an agent behind a URL. Its errors are of type *game.ParseError.
 func parseAct(text []byte) (Turn, error) {
 	var r struct {
-		Action        *string       `json:"action"`
+		Action        string        `json:"action"`
 		Environment   *string       `json:"environment"`
 		Configuration configuration `json:"configuration"`
 		State         struct {
@@ -52,8 +52,8 @@ func parseAct(text []byte) (Turn, error) {
 	if err := game.DecodeJSON(text, &r); err != nil {
 		return Turn{}, err
 	}
-	if r.Action == nil || *r.Action != "act" {
-		return Turn{}, wrong("action", value(r.Action), `must be "act"`)
+	if r.Action != "act" {
+		return Turn{}, wrong("action", r.Action, `must be "act"`)
 	}
 	if r.Environment != nil && *r.Environment != "connectx" {
 		return Turn{}, wrong("environment", *r.Environment, `must be "connectx"`)
@@ -111,10 +111,10 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 
 // duration converts seconds to a Duration of at most longest; missing is used if there are none.
 func duration(field string, seconds *float64, missing time.Duration) (time.Duration, error) {
-	switch {
-	case seconds == nil:
+	if seconds == nil {
 		return missing, nil
-	case *seconds < 0:
+	}
+	if *seconds < 0 {
 		return 0, wrong(field, strconv.FormatFloat(*seconds, 'g', -1, 64), "must not be negative")
 	}
 	return time.Duration(min(*seconds, longest.Seconds()) * float64(time.Second)), nil
@@ -130,11 +130,4 @@ func within(prefix string, err error) error {
 		bad.Field = prefix + bad.Field
 	}
 	return err
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
