@@ -24,21 +24,16 @@ type child struct {
 	errors        bytes.Buffer
 }
 
-// files makes the child's folder with these files in it.
-func (p *child) files(contents map[string][]byte) (err error) {
+// launch starts Python in a folder with these files.
+func (p *child) launch(ctx context.Context, files map[string][]byte, args ...string) (err error) {
 	if p.folder, err = os.MkdirTemp("", "evald-peer-"); err != nil {
 		return err
 	}
-	for name, content := range contents {
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(p.folder, name), content, 0o600); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// launch starts Python in the folder.
-func (p *child) launch(ctx context.Context, args []string) (err error) {
 	python := p.python
 	if strings.Contains(python, "/") { // a path from our folder, not from the child's
 		if python, err = filepath.Abs(python); err != nil {

@@ -97,19 +97,11 @@ func (e *evalBench) measure(f Figure, n int, work func()) float64 {
 	return f.Rate
 }
 
-// operations is how many simple 64-bit operations one core does in a second.
-func operations(d time.Duration) float64 {
-	const n = 1 << 14
-	return rate(d, n*spinOperations, func() { runtime.KeepAlive(spin(n)) })
-}
-
-const spinOperations = 16 // in one turn of the loops of spin and spinVector
-
-// vectors is how many 512-bit operations one core does in a second.
-func vectors(d time.Duration) float64 {
-	const n = 1 << 14
-	return rate(d, n*spinOperations, func() { spinVector(n) })
-}
+// Turns of the loops of spin and spinVector, and their operations.
+const (
+	spinTurns      = 1 << 14
+	spinOperations = 16 * spinTurns
+)
 
 // spin runs eight chains of operations that do not wait for each other.
 func spin(n int) uint64 {
@@ -124,7 +116,7 @@ func spin(n int) uint64 {
 // kernels measures the bit-parallel loops on one core.
 func (e *evalBench) kernels() {
 	e.progress.show("64-bit operations")
-	peak := operations(e.d)
+	peak := rate(e.d, spinOperations, func() { runtime.KeepAlive(spin(spinTurns)) })
 	b, ps := e.board, e.positions
 	e.measure(Figure{Name: "win test, 1 core", Unit: "tests", Ceiling: peak / wonOperations, Why: "64-bit operations of one core"}, len(ps), func() {
 		won := 0
@@ -154,7 +146,7 @@ func (e *evalBench) kernels() {
 	})
 	f := Figure{Name: "bitsquares, 1 core", Unit: "values"}
 	if hasVector {
-		f.Ceiling, f.Why = 8*vectors(e.d)/vectorOperations, "512-bit operations of one core"
+		f.Ceiling, f.Why = 8*rate(e.d, spinOperations, func() { spinVector(spinTurns) })/vectorOperations, "512-bit operations of one core"
 	}
 	e.values = e.compare(lines, f, func() { h.Scores(b, ps, scores) })
 }
@@ -208,13 +200,21 @@ func (e *evalBench) evaluators(model Model) error {
 			// A position costs its own value and one for each of at most seven moves.
 			f.Ceiling, f.Why = e.values/8, "bitsquares values, 8 a position"
 		}
-		r := e.measure(f, len(e.positions), e.batch(h.Backend(), len(e.positions)))
+		b := newBatch(e.board, e.positions, len(e.positions))
+		r := e.measure(f, len(e.positions), func() {
+			if err := h.Backend().Compute(e.ctx, b); err != nil && e.err == nil {
+				e.err = err
+			}
+		})
 		if source == eval.Bitsquares {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
 	}
+	h, err := heuristic.New(eval.Bitsquares)
+	if err != nil {
+		return err
+	}
 	var figures []Figure
-	var err error
 	switch {
 	case model.Remote != nil:
 		figures, err = remote(e.ctx, e.d, model.Remote, model.Name, e.progress)
@@ -227,11 +227,6 @@ func (e *evalBench) evaluators(model Model) error {
 		return err
 	}
 	e.figures = append(e.figures, figures...)
-
-	h, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		return err
-	}
 	const lines = 50_000
 	text := []byte(strings.Repeat("44554433\n4455\n12345\n445566123\n-\n", lines/5))
 	for _, format := range []struct {
@@ -252,13 +247,4 @@ func (e *evalBench) evaluators(model Model) error {
 		})
 	}
 	return e.err
-}
-
-func (e *evalBench) batch(of eval.Backend, n int) func() {
-	b := newBatch(e.board, e.positions, n)
-	return func() {
-		if err := of.Compute(e.ctx, b); err != nil && e.err == nil {
-			e.err = err
-		}
-	}
 }

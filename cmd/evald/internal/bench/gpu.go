@@ -137,8 +137,7 @@ func (m *gpuBench) network(n Named) error {
 // startPeer returns the peer's rate of large matrix products, if it is PyTorch.
 func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 	m.progress.show("%s: peer %s", n.Name, m.Peer.Way)
-	b := newBatch(m.board, m.some, 64)
-	if err := m.Peer.start(m.ctx, n.Network, b); err != nil {
+	if err := m.Peer.start(m.ctx, n.Network, newBatch(m.board, m.some, 64)); err != nil {
 		return 0, err
 	}
 	if m.Peer.Way == "pytorch" {
@@ -154,7 +153,7 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 
 // measure fills a row: ours alone if there is no peer or it fails, else both in turns.
 func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
-	ours := &gpuBatch{ctx: m.ctx, d: m.Round, e: e, board: m.board, pos: newBatch(m.board, m.some, row.Batch).Pos}
+	ours := &gpuBatch{gpuBench: m, e: e, one: newBatch(m.board, m.some, row.Batch)}
 	if err := ours.warm(row); err != nil {
 		return err
 	}
@@ -194,25 +193,21 @@ func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) erro
 
 // gpuBatch is a batch whose evaluation on the GPU is measured.
 type gpuBatch struct {
-	ctx      context.Context
-	d        time.Duration
+	*gpuBench
 	e        *gpu.Backend
-	board    *game.Board
-	pos      []game.Position
-	launches int
 	one      *eval.Batch
+	launches int
 }
 
 // warm measures once, for the number of launches in a round.
 func (b *gpuBatch) warm(row *GPURow) error {
-	b.one = newBatch(b.board, b.pos, len(b.pos))
-	t, err := b.e.Time(b.board, b.pos, 1)
+	t, err := b.e.Time(b.board, b.one.Pos, 1)
 	if err != nil {
 		return err
 	}
-	row.Kernel, row.Waves = t.Kernel, t.Waves(len(b.pos))
-	b.launches = max(1, min(10_000, int(b.d.Seconds()/t.Seconds)))
-	_, err = together(b.ctx, b.e.Compute, b.board, b.pos, gpuCallers, b.d)
+	row.Kernel, row.Waves = t.Kernel, t.Waves(row.Batch)
+	b.launches = max(1, min(10_000, int(b.Round.Seconds()/t.Seconds)))
+	_, err = together(b.ctx, b.e.Compute, b.board, b.one.Pos, gpuCallers, b.Round)
 	return err
 }
 
@@ -221,15 +216,15 @@ func (b *gpuBatch) round() (rates [3]float64, err error) {
 	if err := b.ctx.Err(); err != nil {
 		return rates, err
 	}
-	t, err := b.e.Time(b.board, b.pos, b.launches)
+	t, err := b.e.Time(b.board, b.one.Pos, b.launches)
 	if err != nil {
 		return rates, err
 	}
-	rates[0] = float64(len(b.pos)) / t.Seconds
-	if rates[1], err = timed(b.ctx, b.e.Compute, b.one, b.d)(); err != nil {
+	rates[0] = float64(len(b.one.Pos)) / t.Seconds
+	if rates[1], err = timed(b.ctx, b.e.Compute, b.one, b.Round)(); err != nil {
 		return rates, err
 	}
-	rates[2], err = together(b.ctx, b.e.Compute, b.board, b.pos, gpuCallers, b.d)
+	rates[2], err = together(b.ctx, b.e.Compute, b.board, b.one.Pos, gpuCallers, b.Round)
 	return rates, err
 }
 

@@ -219,14 +219,9 @@ func (p *peer) start(ctx context.Context, python string, n *net.Network, board *
 			return err
 		}
 	}
-	if err := p.files(files); err != nil {
-		return err
-	}
-	args := []string{"peer.py", p.library, "network.onnx"}
-	for _, number := range []int{board.Rows(), board.Columns(), runtime.GOMAXPROCS(0)} {
-		args = append(args, strconv.Itoa(number))
-	}
-	if err := p.launch(ctx, append(args, "calibration", "positions")); err != nil {
+	err = p.launch(ctx, files, "peer.py", p.library, "network.onnx", strconv.Itoa(board.Rows()), strconv.Itoa(board.Columns()),
+		strconv.Itoa(runtime.GOMAXPROCS(0)), "calibration", "positions")
+	if err != nil {
 		return err
 	}
 	return p.hear(p)

@@ -24,7 +24,7 @@ const (
 // progress is called with the name of each figure before it is measured. A round takes about d, and at least
 // one search of all trees.
 func Search(ctx context.Context, d time.Duration, progress Progress) ([]Figure, error) {
-	s := &searchBench{evalBench: evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}}
+	s := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	s.positions = playedPositions(s.board, searchTrees)
 	for _, source := range []eval.Source{eval.Uniform, eval.Bitsquares} {
 		e, err := heuristic.New(source)
@@ -46,10 +46,8 @@ func Search(ctx context.Context, d time.Duration, progress Progress) ([]Figure, 
 	return s.figures, s.err
 }
 
-type searchBench struct{ evalBench }
-
 // forest is n trees at played positions.
-func (s *searchBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
+func (s *evalBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
 	c := mcts.DefaultConfig(selection)
 	c.Transpositions, c.Visits, c.MaxNodes = transpositions, searchVisits, 1<<16
 	trees := make([]*mcts.Tree, n)
@@ -65,7 +63,7 @@ func (s *searchBench) forest(n int, selection mcts.Selection, transpositions boo
 }
 
 // search searches all trees anew, each to the limit of visits, and returns how many visits that were.
-func (s *searchBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
+func (s *evalBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
 	for _, t := range trees {
 		t.Reset(t.Root())
 	}
@@ -79,16 +77,14 @@ func (s *searchBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch
 }
 
 // oneCore measures visits a second of 64 trees on one core, and the memory that a visit allocates.
-func (s *searchBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
+func (s *evalBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
 	trees, err := s.forest(64, selection, transpositions)
 	if err != nil {
 		return err
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	visits := s.search(e, trees, searchVisits, len(trees))
-	s.measure(Figure{Name: name + ", 1 core", Unit: "visits"}, visits, func() {
-		s.search(e, trees, searchVisits, len(trees))
-	})
+	s.measure(Figure{Name: name + ", 1 core", Unit: "visits"}, visits, func() { s.search(e, trees, searchVisits, len(trees)) })
 	if s.err != nil {
 		return s.err
 	}
@@ -101,7 +97,7 @@ func (s *searchBench) oneCore(e *eval.Evaluator, name string, selection mcts.Sel
 }
 
 // allocated counts the allocations and the visits of a search.
-func (s *searchBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
+func (s *evalBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	visits = float64(s.search(e, trees, limit, len(trees)))
@@ -111,7 +107,7 @@ func (s *searchBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int
 
 // manyTrees measures what share of a device's rate search uses on all cores. Rounds of the device alone and of the
 // search take turns, so that both see the same machine.
-func (s *searchBench) manyTrees() error {
+func (s *evalBench) manyTrees() error {
 	f := Figure{Name: "puct of 2048 trees on all cores", Unit: "evaluations", Why: "a stub device alone, 50 us a batch of 256"}
 	s.progress.show("%s", f.Name)
 	trees, err := s.forest(searchTrees, mcts.PUCT, false)
@@ -132,7 +128,7 @@ func (s *searchBench) manyTrees() error {
 }
 
 // alone gives the device batches without a search that fills them, always three at once.
-func (s *searchBench) alone(d *device) {
+func (s *evalBench) alone(d *device) {
 	var wait sync.WaitGroup
 	for range 3 {
 		wait.Go(func() {

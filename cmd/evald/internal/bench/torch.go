@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 
 	"github.com/evald/evald/engine/eval"
@@ -31,11 +30,6 @@ type Torch struct {
 	child
 }
 
-const (
-	networkFile = "network.safetensors"
-	onnxFile    = "network.onnx"
-)
-
 // torchTolerance is how far the peer's probabilities may be from the reference's.
 const torchTolerance = 0.1
 
@@ -52,19 +46,20 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 	if err != nil {
 		return err
 	}
+	network, err := n.Marshal()
+	if err != nil {
+		return err
+	}
 	model, err := onnx.Marshal(n, "network")
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel), onnxFile: model}
-	if err := p.files(files); err != nil {
-		return err
-	}
-	if err := n.WriteFile(filepath.Join(p.folder, networkFile)); err != nil {
-		return err
-	}
-	args := []string{"torch_peer.py", p.Way, p.Precision, p.Device, networkFile, onnxFile, "planes", strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns())}
-	if err := p.launch(ctx, args); err != nil {
+	err = p.launch(ctx, map[string][]byte{
+		"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel),
+		"network.safetensors": network, "network.onnx": model,
+	}, "torch_peer.py", p.Way, p.Precision, p.Device, "network.safetensors", "network.onnx", "planes",
+		strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns()))
+	if err != nil {
 		return err
 	}
 	var answer struct{ How string }
