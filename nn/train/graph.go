@@ -57,6 +57,8 @@ type graph struct {
 	total  *gorgonia.Node
 	vm     gorgonia.VM
 	pool   *conv.Pool
+	net    *net.Network
+	nodes  *gorgonia.ExprGraph
 }
 
 // newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
@@ -65,27 +67,17 @@ func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	g := &graph{batch: NewBatch(b, rows), pool: conv.NewPool(threads)}
-	build := builder{graph: gorgonia.NewGraph(), net: n, pool: g.pool, params: map[string]*gorgonia.Node{}}
-	losses := build.losses(g, w)
-	g.total = losses[0]
-	for _, l := range losses[1:] {
-		g.total = must(gorgonia.Add(g.total, l))
-	}
-	for _, s := range n.Config().Specs() {
-		if p := build.params[s.Name]; p != nil {
-			g.params = append(g.params, p)
-		}
-	}
+	g := &graph{batch: NewBatch(b, rows), pool: conv.NewPool(threads), net: n, nodes: gorgonia.NewGraph()}
+	g.build(w)
 	if !gradients {
-		g.vm = gorgonia.NewTapeMachine(build.graph)
+		g.vm = gorgonia.NewTapeMachine(g.nodes)
 		return g, nil
 	}
 	if _, err := gorgonia.Grad(g.total, g.params...); err != nil {
 		g.pool.Close()
 		return nil, fmt.Errorf("differentiate: %w", err)
 	}
-	g.vm = gorgonia.NewTapeMachine(build.graph, gorgonia.BindDualValues(g.params...))
+	g.vm = gorgonia.NewTapeMachine(g.nodes, gorgonia.BindDualValues(g.params...))
 	return g, nil
 }
 
@@ -115,70 +107,49 @@ func (g *graph) close() {
 	}
 }
 
-// builder adds a network to a graph.
-type builder struct {
-	graph  *gorgonia.ExprGraph
-	net    *net.Network
-	pool   *conv.Pool
-	params map[string]*gorgonia.Node
-}
-
-// losses returns one node for each loss whose weight is not 0, multiplied by its weight.
-func (b *builder) losses(g *graph, w Weights) (all gorgonia.Nodes) {
-	x := b.tower(b.data("planes", g.batch.planes))
+// build adds the network and those of its losses whose weight is not 0.
+func (g *graph) build(w Weights) {
+	stem := g.layer("stem", true)
+	stem.first = true
+	x := stem.apply(g.data("planes", g.batch.planes), nil)
+	for i := range g.net.Config().Blocks {
+		name := fmt.Sprintf("blocks.%d", i)
+		t := g.layer(name+".conv1", true).apply(x, nil)
+		x = g.layer(name+".conv2", true).apply(t, x)
+	}
 	term := func(name string, weight float64, logits *gorgonia.Node, targets *tensor.Dense, seen **Term) {
 		*seen = &Term{}
-		loss := crossEntropy(logits, b.data(name, targets), *seen)
-		all = append(all, must(gorgonia.Mul(loss, gorgonia.NewConstant(float32(weight), gorgonia.WithName(name+" weight")))))
+		factor := gorgonia.NewConstant(float32(weight), gorgonia.WithName(name+" weight"))
+		loss := must(gorgonia.Mul(crossEntropy(logits, g.data(name, targets), *seen), factor))
+		if g.total != nil {
+			loss = must(gorgonia.Add(g.total, loss))
+		}
+		g.total = loss
 	}
 	if w.WDL > 0 || w.GameOver > 0 {
-		f := b.valueHead(x)
+		v := g.layer("value.conv", true).apply(x, nil)
+		f := g.layer("value.fc", true).apply(pool(v), nil)
 		if w.WDL > 0 {
-			term("wdl targets", w.WDL, b.layer("value.wdl", false).apply(f, nil), g.batch.wdl, &g.seen.WDL)
+			term("wdl targets", w.WDL, g.layer("value.wdl", false).apply(f, nil), g.batch.wdl, &g.seen.WDL)
 		}
 		if w.GameOver > 0 {
-			term("gameover targets", w.GameOver, b.layer("value.gameover", false).apply(f, nil), g.batch.gameover, &g.seen.GameOver)
+			term("gameover targets", w.GameOver, g.layer("value.gameover", false).apply(f, nil), g.batch.gameover, &g.seen.GameOver)
 		}
 	}
 	if w.Policy > 0 {
-		q := b.layer("policy.conv", true).apply(x, nil)
-		term("policy targets", w.Policy, b.layer("policy.logit", false).apply(q, nil), g.batch.cells, &g.seen.Policy)
+		q := g.layer("policy.conv", true).apply(x, nil)
+		term("policy targets", w.Policy, g.layer("policy.logit", false).apply(q, nil), g.batch.cells, &g.seen.Policy)
 	}
-	return all
 }
 
-// tower is the stem and the blocks: planes [N,H,W,5] to [N,H,W,C].
-func (b *builder) tower(planes *gorgonia.Node) *gorgonia.Node {
-	stem := b.layer("stem", true)
-	stem.first = true
-	x := stem.apply(planes, nil)
-	for i := range b.net.Config().Blocks {
-		name := fmt.Sprintf("blocks.%d", i)
-		t := b.layer(name+".conv1", true).apply(x, nil)
-		x = b.layer(name+".conv2", true).apply(t, x)
-	}
-	return x
-}
-
-// valueHead is the part that wdl and gameover share: [N,H,W,C] to [N,F].
-func (b *builder) valueHead(x *gorgonia.Node) *gorgonia.Node {
-	v := b.layer("value.conv", true).apply(x, nil)
-	return b.layer("value.fc", true).apply(pool(v), nil)
-}
-
-func (b *builder) layer(name string, relu bool) layer {
-	return layer{pool: b.pool, weight: b.param(name + ".weight"), bias: b.param(name + ".bias"), relu: relu}
-}
-
-// param is the node of one of the network's tensors, and shares its memory.
-func (b *builder) param(name string) *gorgonia.Node {
-	if b.params[name] == nil {
-		b.params[name] = b.data(name, b.net.Weight(name))
-	}
-	return b.params[name]
+// layer adds the parameters of a layer.
+func (g *graph) layer(name string, relu bool) layer {
+	weight, bias := g.data(name+".weight", g.net.Weight(name+".weight")), g.data(name+".bias", g.net.Weight(name+".bias"))
+	g.params = append(g.params, weight, bias)
+	return layer{pool: g.pool, weight: weight, bias: bias, relu: relu}
 }
 
 // data is a node that shares a tensor's memory.
-func (b *builder) data(name string, t *tensor.Dense) *gorgonia.Node {
-	return gorgonia.NewTensor(b.graph, tensor.Float32, t.Dims(), gorgonia.WithShape(t.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(t))
+func (g *graph) data(name string, t *tensor.Dense) *gorgonia.Node {
+	return gorgonia.NewTensor(g.nodes, tensor.Float32, t.Dims(), gorgonia.WithShape(t.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(t))
 }

@@ -135,17 +135,3 @@ func TestMuonSteps(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkOrthogonalise(b *testing.B) {
-	pool := conv.NewPool(0)
-	defer pool.Close()
-	m := newMuon(64, 576)
-	r := gametest.Rand(1)
-	for i := range m.update {
-		m.update[i] = float32(r.NormFloat64())
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.orthogonalise(pool)
-	}
-}

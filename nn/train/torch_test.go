@@ -2,8 +2,6 @@ package train
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gorgonia.org/gorgonia"
 
@@ -166,47 +163,6 @@ func TestTorchSwitch(t *testing.T) {
 		steps(t, theirs, 10)
 		sameParts(t, ours, theirs, 5e-3)
 	}
-}
-
-// A run by PyTorch that is interrupted goes on to the same bytes, and one that changes to gorgonia in the middle ends nearly
-// there.
-func TestTorchInterrupted(t *testing.T) {
-	by, source := torchCompute(t), testSource(testConfig())
-	train := func(dir string, by Compute, stop int) {
-		t.Helper()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := openRun(t, dir, source, by)
-		defer r.Close()
-		r.HeldOut = randomExamples(4, r.Trainer.board, 50)
-		if err := r.Train(ctx, time.Hour, func(r Report) {
-			if r.Step == stop {
-				cancel()
-			}
-		}); err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-	}
-	whole, stopped, changed := t.TempDir(), t.TempDir(), t.TempDir()
-	train(whole, by, 0)
-	train(stopped, by, 17)
-	train(stopped, by, 0)
-	sameRun(t, whole, stopped)
-	train(changed, Compute{Threads: 1}, 17)
-	train(changed, by, 0)
-	want, err := ReadMetrics(filepath.Join(whole, MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := ReadMetrics(filepath.Join(changed, MetricsFile))
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("%d lines of metrics, want %d, error %v", len(got), len(want), err)
-	}
-	for i, m := range got {
-		near(t, fmt.Sprintf("loss %d", i), m.Loss, want[i].Loss, 1e-3)
-	}
-	end := len(want) - 1
-	near(t, "the loss of what is held out", got[end].HeldOut.WDL.Loss, want[end].HeldOut.WDL.Loss, 1e-3)
 }
 
 // Without PyTorch, and if its process ends or says something else, the error says so and names the ways out.

@@ -39,10 +39,7 @@ func newLosses() losses {
 	return losses{term(3), term(moves)}
 }
 
-// gradient computes the losses of examples and leaves their gradient in the batch.
-func (t *Trainer) gradient(examples []train.Example) train.Losses { return t.losses(examples, true) }
-
-// losses computes the losses of examples, and their gradient if it is asked for.
+// losses computes the losses of examples, and leaves their gradient in the batch if it is asked for.
 func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	b := &t.batch
 	b.rows = slices.Grow(b.rows[:0], len(examples)*pattern.Each)[:len(examples)*pattern.Each]

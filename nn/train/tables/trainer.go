@@ -137,7 +137,7 @@ func (t *Trainer) Step() (train.Report, error) {
 			t.examples[i] = t.examples[i].Mirror(t.board)
 		}
 	}
-	r.Losses = t.gradient(t.examples)
+	r.Losses = t.losses(t.examples, true)
 	square := t.update(float32(r.Rate))
 	r.Norm = math.Sqrt(square)
 	if math.IsNaN(square) || math.IsInf(square, 0) {

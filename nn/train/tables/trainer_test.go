@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestGradient(t *testing.T) {
 		size, each, rows = 100, 40, 150
 	}
 	examples := randomExamples(77, size)
-	losses := tr.gradient(examples)
+	losses := tr.losses(examples, true)
 	want := slowLoss(tr.net, examples, c.Weights)
 	if math.Abs(losses.Total-want) > 1e-4 || want < 1 {
 		t.Fatalf("the loss is %v, want %v", losses.Total, want)
@@ -189,7 +188,7 @@ func TestUpdate(t *testing.T) {
 	}
 	tr.step = 4
 	copy(tr.examples, randomExamples(8, len(tr.examples)))
-	tr.gradient(tr.examples)
+	tr.losses(tr.examples, true)
 	want := map[int][]float64{} // by row
 	for i, e := range tr.examples {
 		if e.Weight == 0 {
@@ -230,32 +229,6 @@ func TestUpdate(t *testing.T) {
 				t.Fatalf("a weight of part %d is %v", k, x)
 			}
 		}
-	}
-}
-
-// Judge leaves examples as they are, and computes no gradient.
-func TestJudge(t *testing.T) {
-	tr := newTrainer(t, testConfig(), 2)
-	examples := randomExamples(9, 70)
-	for i := range examples {
-		examples[i].Weight = 1 // finished ones too, which count for nothing
-	}
-	examples[0].Position = board.PlayMoves([]int{0, 1, 0, 1, 0, 1, 0})
-	before := slices.Clone(examples)
-	losses, err := tr.Judge(examples)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(examples, before) {
-		t.Error("the examples were changed")
-	}
-	for _, block := range tr.batch.blocks {
-		if slices.ContainsFunc(block, func(g float32) bool { return g != 0 }) {
-			t.Error("there is a gradient")
-		}
-	}
-	if want := tr.gradient(examples); losses.Total != want.Total || losses.WDL.Loss == 0 {
-		t.Errorf("the loss is %v, with a gradient %v", losses.Total, want.Total)
 	}
 }
 
