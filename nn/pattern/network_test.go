@@ -72,6 +72,12 @@ func TestFile(t *testing.T) {
 func TestEmptyTable(t *testing.T) {
 	n := random(t)
 	clear(n.Weights.Table)
+	readsAgain(t, n)
+}
+
+// readsAgain writes a network and reads it again.
+func readsAgain(t *testing.T, n *Network) {
+	t.Helper()
 	file, err := n.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -104,12 +110,8 @@ func TestFormats(t *testing.T) {
 	}
 	n := random(t)
 	copy(n.Weights.Table[1000*64:], []int16{254, -12, 3})
-	file, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Parse(file); err != nil || n.format() != inWords || !reflect.DeepEqual(got, n) {
-		t.Errorf("the network that was read is not the one that was written: %v", err)
+	if readsAgain(t, n); n.format() != inWords {
+		t.Error("a row that does not fit bytes is not written as words")
 	}
 	// Words that would fit bytes, as an older evald wrote them, with their checksum.
 	n = random(t)
