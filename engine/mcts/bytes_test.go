@@ -16,10 +16,7 @@ func TestTreeBytes(t *testing.T) {
 		t.Skip("memory is measured without the race detector")
 	}
 	for _, rules := range []string{"7x6x4", "12x9x5", "3x3x3free"} {
-		r, err := game.ParseRules(rules)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(game.ParseRules(rules))(t)
 		b := game.MustBoard(r)
 		for visits, count := range map[int]int{1: 500, 50: 50, 800: 10, 20_000: 1} {
 			if visits == 20_000 && rules != "7x6x4" && !gametest.Soak() {
@@ -34,9 +31,7 @@ func TestTreeBytes(t *testing.T) {
 			for i := range trees {
 				trees[i] = tree(t, b, c, game.Position{})
 			}
-			if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), trees, mcts.Limits{Visits: visits, Batch: 64}); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), trees, mcts.Limits{Visits: visits, Batch: 64}))
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			each, said := int(after.HeapAlloc-before.HeapAlloc)/count, mcts.TreeBytes(b, visits)

@@ -37,28 +37,6 @@ func find(t *mcts.Tree) found {
 	return f
 }
 
-// A tree finds the same alone and beside one other tree.
-func TestAloneAsBesideAnother(t *testing.T) {
-	b, p := position(t, "334")
-	_, other := position(t, "4")
-	for name, c := range searches {
-		for _, leaves := range []int{0, 1, 7} {
-			for _, batch := range []int{1, 16, 256} {
-				alone, first, second := tree(t, b, c, p), tree(t, b, c, p), tree(t, b, c, other)
-				limits := mcts.Limits{Visits: 300, Batch: batch, Leaves: leaves}
-				for _, some := range [][]*mcts.Tree{{alone}, {first, second}} {
-					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), some, limits); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if diff := cmp.Diff(find(alone), find(first)); diff != "" {
-					t.Errorf("%s, %d leaves, batches of %d (-alone +beside another):\n%s", name, leaves, batch, diff)
-				}
-			}
-		}
-	}
-}
-
 // companyVisits is enough for several waves of each tree, and for transpositions and proofs in some trees.
 const companyVisits = 24
 
@@ -87,13 +65,14 @@ func TestCompany(t *testing.T) {
 				continue
 			}
 			c.Visits = companyVisits
+			if name == "plain puct" {
+				c.Noise, c.Alpha, c.ForcedPlayouts = 0.25, 0.3, 2
+			}
 			for _, leaves := range []int{1, 5} {
 				want := make([]found, len(positions))
 				for k, p := range positions {
 					tr := tree(t, b, c, p)
-					if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: companyVisits, Batch: 1, Leaves: leaves}); err != nil {
-						t.Fatal(err)
-					}
+					gametest.OK(t, mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: companyVisits, Batch: 1, Leaves: leaves}))
 					want[k] = find(tr)
 				}
 				for round := range rounds {
@@ -149,9 +128,7 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 			}
 			return mcts.Goal{Visits: companyVisits, CheckAt: tr.Visits() + now.look}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 	}
 	return all
 }
@@ -160,10 +137,7 @@ func companies(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Position, leaves int, random *rand.Rand) []found {
 	t.Helper()
 	runtime.GOMAXPROCS(1 + random.IntN(8))
-	s, err := mcts.NewScheduler(t.Context(), t.Context(), evaluator(t, eval.Bitsquares), 1+random.IntN(2*len(positions)), leaves, random.IntN(2)*(1+random.IntN(300)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(mcts.NewScheduler(t.Context(), t.Context(), evaluator(t, eval.Bitsquares), 1+random.IntN(2*len(positions)), leaves, random.IntN(2)*(1+random.IntN(300))))(t)
 	all := make([]found, len(positions))
 	for _, k := range random.Perm(len(positions)) {
 		look := 1 + random.IntN(companyVisits)
@@ -183,9 +157,7 @@ func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 		beside.Board, beside.Position, beside.Visits = game.MustBoard(game.TicTacToe), game.Position{}, 1+random.IntN(9)
 		beside.Next = func(j *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: j.Visits} }
 		beside.Done = func(*mcts.Job, *mcts.Tree, error) {}
-		if err := s.Add(&beside, &job); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Add(&beside, &job))
 	}
 	s.Wait()
 	return all
@@ -197,9 +169,7 @@ func TestLeaves(t *testing.T) {
 	for _, leaves := range []int{1, 8, 64} {
 		sizes := &sizing{Evaluator: evaluator(t, eval.Bitsquares)}
 		tr := tree(t, b, config(mcts.PUCT), p)
-		if err := mcts.Search(t.Context(), evaltest.Raw(sizes), []*mcts.Tree{tr}, mcts.Limits{Visits: 1000, Batch: 1, Leaves: leaves}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, mcts.Search(t.Context(), evaltest.Raw(sizes), []*mcts.Tree{tr}, mcts.Limits{Visits: 1000, Batch: 1, Leaves: leaves}))
 		if slices.Max(sizes.rows) != leaves || len(sizes.rows) > 1000/leaves+20 || tr.Visits() != 1000 {
 			t.Errorf("%d leaves: %d visits, batches of %v", leaves, tr.Visits(), sizes.rows)
 		}

@@ -255,9 +255,7 @@ func visitAlone(t *testing.T, e *eval.Evaluator, tr *mcts.Tree, visits int) {
 			continue
 		}
 		batch.Pos[0] = leaf.Position
-		if err := e.Evaluate(context.Background(), batch); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Evaluate(context.Background(), batch))
 		tr.Expand(&leaf, batch.WDL, batch.Policy, batch.Source[0])
 	}
 }

@@ -25,9 +25,7 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 			var share [2]int
 			for k, leaves := range []int{1, 32} {
 				tr := tree(t, b, c, p)
-				if err := mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 10_000, Batch: 1, Leaves: leaves}); err != nil {
-					t.Fatal(err)
-				}
+				gametest.OK(t, mcts.Search(t.Context(), evaluator(t, eval.Bitsquares), []*mcts.Tree{tr}, mcts.Limits{Visits: 10_000, Batch: 1, Leaves: leaves}))
 				if tr.Result() == game.Ongoing {
 					most := 0
 					for _, m := range tr.Moves(nil) {
@@ -62,10 +60,7 @@ func TestEvaluatorMemory(t *testing.T) {
 		}}
 		c := mcts.DefaultConfig(mcts.PUCT)
 		c.MaxNodes = 1 << 30
-		e, err := mcts.NewEvaluator(evaltest.Raw(counting), c, mcts.Limits{Visits: visits, Batch: 256})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := gametest.Must(mcts.NewEvaluator(evaltest.Raw(counting), c, mcts.Limits{Visits: visits, Batch: 256}))(t)
 		if err := e.Evaluate(ctx, eval.NewBatch(b, 64)); !errors.Is(err, context.Canceled) || most != want {
 			t.Errorf("%d visits: %d trees at once, error %v; want %d", visits, most, err, want)
 		}
@@ -89,6 +84,11 @@ func TestAdvanceKeepsPart(t *testing.T) {
 		if tr.Result() == game.Ongoing && tr.Visits() != 5000 {
 			t.Errorf("%s: %d visits after going on to 5000", s, tr.Visits())
 		}
+		tr.Advance(0) // the move may have no visits: the tree begins anew
+		tr.Advance(0)
+		if tr.Root() != b.Play(b.Play(b.Play(game.Position{}, best), 0), 0) {
+			t.Errorf("%s: the root is %v", s, tr.Root())
+		}
 	}
 }
 
@@ -101,28 +101,5 @@ func TestMemoryFull(t *testing.T) {
 		if tr.Nodes() > 100 || tr.Visits() != 5000 {
 			t.Errorf("%s: %d nodes, %d visits; want at most 100 and 5000", s, tr.Nodes(), tr.Visits())
 		}
-	}
-}
-
-// After a move the tree keeps what it knows of the new position.
-func TestAdvance(t *testing.T) {
-	b := game.MustBoard(game.Connect4)
-	tr := tree(t, b, config(mcts.PUCT), game.Position{})
-	search(t, evaluator(t, eval.Bitsquares), tr, 2000)
-	before := tr.Moves(nil)
-	best := tr.Best()
-	tr.Advance(best)
-	if tr.Root() != b.Play(game.Position{}, best) || tr.Visits() != before[best].Visits || math.Abs(tr.Value()+before[best].Q) > 1e-12 {
-		t.Errorf("after move %d: %d visits, value %v; want %d and %v", best, tr.Visits(), tr.Value(), before[best].Visits, -before[best].Q)
-	}
-	nodes := tr.Nodes()
-	search(t, evaluator(t, eval.Bitsquares), tr, 3000)
-	if tr.Visits() != 3000 || tr.Nodes() <= nodes {
-		t.Errorf("%d visits and %d nodes after going on from %d", tr.Visits(), tr.Nodes(), nodes)
-	}
-	tr.Advance(0) // the move may have no visits: the tree begins anew
-	tr.Advance(0)
-	if tr.Root().Plies() != 3 {
-		t.Errorf("%d plies at the root, want 3", tr.Root().Plies())
 	}
 }

@@ -32,10 +32,7 @@ func (t *Tree) Moves(moves []Move) []Move {
 	return moves
 }
 
-func (t *Tree) rootMoves() []node {
-	n := &t.nodes[rootNode]
-	return t.nodes[n.first : n.first+uint32(n.count)]
-}
+func (t *Tree) rootMoves() []node { return t.moves(&t.nodes[rootNode]) }
 
 func (p proof) result() game.Result {
 	return [...]game.Result{open: game.Ongoing, lost: game.Loss, drawn: game.Draw, won: game.Win}[p]
@@ -77,7 +74,10 @@ func (t *Tree) WDL(wdl []float32) {
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
-		return t.winningAction()
+		if wins := t.board.Wins(t.root); !wins.IsZero() {
+			return t.board.Action(wins.First())
+		}
+		return -1
 	}
 	var values [game.MaxBits]float64
 	if t.config.Selection == Gumbel {
@@ -119,14 +119,6 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 		return t.mean(a) > t.mean(b)
 	}
 	return a.prior > b.prior
-}
-
-// winningAction is a move that wins at once, or -1.
-func (t *Tree) winningAction() int {
-	if wins := t.board.Wins(t.root); !wins.IsZero() {
-		return t.board.Action(wins.First())
-	}
-	return -1
 }
 
 // Policy writes the root's policy into policy [Actions]. With temperature 1 each move has its share of the visits, a lower one

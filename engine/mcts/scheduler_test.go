@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // gated is an evaluator that answers a batch for each signal, and all after it is closed.
@@ -23,20 +24,11 @@ func gated() (*eval.Evaluator, chan struct{}) {
 // All trees that are searched at once have room for at most NodesAtOnce together, however many may be searched. Waiting jobs
 // begin when room becomes free, including that of resting trees.
 func TestSchedulerMemory(t *testing.T) {
-	for visits, want := range map[int]int{800: 1245, 20_000: 52, 100_000: 10, 1 << 20: 1, 1 << 25: 1} {
-		n := NodesFor(game.MustBoard(game.Connect4), visits)
-		if trees := max(1, NodesAtOnce/n); trees != want || n < 8*visits {
-			t.Errorf("%d visits: %d trees of %d nodes, want %d trees", visits, trees, n, want)
-		}
-	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		e, gate := gated()
-		s, err := NewScheduler(ctx, ctx, e, 256, 1, 512)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gametest.Must(NewScheduler(ctx, ctx, e, 256, 1, 512))(t)
 		const total, fit = 25, NodesAtOnce / (1 << 20)
 		var mu sync.Mutex
 		stopped, ended := map[int]bool{}, 0
@@ -59,9 +51,7 @@ func TestSchedulerMemory(t *testing.T) {
 					}
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, err)
 		}
 		stop := func(to int) {
 			mu.Lock()
@@ -117,24 +107,14 @@ func TestSchedulerRoom(t *testing.T) {
 		p := b.PlayMoves(moves)
 		c := DefaultConfig(PUCT)
 		c.Visits, c.MaxNodes = visits, 1<<22
-		wide, err := New(b, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wide := gametest.Must(New(b, c))(t)
 		wide.Reset(p)
-		if err := Search(t.Context(), e, []*Tree{wide}, Limits{Visits: visits, Batch: 1}); err != nil {
-			t.Fatal(err)
-		}
-		s, err := NewScheduler(t.Context(), t.Context(), e, 1, 1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, Search(t.Context(), e, []*Tree{wide}, Limits{Visits: visits, Batch: 1}))
+		s := gametest.Must(NewScheduler(t.Context(), t.Context(), e, 1, 1, 0))(t)
 		nodes := 0
 		job := Job{Board: b, Position: p, Visits: visits, Config: c, Next: func(*Job, *Tree) Goal { return Goal{Visits: visits} }}
 		job.Done = func(_ *Job, tree *Tree, err error) { nodes = tree.Nodes() }
-		if err := s.Add(&job); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Add(&job))
 		s.Wait()
 		if nodes != wide.Nodes() || job.Config.MaxNodes >= c.MaxNodes {
 			t.Errorf("%v: %d nodes, and %d in a tree of any size", moves, nodes, wide.Nodes())

@@ -509,7 +509,7 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 func (t *Tree) startRoot() {
 	n := &t.nodes[rootNode]
 	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
-		t.addNoise(t.nodes[n.first : n.first+uint32(n.count)])
+		t.addNoise(t.moves(n))
 	}
 	if t.config.Selection == Gumbel {
 		t.startGumbel(n)

@@ -20,13 +20,8 @@ import (
 // searched gives a tree this many visits.
 func searched(t testing.TB, tree *mcts.Tree, visits int) *mcts.Tree {
 	t.Helper()
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 8}); err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
+	gametest.OK(t, mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 8}))
 	return tree
 }
 
@@ -34,10 +29,7 @@ func tree(t testing.TB, b *game.Board, s mcts.Selection, p game.Position) *mcts.
 	t.Helper()
 	c := mcts.DefaultConfig(mcts.PUCT)
 	c.Selection = s
-	tr, err := mcts.New(b, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := gametest.Must(mcts.New(b, c))(t)
 	tr.Reset(p)
 	return tr
 }
@@ -45,9 +37,7 @@ func tree(t testing.TB, b *game.Board, s mcts.Selection, p game.Position) *mcts.
 func file(t testing.TB, b *opening.Book) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := b.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, b.Write(&out))
 	return out.Bytes()
 }
 
@@ -59,10 +49,7 @@ func TestWarm(t *testing.T) {
 			was := searched(t, tree(t, b, s, p), 1500)
 			book := opening.New(b)
 			book.Add(was, 1)
-			book, err := opening.Read(bytes.NewReader(file(t, book)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			book = gametest.Must(opening.Read(bytes.NewReader(file(t, book))))(t)
 			is := tree(t, b, s, p)
 			is.Warm(book.Find)
 			if is.Visits() != was.Visits() || math.Abs(is.Value()-was.Value()) > 1e-4 || is.Result() != was.Result() {
@@ -163,12 +150,8 @@ func zipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(z.Write([]byte(text)))(t)
+	gametest.OK(t, z.Close())
 	return out.Bytes()
 }
 
