@@ -8,11 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/evald/evald/engine/eval/evaltest"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"

@@ -237,7 +237,10 @@ func TestEvaluatedOnce(t *testing.T) {
 			again = 0
 			clear(seen)
 			tr.Reset(p)
-			visitAlone(t, evaltest.Raw(e), tr, 3000)
+			visit := visitor(t, evaltest.Raw(e), tr)
+			for range 3000 {
+				visit()
+			}
 			if c.Transpositions && c.Selection != mcts.UCT && again > 0 || s == "plain puct" && again < 100 || len(seen) < 300 {
 				t.Errorf("%s: %d positions were evaluated, %d evaluations more", s, len(seen), again)
 			}
@@ -245,17 +248,17 @@ func TestEvaluatedOnce(t *testing.T) {
 	}
 }
 
-// visitAlone makes visits with one leaf under way.
-func visitAlone(t *testing.T, e *eval.Evaluator, tr *mcts.Tree, visits int) {
-	t.Helper()
-	var leaf mcts.Leaf
-	batch := eval.NewBatch(tr.Board(), 1)
-	for range visits {
-		if wants, _ := tr.Descend(&leaf); !wants {
-			continue
+// visitor returns a function that makes one visit.
+func visitor(t *testing.T, e *eval.Evaluator, tr *mcts.Tree) (visit func()) {
+	leaf, batch := new(mcts.Leaf), eval.NewBatch(tr.Board(), 1)
+	return func() {
+		if wants, _ := tr.Descend(leaf); !wants {
+			return
 		}
 		batch.Pos[0] = leaf.Position
-		gametest.OK(t, e.Evaluate(context.Background(), batch))
-		tr.Expand(&leaf, batch.WDL, batch.Policy, batch.Source[0])
+		if err := e.Evaluate(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		tr.Expand(leaf, batch.WDL, batch.Policy, batch.Source[0])
 	}
 }

@@ -304,18 +304,7 @@ func TestAllocations(t *testing.T) {
 	}
 	b := game.MustBoard(game.Connect4)
 	tr := tree(t, b, config(mcts.PUCT), game.Position{})
-	leaf := new(mcts.Leaf)
-	batch := eval.NewBatch(b, 1)
-	e := evaluator(t, eval.Bitsquares)
-	visit := func() {
-		wants, _ := tr.Descend(leaf)
-		if !wants {
-			return
-		}
-		batch.Pos[0] = leaf.Position
-		gametest.OK(t, e.Evaluate(context.Background(), batch))
-		tr.Expand(leaf, batch.WDL, batch.Policy, batch.Source[0])
-	}
+	visit := visitor(t, evaluator(t, eval.Bitsquares), tr)
 	for range 50_000 {
 		visit()
 	}

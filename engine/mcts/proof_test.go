@@ -6,6 +6,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
 )
 
 // minimax is the result of a position for its side to move.
@@ -110,64 +111,42 @@ func (m *minimax) distance(p game.Position) int {
 	return best
 }
 
-// Move.Plies is never less than the exact number of plies. With a discount long searches mostly find the shortest win.
+// Move.Plies is never less than the exact number of plies. With a discount long searches mostly find the shortest win. If all
+// moves lose, most searches choose the longest defence. A policy gives the best move everything then.
 func TestProofDistance(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	m := &minimax{b, map[game.Position]game.Result{}}
-	r := gametest.Rand(2)
-	c := config(0)
-	c.Discount = 0.95
-	wins, shortest := 0, 0
-	for i := range 200 {
-		p := gametest.Position(r, b, 4+i%8, true)
-		tr := tree(t, b, c, p)
-		search(t, evaluator(t, eval.Uniform), tr, 3000)
-		for _, move := range tr.Moves(nil) {
-			if want := 1 + m.distance(b.Play(p, move.Action)); move.Result != game.Ongoing && move.Result != game.Draw && move.Plies < want {
-				t.Fatalf("%v: %+v, but the game lasts %d plies", p, move, want)
+	for _, discount := range []float64{0.95, 1} {
+		r := gametest.Rand(2)
+		c := config(mcts.PUCT)
+		c.Discount = discount
+		proofs, exact := map[game.Result]int{}, map[game.Result]int{}
+		for i := range 300 {
+			p := gametest.Position(r, b, 4+i%8, true)
+			tr := tree(t, b, c, p)
+			search(t, evaluator(t, eval.Uniform), tr, 3000)
+			for _, move := range tr.Moves(nil) {
+				if want := 1 + m.distance(b.Play(p, move.Action)); move.Result != game.Ongoing && move.Result != game.Draw && move.Plies < want {
+					t.Fatalf("%v: %+v, but the game lasts %d plies", p, move, want)
+				}
 			}
-		}
-		if len(tr.Moves(nil)) > 0 && tr.Result() == game.Win {
-			wins++
+			if len(tr.Moves(nil)) == 0 || tr.Result() != game.Win && tr.Result() != game.Loss {
+				continue
+			}
+			proofs[tr.Result()]++
 			if 1+m.distance(b.Play(p, tr.Best())) == m.distance(p) {
-				shortest++
+				exact[tr.Result()]++
+			}
+			policy := make([]float32, b.Actions())
+			if tr.Policy(policy, 1); policy[tr.Best()] != 1 {
+				t.Fatalf("%v: the best move is %d, the policy %v", p, tr.Best(), policy)
 			}
 		}
-	}
-	t.Logf("%d of %d wins are the shortest", shortest, wins)
-	if wins < 20 || shortest < wins*8/10 {
-		t.Errorf("%d of %d wins are the shortest", shortest, wins)
-	}
-}
-
-// If all moves lose, most searches choose the longest defence, and the policy gives it everything.
-func TestLongestDefence(t *testing.T) {
-	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
-	m := &minimax{b, map[game.Position]game.Result{}}
-	r := gametest.Rand(3)
-	losses, longest := 0, 0
-	for i := range 300 {
-		p := gametest.Position(r, b, 4+i%8, true)
-		if m.result(p) != game.Loss {
-			continue
+		t.Logf("discount %v: %v of %v are the shortest wins and longest defences", discount, exact, proofs)
+		for result, n := range proofs {
+			if n < 20 || exact[result] < n*8/10 && (result == game.Loss || discount < 1) {
+				t.Errorf("discount %v: %d of %d with a %v are the shortest or longest", discount, exact[result], n, result)
+			}
 		}
-		tr := tree(t, b, config(0), p)
-		search(t, evaluator(t, eval.Uniform), tr, 3000)
-		if tr.Result() != game.Loss {
-			continue
-		}
-		losses++
-		policy := make([]float32, b.Actions())
-		tr.Policy(policy, 1)
-		if policy[tr.Best()] != 1 {
-			t.Fatalf("%v: the best move is %d, the policy %v", p, tr.Best(), policy)
-		}
-		if 1+m.distance(b.Play(p, tr.Best())) == m.distance(p) {
-			longest++
-		}
-	}
-	t.Logf("%d of %d defences are the longest", longest, losses)
-	if losses < 20 || longest < losses*8/10 {
-		t.Errorf("%d of %d defences are the longest", longest, losses)
 	}
 }
