@@ -75,7 +75,10 @@ func mortalConfig(during func()) (*mortals, Config) {
 	return m, c
 }
 
-func (m *mortals) load(string) (Loaded, error) {
+func (m *mortals) load(name string) (Loaded, error) {
+	if name == "missing" {
+		return Loaded{}, errors.New("there is no such file")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := newMortal(m.during, len(m.all)+1)
@@ -235,12 +238,6 @@ func TestCloseEndsAll(t *testing.T) {
 func TestNewClosesWhatItLoaded(t *testing.T) {
 	made, c := mortalConfig(func() {})
 	c.Models = []string{"stub", "missing"}
-	c.Load = func(name string) (Loaded, error) {
-		if name == "missing" {
-			return Loaded{}, errors.New("there is no such file")
-		}
-		return made.load(name)
-	}
 	if _, err := New(c); err == nil {
 		t.Fatal("a model that is not there is served")
 	}

@@ -153,11 +153,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
-	message := err.Error()
-	if s, ok := status.FromError(err); ok {
-		message = s.Message()
-	}
-	writeJSON(w, code, errorBody{message})
+	writeJSON(w, code, errorBody{status.Convert(err).Message()})
 }
 
 // retryAfter is after how many seconds a client that was refused may try again; a full queue takes less than that.
