@@ -106,11 +106,6 @@ func loadModel(nameOrPath string, notes io.Writer) (n *net.Network, name string,
 	return n, m.Label(), nil
 }
 
-// onCPU opens a network on the CPU, for measurements.
-func onCPU(n *net.Network, name string, notes io.Writer) (*open.Opened, error) {
-	return open.Network(n, name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
-}
-
 // boardOf is the board of the flag --rules.
 func boardOf(text string) (*game.Board, error) {
 	rules, err := game.ParseRules(text)

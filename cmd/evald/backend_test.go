@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -37,37 +36,6 @@ func TestCPUPath(t *testing.T) {
 	}
 	if _, _, stderr := evald(t, "44554\n", "eval", "-v", "--backend", "bitsquares"); !strings.Contains(stderr, "backend bitsquares: heuristic bitsquares; ") {
 		t.Errorf("messages %q do not name the heuristic", stderr)
-	}
-}
-
-// With --mirror a position and its mirror image have the same value and mirrored policies, and the answers say so. Without
-// it they differ.
-func TestMirrorFlag(t *testing.T) {
-	type answer struct {
-		WDL    [3]float32 `json:"wdl"`
-		Policy [7]float32 `json:"policy"`
-		Model  string     `json:"model"`
-	}
-	ask := func(flags ...string) (a, b answer) {
-		t.Helper()
-		status, out, stderr := evald(t, "44554\n44334\n", append([]string{"eval", "--backend", "cpu", "--model", "seeded-2x16"}, flags...)...)
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if status != exitOK || len(lines) != 2 {
-			t.Fatalf("status %d, %d lines, messages %q", status, len(lines), stderr)
-		}
-		for i, to := range []*answer{&a, &b} {
-			if err := json.Unmarshal([]byte(lines[i]), to); err != nil {
-				t.Fatal(err)
-			}
-		}
-		slices.Reverse(b.Policy[:])
-		return a, b
-	}
-	if a, b := ask("--mirror"); a != b || a.Model != "seeded-2x16, mirrored" {
-		t.Errorf("with --mirror the answers differ, or do not say so: %v and %v", a, b)
-	}
-	if a, b := ask(); a == b {
-		t.Errorf("without --mirror the answers are the same, %v: this network is too symmetric for the test", a)
 	}
 }
 

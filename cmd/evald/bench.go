@@ -63,10 +63,9 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// peers measures a network beside libraries on the CPU.
 func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	network, name, err := scrambled(6, 64)
-	if c.Model != defaultBenchModel {
+	if c.Model != "" && c.Model != defaultBenchModel {
 		network, name, err = loadModel(c.Model, s.err)
 	}
 	if err != nil {
@@ -108,10 +107,8 @@ func (c *benchEvalCmd) model(notes io.Writer) (bench.Model, error) {
 	return bench.Model{Name: m.Label(), Parsed: network}, nil
 }
 
-// python is the interpreter for peers.
 func python() string { return cmp.Or(os.Getenv("EVALD_PYTHON"), "python3") }
 
-// gpu measures networks on the GPU.
 func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	found, err := driver.Find()
 	if err != nil {
@@ -174,11 +171,19 @@ func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// scrambled is a random network and its name.
 func scrambled(blocks, channels int) (*net.Network, string, error) {
 	config := net.Config{Blocks: blocks, Channels: channels, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
 	n, err := net.NewScrambled(config, 1)
 	return n, config.String(), err
+}
+
+// scrambledOnCPU evaluates with a random network.
+func scrambledOnCPU(blocks, channels int, notes io.Writer) (*open.Opened, error) {
+	n, name, err := scrambled(blocks, channels)
+	if err != nil {
+		return nil, err
+	}
+	return open.Network(n, name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
 }
 
 // figureProgress shows the name of the figure that is being measured, if stderr is a terminal.
@@ -234,11 +239,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		evaluators = append(evaluators, e)
 	} else {
 		for _, size := range [][2]int{{6, 64}, {4, 32}} {
-			n, name, err := scrambled(size[0], size[1])
-			if err != nil {
-				return err
-			}
-			e, err := onCPU(n, name, s.err)
+			e, err := scrambledOnCPU(size[0], size[1], s.err)
 			if err != nil {
 				return err
 			}
@@ -264,15 +265,11 @@ type benchServeCmd struct {
 }
 
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	var e *open.Opened
-	var err error
-	if c.Model != "" {
-		e, err = backend{Backend: open.CPU, Model: c.Model}.choose(s.err)
-	} else if n, name, failed := scrambled(6, 64); failed == nil {
-		e, err = onCPU(n, name, s.err)
-	} else {
-		err = failed
+	choose := backend{Backend: open.CPU, Model: c.Model}.choose
+	if c.Model == "" {
+		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU(6, 64, notes) }
 	}
+	e, err := choose(s.err)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,7 +22,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/nn/learn"
 	nnet "github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/open"
 )
 
 type clusterCmd struct {
@@ -115,7 +113,6 @@ func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) 
 	return func() { _ = s.Close() }, nil
 }
 
-// logTo is a log of lines of text.
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 // joinFlags are those of evald selfplay for a worker.
@@ -137,8 +134,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		}
 		c.Spool = filepath.Join(cache, "evald", "cluster")
 	}
-	say := linesTo(s.err)
-	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
+	load := evaluators(c.Backend, c.gpus, s.err)
 	err := cluster.Work(ctx, cluster.WorkerOptions{
 		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: c.AtOnce, Batch: c.Batch, Log: logTo(s.err),
 		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
@@ -150,14 +146,10 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 			if err != nil {
 				return nil, nil, err
 			}
-			e, err := open.Network(n, name, options)
-			if err != nil {
-				return nil, nil, flagged(err)
-			}
-			return e.Evaluator, func() { e.Close() }, nil
+			return load(n, name)
 		},
 	})
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if wasInterrupted(ctx, err) {
 		return ctx.Err()
 	}
 	return err

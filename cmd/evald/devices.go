@@ -87,7 +87,6 @@ func (d devices) gpus() string {
 // triedRows is the number of positions that a GPU is tried with.
 const triedRows = 256
 
-// try evaluates the first positions of the game on a GPU.
 func try(ctx context.Context, index int) tried {
 	t := tried{GPU: index}
 	note := func(text string) { t.Notes = append(t.Notes, text) }

@@ -78,14 +78,6 @@ type outFile struct {
 	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
 }
 
-// unwritten returns what the last message of an interrupted command says about its output file.
-func (f outFile) unwritten() string {
-	if f.Out == "" {
-		return ""
-	}
-	return "; " + f.Out + " was not written, since it would not be whole"
-}
-
 // output is standard output, or a file that appears under its name only after Commit.
 type output struct {
 	io.Writer

@@ -24,7 +24,6 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage returns a usageError.
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // variableOf returns the environment variable of a flag: EVALD_MAX_BATCH for --max-batch, for all commands that have it.

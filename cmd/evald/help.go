@@ -77,14 +77,12 @@ func (c *versionCmd) Run(s streams) error {
 
 type manCmd struct{}
 
-// Run writes the manual page as troff source.
 func (manCmd) Run(s streams) error {
 	var c cli
 	_, err := fmt.Fprint(s.out, manual(newParser(&c, s, func(int) {}).Model))
 	return err
 }
 
-// manual returns the program's manual page, with the macros of man(7).
 func manual(app *kong.Application) string {
 	var b strings.Builder
 	text := func(s string) { fmt.Fprintln(&b, troff(s)) }

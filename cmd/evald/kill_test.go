@@ -59,19 +59,11 @@ func prepareKills(t *testing.T, dir string) {
 	for name, text := range map[string]string{"positions.txt": positions.String(), "small.txt": small.String(), "queries.jsonl": queries.String()} {
 		putFile(t, filepath.Join(dir, name), text)
 	}
-	status, _, stderr := evald(t, "", "positions", "-o", dir, "--rules", "5x4x4", "--count", "200", "--kinds", "random")
-	if status == exitOK {
-		status, _, stderr = evald(t, "", "model", "export", "seeded-2x16", "-o", filepath.Join(dir, "my.safetensors"))
-	}
-	if status != exitOK {
-		t.Fatal(stderr)
-	}
+	must(t, "", "positions", "-o", dir, "--rules", "5x4x4", "--count", "200", "--kinds", "random")
+	must(t, "", "model", "export", "seeded-2x16", "-o", filepath.Join(dir, "my.safetensors"))
 	// A small program for the archive, which plays its first move.
-	source := []byte("package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"{\\\"action\\\":3}\\n\") }\n")
-	err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o644)
-	if err == nil {
-		err = exec.Command("go", "build", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go")).Run()
-	}
+	putFile(t, filepath.Join(dir, "main.go"), "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"{\\\"action\\\":3}\\n\") }\n")
+	err := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go")).Run()
 	if err == nil {
 		err = os.Rename(filepath.Join(dir, "random.txt"), filepath.Join(dir, "exact.set"))
 	}

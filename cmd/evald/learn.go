@@ -59,7 +59,6 @@ type learnCmd struct {
 	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
 }
 
-// Run computes the missing generations.
 func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	config, err := c.config()
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
-	run, err := learn.Open(c.Out, config, c.evaluators(s.err), compute(c.Trainer), progress.text)
+	run, err := learn.Open(c.Out, config, evaluators(c.Backend, c.gpus, s.err), compute(c.Trainer), progress.text)
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,6 @@ func (c *learnCmd) plot(run *learn.Run) error {
 	return writeWhole(filepath.Join(c.Out, curvesFile), func(w io.Writer) error { return plot.Learning(w, title, run.Generations()) })
 }
 
-// line prints the results of a generation.
 func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(g)
@@ -145,16 +143,14 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	if g.Gate != nil {
 		text += fmt.Sprintf(", %g of %d against %s", g.Gate.Points, g.Gate.Games, g.Gate.Against)
 	}
+	verdict := "not better"
 	if g.Promoted {
-		text += ": promoted"
-	} else {
-		text += ": not better"
+		verdict = "promoted"
 	}
-	_, err := fmt.Fprintf(w, "%s; %.0f s\n", text, g.Seconds.SelfPlay+g.Seconds.Train+g.Seconds.Measure)
+	_, err := fmt.Fprintf(w, "%s: %s; %.0f s\n", text, verdict, g.Seconds.SelfPlay+g.Seconds.Train+g.Seconds.Measure)
 	return err
 }
 
-// config returns the effective configuration.
 func (c *learnCmd) config() (learn.Config, error) {
 	var config learn.Config
 	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
@@ -210,10 +206,10 @@ func set[T any](field, flag *T) {
 	}
 }
 
-// evaluators returns a function that makes evaluators of networks on the device that the flags name.
-func (c *learnCmd) evaluators(notes io.Writer) learn.Evaluators {
+// evaluators returns a function that makes evaluators of networks on the device that flags name.
+func evaluators(backend string, on gpus, notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
-	options := open.Options{Backend: c.Backend, GPUs: c.GPUs.list(), Note: eachOnce(say), Event: say}
+	options := open.Options{Backend: backend, GPUs: on.GPUs.list(), Note: eachOnce(say), Event: say}
 	return func(n *net.Network, name string) (*eval.Evaluator, func(), error) {
 		e, err := open.Network(n, name, options)
 		if err != nil {

@@ -17,7 +17,6 @@ type tally struct {
 	givenUp  int // begun, but cut short by an interrupt
 }
 
-// answer answers the lines of a file, positions or queries, by work.
 func (f outFile) answer(ctx context.Context, s streams, file, lines string, work func(in io.Reader, out io.Writer) (tally, error)) error {
 	in, err := s.open(file, lines)
 	if err != nil {
@@ -31,7 +30,7 @@ func (f outFile) answer(ctx context.Context, s streams, file, lines string, work
 	defer out.Abort()
 	t, err := work(in, out)
 	if wasInterrupted(ctx, err) {
-		return t.interrupted(s.err, f.unwritten())
+		return t.interrupted(s.err, f.Out)
 	}
 	if err != nil {
 		return err
@@ -46,8 +45,8 @@ func (f outFile) answer(ctx context.Context, s streams, file, lines string, work
 	return errBadLines
 }
 
-// interrupted prints how far the command has come, followed by more.
-func (t tally) interrupted(stderr io.Writer, more string) error {
+// interrupted prints how far the command has come. out is its output file, if it has one.
+func (t tally) interrupted(stderr io.Writer, out string) error {
 	text := fmt.Sprintf("evald: interrupted; %d lines were answered", t.answered)
 	if t.refused > 0 {
 		text += fmt.Sprintf(" (%d of them refused)", t.refused)
@@ -55,7 +54,11 @@ func (t tally) interrupted(stderr io.Writer, more string) error {
 	if t.givenUp > 0 {
 		text += fmt.Sprintf(", %d were begun and given up", t.givenUp)
 	}
-	fmt.Fprintln(stderr, text+", the rest was not begun"+more)
+	text += ", the rest was not begun"
+	if out != "" {
+		text += "; " + out + " was not written, since it would not be whole"
+	}
+	fmt.Fprintln(stderr, text)
 	return errInterrupted
 }
 

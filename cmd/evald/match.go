@@ -59,7 +59,6 @@ func asList(lines string) (list string) {
 	return list
 }
 
-// Run plays the missing games and shows the standings.
 func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	if c.GrowBook != "" {
 		var err error
@@ -208,7 +207,6 @@ func (c *matchCmd) readOpenings(ctx context.Context, b *game.Board) (all [][]int
 	return all, nil
 }
 
-// describe prints the effective configuration.
 func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int) {
 	kept := "games are not kept (-o FILE keeps them)"
 	if c.Out != "" {
@@ -221,7 +219,6 @@ func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int
 		m.Board.Rules(), m.Games(), len(m.Players), c.Games, source, c.Seed, m.Concurrency, kept)
 }
 
-// matchRun is one run of a match.
 type matchRun struct {
 	*matchCmd
 	match    *arena.Match
@@ -242,7 +239,6 @@ func (r *matchRun) close() error {
 	return err
 }
 
-// add keeps a finished game.
 func (r *matchRun) add(g arena.Game) error {
 	if r.record != nil {
 		if err := r.record.Add(g); err != nil {
@@ -290,7 +286,6 @@ func (r *matchRun) verdict() arena.Verdict {
 	return r.test().Verdict(r.ratio())
 }
 
-// show prints the standings.
 func (r *matchRun) show(w io.Writer) error {
 	report := matchReport{Rules: r.match.Board.Rules().String(), Seed: r.Seed, Table: arena.NewTable(r.match.Names(), r.games)}
 	if r.SPRT != nil {

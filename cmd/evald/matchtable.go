@@ -18,7 +18,6 @@ type matchReport struct {
 	SPRT *sprtReport `json:"sprt,omitempty"`
 }
 
-// sprtReport is the state of a sequential test.
 type sprtReport struct {
 	Elo0    float64       `json:"elo0"`
 	Elo1    float64       `json:"elo1"`

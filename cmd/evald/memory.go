@@ -27,7 +27,6 @@ func (m *memory) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the size in MiB.
 func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
 
 // containerMemory is how many bytes the program's control group may have, which is how containers are bounded; 0 is no bound.

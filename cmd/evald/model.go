@@ -102,7 +102,6 @@ type modelShowCmd struct {
 	JSON  bool   `help:"Write JSON for machines instead of lines."`
 }
 
-// Run prints the model's entry and the metadata of its file.
 func (c *modelShowCmd) Run(s streams) error {
 	m, n, err := open.Any(c.Model)
 	if err != nil {
@@ -160,7 +159,6 @@ type modelImportCmd struct {
 	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
 }
 
-// Run checks the file and adds it to the store.
 func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	content, n, err := open.File(c.File)
 	if err != nil {
@@ -189,7 +187,6 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// entry returns the entry that the flags and the file's metadata describe.
 func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	base := filepath.Base(c.File)
 	metadata := n.Metadata()
@@ -280,7 +277,6 @@ type modelVerifyCmd struct {
 	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"Which ones; all of evald model list where none is named."`
 }
 
-// Run verifies each model, and continues after one that fails.
 func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	refs, failed := c.Models, false
 	if len(refs) == 0 {

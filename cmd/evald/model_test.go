@@ -155,13 +155,8 @@ func TestModelErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut := file("cut.safetensors", good[:len(good)-4])
-	newer := file("newer.safetensors", bytes.Replace(good, []byte(`"evald.format":"1"`), []byte(`"evald.format":"9"`), 1))
-	garbage := file("garbage", []byte("no network, just text"))
 	for _, c := range []struct{ args, want string }{
 		{"import " + cut, cut + ": parse network: tensor "},
-		{"import " + newer, `metadata evald.format is "9", but this evald reads "1": use the evald that wrote it, or a newer one`},
-		{"import " + garbage, garbage + ": parse network: header length is "},
-		{"import " + file("empty", nil), "too few for a safetensors header"},
 		{"import " + file("huge.safetensors", overflowing) + " --name huge", "on 7x6x4 it does not work: evaluate: row 0: win-draw-loss logit 0 is NaN"},
 		{"import " + dir, "is not a regular file"},
 		{"show /dev/zero", "/dev/zero is not a regular file"},
@@ -173,7 +168,6 @@ func TestModelErrors(t *testing.T) {
 		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
-		{"show seeded-2x16@2", `model "seeded-2x16@2" is neither a file nor a shipped model`},
 	} {
 		wrong := exitBadInput
 		if strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6") {
@@ -208,9 +202,8 @@ func TestModelExport(t *testing.T) {
 	dir := t.TempDir()
 	same, another := filepath.Join(dir, "same.safetensors"), filepath.Join(dir, "x.onnx")
 	must(t, "", "model", "export", "seeded-2x16", "-o", same)
-	want := getFile(t, shippedModel)
-	if got, err := os.ReadFile(same); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the exported safetensors file differs, %v", err)
+	if !bytes.Equal(getFile(t, same), getFile(t, shippedModel)) {
+		t.Error("the exported safetensors file differs")
 	}
 	must(t, "", "model", "export", "seeded-2x16", "-o", another)
 	got := getFile(t, another)
@@ -238,17 +231,18 @@ func TestModelOfTables(t *testing.T) {
 	if out := must(t, "", "model", "import", path, "--rules", "7x6x4"); !strings.Contains(out, "quick@1: pattern64x16x16, trained on 7x6x4, in ") {
 		t.Errorf("import says %s", out)
 	}
-	if out := must(t, "", "model", "show", "quick"); !strings.Contains(out, "pattern64x16x16: pattern tables of 64 lanes, hidden layers of 16 and 16") {
-		t.Errorf("show says %s", out)
-	}
-	if out := must(t, "", "model", "verify", "quick"); !strings.HasPrefix(out, "ok ") {
-		t.Errorf("verify says %s", out)
+	for command, want := range map[string]string{
+		"model show quick":   "pattern64x16x16: pattern tables of 64 lanes, hidden layers of 16 and 16",
+		"model verify quick": "ok ",
+	} {
+		if out := must(t, "", strings.Fields(command)...); !strings.Contains(out, want) {
+			t.Errorf("%s: %s, want %q", command, out, want)
+		}
 	}
 	copied := filepath.Join(dir, "copy.safetensors")
 	must(t, "", "model", "export", "quick", "-o", copied)
-	want, _ := os.ReadFile(path)
-	if got, err := os.ReadFile(copied); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the exported file is another one: %v", err)
+	if !bytes.Equal(getFile(t, copied), getFile(t, path)) {
+		t.Error("the exported file is another one")
 	}
 	if out := must(t, "44554", "eval", "--model", "quick"); !strings.Contains(out, `"source":"fast","model":"quick@1"`) {
 		t.Errorf("eval says %s", out)
@@ -292,8 +286,7 @@ func TestModelInt8(t *testing.T) {
 		t.Errorf("it says %q, want %q first", said, want)
 	}
 	must(t, "", "model", "int8", "seeded-2x16", "--output", again, "--count", "20")
-	a := getFile(t, out)
-	if b, err := os.ReadFile(again); err != nil || !bytes.Equal(a, b) {
+	if !bytes.Equal(getFile(t, out), getFile(t, again)) {
 		t.Error("the same command has written two networks")
 	}
 	if shown := must(t, "", "model", "show", out); !strings.Contains(shown, "with 8 bits") || strings.Contains(shown, net.RangesKey) {

@@ -60,7 +60,6 @@ func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
 	return c.compare(ctx, s, board, fresh, n, rounded)
 }
 
-// positions are of all kinds.
 func (c *modelInt8Cmd) positions(ctx context.Context, board *game.Board, seed uint64) ([]game.Position, error) {
 	var all []game.Position
 	for _, k := range sample.Kinds() {

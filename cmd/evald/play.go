@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -12,7 +11,6 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/models"
-	"github.com/evald/evald/nn/open"
 )
 
 type playCmd struct {
@@ -31,16 +29,17 @@ func (*playCmd) Help() string {
 	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
 }
 
-// defaultOpponent is a level that answers fast enough for people.
-const defaultOpponent = "strong"
-
 func (c *playCmd) Run(ctx context.Context, s streams) error {
 	board, start, err := c.game()
 	if err != nil {
 		return err
 	}
 	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
-	e, err := c.evaluator(s.err)
+	from := backend{Backend: "auto", Model: c.Evaluate, gpus: c.gpus}
+	if _, ok := heuristic.Named(c.Evaluate); ok {
+		from = backend{Backend: c.Evaluate}
+	}
+	e, err := from.choose(s.err)
 	if err != nil {
 		return fmt.Errorf("--evaluate: %w", err)
 	}
@@ -64,15 +63,6 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	return play.Plain(ctx, config, lines, s.in, s.out)
 }
 
-// evaluator opens that of --evaluate.
-func (c *playCmd) evaluator(notes io.Writer) (*open.Opened, error) {
-	if _, ok := heuristic.Named(c.Evaluate); ok {
-		return backend{Backend: c.Evaluate}.choose(notes)
-	}
-	return backend{Backend: "auto", Model: c.Evaluate, gpus: c.gpus}.choose(notes)
-}
-
-// game returns the board and the moves at the start.
 func (c *playCmd) game() (*game.Board, []int, error) {
 	rules, moves, flag := c.Rules, c.Position, "--rules"
 	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
@@ -99,11 +89,10 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 	return board, start, nil
 }
 
-// players returns the players in the order of --side.
 func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
-		names = []string{defaultOpponent}
+		names = []string{"strong"} // the level that answers fast enough for people
 	}
 	if len(names) > 2 || len(names) == 2 && c.Side != "none" {
 		return players, usage("%d agents: one plays against you, two play with --side none", len(names))

@@ -26,9 +26,6 @@ type recordsConfig struct {
 	From  string `json:"from,omitempty"` // folder of the records whose positions are taken; empty if positions are drawn
 }
 
-// recordsConfigFile is the file in which the folder's configuration is.
-const recordsConfigFile = "positions.json"
-
 // recordFile is a file of records that a run makes.
 type recordFile struct {
 	path string
@@ -77,7 +74,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	if err != nil {
 		return err
 	}
-	if err := durable.KeepConfig(dir.Path(recordsConfigFile), recordsConfig{c.Rules, c.Seed, from}); err != nil {
+	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, from}); err != nil {
 		return err
 	}
 	var todo []recordFile

@@ -86,7 +86,6 @@ func newProgress(stderr io.Writer, size int64) *progress {
 	return p
 }
 
-// shown reports whether there is a status line.
 func (p *progress) shown() bool { return p.line != nil }
 
 const progressEvery = 200 * time.Millisecond
@@ -109,7 +108,6 @@ func (p *progress) text(s string) {
 	p.line.show(s)
 }
 
-// show shows the progress of a stream of lines.
 func (p *progress) show(s stream.Summary) {
 	took := time.Since(p.since)
 	text := fmt.Sprintf("%d lines, %.0f/s", s.Lines, float64(s.Lines)/took.Seconds())

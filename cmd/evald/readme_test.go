@@ -31,11 +31,10 @@ type block struct {
 // blocks are those of a document.
 func blocks(t *testing.T, path string) []block {
 	t.Helper()
-	text := getFile(t, path)
 	var all []block
 	var open *block
 	number := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(getFile(t, path))) {
 		number++
 		language, fence := strings.CutPrefix(strings.TrimRight(line, "\n"), "```")
 		switch {
@@ -243,9 +242,6 @@ var printed = regexp.MustCompile(`(?m)^print\(.*\)  # (.+)$`)
 // shows. The Python code runs where EVALD_PYTHON names a Python with tritonclient. The Go code is part of an example, which go
 // test compiles and runs. What else stands in a block is text.
 func TestReadme(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of commands")
-	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("README is for linux/amd64, as archives for Kaggle are")
 	}
@@ -256,8 +252,7 @@ func TestReadme(t *testing.T) {
 	}
 	r := newReader(t)
 	t.Cleanup(r.stop)
-	python := os.Getenv("EVALD_PYTHON")
-	ran := 0
+	python, ran := os.Getenv("EVALD_PYTHON"), 0
 	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
 		switch b.language {
 		case "sh":
@@ -303,11 +298,7 @@ func TestReadme(t *testing.T) {
 func inExample(t *testing.T, code string) bool {
 	flat := func(s string) string { return strings.TrimSpace(space.ReplaceAllString(s, " ")) }
 	return slices.ContainsFunc(files(t, "_test.go"), func(path string) bool {
-		if !strings.Contains(filepath.Base(path), "example") {
-			return false
-		}
-		text := getFile(t, path)
-		return strings.Contains(flat(string(text)), flat(code))
+		return strings.Contains(filepath.Base(path), "example") && strings.Contains(flat(string(getFile(t, path))), flat(code))
 	})
 }
 
@@ -363,8 +354,7 @@ var (
 func TestLinks(t *testing.T) {
 	links := 0
 	for _, document := range files(t, ".md") {
-		text := getFile(t, document)
-		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(getFile(t, document)), ""), -1) {
 			if regexp.MustCompile(`^[a-z]+:`).MatchString(m[1]) {
 				continue // elsewhere
 			}
@@ -389,24 +379,17 @@ func TestLinks(t *testing.T) {
 // anchors are the names by which links lead to the headings of a document, as GitHub makes them.
 func anchors(t *testing.T, document string) []string {
 	t.Helper()
-	text := getFile(t, document)
 	var all []string
-	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range heading.FindAllStringSubmatch(string(getFile(t, document)), -1) {
 		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		all = append(all, strings.ReplaceAll(name, " ", "-"))
 	}
 	return all
 }
 
-// otherFlags are those of other programs that the documents name.
-var otherFlags = strings.Fields("--no-deps --logdir")
-
 // Every flag that a document names is one of evald's, or of a program that is known here.
 func TestFlagsOfDocuments(t *testing.T) {
-	known := map[string]bool{"--": true}
-	for _, flag := range otherFlags {
-		known[flag] = true
-	}
+	known := map[string]bool{"--no-deps": true, "--logdir": true} // of other programs
 	commands(t, func(_ []string, node *kong.Node) {
 		for _, f := range slices.Concat(node.AllFlags(false)...) {
 			known["--"+f.Name] = true
@@ -414,8 +397,7 @@ func TestFlagsOfDocuments(t *testing.T) {
 	})
 	flags := 0
 	for _, document := range files(t, ".md") {
-		text := getFile(t, document)
-		for _, m := range regexp.MustCompile("(?m)(?:^|[\\s`(\"|])(--[a-z][a-z0-9-]*)").FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:^|[\\s`(\"|])(--[a-z][a-z0-9-]*)").FindAllStringSubmatch(string(getFile(t, document)), -1) {
 			flags++
 			if !known[m[1]] {
 				t.Errorf("%s: no command has %s", document, m[1])

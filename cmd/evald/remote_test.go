@@ -62,11 +62,9 @@ func TestRemote(t *testing.T) {
 			}
 		})
 	}
-	status, out, stderr := evald(t, "", "bench", "eval", "--model", there, "--round", "1ms", "--json")
-	if status != exitOK || !strings.Contains(out, `"name": "model `+here+" at "+hosts+`, 8 callers"`) {
-		t.Errorf("bench eval: status %d, errors %q, output\n%s", status, stderr, out)
+	if out := must(t, "", "bench", "eval", "--model", there, "--round", "1ms", "--json"); !strings.Contains(out, `"name": "model `+here+" at "+hosts+`, 8 callers"`) {
+		t.Errorf("bench eval: %s", out)
 	}
-
 	t.Setenv(remoteToken, "")
 	for want, args := range map[string][]string{
 		"must be grpc://HOST:PORT/MODEL":     {"eval", "--model", "grpc://x:1"},

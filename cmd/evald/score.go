@@ -69,7 +69,13 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	defer out.Abort()
 	var reports []namedReport
 	for _, subject := range subjects {
-		r, done, err := subject.measure(ctx, s.err, positions)
+		progress, done := newProgress(s.err, 0), 0
+		show := progress.counting(subject.name, 0, len(positions))
+		r, err := score.Measure(ctx, subject.Evaluator, positions, func(n int) {
+			done = n
+			show(n)
+		})
+		progress.clear()
 		if wasInterrupted(ctx, err) {
 			fmt.Fprintf(s.err, "evald: interrupted; %s had answered %d of %d positions; a table is of all, so there is none\n", subject.name, done, len(positions))
 			return errInterrupted
@@ -77,7 +83,10 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", subject.name, err)
 		}
-		reports = append(reports, r)
+		if subject.movesOnly {
+			r.DropValues()
+		}
+		reports = append(reports, namedReport{subject.name, r})
 	}
 	if c.Plot != "" {
 		last := reports[len(reports)-1]
@@ -216,21 +225,6 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		all = append(all, subject{name, search, false})
 	}
 	return all, func() { e.Close() }, nil
-}
-
-func (e subject) measure(ctx context.Context, stderr io.Writer, positions []score.Position) (r namedReport, done int, err error) {
-	progress := newProgress(stderr, 0)
-	defer progress.clear()
-	show := progress.counting(e.name, 0, len(positions))
-	r.Model = e.name
-	r.Report, err = score.Measure(ctx, e.Evaluator, positions, func(n int) {
-		done = n
-		show(n)
-	})
-	if e.movesOnly {
-		r.DropValues()
-	}
-	return r, done, err
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {

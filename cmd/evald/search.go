@@ -103,7 +103,6 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 // full batches of several boards.
 const mostAhead = 1 << 15
 
-// searchRun is one run over lines.
 type searchRun struct {
 	*searchCmd
 	scheduler *mcts.Scheduler
@@ -119,7 +118,6 @@ type searchRun struct {
 	visits int // visits of the positions under way
 }
 
-// searchLine is a line and its state.
 type searchLine struct {
 	stream.Line
 	state   game.State

@@ -71,7 +71,6 @@ func visits(c selfplay.Config) string {
 	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
 }
 
-// Run plays the missing games, or those of a learner.
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Join != "" {
 		return c.work(ctx, s)

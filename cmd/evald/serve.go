@@ -251,7 +251,6 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, er
 	return config, nil
 }
 
-// listen opens the ports that the flags name.
 func (c *serveCmd) listen() (l service.Listeners, err error) {
 	if c.Pprof != "" {
 		host, _, err := net.SplitHostPort(c.Pprof)

@@ -24,9 +24,6 @@ func long(begin, end string) string { return begin + strings.Repeat("x", 10<<20)
 
 // However long a line is, messages about it are short.
 func TestLongLines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many commands, one after the other")
-	}
 	ownStore(t)
 	brokenHeader := func(header string) string {
 		return string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header

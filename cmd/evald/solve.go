@@ -81,7 +81,6 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 // waiting is the number of lines for each thread that are read together.
 const waiting = 16
 
-// solveRun is one run over lines.
 type solveRun struct {
 	*solveCmd
 	books    func(game.Rules) solver.Book
@@ -120,15 +119,6 @@ func (r *solveRun) read(in *stream.Reader) iter.Seq2[*solved, error] {
 				return
 			}
 		}
-	}
-}
-
-// show shows how many positions are done.
-func (r *solveRun) show() {
-	if r.count != nil {
-		r.count(r.answered)
-	} else {
-		r.progress.text(fmt.Sprintf("%d positions", r.answered))
 	}
 }
 
@@ -202,7 +192,10 @@ func (r *solveRun) solver(keep **solver.Solver, board *game.Board, threads int) 
 	}
 	o := solver.Options{TableMiB: r.share(threads), Threads: threads, Book: r.books(board.Rules())}
 	if threads == r.threads {
-		o.Progress = func(p solver.Progress) { r.progress.text(describe(p)) }
+		o.Progress = func(p solver.Progress) {
+			r.progress.text(fmt.Sprintf("score %+d to %+d, asking for more than %+d; %.1f M nodes, %.1f M/s, table %.0f%% full",
+				p.Lower, p.Upper, p.Window, float64(p.Nodes)/1e6, float64(p.Nodes)/1e6/p.Elapsed.Seconds(), 100*p.Fill))
+		}
 	}
 	*keep = nil // its memory can be freed before the next solver allocates
 	s, err := solver.New(board, o)
@@ -216,12 +209,6 @@ func (c *solveCmd) share(threads int) int {
 		return 0
 	}
 	return max(1, c.TableMiB*threads/c.threads)
-}
-
-// describe returns the progress of a long search as one line.
-func describe(p solver.Progress) string {
-	return fmt.Sprintf("score %+d to %+d, asking for more than %+d; %.1f M nodes, %.1f M/s, table %.0f%% full",
-		p.Lower, p.Upper, p.Window, float64(p.Nodes)/1e6, float64(p.Nodes)/1e6/p.Elapsed.Seconds(), 100*p.Fill)
 }
 
 func (r *solveRun) write(a *solved, done bool) error {
@@ -242,7 +229,11 @@ func (r *solveRun) write(a *solved, done bool) error {
 	default:
 		text = marshalLine(a)
 	}
-	r.show()
+	if r.count != nil {
+		r.count(r.answered)
+	} else {
+		r.progress.text(fmt.Sprintf("%d positions", r.answered))
+	}
 	_, err := r.out.Write(text)
 	return err
 }
@@ -255,7 +246,6 @@ func marshalLine(v any) []byte {
 	return append(text, '\n')
 }
 
-// text returns the answer as `moves score` or `moves s1 s2 ..`.
 func (a *solved) text() []byte {
 	if a.err != nil {
 		return fmt.Appendf(nil, "# %s\n", strings.ReplaceAll(a.err.Error(), "\n", " "))

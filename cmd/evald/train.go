@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,6 @@ func (c *trainCmd) Validate() error {
 	return nil
 }
 
-// Run begins or continues a run and prints the results.
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	board, err := boardOf(c.Rules)
 	if err != nil {
@@ -158,7 +158,6 @@ func (c *trainCmd) checkFolder() error {
 	return dir.Close()
 }
 
-// records opens the files.
 func (c *trainCmd) records(b *game.Board) (records *train.Records, err error) {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {
@@ -190,12 +189,11 @@ func (c *trainCmd) checkKind(file string) error {
 		return err
 	}
 	defer f.Close()
-	begin := make([]byte, 4)
-	n, err := f.Read(begin)
-	if err != nil && !errors.Is(err, io.EOF) {
+	begin, err := io.ReadAll(io.LimitReader(f, 4))
+	if err != nil {
 		return err
 	}
-	switch parquet := string(begin[:n]) == "PAR1"; {
+	switch parquet := string(begin) == "PAR1"; {
 	case parquet && c.Task == "exact":
 		return fmt.Errorf("exact scores %s: is Parquet: give lines of evald solve --scores, or leave --task exact out to learn from records", file)
 	case !parquet && c.Task != "exact":
@@ -234,17 +232,15 @@ func (c *trainCmd) initial() (*net.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	grown, err := n.Grow(shape, c.Seed)
-	if err != nil {
+	if n, err = n.Grow(shape, c.Seed); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Init, err)
 	}
-	return grown, nil
+	return n, nil
 }
 
-// config returns the effective configuration.
 func (c *trainCmd) config(records *train.Records) train.Config {
 	config := train.Config{
-		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: c.LR, Schedule: train.Cosine,
+		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
 	}
 	switch {
@@ -259,16 +255,12 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 		config.Weights = train.Weights{WDL: 1, Policy: 1, GameOver: 0.1}
 		config.Records, config.QShare, config.HeldOut = records.Rows(), c.QShare, c.HeldOut
 	}
-	if c.LR == 0 {
-		config.LR = 0.002
-	}
 	if c.Warmup < 0 {
 		config.Warmup = min(1000, config.Steps/20)
 	}
 	return config
 }
 
-// describe prints what is about to be done.
 func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Records, done int) {
 	from := "random positions"
 	if records != nil {

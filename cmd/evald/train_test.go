@@ -53,9 +53,8 @@ $`)
 	if err != nil || len(metrics) != 8 || metrics[7].GameOver == nil || metrics[7].WDL != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
-	svg, err := os.ReadFile(picture)
-	if err != nil || !strings.Contains(string(svg), "gameover") {
-		t.Errorf("the picture has %d bytes, error %v", len(svg), err)
+	if svg := getFile(t, picture); !strings.Contains(string(svg), "gameover") {
+		t.Errorf("the picture has no gameover: %.200s", svg)
 	}
 	status, again, stderr := evald(t, "", args...)
 	if status != exitOK || again != out || !strings.Contains(stderr, "which has 8 steps") {
@@ -152,8 +151,8 @@ func TestTrainValidate(t *testing.T) {
 			t.Errorf("the table has %q, the metrics %q", line, text)
 		}
 	}
-	if status, again, _ := evald(t, "", args...); status != exitOK || again != out {
-		t.Errorf("a second time: status %d, output %q, want %q", status, again, out)
+	if again := must(t, "", args...); again != out {
+		t.Errorf("a second time: %q, want %q", again, out)
 	}
 	// Another share also changes the number of records.
 	refuses(t, exitBadInput, "the run has", "", trainTiny(dir, path, "--heuristics", "--validate", "0.5")...)
@@ -166,11 +165,9 @@ func TestTrainValidate(t *testing.T) {
 func TestTrainExact(t *testing.T) {
 	var networks []string
 	for _, format := range []string{"text", "jsonl"} {
-		_, exact, stderr := evald(t, "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n", "solve", "--scores", "--format", format)
+		exact := must(t, "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n", "solve", "--scores", "--format", format)
 		path, dir := filepath.Join(t.TempDir(), "exact"), filepath.Join(t.TempDir(), "run")
-		if err := os.WriteFile(path, []byte(exact), 0o644); err != nil || stderr != "" {
-			t.Fatal(err, stderr)
-		}
+		putFile(t, path, exact)
 		status, _, stderr := evald(t, "", trainTiny(dir, path, "--task", "exact", "--batch", "3")...)
 		if status != exitOK || !strings.Contains(stderr, "from 3 solved positions; 8 steps") {
 			t.Errorf("status %d, errors %q", status, stderr)
@@ -292,8 +289,8 @@ func TestTrainTables(t *testing.T) {
 	if metrics, err := train.ReadMetrics(filepath.Join(dir, train.MetricsFile)); err != nil || len(metrics) != 20 || metrics[19].HeldOut == nil || metrics[19].GameOver != nil {
 		t.Errorf("metrics %+v, error %v", metrics, err)
 	}
-	if svg, err := os.ReadFile(picture); err != nil || !strings.Contains(string(svg), "policy") {
-		t.Errorf("the picture has %d bytes, error %v", len(svg), err)
+	if svg := getFile(t, picture); !strings.Contains(string(svg), "policy") {
+		t.Errorf("the picture has no policy: %.200s", svg)
 	}
 	if status, again, stderr := evald(t, "", args...); status != exitOK || again != out || !strings.Contains(stderr, "which has 20 steps") {
 		t.Errorf("a second time: status %d, output %q, errors %q", status, again, stderr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -56,9 +57,7 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) 
 	defer records.Close()
 	config := c.config(records)
 	config.Optimizer, config.EMA, config.Clip, config.L2, config.Weights.GameOver = train.Adam, 0, 0, 0, 0
-	if c.LR == 0 {
-		config.LR = tablesRate
-	}
+	config.LR = cmp.Or(c.LR, tablesRate)
 	trainer, err := tables.New(config, initial, records.Source, 0)
 	if err != nil {
 		return err
