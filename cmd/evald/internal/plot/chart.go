@@ -81,10 +81,10 @@ func draw(w io.Writer, charts ...chart) error {
 	var p picture
 	p.printf(`<?xml version="1.0" encoding="UTF-8"?>`)
 	p.begin(chartWidth, height)
-	top := 0
+	height = 0
 	for _, c := range charts {
-		c.draw(&p, top)
-		top += c.height()
+		c.draw(&p, height)
+		height += c.height()
 	}
 	return p.end(w)
 }

@@ -53,8 +53,7 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 		}
 		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, fmt.Sprintf("%+.0f %s", math.Round(p.Elo)+0, interval))
 		for j, q := range t.Standings {
-			m := met[pairing{p.Player, q.Player}]
-			s.cell(left+j*cellWidth, y, m)
+			s.cell(left+j*cellWidth, y, met[pairing{p.Player, q.Player}])
 		}
 	}
 	s.text(left+n*cellWidth+eloWidth-8, headHeight-10, `text-anchor="end" fill="#555"`, "Elo")

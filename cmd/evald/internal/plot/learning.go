@@ -48,8 +48,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 				continue
 			}
 			if c := g.Metrics.Curves()[i]; c.Metric != nil {
-				next.name = c.Name
-				next.points = append(next.points, exact(float64(g.Number), c.Loss))
+				next.name, next.points = c.Name, append(next.points, exact(float64(g.Number), c.Loss))
 			}
 		}
 		if next.points != nil {
@@ -57,11 +56,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		}
 	}
 	x.label = ""
-	return draw(w, accuracy, chart{x: x, y: axis{label: "Elo"}, curves: ratings(generations)}, loss)
-}
-
-// ratings are the networks' ratings with their intervals. Promoted networks are filled.
-func ratings(generations []learn.Generation) []curve {
+	// The networks' ratings with their intervals. Promoted networks are filled.
 	rating := curve{name: "rating", colour: colours[0], dots: rings}
 	promoted := curve{name: "promoted", colour: colours[0], dots: onlyDots}
 	for _, g := range generations {
@@ -70,8 +65,9 @@ func ratings(generations []learn.Generation) []curve {
 			promoted.points = append(promoted.points, exact(float64(g.Number), g.Elo))
 		}
 	}
-	if promoted.points == nil {
-		return []curve{rating}
+	elo := chart{x: x, y: axis{label: "Elo"}, curves: []curve{rating}}
+	if promoted.points != nil {
+		elo.curves = append(elo.curves, promoted)
 	}
-	return []curve{rating, promoted}
+	return draw(w, accuracy, elo, loss)
 }
