@@ -57,14 +57,10 @@ func writeArchive(path string, r release, p platform, files []file) error {
 	if p.system == "windows" {
 		return writeZip(path+".zip", r, inside)
 	}
-	return writeTar(path+".tar.gz", r, inside)
-}
-
-func writeTar(path string, r release, files []file) error {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)
 	w := tar.NewWriter(compressed)
-	for _, f := range files {
+	for _, f := range inside {
 		err := w.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode), Size: int64(len(f.content)), ModTime: r.time, Format: tar.FormatPAX})
 		if err != nil {
 			return err
@@ -76,7 +72,7 @@ func writeTar(path string, r release, files []file) error {
 	if err := errors.Join(w.Close(), compressed.Close()); err != nil {
 		return err
 	}
-	return os.WriteFile(path, out.Bytes(), 0o644)
+	return os.WriteFile(path+".tar.gz", out.Bytes(), 0o644)
 }
 
 func writeZip(path string, r release, files []file) error {

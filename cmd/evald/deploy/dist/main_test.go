@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"debug/buildinfo"
 	"encoding/json"
@@ -62,8 +63,10 @@ func TestSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := []file{{"README.md", 0o644, []byte("text")}, {"man/evald.1", 0o644, []byte("more text")}}
-	folders := []string{t.TempDir(), t.TempDir()}
-	for _, folder := range folders {
+	folder := ""
+	var sums [2]string
+	for i := range sums {
+		folder = t.TempDir()
 		for _, p := range []platform{here, {"windows", "amd64"}} {
 			if err := pack(folder, example, p, program, shared); err != nil {
 				t.Fatal(err)
@@ -72,9 +75,6 @@ func TestSameBytes(t *testing.T) {
 		if err := writeChecksums(folder); err != nil {
 			t.Fatal(err)
 		}
-	}
-	var sums [2]string
-	for i, folder := range folders {
 		text, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSameBytes(t *testing.T) {
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
 		t.Errorf("want the same sums of an archive, a wheel and a list of modules for each of 2 platforms:\n%s\n%s", sums[0], sums[1])
 	}
-	z, err := zip.OpenReader(only(t, filepath.Join(folders[0], "*-windows-amd64.zip")))
+	z, err := zip.OpenReader(only(t, filepath.Join(folder, "*-windows-amd64.zip")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,10 @@ func testModules(t *testing.T, folder, program string) {
 		t.Fatal(err)
 	}
 	missing := map[string]bool{"std " + strings.TrimPrefix(runtime.Version(), "go"): true}
-	for _, m := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if m != "" {
-			missing[m] = true
-		}
+	for m := range strings.Lines(string(out)) {
+		missing[strings.TrimSpace(m)] = true
 	}
+	delete(missing, "")
 	if len(missing) < 20 {
 		t.Errorf("go list names %d modules", len(missing))
 	}
@@ -231,10 +230,7 @@ func testModules(t *testing.T, folder, program string) {
 
 // pip installs the wheel without a network, and then the program is there as a program and as a module.
 func testWheel(t *testing.T, folder, program string) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
+	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
 	venv := t.TempDir()
 	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
 		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
@@ -255,16 +251,13 @@ func testWheel(t *testing.T, folder, program string) {
 		t.Fatalf("pip install %s: %v\n%s", wheel, err, out)
 	}
 	for _, command := range [][]string{{"evald"}, {"python", "-m", "evald"}} {
-		c := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
-		c.Stdin = strings.NewReader("44554\n")
-		out, err := c.Output()
-		if err != nil || !bytes.Contains(out, []byte(`"position":"44554"`)) {
-			t.Errorf("%v: %v\n%s", command, err, out)
-		}
-		c = exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
-		c.Stdin = strings.NewReader("wrong\n")
-		if err := c.Run(); c.ProcessState.ExitCode() != 1 {
-			t.Errorf("%v with a wrong position: %v, want status 1", command, err)
+		for position, want := range map[string]int{"44554": 0, "wrong": 1} {
+			c := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
+			c.Stdin = strings.NewReader(position + "\n")
+			out, err := c.Output()
+			if status := c.ProcessState.ExitCode(); status != want || want == 0 && !bytes.Contains(out, []byte(`"position":"44554"`)) {
+				t.Errorf("%v of %s: status %d, want %d; %v\n%s", command, position, status, want, err, out)
+			}
 		}
 	}
 	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "check").CombinedOutput(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"debug/buildinfo"
 	"encoding/base64"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -24,10 +23,12 @@ func sbom(r release, program string) ([]byte, error) {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		c, err := moduleComponent(m)
-		if err != nil {
-			return nil, err
+		c := component(m.Path, m.Version)
+		sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
+		if err != nil || len(sum) != 32 {
+			return nil, fmt.Errorf("module %s: its hash is %q, want that of go.sum", m.Path, m.Sum)
 		}
+		c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sum)}}
 		components = append(components, c)
 	}
 	main := component(info.Main.Path, "v"+r.version)
@@ -43,14 +44,4 @@ func sbom(r release, program string) ([]byte, error) {
 func component(name, version string) cyclonedx.Component {
 	url := "pkg:golang/" + name + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: url}
-}
-
-func moduleComponent(m *debug.Module) (cyclonedx.Component, error) {
-	c := component(m.Path, m.Version)
-	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
-	if err != nil || len(sum) != 32 {
-		return c, fmt.Errorf("module %s: its hash is %q, want that of go.sum", m.Path, m.Sum)
-	}
-	c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sum)}}
-	return c, nil
 }

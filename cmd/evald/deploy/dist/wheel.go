@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,10 +28,8 @@ func writeWheel(folder string, r release, p platform, program string, content []
 	}
 	license, err1 := os.ReadFile("LICENSE")
 	readme, err2 := os.ReadFile("README.md")
-	for _, err := range []error{err1, err2} {
-		if err != nil {
-			return err
-		}
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
 	info := "evald-" + version + ".dist-info/"
 	files := []file{
