@@ -23,7 +23,6 @@ type contender struct {
 	round   func() (float64, error) // positions a second over one round
 	ceiling func(d time.Duration) float64
 	why     string
-	ruled   bool // the contender before it in the list, with the rules step in front
 	rates   []float64
 	peaks   []float64
 }
@@ -101,7 +100,7 @@ func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Du
 	e, err := cpu.NewPath(n, cpu.Paths(n)[0])
 	return [2]*contender{
 		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e.Compute, b, d)},
-		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.New(e, eval.Options{}).Evaluate, b, d), ruled: true},
+		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.New(e, eval.Options{}).Evaluate, b, d)},
 	}, err
 }
 
@@ -145,13 +144,13 @@ func peak(run func(n int) int, threads int, d time.Duration) float64 {
 func network(ctx context.Context, d time.Duration, n *net.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	b := newBatch(board, playedPositions(board, networkBatch), networkBatch)
-	var contenders []*contender
+	var paths []*contender
 	for _, p := range cpu.Paths(n) {
 		c, err := pathContender(ctx, n, name, p, b, d)
 		if err != nil {
 			return nil, err
 		}
-		contenders = append(contenders, c)
+		paths = append(paths, c)
 	}
 	few := newBatch(board, b.Pos, 32)
 	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewBackend(n).Compute, few, d)}
@@ -159,29 +158,19 @@ func network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	if err != nil {
 		return nil, err
 	}
-	contenders = append(contenders, to, both[0], both[1])
-	if err := race(ctx, contenders, d, progress); err != nil {
+	if err := race(ctx, slices.Concat(paths, []*contender{to}, both[:]), d, progress); err != nil {
 		return nil, err
 	}
 	var figures []Figure
-	for i, c := range contenders {
-		if i+1 < len(contenders) && contenders[i+1].ruled {
-			continue // its rate is the next one's ceiling
-		}
-		if c.ruled {
-			f := c.figure(contenders[i-1])
-			f.Ceiling, f.Why = f.Rate/f.Ratio, "without the rules"
-			f.Ratio, f.To = 0, ""
-			figures = append(figures, f)
-			continue
-		}
+	for _, c := range paths {
 		f := c.figure(to)
-		if f.To != "" {
-			f.To = "pure-Go reference"
-		}
+		f.To = "pure-Go reference"
 		figures = append(figures, f)
 	}
-	return figures, nil
+	ruled := both[1].figure(both[0])
+	ruled.Ceiling, ruled.Why = ruled.Rate/ruled.Ratio, "without the rules"
+	ruled.Ratio, ruled.To = 0, ""
+	return append(figures, to.figure(to), ruled), nil
 }
 
 // remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes

@@ -177,7 +177,7 @@ func TestPeersReport(t *testing.T) {
 	}
 }
 
-// A peer that dies, says nonsense or computes something else is an error that says so; nothing is left behind.
+// A peer that dies (TestTorchFails has other ways to fail) or computes something else is an error that says so; nothing is left behind.
 func TestPeersFail(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the reference of some hundred positions, which the race detector makes slow")
@@ -185,8 +185,6 @@ func TestPeersFail(t *testing.T) {
 	first := `echo '{"version": "1", "settings": "", "precisions": ["f32"]}'; read line; `
 	for name, c := range map[string]struct{ script, want string }{
 		"dies":            {"echo >&2 Traceback; echo >&2 no onnxruntime here; exit 3", "exit status 3: no onnxruntime here (it needs onnxruntime"},
-		"dies later":      {first + "echo >&2 no memory; exit 4", "f32: "},
-		"nonsense":        {"echo hello; cat", `answer "hello": invalid character`},
 		"other sizes":     {first + `echo '{"wdl": [1, 2, 3]}'; cat`, "f32: 3 values of WDL, want 900"},
 		"another network": {first + `echo '{"wdl": [9' $(yes ', 9' | head -899) ']}'; cat`, "f32: WDL 0 is 9, the reference says "},
 	} {

@@ -91,11 +91,7 @@ func TestTorchFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
-			fake := filepath.Join(t.TempDir(), "python")
-			if err := os.WriteFile(fake, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			p, err := startTorch(t, fake, "pytorch", "bf16")
+			p, err := startTorch(t, fakePython(t, c.script, nil), "pytorch", "bf16")
 			if err == nil {
 				_, err = p.ready(16)
 				p.stop()
