@@ -22,15 +22,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is shared by all tests; stop ends it. If there is none, err says so.
-var browser = struct {
-	sync.Once
-	ctx  context.Context
-	stop func()
-	err  error
-}{stop: func() {}}
+var stopBrowser = func() {}
 
-func startBrowser() {
+// browser starts the browser that all tests share. If there is none, the error says so.
+var browser = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{os.Getenv("EVALD_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil && path == "" {
@@ -38,15 +33,14 @@ func startBrowser() {
 		}
 	}
 	if path == "" {
-		browser.err = errors.New("no chromium in PATH: Debian has it in the package chromium; EVALD_CHROMIUM may name one")
-		return
+		return nil, errors.New("no chromium in PATH: Debian has it in the package chromium; EVALD_CHROMIUM may name one")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(allocator)
-	browser.ctx, browser.stop = ctx, func() { _ = chromedp.Cancel(ctx); stop(); stopAllocator() }
-	browser.err = chromedp.Do(ctx)
-}
+	stopBrowser = func() { _ = chromedp.Cancel(ctx); stop(); stopAllocator() }
+	return ctx, chromedp.Do(ctx)
+})
 
 // tab is a browser tab on a page with a server of its own.
 type tab struct {
@@ -83,14 +77,14 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 	if testing.Short() {
 		t.Skip("a browser's tests are not for short runs")
 	}
-	browser.Do(startBrowser)
-	if browser.err != nil {
+	shared, err := browser()
+	if err != nil {
 		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal(browser.err)
+			t.Fatal(err)
 		}
-		t.Skip(browser.err)
+		t.Skip(err)
 	}
-	ctx, stop := chromedp.NewContext(browser.ctx)
+	ctx, stop := chromedp.NewContext(shared)
 	t.Cleanup(stop)
 	b := &tab{t: t, ctx: ctx, url: url}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {

@@ -65,7 +65,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("the page of an idle cluster lacks %q", want)
 		}
 	}
-	for path, kind := range map[string]string{"/ui/style.css": "text/css", "/ui/cluster.js": "text/javascript", "/ui/icon.svg": "image/svg+xml", "/": "text/html"} {
+	for path, kind := range map[string]string{"/ui/style.css": "text/css", "/ui/cluster.js": "text/javascript", "/": "text/html"} {
 		if w := get("GET", path); w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) {
 			t.Errorf("%s: %d, %s", path, w.Code, w.Header().Get("Content-Type"))
 		}

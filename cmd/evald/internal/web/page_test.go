@@ -35,9 +35,7 @@ func TestPageClicks(t *testing.T) {
 	b.says("#status", "Red played 1. Red wins")
 	b.picture("won")
 	b.at("7x6x4:1212121")
-	if got := valueOf[int](b, "document.querySelectorAll('.won').length"); got != 4 {
-		t.Errorf("%d stones are marked as winning", got)
-	}
+	b.until("document.querySelectorAll('.won').length === 4")
 	b.click(column(3)) // has no effect: the game is over
 	b.click("#undo")
 	b.says("#status", "Yellow played 2. Red to move")
@@ -47,9 +45,7 @@ func TestPageClicks(t *testing.T) {
 	b.says("#status", "Yellow played 2. Red to move")
 	b.click(column(6))
 	b.says("#status", "Red played 7. Yellow to move")
-	if got := valueOf[string](b, "document.getElementById('redo').ariaDisabled"); got != "true" {
-		t.Errorf("redo after another move: aria-disabled is %q", got)
-	}
+	b.until("document.getElementById('redo').ariaDisabled === 'true'")
 	b.click("#new")
 	b.says("#status", "Red to move")
 	b.at("7x6x4:-")
@@ -171,9 +167,7 @@ func TestPageUpdates(t *testing.T) {
 	b.until(fmt.Sprintf("document.getElementById('search-text').textContent !== %q", first))
 	b.click("#evaluate")
 	b.says("#search-text", "off")
-	if !valueOf[bool](b, "document.querySelector('#opinions > [role=row]:nth-child(3)').hidden") {
-		t.Error("the row of the search is shown while it is off")
-	}
+	b.until("document.querySelector('#opinions > [role=row]:nth-child(3)').hidden")
 }
 
 // Without gravity, moves are cells, and the cells show what is known about them.
@@ -181,9 +175,7 @@ func TestPageFree(t *testing.T) {
 	b := open(t, Config{}, "/#3x3x3free:5")
 	b.says("#status", "Red played 5. Yellow waits")
 	b.until("[...document.querySelectorAll('.hole')].some((e) => /^(0|draw)$/.test(e.textContent))")
-	if width, height := valueOf[int](b, "document.getElementById('board').offsetWidth"), valueOf[int](b, "document.getElementById('board').offsetHeight"); width != height {
-		t.Errorf("the board is %d x %d pixels", width, height)
-	}
+	b.until("document.getElementById('board').offsetWidth === document.getElementById('board').offsetHeight")
 	b.picture("free")
 	b.choose("side", "both")
 	b.says("#status", "Yellow to move")
@@ -191,9 +183,7 @@ func TestPageFree(t *testing.T) {
 	b.press(kb.ArrowUp + kb.ArrowLeft)
 	b.press(" ")
 	b.says("#status", "Yellow played 1. Red to move")
-	if got := valueOf[string](b, "document.activeElement.ariaLabel"); got != "1: row 1, column 1, yellow" {
-		t.Errorf("the cell that was played is called %q", got)
-	}
+	b.until("document.activeElement.ariaLabel === '1: row 1, column 1, yellow'")
 	b.tidy("")
 }
 
@@ -237,9 +227,7 @@ func TestPageThinking(t *testing.T) {
 	b.forward()
 	b.at("7x6x4:4")
 	b.says("#status", "Yellow waits: uct-bitsquares:time=1m")
-	if !valueOf[bool](b, "!document.getElementById('go').hidden") {
-		t.Error("there is no way to play on")
-	}
+	b.until("!document.getElementById('go').hidden")
 	b.tidy("")
 }
 
@@ -255,15 +243,11 @@ func TestPageWrong(t *testing.T) {
 	b.click(column(3))
 	b.says("#problem", `agent "robot": there are`)
 	b.says("#status", "Yellow waits: robot")
-	if !valueOf[bool](b, "document.getElementById('agent-text').ariaInvalid === 'true'") {
-		t.Error("the agent's field is not marked as wrong")
-	}
+	b.until("document.getElementById('agent-text').ariaInvalid === 'true'")
 	b.picture("wrong")
 	b.choose("agent", "random") // this clears the problem
 	b.says("#status", "Red to move")
-	if shown := valueOf[bool](b, "!document.getElementById('problem').hidden"); shown {
-		t.Error("the problem is still shown")
-	}
+	b.until("document.getElementById('problem').hidden")
 	b.mu.Lock() // the browser reports refusals as errors
 	b.wrong = slices.DeleteFunc(b.wrong, func(s string) bool { return strings.Contains(s, "400 (Bad Request)") })
 	b.mu.Unlock()
@@ -344,9 +328,7 @@ func TestPageTraining(t *testing.T) {
 	b.tidy("training")
 	b.choose("run", "loop")
 	b.says("#training-note", "generations.jsonl: 12 rows, 1 lines that cannot be read")
-	if bands := valueOf[int](b, "document.querySelectorAll('path.band').length"); bands != 3 {
-		t.Errorf("%d curves have a band, want elo and two of accuracy", bands)
-	}
+	b.until("document.querySelectorAll('path.band').length === 3") // elo and two of accuracy
 	b.tidy("learning")
 }
 
@@ -355,9 +337,7 @@ func TestPagePhone(t *testing.T) {
 	b := open(t, Config{Metrics: services(), Runs: metrics(t)}, "/#7x6x4:4444422", phone(), dark())
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent)")
 	b.picture("phone_dark")
-	if ground := valueOf[string](b, "getComputedStyle(document.body).backgroundColor"); ground != "rgb(20, 23, 28)" {
-		t.Errorf("the ground is %s", ground)
-	}
+	b.until("getComputedStyle(document.body).backgroundColor === 'rgb(20, 23, 28)'")
 	b.tidy("")
 	if small := valueOf[[]string](b, "[...document.querySelectorAll('button, select, input:not([type=checkbox]), nav a')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
 		t.Errorf("too small for a finger: %q", small)

@@ -42,9 +42,7 @@ func TestPageRecord(t *testing.T) {
 	if got := valueOf[string](b, "document.activeElement.textContent"); !strings.HasPrefix(got, "3.") {
 		t.Errorf("the focus is on %q, want the move that was chosen", got)
 	}
-	if stops := valueOf[int](b, `document.querySelectorAll("#record [tabindex='0']").length`); stops != 1 {
-		t.Errorf("the record is %d stops in the order of tabs", stops)
-	}
+	b.until(`document.querySelectorAll("#record [tabindex='0']").length === 1`) // the record is one stop in the order of tabs
 	b.press(kb.End)
 	b.press(" ")
 	b.at("7x6x4:4455")
@@ -88,9 +86,7 @@ func TestPageEnd(t *testing.T) {
 func TestPageExact(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.until(`document.getElementById("exact-text").textContent === "No move was solved in 0.5 s: exact scores take longer where so much of the board is empty."`)
-	if text := b.text("#solve-on"); text != "Look further" {
-		t.Errorf("the way to go on is called %q", text)
-	}
+	b.until(`document.getElementById("solve-on").innerText === "Look further"`)
 	b.tidy("exact_later")
 	b.click("#solve-on")
 	b.until(`document.getElementById("exact-text").textContent.startsWith("No move was solved in 1 s")`)
@@ -113,10 +109,6 @@ func TestPageExact(t *testing.T) {
 	if got := valueOf[string](b, row); got != "-2,-1,0,+1,0,-1,-2" {
 		t.Errorf("the scores in the end are %q", got)
 	}
-	if got := valueOf[string](b, "JSON.stringify(asked)"); got != "[null,[null,null,0,1,null,null,null]]" {
-		t.Errorf("the page asked with the scores %s", got)
-	}
-	if !valueOf[bool](b, `document.getElementById("solve-on").hidden`) {
-		t.Error("there is still something to look for")
-	}
+	b.until("JSON.stringify(asked) === '[null,[null,null,0,1,null,null,null]]'")
+	b.until(`document.getElementById("solve-on").hidden`) // nothing is left to look for
 }

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	browser.stop()
+	stopBrowser()
 	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
