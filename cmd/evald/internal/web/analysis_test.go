@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
 )
@@ -53,9 +54,7 @@ func evaluated(t testing.TB, h *Handler, b *game.Board, p game.Position) *eval.B
 	t.Helper()
 	batch := eval.NewBatch(b, 1)
 	batch.Pos[0] = p
-	if err := h.config.Evaluator.Evaluate(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, h.config.Evaluator.Evaluate(t.Context(), batch))
 	return batch
 }
 
@@ -96,10 +95,7 @@ func TestAnalysis(t *testing.T) {
 	if !search.Done || search.Visits != 500 && search.Result == "" || visits > search.Visits || visits < search.Visits-2 || len(search.Line) == 0 {
 		t.Errorf("the search ends with %+v", search)
 	}
-	s, err := solver.New(b, solver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(solver.New(b, solver.Options{}))(t)
 	want, _, err := s.Scores(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -130,10 +126,7 @@ func TestAnalysisKnown(t *testing.T) {
 		known := make([]*int, len(first.Scores))
 		other := *score + 1 // a wrong score, to be recognized
 		known[a] = &other
-		text, err := json.Marshal(known)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(json.Marshal(known))(t)
 		second := exact(`,"known":` + string(text))
 		want := slices.Clone(first.Scores)
 		want[a] = &other
@@ -232,10 +225,7 @@ func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, server *h
 
 // post asks a server.
 func post(ctx context.Context, t *testing.T, url, body string) (reply *http.Response, text string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", "application/json")
 	if reply, err = http.DefaultClient.Do(r); err != nil {
 		return nil, "", err
@@ -329,14 +319,9 @@ func TestAnalysisCompany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := mcts.New(b, mcts.DefaultConfig(mcts.PUCT))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := gametest.Must(mcts.New(b, mcts.DefaultConfig(mcts.PUCT)))(t)
 		tree.Reset(p)
-		if err := mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 1000, Batch: 1}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 1000, Batch: 1}))
 		want := make([]moveSeen, b.Actions())
 		for _, m := range tree.Moves(nil) {
 			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}

@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 var stopBrowser = func() {}
@@ -87,9 +89,7 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 	ctx, stop := chromedp.NewContext(shared)
 	t.Cleanup(stop)
 	b := &tab{t: t, ctx: ctx, url: url}
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, chromedp.Listen(ctx, b.hear))
 	b.do(command(network.Enable, network.EnableParams{}), command(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(1280, 1000))
 	b.do(append(actions, chromedp.Navigate(url+address))...)
 	return b
@@ -219,13 +219,8 @@ func (b *tab) picture(name string) {
 	if folder == "" {
 		return
 	}
-	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	png := gametest.Must(chromedp.Run(b.ctx, chromedp.FullScreenshot(100)))(b.t)
+	gametest.OK(b.t, os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644))
 }
 
 // tidy checks what holds for every page: nothing is loaded from another host, there are no complaints, nothing overflows at
@@ -261,10 +256,7 @@ func (b *tab) axe() {
 		}
 		return
 	}
-	script, err := os.ReadFile(path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	script := gametest.Must(os.ReadFile(path))(b.t)
 	found := valueOf[string](b, string(script)+`; axe.run(document).then((r) => JSON.stringify({n: r.passes.length,
 		v: r.violations.map((v) => [v.id, v.help, v.nodes.map((n) => n.html + " " + n.any.map((a) => a.message).join(" "))])}))`, chromedp.EvalAwaitPromise)
 	var result struct {

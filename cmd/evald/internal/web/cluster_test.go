@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // several is a cluster with networks of two generations, of which a worker gives itself a name that is HTML.
@@ -34,10 +35,7 @@ func several() cluster.Status {
 // The page says what the status says, runs nothing that a worker wrote, and loads its style from here.
 func TestCluster(t *testing.T) {
 	s := several()
-	h, err := Cluster(func() cluster.Status { return s })
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := gametest.Must(Cluster(func() cluster.Status { return s }))(t)
 	get := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Metrics are drawn in their panels, except for counters that have counted nothing.
@@ -55,10 +57,7 @@ func TestMetricsOfGPUs(t *testing.T) {
 		works.WithLabelValues("m", "1", gpu).Set(map[string]float64{"2": 1}[gpu])
 		busy.WithLabelValues("m", "1", gpu).Add(3)
 	}
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := gametest.Must(r.Gather())(t)
 	want := []panel{
 		{Title: "GPUs that answer", Kind: "gauge", Series: []value{{Name: "0"}, {Name: "2", Value: 1}}},
 		{Title: "GPUs at work", Kind: "rate", Unit: "busy", Series: []value{{Name: "0", Value: 3}, {Name: "2", Value: 3}}},
@@ -133,9 +132,7 @@ func TestRuns(t *testing.T) {
 		write(t, filepath.Join(dir, filepath.FromSlash(name)), `{"x":1}`)
 	}
 	write(t, outside, `{"password":1}`)
-	if err := os.Symlink(outside, filepath.Join(dir, "first", "link.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Symlink(outside, filepath.Join(dir, "first", "link.jsonl")))
 	h := handler(t, Config{Runs: dir})
 	names := map[string][]string{}
 	for _, r := range answered[struct{ Runs []run }](t, ask(t, h, "/ui/runs", "")).Runs {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // A game of two people by clicks, to its end and back again.
@@ -311,9 +312,7 @@ func metrics(t *testing.T) string {
 // write writes a file and its folder.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 func TestPageTraining(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 )
 
@@ -31,10 +32,7 @@ func TestPageWithToken(t *testing.T) {
 // servePage serves a page behind tokens and returns its URL.
 func servePage(t *testing.T, h *Handler, tokens string) string {
 	t.Helper()
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	c := service.Config{
 		Rules: game.Connect4, Models: []string{"bitsquares"},
 		Load: func(string) (service.Loaded, error) {
@@ -42,18 +40,10 @@ func servePage(t *testing.T, h *Handler, tokens string) string {
 		},
 		DrainTime: 10 * time.Second,
 	}
-	if c.Tokens, err = service.ReadTokens(strings.NewReader(tokens)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := service.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.Tokens = gametest.Must(service.ReadTokens(strings.NewReader(tokens)))(t)
+	s := gametest.Must(service.New(c))(t)
 	s.SetPage(h, h.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, service.Listeners{HTTP: l}) }()

@@ -40,16 +40,10 @@ func TestMain(m *testing.M) {
 func handler(t testing.TB, c Config) *Handler {
 	t.Helper()
 	if c.Evaluator == nil {
-		e, err := heuristic.New(eval.Bitsquares)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 		c.Evaluator, c.Model = e, "bitsquares"
 	}
-	h, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := gametest.Must(New(c))(t)
 	t.Cleanup(h.Close)
 	return h
 }
@@ -70,10 +64,7 @@ func ask(t testing.TB, h http.Handler, path, body string) *http.Response {
 // answered reads a JSON answer with status 200.
 func answered[T any](t testing.TB, r *http.Response) (x T) {
 	t.Helper()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(io.ReadAll(r.Body))(t)
 	if err := json.Unmarshal(text, &x); err != nil || r.StatusCode != http.StatusOK {
 		t.Fatalf("status %d, %v: %s", r.StatusCode, err, text)
 	}
@@ -375,10 +366,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values"}[which%4]
 		r := ask(t, h, path, body)
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(io.ReadAll(r.Body))(t)
 		for l := range strings.Lines(string(text)) {
 			if !json.Valid([]byte(l)) {
 				t.Fatalf("%s is answered with %q", path, l)
