@@ -6,20 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/pattern"
 )
 
 // Every path is measured beside its ceiling.
 func TestPatterns(t *testing.T) {
-	n, err := pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
-	if err != nil {
-		t.Fatal(err)
-	}
-	figures, err := patterns(t.Context(), time.Millisecond, n, "quick", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
+	figures := gametest.Must(patterns(t.Context(), time.Millisecond, n, "quick", nil))(t)
 	if len(figures) != len(kernel.Paths()) {
 		t.Fatalf("%d figures, want one of each path", len(figures))
 	}

@@ -16,15 +16,13 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/nn/net"
 )
 
 func smallNetwork(t *testing.T) *net.Network {
 	t.Helper()
-	n, err := net.NewScrambled(net.Config{Blocks: 2, Channels: 16, HeadChannels: 8, Hidden: 16}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(net.NewScrambled(net.Config{Blocks: 2, Channels: 16, HeadChannels: 8, Hidden: 16}, 1))(t)
 	return n
 }
 
@@ -45,10 +43,7 @@ func TestPeers(t *testing.T) {
 			if library == "openvino" && exec.Command(python, "-c", "import openvino, nncf").Run() != nil {
 				t.Skip("EVALD_PYTHON names no Python with openvino and nncf, which are too large for .ci/requirements.txt")
 			}
-			r, err := smallPeers(t, python, library)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := gametest.Must(smallPeers(t, python, library))(t)
 			if len(r.Settings) != 1 || !strings.HasPrefix(r.Settings[0], library+" ") || !strings.Contains(r.Settings[0], fmt.Sprintf("=%d, ", r.Threads)) {
 				t.Errorf("settings %q, want the library and its %d threads", r.Settings, r.Threads)
 			}
@@ -94,18 +89,11 @@ func fakePython(t *testing.T, script string, files map[string]any) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		text, err := json.Marshal(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), append(text, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(json.Marshal(content))(t)
+		gametest.OK(t, os.WriteFile(filepath.Join(dir, name), append(text, '\n'), 0o600))
 	}
 	fake := filepath.Join(dir, "python")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\nfiles="+dir+"\n"+script+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(fake, []byte("#!/bin/sh\nfiles="+dir+"\n"+script+"\n"), 0o700))
 	return fake
 }
 
@@ -124,9 +112,7 @@ func TestPeersReport(t *testing.T) {
 		t.Errorf("%d positions to calibrate and %d to compare, want %d each and no position twice", len(calibration), len(positions), peerPositions)
 	}
 	right := newBatch(board, positions, len(positions))
-	if err := net.NewBackend(smallNetwork(t)).Compute(t.Context(), right); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, net.NewBackend(smallNetwork(t)).Compute(t.Context(), right))
 	type answer map[string]any
 	other := slices.Clone(right.WDL)
 	for i := range 7 {
@@ -151,10 +137,7 @@ func TestPeersReport(t *testing.T) {
 		"f32":     answer{"wdl": right.WDL, "policy": right.Policy},
 		"int8":    answer{"wdl": other, "policy": moves},
 	})
-	r, err := smallPeers(t, python, "onnxruntime")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(smallPeers(t, python, "onnxruntime"))(t)
 	if diff := cmp.Diff([]string{"onnxruntime 9.9: as ever"}, r.Settings); diff != "" {
 		t.Error(diff)
 	}

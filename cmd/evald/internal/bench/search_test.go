@@ -9,10 +9,7 @@ import (
 
 // Every figure is there, and a visit allocates nothing.
 func TestSearch(t *testing.T) {
-	figures, err := Search(t.Context(), time.Millisecond, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	figures := gametest.Must(Search(t.Context(), time.Millisecond, nil))(t)
 	if len(figures) != 9 {
 		t.Fatalf("%d figures, want 2 evaluators by 4 searches, and the device", len(figures))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -21,10 +22,7 @@ func smallPlay() selfplay.Config {
 }
 
 func TestSelfPlay(t *testing.T) {
-	figures, err := SelfPlay(t.Context(), 40*time.Millisecond, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), "a stub", smallPlay(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	figures := gametest.Must(SelfPlay(t.Context(), 40*time.Millisecond, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), "a stub", smallPlay(), nil))(t)
 	if len(figures) != 2 {
 		t.Fatalf("%d figures, want evaluations and games", len(figures))
 	}

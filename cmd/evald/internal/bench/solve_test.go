@@ -1,6 +1,10 @@
 package bench
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
 
 // nodesWanted is the node count of the built-in sets, which `evald bench solve` prints. It is updated by hand if the search
 // changes on purpose.
@@ -9,10 +13,7 @@ const nodesWanted = 373937
 func TestSolveSignature(t *testing.T) {
 	var figures []SolveFigure
 	for _, set := range BuiltInSets() {
-		f, err := Solve(t.Context(), set, 0, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := gametest.Must(Solve(t.Context(), set, 0, func(int) {}))(t)
 		figures = append(figures, f)
 	}
 	if got := signature(figures); got != nodesWanted {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/learn"
 )
@@ -50,9 +51,7 @@ func TestLearningPicture(t *testing.T) {
 		generations = append(generations, g)
 	}
 	var picture bytes.Buffer
-	if err := Learning(&picture, "a <run>", generations); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, Learning(&picture, "a <run>", generations))
 	var texts []string
 	circles := 0
 	for d := xml.NewDecoder(&picture); ; {
