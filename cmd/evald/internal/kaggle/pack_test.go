@@ -18,6 +18,7 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts/opening"
 )
 
@@ -53,26 +54,18 @@ func TestMain(m *testing.M) {
 
 func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, text, mode); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, text, mode))
 }
 
 func spec(t testing.TB, text string) agent.Spec {
 	t.Helper()
-	s, err := agent.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(agent.Parse(text))(t)
 	return s
 }
 
 func read1(t *testing.T, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile(path))(t)
 	return text
 }
 
@@ -91,10 +84,7 @@ func TestStripped(t *testing.T) {
 	if out, err := exec.Command(compiler, "-g3", "-o", path, path+".c").CombinedOutput(); err != nil { // with what debuggers need
 		t.Fatalf("%v: %s", err, out)
 	}
-	small, err := stripped(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := gametest.Must(stripped(path))(t)
 	if whole := len(read1(t, path)); 4*len(small) > 3*whole {
 		t.Errorf("%d of %d bytes are left", len(small), whole)
 	}
@@ -120,13 +110,9 @@ func TestPackAgain(t *testing.T) {
 	for i := range archives {
 		write(t, model, []byte("the same"), 0o600)
 		later := time.Now().Add(time.Duration(i) * time.Hour)
-		if err := os.Chtimes(model, later, later); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.Chtimes(model, later, later))
 		s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Program: "/bin/true"}
-		if err := s.write(&archives[i], s.Agent); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.write(&archives[i], s.Agent))
 	}
 	if !bytes.Equal(archives[0].Bytes(), archives[1].Bytes()) {
 		t.Error("the same submission gave two different archives")
@@ -139,30 +125,17 @@ func TestPack(t *testing.T) {
 	model := filepath.Join(dir, "a, strange: name")
 	write(t, model, read1(t, "../../../../models/seeded-2x16.safetensors"), 0o600)
 	var written bytes.Buffer
-	if err := opening.New(game.MustBoard(game.Connect4)).Write(&written); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, opening.New(game.MustBoard(game.Connect4)).Write(&written))
 	book := filepath.Join(dir, "some.book")
 	write(t, book, written.Bytes(), 0o600)
 	s := Submission{Agent: spec(t, "mcts:visits=5"), Model: model, Book: book, Program: program(t)}
 	s.Agent.Model, s.Agent.Book = model, book
 	one := filepath.Join(dir, "one.tar.gz")
-	p, err := Pack(t.Context(), s, one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gametest.Must(Pack(t.Context(), s, one))(t)
 	if want := "mcts:model=model.safetensors,visits=5,book=opening.book"; p.Agent.String() != want || p.Time <= 0 || p.Bytes != int64(len(read1(t, one))) {
 		t.Errorf("packed %+v, want agent %s and its file's %d bytes", p, want, len(read1(t, one)))
 	}
-	f, err := os.Open(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	zipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zipped := gametest.Must(gzip.NewReader(bytes.NewReader(read1(t, one))))(t)
 	modes, contents := map[string]int64{}, map[string][]byte{}
 	for archive := tar.NewReader(zipped); ; {
 		h, err := archive.Next()
@@ -294,9 +267,7 @@ func TestMainPy(t *testing.T) {
 		{"no program", "\x7fELF nonsense", "RuntimeError: cannot start " + evald + ": [Errno 8] Exec format error"},
 		{"none", "", "FileNotFoundError: the program evald is in none of " + dir},
 	} {
-		if err := os.Remove(evald); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.Remove(evald))
 		if c.text != "" {
 			write(t, evald, []byte(c.text), 0o755)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 )
 
@@ -41,10 +42,7 @@ func TestGamesApart(t *testing.T) {
 		{"177", "1776", 1},
 		{"22", "223", 0}, // a third game
 	} {
-		q, err := players.take(Turn{State: after(t, c.now), Act: defaultAct})
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := gametest.Must(players.take(Turn{State: after(t, c.now), Act: defaultAct}))(t)
 		if c.agent == len(agents) && !slices.Contains(agents, q) {
 			agents = append(agents, q)
 		}
@@ -117,10 +115,7 @@ func TestShortMoves(t *testing.T) {
 		return heuristic.New(eval.Bitsquares)
 	}})
 	for _, act := range []time.Duration{90 * time.Millisecond, 2 * time.Second} { // less a reserve: 45 ms and 1.85 s
-		q, err := players.take(Turn{State: after(t, "-"), Act: act})
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := gametest.Must(players.take(Turn{State: after(t, "-"), Act: act}))(t)
 		players.giveBack(q, false)
 	}
 	if want := []string{"", "fast", ""}; !slices.Equal(asked, want) { // the first is NewPlayers' own
@@ -172,10 +167,7 @@ func TestClientGone(t *testing.T) {
 	players := byStub(t, g.wait)
 	url, stop := serve(t, players)
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body(after(t, "-"), 600)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body(after(t, "-"), 600))))(t)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	go func() {

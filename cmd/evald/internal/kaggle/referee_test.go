@@ -104,13 +104,8 @@ func referee(t *testing.T, python, agent string, games int) (all []verdict) {
 // serveProgram starts the agent behind a URL. At the end of the test the agent is interrupted, which must not be an error.
 func serveProgram(t *testing.T) (url string) {
 	c := exec.Command(program(t), "kaggle", "serve", "--agent", refereed, "--listen", "127.0.0.1:0")
-	notes, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	notes := gametest.Must(c.StderrPipe())(t)
+	gametest.OK(t, c.Start())
 	lines := bufio.NewReader(notes)
 	first, err := lines.ReadString('\n')
 	t.Cleanup(func() {

@@ -30,14 +30,8 @@ import (
 
 func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Players {
 	t.Helper()
-	s, err := agent.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlayers(s, shared, most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(agent.Parse(spec))(t)
+	p := gametest.Must(NewPlayers(s, shared, most))(t)
 	return p
 }
 
@@ -55,19 +49,10 @@ func TestServeTranscript(t *testing.T) {
 	defer server.Close()
 	refused := 0
 	datadriven.RunTest(t, "testdata/serve.txt", func(t *testing.T, d *datadriven.TestData) string {
-		r, err := http.NewRequestWithContext(t.Context(), d.Cmd, server.URL+d.CmdArgs[0].Key, strings.NewReader(d.Input))
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(http.NewRequestWithContext(t.Context(), d.Cmd, server.URL+d.CmdArgs[0].Key, strings.NewReader(d.Input)))(t)
+		reply := gametest.Must(server.Client().Do(r))(t)
 		defer reply.Body.Close()
-		text, err := io.ReadAll(reply.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(io.ReadAll(reply.Body))(t)
 		if reply.StatusCode != http.StatusOK {
 			refused++
 		}
@@ -141,10 +126,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Parsing gives a legal turn or an error, and both formats give the same.
 func FuzzTurn(f *testing.F) {
-	text, err := os.ReadFile("testdata/serve.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile("testdata/serve.txt"))(f)
 	for line := range strings.Lines(string(text)) {
 		f.Add([]byte(line))
 	}
@@ -207,10 +189,7 @@ func post(t testing.TB, client *http.Client, url, text string) (status int, repl
 // serve runs a server; stop interrupts it, waits for its end and returns its error.
 func serve(t *testing.T, p *Players) (url string, stop func() error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, l, Handler{Players: p, Log: log.New(io.Discard, "", 0)}) }()
@@ -237,17 +216,14 @@ func TestManyGames(t *testing.T) {
 			b, r := game.MustBoard(rules), gametest.Rand(uint64(i))
 			s := game.State{Board: b, Mark: 1}
 			for ours := i%2 == 0; b.Result(s.Position) == game.Ongoing; ours = !ours {
-				var action int
+				legal := b.Legal(s.Position)
+				action := b.Action(legal.Nth(r.IntN(legal.OnesCount())).First())
 				if ours {
 					status, reply := post(t, client, url, body(s, 2))
-					if status != http.StatusOK || !b.CanPlay(s.Position, reply.Action) {
+					if action = reply.Action; status != http.StatusOK || !b.CanPlay(s.Position, action) {
 						t.Errorf("%v: status %d, %+v", rules, status, reply)
 						return
 					}
-					action = reply.Action
-				} else {
-					legal := b.Legal(s.Position)
-					action = b.Action(legal.Nth(r.IntN(legal.OnesCount())).First())
 				}
 				s = game.State{Board: b, Position: b.Play(s.Position, action), Mark: 3 - s.Mark}
 			}
@@ -283,10 +259,7 @@ func TestLateBody(t *testing.T) {
 	h.patience = 20 * time.Millisecond
 	server := httptest.NewServer(h)
 	defer server.Close()
-	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer c.Close()
 	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"); err != nil {
 		t.Fatal(err)
