@@ -58,36 +58,23 @@ func TestSameBytes(t *testing.T) {
 	if gametest.Race {
 		t.Skip("one goroutine packs, and the run without the race detector tests the same")
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := gametest.Must(os.Executable())(t)
 	shared := []file{{"README.md", 0o644, []byte("text")}, {"man/evald.1", 0o644, []byte("more text")}}
 	folder := ""
 	var sums [2]string
 	for i := range sums {
 		folder = t.TempDir()
 		for _, p := range []platform{here, {"windows", "amd64"}} {
-			if err := pack(folder, example, p, program, shared); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, pack(folder, example, p, program, shared))
 		}
-		if err := writeChecksums(folder); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, writeChecksums(folder))
+		text := gametest.Must(os.ReadFile(filepath.Join(folder, "SHA256SUMS")))(t)
 		sums[i] = string(text)
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
 		t.Errorf("want the same sums of an archive, a wheel and a list of modules for each of 2 platforms:\n%s\n%s", sums[0], sums[1])
 	}
-	z, err := zip.OpenReader(only(t, filepath.Join(folder, "*-windows-amd64.zip")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := gametest.Must(zip.OpenReader(only(t, filepath.Join(folder, "*-windows-amd64.zip"))))(t)
 	defer z.Close()
 	if first := z.File[0]; first.Name != "evald-1.2.3-windows-amd64/evald.exe" || first.Mode() != 0o755 || !first.Modified.Equal(example.time) {
 		t.Errorf("the zip begins with %s, %v, %v", first.Name, first.Mode(), first.Modified)
@@ -106,14 +93,9 @@ func TestPack(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	shared, err := sharedFiles(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared := gametest.Must(sharedFiles(program))(t)
 	folder := t.TempDir()
-	if err := pack(folder, example, here, program, shared); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, pack(folder, example, here, program, shared))
 	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
 	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
 	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, program) })
@@ -133,15 +115,9 @@ func testArchive(t *testing.T, folder string) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the archive for this system is a zip")
 	}
-	f, err := os.Open(only(t, filepath.Join(folder, "*.tar.gz")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(os.Open(only(t, filepath.Join(folder, "*.tar.gz"))))(t)
 	defer f.Close()
-	expanded, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expanded := gametest.Must(gzip.NewReader(f))(t)
 	program := filepath.Join(t.TempDir(), "evald")
 	var names []string
 	for r := tar.NewReader(expanded); ; {
@@ -158,9 +134,7 @@ func testArchive(t *testing.T, folder string) {
 			t.Errorf("%s: %d bytes, %v, of user %d %q, group %d, at %v", h.Name, len(content), err, h.Uid, h.Uname, h.Gid, h.ModTime)
 		}
 		if filepath.Base(h.Name) == "evald" {
-			if err := os.WriteFile(program, content, os.FileMode(h.Mode)); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, os.WriteFile(program, content, os.FileMode(h.Mode)))
 		}
 	}
 	inside := strings.ReplaceAll(strings.Join(names, " "), fmt.Sprintf("evald-1.2.3-%s-%s/", here.system, here.processor), "")
@@ -178,10 +152,7 @@ func testArchive(t *testing.T, folder string) {
 
 // The list of modules has those of go.mod that the program imports, with their versions.
 func testModules(t *testing.T, folder, program string) {
-	text, err := os.ReadFile(only(t, filepath.Join(folder, fmt.Sprintf("evald-1.2.3-%s-%s.cdx.json", here.system, here.processor))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile(only(t, filepath.Join(folder, fmt.Sprintf("evald-1.2.3-%s-%s.cdx.json", here.system, here.processor)))))(t)
 	var bom struct {
 		BOMFormat  string
 		Components []struct {
@@ -192,20 +163,14 @@ func testModules(t *testing.T, folder, program string) {
 	if err := json.Unmarshal(text, &bom); err != nil || bom.BOMFormat != "CycloneDX" {
 		t.Fatalf("%v, format %q", err, bom.BOMFormat)
 	}
-	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := gametest.Must(buildinfo.ReadFile(program))(t)
 	tags := ""
 	for _, s := range info.Settings {
 		if s.Key == "-tags" {
 			tags = s.Value
 		}
 	}
-	out, err := exec.Command("go", "list", "-tags", tags, "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/evald").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := gametest.Must(exec.Command("go", "list", "-tags", tags, "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/evald").Output())(t)
 	missing := map[string]bool{"std " + strings.TrimPrefix(runtime.Version(), "go"): true}
 	for m := range strings.Lines(string(out)) {
 		missing[strings.TrimSpace(m)] = true
@@ -238,10 +203,7 @@ func testWheel(t *testing.T, folder, program string) {
 		}
 		t.Skipf("Python makes no environment: %v\n%s", err, out)
 	}
-	tag, err := wheelTag(here, program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag := gametest.Must(wheelTag(here, program))(t)
 	bin := filepath.Join(venv, "bin")
 	if runtime.GOOS == "windows" {
 		bin = filepath.Join(venv, "Scripts")
