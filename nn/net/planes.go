@@ -26,9 +26,20 @@ func Planes(board *game.Board, pos []game.Position, dst []float32) {
 	if want := PlanesSize(board, len(pos)); len(dst) != want {
 		panic(fmt.Sprintf("net: planes of %d positions need %d values, have %d", len(pos), want, len(dst)))
 	}
-	size := PlaneCount * board.Cells()
-	for i, p := range pos {
-		encode(board, p, dst[i*size:(i+1)*size])
+	h, w, cells := board.Rows(), board.Columns(), board.Cells()
+	for _, p := range pos {
+		plane := func(i int) []float32 { return dst[i*cells : (i+1)*cells] }
+		setCells(board, p.Own, plane(planeOwn))
+		setCells(board, p.Other(), plane(planeOther))
+		setCells(board, board.Legal(p), plane(planePlayable))
+		parity, plies := plane(planeParity), p.Plies()
+		for top := range h {
+			fromBottom := h - 1 - top
+			odd := (fromBottom + cells - h + plies) & 1
+			fill(parity[top*w:(top+1)*w], float32(1-odd))
+		}
+		fill(plane(planeBoard), float32(board.InARow())/4)
+		dst = dst[PlaneCount*cells:]
 	}
 }
 
@@ -37,22 +48,6 @@ func NewPlanes(board *game.Board, pos []game.Position) *tensor.Dense {
 	values := make([]float32, PlanesSize(board, len(pos)))
 	Planes(board, pos, values)
 	return newTensor(values, len(pos), PlaneCount, board.Rows(), board.Columns())
-}
-
-func encode(board *game.Board, p game.Position, dst []float32) {
-	h, w, cells := board.Rows(), board.Columns(), board.Cells()
-	plane := func(i int) []float32 { return dst[i*cells : (i+1)*cells] }
-	setCells(board, p.Own, plane(planeOwn))
-	setCells(board, p.Other(), plane(planeOther))
-	setCells(board, board.Legal(p), plane(planePlayable))
-
-	parity, plies := plane(planeParity), p.Plies()
-	for top := range h {
-		fromBottom := h - 1 - top
-		odd := (fromBottom + cells - h + plies) & 1
-		fill(parity[top*w:(top+1)*w], float32(1-odd))
-	}
-	fill(plane(planeBoard), float32(board.InARow())/4)
 }
 
 // setCells writes 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first, whereas the bits run up
