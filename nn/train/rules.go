@@ -17,10 +17,15 @@ import (
 // first stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are
 // drawn. seed must not be that of a run whose network is measured.
 func NaturalPositions(b *game.Board, seed uint64) Source {
+	return draw(b, seed, forMeasuring, func(s sampler, _ int) Example { return s.example(s.natural()) })
+}
+
+// draw is a source of what next draws for each place of a batch. use is one of random numbers.
+func draw(b *game.Board, seed uint64, use int, next func(s sampler, i int) Example) Source {
 	return func(step int, dst []Example) error {
-		s := sampler{b, randomOf(seed, forMeasuring, step)}
+		s := sampler{b, randomOf(seed, use, step)}
 		for i := range dst {
-			dst[i] = s.example(s.natural())
+			dst[i] = next(s, i)
 		}
 		return nil
 	}
@@ -30,13 +35,9 @@ func NaturalPositions(b *game.Board, seed uint64) Source {
 // the first two kinds come from random games and half from long ones; drawn games are long ones. If no such position is
 // found, a natural one takes its place.
 func RulePositions(b *game.Board, seed uint64) Source {
-	return func(step int, dst []Example) error {
-		s := sampler{b, randomOf(seed, forLearning, step)}
-		for i := range dst {
-			dst[i] = s.example(s.wanted([...]game.Result{game.Ongoing, game.Loss, game.Ongoing, game.Draw}[i%4]))
-		}
-		return nil
-	}
+	return draw(b, seed, forLearning, func(s sampler, i int) Example {
+		return s.example(s.wanted([...]game.Result{game.Ongoing, game.Loss, game.Ongoing, game.Draw}[i%4]))
+	})
 }
 
 // DecidedPositions is a source to learn what the rules decide before the game is over (game.Board.Outlook). Of 4 positions 2
@@ -45,13 +46,9 @@ func RulePositions(b *game.Board, seed uint64) Source {
 // once, there is no policy target; if only the right move is known, there is no value target. Half of the positions come
 // from random games and half from long ones. If no such position is found, a natural one takes its place.
 func DecidedPositions(b *game.Board, seed uint64) Source {
-	return func(step int, dst []Example) error {
-		s := sampler{b, randomOf(seed, forDeciding, step)}
-		for i := range dst {
-			dst[i] = s.decided([...]game.Result{game.Win, game.Loss, game.Win, game.Ongoing}[i%4])
-		}
-		return nil
-	}
+	return draw(b, seed, forDeciding, func(s sampler, i int) Example {
+		return s.decided([...]game.Result{game.Win, game.Loss, game.Win, game.Ongoing}[i%4])
+	})
 }
 
 // tries is how many positions are drawn to find a wanted one.

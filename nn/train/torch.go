@@ -55,24 +55,19 @@ type torch struct {
 
 // torchRun is what Python must know of a run.
 type torchRun struct {
-	Network   map[string]int `json:"network"`
-	Rows      int            `json:"rows"`
-	Columns   int            `json:"columns"`
-	Board     float32        `json:"board"` // the last plane
-	Batch     int            `json:"batch"`
-	Judged    int            `json:"judged"`  // rows of the batches that are measured
-	Weights   [3]float64     `json:"weights"` // of the losses: wdl, policy, gameover
-	Tensors   []torchTensor  `json:"tensors"` // those that are trained, Muon's last
-	Muon      int            `json:"muon"`    // the number of Muon's values
-	Clip      float64        `json:"clip"`
-	Average   bool           `json:"average"`
-	Symmetric bool           `json:"symmetric"`
-	Threads   int            `json:"threads"`
-}
-
-type torchTensor struct {
-	Name  string `json:"name"`
-	Shape []int  `json:"shape"`
+	Network   net.Config `json:"network"`
+	Rows      int        `json:"rows"`
+	Columns   int        `json:"columns"`
+	Board     float32    `json:"board"` // the last plane
+	Batch     int        `json:"batch"`
+	Judged    int        `json:"judged"`  // rows of the batches that are measured
+	Weights   [3]float64 `json:"weights"` // of the losses: wdl, policy, gameover
+	Tensors   []net.Spec `json:"tensors"` // those that are trained, Muon's last
+	Muon      int        `json:"muon"`    // the number of Muon's values
+	Clip      float64    `json:"clip"`
+	Average   bool       `json:"average"`
+	Symmetric bool       `json:"symmetric"`
+	Threads   int        `json:"threads"`
 }
 
 // startTorch starts Python and gives it the state.
@@ -90,14 +85,13 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 		}
 	}
 	run := torchRun{
-		Network: map[string]int{"blocks": c.Blocks, "channels": c.Channels, "head_channels": c.HeadChannels, "hidden": c.Hidden},
-		Rows:    t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
+		Network: c, Tensors: p.specs,
+		Rows: t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
 		Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
 		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)),
 	}
 	var mirror []int32
 	for _, s := range p.specs {
-		run.Tensors = append(run.Tensors, torchTensor{s.Name, s.Shape})
 		m, at := t.moments[s.Name], int32(len(mirror))
 		if m.muon != nil {
 			run.Muon += s.Size()
