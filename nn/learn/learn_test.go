@@ -265,6 +265,13 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
 		t.Errorf("opened twice: %v", err)
 	}
+	old := filepath.Join(dir, "positions.txt") // on which the networks of an older run were measured alone
+	if err := os.WriteFile(old, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Learn(t.Context(), 1, nil); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
+		t.Errorf("other positions: %v", err)
+	}
 	run.Close()
 	for want, change := range map[string]func(*learn.Config){
 		"config.json: the run has seed": func(c *learn.Config) { c.Seed++ },
@@ -374,15 +381,4 @@ func readPositions(t *testing.T, path string) []score.Position {
 		t.Fatal(err)
 	}
 	return positions
-}
-
-// A run whose networks were measured on other positions does not continue.
-func TestOldPositions(t *testing.T) {
-	c, dir := tiny(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "positions.txt"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
-		t.Errorf("error %v", err)
-	}
 }
