@@ -70,32 +70,16 @@ func TestOtherBoards(t *testing.T) {
 	}
 }
 
-// bench has positions of all numbers of stones, as they come in play.
-func bench() []game.Position {
-	r := rand.New(rand.NewPCG(4, 4))
-	var all []game.Position
-	for len(all) < 4096 {
-		p := gametest.Position(r, board, r.IntN(36), true)
-		if board.Result(p) == game.Ongoing {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-func BenchmarkRows(b *testing.B) {
-	positions := bench()
-	rows := make([]int32, 0, Each)
-	i := 0
-	for b.Loop() {
-		rows = AppendRows(rows[:0], positions[i%len(positions)])
-		i++
-	}
-}
-
 // Positions a second of one core, by shape and path.
 func BenchmarkEvaluate(b *testing.B) {
-	positions := bench()
+	r := rand.New(rand.NewPCG(4, 4))
+	var positions []game.Position // of all numbers of stones, as they come in play
+	for len(positions) < 4096 {
+		p := gametest.Position(r, board, r.IntN(36), true)
+		if board.Result(p) == game.Ongoing {
+			positions = append(positions, p)
+		}
+	}
 	batch := eval.NewBatch(board, len(positions))
 	copy(batch.Pos, positions)
 	for _, shape := range [][3]int{{64, 32, 32}, {128, 64, 32}, {256, 64, 32}} {
