@@ -152,14 +152,12 @@ func (r *Records) Once(step int, dst []Example) (err error) {
 }
 
 // Source gives the records in batches, pass after pass: step s has the examples from s*len(dst) on.
-func (r *Records) Source(step int, dst []Example) error {
+func (r *Records) Source(step int, dst []Example) (err error) {
 	for i := range dst {
 		at := int64(step)*int64(len(dst)) + int64(i)
-		e, err := r.example(int(at/r.Rows()), at%r.Rows())
-		if err != nil {
+		if dst[i], err = r.example(int(at/r.Rows()), at%r.Rows()); err != nil {
 			return err
 		}
-		dst[i] = e
 	}
 	return nil
 }

@@ -10,15 +10,14 @@ import (
 
 // update changes the weights by the gradient in the batch, and returns the sum of its squares.
 func (t *Trainer) update(rate float32) (square float64) {
-	var a adam
-	a.size, a.epsilon = train.AdamSize(float64(rate), t.step+1)
+	size, epsilon := train.AdamSize(float64(rate), t.step+1)
 	b := &t.batch
 	sum := b.blocks[0]
 	for _, block := range b.blocks[1 : (len(b.rows)/pattern.Each+blockSize-1)/blockSize] {
 		addTo(sum, block)
 	}
 	for _, v := range t.layers {
-		square += a.change(v, 0, sum[:len(v.now)])
+		square += v.change(0, sum[:len(v.now)], size, epsilon)
 		sum = sum[len(v.now):]
 	}
 	squares := make([]float64, t.sort())
@@ -32,7 +31,7 @@ func (t *Trainer) update(rate float32) (square float64) {
 			for _, i := range b.order[b.starts[row]:b.starts[row+1]] {
 				addTo(grad, b.lanes[int(i)*lanes:][:lanes])
 			}
-			squares[k] = a.change(t.table, row*lanes, grad)
+			squares[k] = t.table.change(row*lanes, grad, size, epsilon)
 		}
 	})
 	for _, s := range squares {
@@ -80,18 +79,16 @@ func (t *Trainer) sort() int {
 	return len(b.touched)
 }
 
-// adam is one step of Adam (train.AdamSize).
-type adam struct{ size, epsilon float32 }
-
-// change is the step of the values from first on, with their gradient. It returns the sum of the gradient's squares.
-func (a adam) change(v *values, first int, grad []float32) (square float64) {
+// change is a step of Adam of the values from first on, with their gradient; for size and epsilon see train.AdamSize. It
+// returns the sum of the gradient's squares.
+func (v *values) change(first int, grad []float32, size, epsilon float32) (square float64) {
 	now, m, s := v.now[first:][:len(grad)], v.first[first:][:len(grad)], v.second[first:][:len(grad)]
 	sum := float32(0)
 	for i, g := range grad {
 		sum += g * g
 		m[i] += (1 - train.Beta1) * (g - m[i])
 		s[i] += (1 - train.Beta2) * (g*g - s[i])
-		now[i] -= a.size * m[i] / (float32(math.Sqrt(float64(s[i]))) + a.epsilon)
+		now[i] -= size * m[i] / (float32(math.Sqrt(float64(s[i]))) + epsilon)
 	}
 	if v.most > 0 {
 		for i, x := range now {
