@@ -8,10 +8,6 @@ type clock struct {
 	visits          int       // of the tree at start
 }
 
-func newClock(deadline time.Time, t *Tree) *clock {
-	return &clock{start: time.Now(), deadline: deadline, visits: t.Visits()}
-}
-
 // The rate of visits is trusted after 1/clockTrust of the time. Then the time left counts clockSlack times, to be safe.
 const (
 	clockTrust = 10

@@ -1,7 +1,7 @@
 package mcts
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -56,7 +56,7 @@ type Scheduler struct {
 type group struct {
 	*Scheduler
 	board   *game.Board
-	waiting waiting
+	waiting []*Job  // that have not begun, in order
 	trees   []*Tree // that are searched
 	fresh   []*Tree // with jobs; they wait for the next search
 	resting []*Tree // without jobs
@@ -104,7 +104,9 @@ func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		s.added++
 		j.number = s.added
-		heap.Push(&s.group(j.Board).waiting, j)
+		g := s.group(j.Board)
+		at, _ := slices.BinarySearchFunc(g.waiting, j, (*Job).compare)
+		g.waiting = slices.Insert(g.waiting, at, j)
 	}
 	s.jobs.Add(len(jobs))
 	s.dispatch(nil)
@@ -133,18 +135,14 @@ func (s *Scheduler) Withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.groups {
-		kept := g.waiting[:0]
-		for _, j := range g.waiting {
+		g.waiting = slices.DeleteFunc(g.waiting, func(j *Job) bool {
 			if match(j) {
 				withdrawn = append(withdrawn, j)
 				s.jobs.Done()
-			} else {
-				kept = append(kept, j)
+				return true
 			}
-		}
-		clear(g.waiting[len(kept):])
-		g.waiting = kept
-		heap.Init(&g.waiting)
+			return false
+		})
 	}
 	return withdrawn
 }
@@ -168,7 +166,8 @@ func (s *Scheduler) dispatch(own *Tree) {
 			return
 		}
 		breathe(s.busy)
-		t.job = heap.Pop(&g.waiting).(*Job)
+		t.job, g.waiting[0] = g.waiting[0], nil
+		g.waiting = g.waiting[1:]
 		s.busy++
 		switch {
 		case t == own:
@@ -194,7 +193,7 @@ func (s *Scheduler) first() (first *group) {
 		if len(g.waiting) == 0 || s.trees == 0 && len(g.trees)+len(g.fresh) >= AtOnce(s.limits.Batch) {
 			continue
 		}
-		if first == nil || g.waiting[0].before(first.waiting[0]) {
+		if first == nil || g.waiting[0].compare(first.waiting[0]) < 0 {
 			first = g
 		}
 	}
@@ -338,21 +337,7 @@ func (g *group) fail(err error) {
 	g.dispatch(nil)
 }
 
-// waiting is jobs that have not begun: a heap.
-type waiting []*Job
-
-func (j *Job) before(k *Job) bool {
-	return j.Priority > k.Priority || j.Priority == k.Priority && j.number < k.number
-}
-
-func (w waiting) Len() int           { return len(w) }
-func (w waiting) Less(i, k int) bool { return w[i].before(w[k]) }
-func (w waiting) Swap(i, k int)      { w[i], w[k] = w[k], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(*Job)) }
-func (w *waiting) Pop() any {
-	last := len(*w) - 1
-	j := (*w)[last]
-	(*w)[last] = nil
-	*w = (*w)[:last]
-	return j
+// compare orders the jobs that wait.
+func (j *Job) compare(k *Job) int {
+	return cmp.Or(cmp.Compare(k.Priority, j.Priority), cmp.Compare(j.number, k.number))
 }

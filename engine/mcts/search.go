@@ -105,7 +105,7 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 		}
 	}
 	if s.limits.Decide && len(trees) == 1 {
-		s.clock = newClock(s.deadline, trees[0])
+		s.clock = &clock{start: time.Now(), deadline: s.deadline, visits: trees[0].Visits()}
 	}
 	s.mu.Lock()
 	s.hire(len(trees))
