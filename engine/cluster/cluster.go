@@ -26,8 +26,6 @@ package cluster
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,8 +91,7 @@ func (j job) settings() string {
 	if err != nil {
 		panic(err) // Validate has refused what JSON cannot have
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return sum(text)
 }
 
 // request is what a worker asks the learner.

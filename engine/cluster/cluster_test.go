@@ -48,11 +48,8 @@ func bitsquares(_, _ string) (*eval.Evaluator, func(), error) {
 func alone(t testing.TB, c selfplay.Config, games int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	e, _, err := bitsquares("", "")
-	if err == nil {
-		err = selfplay.Run(t.Context(), selfplay.Remember(e, c.Network), c, dir, games, nil)
-	}
-	gametest.OK(t, err)
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
+	gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(e, c.Network), c, dir, games, nil))
 	return files(t, dir)
 }
 
@@ -70,40 +67,27 @@ func files(t testing.TB, dir string) map[string]string {
 // same compares the files of a cluster with those of one machine.
 func same(t testing.TB, want, got map[string]string) {
 	t.Helper()
-	sizes := func(m map[string]string) map[string]int {
-		all := map[string]int{}
-		for name, text := range m {
-			all[name] = len(text)
-		}
-		return all
-	}
-	if diff := gocmp.Diff(sizes(want), sizes(got)); diff != "" {
-		t.Fatalf("sizes of files (-one machine +cluster):\n%s", diff)
-	}
-	for name := range want {
-		if want[name] != got[name] {
-			t.Errorf("%s is another one than on one machine", name)
-		}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Fatalf("files (-one machine +cluster):\n%.1000s", diff)
 	}
 }
 
 // ledger is what workers were told.
 type ledger struct {
 	mu   sync.Mutex
-	told map[int]map[int]int // how often, by generation and number
+	told map[keptGame]bool
 }
+
+type keptGame struct{ generation, number int }
 
 func (l *ledger) kept(generation int, numbers []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.told == nil {
-		l.told = map[int]map[int]int{}
-	}
-	if l.told[generation] == nil {
-		l.told[generation] = map[int]int{}
+		l.told = map[keptGame]bool{}
 	}
 	for _, n := range numbers {
-		l.told[generation][n]++
+		l.told[keptGame{generation, n}] = true
 	}
 }
 
@@ -132,9 +116,9 @@ func (l *ledger) check(t testing.TB, generation int, dir string, games int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for n := range l.told[generation] {
-		if ended[n] != 1 {
-			t.Errorf("generation %d: a worker was told that game %d is kept, which is there %d times", generation, n, ended[n])
+	for g := range l.told {
+		if g.generation == generation && ended[g.number] != 1 {
+			t.Errorf("generation %d: a worker was told that game %d is kept, which is there %d times", generation, g.number, ended[g.number])
 		}
 	}
 }
@@ -210,7 +194,7 @@ func TestSameFiles(t *testing.T) {
 		}
 		playSame(t, l, b, &told)
 	}
-	if n := len(told.told[0]); n < 500 {
+	if n := len(told.told); n < 500 {
 		t.Errorf("workers were told of %d games only", n)
 	}
 }

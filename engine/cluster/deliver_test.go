@@ -13,8 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -29,10 +31,9 @@ func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
 // played are the games of a configuration.
 func played(t *testing.T, c selfplay.Config, n int) []*selfplay.Game {
 	t.Helper()
-	e, _, err := bitsquares("", "")
-	gametest.OK(t, err)
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	games := make([]*selfplay.Game, n)
-	err = selfplay.Play(t.Context(), e, c, 0, n, nil, func(g *selfplay.Game) error {
+	err := selfplay.Play(t.Context(), e, c, 0, n, nil, func(g *selfplay.Game) error {
 		games[g.Number] = g
 		return nil
 	})
@@ -60,9 +61,8 @@ func sendParcel(t *testing.T, c *nats.Conn, parcel []byte, err error) (refused, 
 	t.Helper()
 	gametest.OK(t, err)
 	m := gametest.Must(c.Request(cluster.GamesSubject, parcel, 10*time.Second))(t)
-	if refused, later, err = cluster.Answer(m.Data); err != nil {
-		t.Fatal(err)
-	}
+	refused, later, err = cluster.Answer(m.Data)
+	gametest.OK(t, err)
 	return refused, later
 }
 
@@ -130,48 +130,42 @@ func TestDeliveries(t *testing.T) {
 // spoil sends what must be refused.
 func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game) {
 	t.Helper()
-	changed := func(change func(*selfplay.Game)) *selfplay.Game {
-		var g selfplay.Game
-		gametest.OK(t, json.Unmarshal(encode(t, games[5])[0], &g))
-		change(&g)
-		return &g
+	type message struct {
+		version, run, id string
+		generation       int
+		games            []json.RawMessage
 	}
-	for why, g := range map[string]*selfplay.Game{
-		"games 0 to 619":     changed(func(g *selfplay.Game) { g.Number = 620 }),
-		"the run has":        changed(func(g *selfplay.Game) { g.Number = -1 }),
-		"0 positions":        changed(func(g *selfplay.Game) { g.Plies = nil }),
-		"the last position":  changed(func(g *selfplay.Game) { g.Result = (g.Result+2)%3 - 1 }),
-		"column q":           changed(func(g *selfplay.Game) { g.Plies[0].Q = 7 }),
-		"column visits":      changed(func(g *selfplay.Game) { g.Plies[0].Visits = []uint32{1} }),
-		"column source":      changed(func(g *selfplay.Game) { g.Plies[0].Source = "me" }),
-		"does not follow":    changed(func(g *selfplay.Game) { g.Plies = append(g.Plies[:1], g.Plies[2:]...) }),
-		"position 1":         changed(func(g *selfplay.Game) { g.Plies[0].Position.Own = game.Bits{Hi: 1} }),
-		"off the board":      changed(func(g *selfplay.Game) { g.Last.All.Hi |= 1 << 36 }),
-		"not follow from":    changed(func(g *selfplay.Game) { g.Last = g.Plies[len(g.Plies)-1].Position; g.Result = 1 }),
-		"games[0].Plies":     nil,
-		"its version is":     nil,
-		"other rules":        nil,
-		"unexpected end of":  nil,
-		"of another run":     nil,
-		"does not play this": nil,
-	} {
-		version, to, settings, generation := "v", run, id, 0
-		some := encode(t, games[5])
-		switch {
-		case g != nil:
-			some = encode(t, g)
-		case why == "games[0].Plies":
-			some, why = []json.RawMessage{json.RawMessage(`{"Plies":3}`)}, "Plies"
-		case why == "its version is":
-			version = "w"
-		case why == "other rules":
-			settings = "x"
-		case why == "of another run":
-			to = "x"
-		case why == "does not play this":
-			generation = 1
+	altered := func(change func(*selfplay.Game)) func(*message) {
+		return func(m *message) {
+			var g selfplay.Game
+			gametest.OK(t, json.Unmarshal(m.games[0], &g))
+			change(&g)
+			m.games = encode(t, &g)
 		}
-		parcel, err := cluster.Parcel(version, to, settings, generation, some...)
+	}
+	for why, change := range map[string]func(*message){
+		"games 0 to 619":      altered(func(g *selfplay.Game) { g.Number = 620 }),
+		"the run has":         altered(func(g *selfplay.Game) { g.Number = -1 }),
+		"0 positions":         altered(func(g *selfplay.Game) { g.Plies = nil }),
+		"the last position":   altered(func(g *selfplay.Game) { g.Result = (g.Result+2)%3 - 1 }),
+		"column q":            altered(func(g *selfplay.Game) { g.Plies[0].Q = 7 }),
+		"column visits":       altered(func(g *selfplay.Game) { g.Plies[0].Visits = []uint32{1} }),
+		"column source":       altered(func(g *selfplay.Game) { g.Plies[0].Source = "me" }),
+		"does not follow":     altered(func(g *selfplay.Game) { g.Plies = append(g.Plies[:1], g.Plies[2:]...) }),
+		"position 1":          altered(func(g *selfplay.Game) { g.Plies[0].Position.Own = game.Bits{Hi: 1} }),
+		"off the board":       altered(func(g *selfplay.Game) { g.Last.All.Hi |= 1 << 36 }),
+		"not follow from":     altered(func(g *selfplay.Game) { g.Last = g.Plies[len(g.Plies)-1].Position; g.Result = 1 }),
+		"Plies":               func(m *message) { m.games[0] = json.RawMessage(`{"Plies":3}`) },
+		"game 0: 0 positions": func(m *message) { m.games[0] = json.RawMessage("null") },
+		"its version is":      func(m *message) { m.version = "w" },
+		"other rules":         func(m *message) { m.id = "x" },
+		"of another run":      func(m *message) { m.run = "x" },
+		"does not play this":  func(m *message) { m.generation = 1 },
+		"unexpected end of":   func(*message) {},
+	} {
+		m := message{"v", run, id, 0, encode(t, games[5])}
+		change(&m)
+		parcel, err := cluster.Parcel(m.version, m.run, m.id, m.generation, m.games...)
 		if why == "unexpected end of" {
 			parcel = parcel[:len(parcel)/2]
 		}
@@ -229,11 +223,12 @@ func TestRedelivered(t *testing.T) {
 	within(t, time.Minute)
 	const games = 4
 	url, js := outside(t)
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "JOBS", Subjects: []string{"evald.jobs"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage})
-	if err == nil {
-		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 20 * time.Millisecond, MaxAckPending: -1})
-	}
-	gametest.OK(t, err)
+	stream := gametest.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "JOBS", Subjects: []string{"evald.jobs"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
+	}))(t)
+	gametest.Must(stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 20 * time.Millisecond, MaxAckPending: -1,
+	}))(t)
 	asked, confirm := make(chan struct{}, 10_000), make(chan struct{})
 	stub(t, url, map[string]func(*nats.Msg){
 		"evald.hello": says(t, `{"run":"R"}`),

@@ -24,13 +24,9 @@ import (
 func outside(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
 	url = outsideWith(t, &server.Options{})
-	conn, err := nats.Connect(url)
-	if err == nil {
-		js, err = jetstream.New(conn)
-	}
-	gametest.OK(t, err)
+	conn := gametest.Must(nats.Connect(url))(t)
 	t.Cleanup(conn.Close)
-	return url, js
+	return url, gametest.Must(jetstream.New(conn))(t)
 }
 
 // outsideWith is a NATS server that the test has itself, with options of the test.

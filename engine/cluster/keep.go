@@ -84,15 +84,8 @@ func (l *Learner) missingOf(r request) (a reply) {
 func (l *Learner) keep() {
 	for m := range l.incoming {
 		group := []*nats.Msg{m}
-		for more := true; more && len(group) < together; {
-			select {
-			case m, open := <-l.incoming:
-				if more = open; open {
-					group = append(group, m)
-				}
-			default:
-				more = false
-			}
+		for len(group) < together && len(l.incoming) > 0 { // no other goroutine receives
+			group = append(group, <-l.incoming)
 		}
 		l.keepGroup(group)
 	}
@@ -101,7 +94,7 @@ func (l *Learner) keep() {
 // parcel is a message with games.
 type parcel struct {
 	request
-	games []*selfplay.Game
+	Games []selfplay.Game `json:"games"` // in place of request.Games
 	reply reply
 }
 
@@ -110,7 +103,11 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 	parcels := make([]parcel, len(group))
 	var reading sync.WaitGroup
 	for i, m := range group { // most of the work
-		reading.Go(func() { parcels[i].read(m.Data) })
+		reading.Go(func() {
+			if err := json.Unmarshal(m.Data, &parcels[i]); err != nil {
+				parcels[i].reply.Refused = err.Error()
+			}
+		})
 	}
 	reading.Wait()
 	err := l.keepParcels(parcels)
@@ -146,9 +143,11 @@ func (l *Learner) keepParcels(parcels []parcel) error {
 		case p.reply.Refused != "":
 			refused++
 		case p.reply.ok() && g != nil && p.Generation == g.job.Generation:
-			games = append(games, p.games...)
+			for i := range p.Games {
+				games = append(games, &p.Games[i])
+			}
 		case p.reply.ok():
-			again += int64(len(p.games))
+			again += int64(len(p.Games))
 		}
 	}
 	l.mu.Lock()
@@ -159,21 +158,6 @@ func (l *Learner) keepParcels(parcels []parcel) error {
 		return nil
 	}
 	return l.add(g, games...)
-}
-
-func (p *parcel) read(text []byte) {
-	if err := json.Unmarshal(text, &p.request); err != nil {
-		p.reply.Refused = err.Error()
-		return
-	}
-	for _, text := range p.Games {
-		g := new(selfplay.Game)
-		if err := json.Unmarshal(text, g); err != nil {
-			p.reply.Refused = err.Error()
-			return
-		}
-		p.games = append(p.games, g)
-	}
 }
 
 // judge says why games are not taken. Those of an earlier generation are, because that is complete, and has them.
@@ -191,8 +175,8 @@ func (l *Learner) judge(p *parcel) reply {
 	case p.Settings != g.id:
 		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
 	}
-	for _, game := range p.games {
-		if err := g.store.Check(game); err != nil {
+	for i := range p.Games {
+		if err := g.store.Check(&p.Games[i]); err != nil {
 			return reply{Refused: err.Error()}
 		}
 	}

@@ -72,6 +72,9 @@ type generation struct {
 	start time.Time // of Play
 	had   int       // games that were there at the start
 
+	purged bool // the server has no jobs of before
+	given  int  // jobs of games below this were given out
+
 	patient time.Duration // for the network to reach the server
 }
 
@@ -108,7 +111,7 @@ func (l *Learner) begin(ctx context.Context) (err error) {
 		_ = json.Unmarshal(answer.Data, &r) // the run is for people
 		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
 	}
-	if err := l.prepare(ctx); err != nil {
+	if _, _, err := l.prepare(ctx); err != nil {
 		return err
 	}
 	return l.listen()
@@ -157,24 +160,24 @@ func (l *Learner) Close() {
 }
 
 // prepare makes what is missing at the server. It is not in files: what a server loses is put there again.
-func (l *Learner) prepare(ctx context.Context) error {
-	_, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+func (l *Learner) prepare(ctx context.Context) (stream jetstream.Stream, jobs jetstream.Consumer, err error) {
+	stream, err = l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: jobsStream, Subjects: []string{jobsSubject}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
 	})
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", jobsStream, err)
+		return nil, nil, fmt.Errorf("stream %s: %w", jobsStream, err)
 	}
-	_, err = l.js.CreateOrUpdateConsumer(ctx, jobsStream, jetstream.ConsumerConfig{
+	jobs, err = l.js.CreateOrUpdateConsumer(ctx, jobsStream, jetstream.ConsumerConfig{
 		Durable: jobsConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.lease, MaxAckPending: -1,
 	})
 	if err != nil {
-		return fmt.Errorf("consumer %s: %w", jobsConsumer, err)
+		return nil, nil, fmt.Errorf("consumer %s: %w", jobsConsumer, err)
 	}
 	_, err = l.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: networksName, Storage: jetstream.MemoryStorage})
 	if err != nil {
-		return fmt.Errorf("object store %s: %w", networksName, err)
+		return nil, nil, fmt.Errorf("object store %s: %w", networksName, err)
 	}
-	return nil
+	return stream, jobs, nil
 }
 
 // window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
@@ -227,8 +230,6 @@ func (l *Learner) turn(playing *generation, last int) {
 
 // play looks after the server until all games are there.
 func (l *Learner) play(ctx context.Context, g *generation, network []byte, report func(selfplay.Progress)) error {
-	given := 0 // jobs of games below this were given out
-	first := true
 	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
 	for {
@@ -240,7 +241,7 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 		if l.complete(g) {
 			return nil
 		}
-		err := l.look(ctx, g, network, &given, &first)
+		err := l.look(ctx, g, network)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -272,7 +273,7 @@ func (l *Learner) complete(g *generation) bool {
 
 // look puts at the server what is missing there: the network, and jobs of games that nobody has.
 // The first time it takes away what was there before. If the server is slow, the next look goes on.
-func (l *Learner) look(ctx context.Context, g *generation, network []byte, given *int, first *bool) error {
+func (l *Learner) look(ctx context.Context, g *generation, network []byte) error {
 	if err := l.putNetwork(ctx, g, network); err != nil {
 		return err
 	}
@@ -284,21 +285,17 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 		consumer, err = stream.Consumer(ctx, jobsConsumer)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		*first = true
-		if err = l.prepare(ctx); err == nil {
-			if stream, err = l.js.Stream(ctx, jobsStream); err == nil {
-				consumer, err = stream.Consumer(ctx, jobsConsumer)
-			}
-		}
+		g.purged = false
+		stream, consumer, err = l.prepare(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if *first {
+	if !g.purged {
 		if err := stream.Purge(ctx); err != nil {
 			return err
 		}
-		*given, *first = 0, false
+		g.given, g.purged = 0, true
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -312,9 +309,9 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 	l.queued = int(waiting.NumPending)
 	stale := info.State.Msgs == 0 || waiting.NumPending == 0 && time.Since(g.grew) > 2*l.lease
 	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
-		*given, g.grew = g.store.First(), time.Now()
+		g.given, g.grew = g.store.First(), time.Now()
 	}
-	jobs := g.missing(given, l.heard())
+	jobs := g.missing(l.heard())
 	l.mu.Unlock()
 	for _, j := range jobs {
 		text, err := json.Marshal(j)
@@ -322,7 +319,7 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 			return err
 		}
 		if _, err := l.js.Publish(ctx, jobsSubject, text); err != nil {
-			*given = j.First
+			g.given = j.First
 			return err
 		}
 	}
@@ -330,12 +327,12 @@ func (l *Learner) look(ctx context.Context, g *generation, network []byte, given
 }
 
 // missing are jobs of missing games from given on, as far as the window reaches, for so many workers.
-func (g *generation) missing(given *int, workers int) (jobs []job) {
+func (g *generation) missing(workers int) (jobs []job) {
 	size := jobGames(g.job.All, workers)
-	for to := min(g.store.First()+window, g.job.All); *given < to; {
+	for to := min(g.store.First()+window, g.job.All); g.given < to; {
 		j := g.job
-		j.First, j.Games, j.AtOnce = *given, min(size, g.job.All-*given), share(g.job.All, workers)
-		*given += j.Games
+		j.First, j.Games, j.AtOnce = g.given, min(size, g.job.All-g.given), share(g.job.All, workers)
+		g.given += j.Games
 		for n := range j.Games {
 			if !g.store.Has(j.First + n) {
 				jobs = append(jobs, j)
@@ -363,7 +360,7 @@ func (l *Learner) putNetwork(ctx context.Context, g *generation, network []byte)
 func (l *Learner) putObject(ctx context.Context, name string, network []byte) error {
 	objects, err := l.js.ObjectStore(ctx, networksName)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		if err = l.prepare(ctx); err == nil {
+		if _, _, err = l.prepare(ctx); err == nil {
 			objects, err = l.js.ObjectStore(ctx, networksName)
 		}
 	}

@@ -68,9 +68,7 @@ func inNamespace(name string) []string { return []string{"ip", "netns", "exec", 
 // line takes the line of a worker "up" or "down". Nobody is told: packets are lost, as on a cable that was pulled.
 func (h hosts) line(worker int, state string) {
 	h.t.Helper()
-	if err := ip("-n", h.learner, "link", "set", fmt.Sprint("line", worker+1), state); err != nil {
-		h.t.Fatal(err)
-	}
+	gametest.OK(h.t, ip("-n", h.learner, "link", "set", fmt.Sprint("line", worker+1), state))
 }
 
 // Three machines, of which the lines of the two workers are cut: both together, and in a soak also one after the other. A

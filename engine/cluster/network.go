@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,7 +58,7 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 		}
 		if err != nil {
 			file.Abort()
-			return "", err
+			return "", fmt.Errorf("network %s: %w", name, err)
 		}
 		return path, errors.Join(file.Commit(), prune(dir, filepath.Base(path)))
 	}
@@ -93,22 +92,16 @@ func prune(dir, just string) error {
 func download(ctx context.Context, js jetstream.JetStream, name string) ([]byte, error) {
 	objects, err := js.ObjectStore(ctx, networksName)
 	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", name, err)
+		return nil, err
 	}
 	text, err := objects.GetBytes(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", name, err)
+	if got := sum(text); err == nil && got != name {
+		err = fmt.Errorf("what came has SHA-256 %s", got)
 	}
-	if got := sum(text); got != name {
-		return nil, fmt.Errorf("network %s: what came has SHA-256 %s", name, got)
-	}
-	return text, nil
+	return text, err
 }
 
-func sum(text []byte) string {
-	s := sha256.Sum256(text)
-	return hex.EncodeToString(s[:])
-}
+func sum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // player is the evaluator of the network that a worker played with last.
 type player struct {

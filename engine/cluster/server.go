@@ -21,13 +21,10 @@ type Server struct {
 	Password         string // of workers; empty: one is made, and kept in Options.Dir
 }
 
-// Users of the server inside the learner.
+// Users of the server inside the learner, and where their answers go.
 const (
-	learnerUser = "learner"
-	workerUser  = "worker"
-)
-
-const (
+	learnerUser  = "learner"
+	workerUser   = "worker"
 	learnerInbox = "_INBOX.learner"
 	workerInbox  = "_INBOX.worker"
 )

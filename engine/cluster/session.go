@@ -93,7 +93,7 @@ func (s *session) send(ctx context.Context) error {
 			q.Games = append(q.Games, g.Game)
 		}
 		asked := time.Now()
-		r, err := s.askFor(ctx, answer, gamesSubject, q)
+		r, err := s.ask(ctx, answer, gamesSubject, q)
 		took := time.Since(asked)
 		answer = min(max(s.patience, 2*took), mostPatience*s.patience)
 		switch {
@@ -195,11 +195,11 @@ func (s *session) playJobs(ctx context.Context) error {
 			}
 			continue
 		}
-		s.fetching(t.Config.Network)
+		s.report(func(now *Worker) { now.Fetching = t.Config.Network })
 		inner, cancel := context.WithTimeout(ctx, patient)
 		err = network.open(inner, s.worker, t.job)
 		cancel()
-		s.fetching("")
+		s.report(func(now *Worker) { now.Fetching = "" })
 		if err != nil {
 			s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 			s.giveBack(t)
@@ -216,19 +216,17 @@ func (s *session) playJobs(ctx context.Context) error {
 	}
 }
 
-// fetching is for the status: which network is made ready, or none.
-func (s *session) fetching(network string) {
+// report changes what the worker reports about itself.
+func (s *session) report(change func(now *Worker)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now.Fetching = network
+	change(&s.now)
 }
 
 // playFrom plays a job and those that follow with the same network.
 func (s *session) playFrom(ctx context.Context, t *taken, network player) error {
 	c, id, generation := t.Config, t.id, t.Generation
-	s.mu.Lock()
-	s.now.Generation, s.now.Network = generation, c.Network
-	s.mu.Unlock()
+	s.report(func(now *Worker) { now.Generation, now.Network = generation, c.Network })
 	s.o.Log.Info("playing", "generation", generation, "network", c.Network, "rules", c.Rules, "first", t.First)
 	var other *taken // a job of another generation
 	var failed error
@@ -243,16 +241,11 @@ func (s *session) playFrom(ctx context.Context, t *taken, network player) error 
 		}
 		n := t.left[0]
 		t.left = t.left[1:]
-		s.mu.Lock()
-		s.now.Begun++
-		s.mu.Unlock()
+		s.report(func(now *Worker) { now.Begun++ })
 		return n, true
 	}
 	err := selfplay.PlayNext(ctx, network.evaluator, c, next, func(g *selfplay.Game) error {
-		s.mu.Lock()
-		s.now.Games++
-		s.now.Begun--
-		s.mu.Unlock()
+		s.report(func(now *Worker) { now.Games, now.Begun = now.Games+1, now.Begun-1 })
 		return s.spool.add(ctx, generation, id, g)
 	})
 	if other != nil {
@@ -280,7 +273,7 @@ func (s *session) take(ctx context.Context) (*taken, error) {
 			continue
 		}
 		t.id = t.settings()
-		r, err := s.ask(ctx, missingSubject, request{Run: s.run, Settings: t.id, First: t.First, Number: t.Games})
+		r, err := s.ask(ctx, s.patience, missingSubject, request{Run: s.run, Settings: t.id, First: t.First, Number: t.Games})
 		if err != nil {
 			_ = m.Nak()
 			return nil, nil
@@ -308,7 +301,7 @@ func (s *session) take(ctx context.Context) (*taken, error) {
 
 // stillHere asks whether the learner is the one that this worker has joined. The error says why not.
 func (s *session) stillHere(ctx context.Context) error {
-	r, err := s.ask(ctx, helloSubject, request{})
+	r, err := s.ask(ctx, s.patience, helloSubject, request{})
 	switch {
 	case err != nil:
 		return errOtherRun // so that the worker joins again

@@ -26,19 +26,16 @@ func TestSpool(t *testing.T) {
 	if some, err := s.Next(t.Context()); err != nil || !slices.Equal(some, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("%v, %v", some, err)
 	}
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, text[:len(text)-3], 0o644) // killed
-	}
-	gametest.OK(t, err)
+	text := gametest.Must(os.ReadFile(path))(t)
+	gametest.OK(t, os.WriteFile(path, text[:len(text)-3], 0o644)) // killed
 	s = gametest.Must(cluster.OpenSpool(path))(t)
 	if some, err := s.Next(t.Context()); err != nil || !slices.Equal(some, []int{0, 1, 2, 3}) {
 		t.Errorf("after a kill: %v, %v", some, err)
 	}
 	s.Confirmed(2)
 	s.Close()
-	if s, err = cluster.OpenSpool(path); err != nil || s.Len() != 2 {
-		t.Fatalf("%d games after two were confirmed, %v", s.Len(), err)
+	if s = gametest.Must(cluster.OpenSpool(path))(t); s.Len() != 2 {
+		t.Fatalf("%d games after two were confirmed", s.Len())
 	}
 	for n := s.Len(); n < cluster.SpoolGames; n++ {
 		add(n)

@@ -48,21 +48,14 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer home.Close()
 	host, _ := os.Hostname() // "" will do
-	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6]), gone: make(chan error, 1)}
+	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6])}
 	w.o.Log = o.Log.With("worker", w.name)
-	if err := w.dial(ctx); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := w.dial(ctx, cancel); err != nil {
 		return err
 	}
 	defer w.conn.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-w.gone:
-			cancel(fmt.Errorf("%s: %w", o.plain(), err))
-		case <-ctx.Done():
-		}
-	}()
 	for {
 		err := w.join(ctx)
 		if cause := context.Cause(ctx); ctx.Err() != nil && cause != ctx.Err() {
@@ -93,15 +86,14 @@ type worker struct {
 	home *durable.Dir
 	conn *nats.Conn
 	js   jetstream.JetStream
-	gone chan error // the server has ended the connection for good
 }
 
 // dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong
-// certificate, is an error.
-func (w *worker) dial(ctx context.Context) (err error) {
+// certificate, is an error. gone is called when the server has ended the connection for good.
+func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	closed := nats.ClosedHandler(func(c *nats.Conn) {
 		if err := c.LastError(); err != nil {
-			w.gone <- err
+			gone(fmt.Errorf("%s: %w", w.o.plain(), err))
 		}
 	})
 	lost := nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -134,7 +126,7 @@ var runName = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
 // join asks the learner to take this worker, and plays for it.
 func (w *worker) join(ctx context.Context) error {
 	for said := false; ; said = true {
-		r, err := w.ask(ctx, helloSubject, request{})
+		r, err := w.ask(ctx, w.patience, helloSubject, request{})
 		if err == nil && r.Refused != "" {
 			return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
 		}
@@ -154,13 +146,8 @@ func (w *worker) join(ctx context.Context) error {
 	}
 }
 
-// ask asks the learner, which may take patience.
-func (w *worker) ask(ctx context.Context, subject string, q request) (r reply, err error) {
-	return w.askFor(ctx, w.patience, subject, q)
-}
-
-// askFor is ask with another patience. It ends when the connection is lost, because the answer is lost with it.
-func (w *worker) askFor(ctx context.Context, patience time.Duration, subject string, q request) (r reply, err error) {
+// ask asks the learner, which may take patience. It ends when the connection is lost, because the answer is lost with it.
+func (w *worker) ask(ctx context.Context, patience time.Duration, subject string, q request) (r reply, err error) {
 	q.Version, q.Worker = w.o.Version, w.name
 	text, err := json.Marshal(q)
 	if err != nil {
