@@ -15,11 +15,6 @@ import (
 // together is how many messages are kept with one wait for the disk.
 const together = 64
 
-// counts are of a Learner's life.
-type counts struct {
-	Games, Duplicates, Refused, Failures int64
-}
-
 // listen begins to answer workers.
 func (l *Learner) listen() error {
 	l.done.Go(l.keep)
@@ -151,8 +146,8 @@ func (l *Learner) keepParcels(parcels []parcel) error {
 		}
 	}
 	l.mu.Lock()
-	l.counts.Refused += refused
-	l.counts.Duplicates += again
+	l.total.Refused += refused
+	l.total.Duplicates += again
 	l.mu.Unlock()
 	if len(games) == 0 {
 		return nil
@@ -193,10 +188,10 @@ func (l *Learner) add(g *generation, games ...*selfplay.Game) error {
 	if fresh > 0 {
 		g.grew = time.Now()
 	}
-	l.counts.Games += int64(fresh)
-	l.counts.Duplicates += int64(len(games) - fresh)
+	l.total.Kept += int64(fresh)
+	l.total.Duplicates += int64(len(games) - fresh)
 	if err != nil {
-		l.counts.Failures++
+		l.total.Failures++
 		l.o.Log.Error("games cannot be written; trying again", "error", err)
 	}
 	return err

@@ -59,8 +59,8 @@ type Learner struct {
 	playing *generation // nil between generations
 	last    int         // the last generation that is complete, -1 if it is not known
 	workers map[string]*Worker
-	counts  counts
-	queued  int // jobs that no worker has taken, when look last looked
+	total   Status // of its life: Kept, Duplicates, Refused and Failures
+	queued  int    // jobs that no worker has taken, when look last looked
 }
 
 // generation is one whose games are being played.

@@ -106,10 +106,8 @@ func (l *Learner) listenStatus() error {
 func (l *Learner) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{
-		Run: l.run, Version: l.o.Version, Generation: l.last, Jobs: l.queued, Lag: len(l.incoming),
-		Kept: l.counts.Games, Duplicates: l.counts.Duplicates, Refused: l.counts.Refused, Failures: l.counts.Failures, Workers: []Worker{},
-	}
+	s := l.total
+	s.Run, s.Version, s.Generation, s.Jobs, s.Lag, s.Workers = l.run, l.o.Version, l.last, l.queued, len(l.incoming), []Worker{}
 	if g := l.playing; g != nil {
 		s.Playing, s.Generation, s.Network, s.Games, s.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
 		s.PerSecond = float64(s.Games-g.had) / time.Since(g.start).Seconds()
