@@ -400,14 +400,9 @@ func TestAttacksTogether(t *testing.T) {
 	if !long {
 		t.Skip("takes EVALD_SOAK=10m")
 	}
-	whole, err := os.ReadFile("../../models/seeded-2x16.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := gametest.Must(os.ReadFile("../../models/seeded-2x16.safetensors"))(t)
 	path := filepath.Join(t.TempDir(), "bitsquares.safetensors") // the attacks use that name
-	if err := os.WriteFile(path, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, whole, 0o600))
 	args, memory := fmt.Sprintf(" --memory %dMiB", attackedMemory), attackedMemory
 	if os.Getenv("EVALD_CGROUP") != "" { // the service then detects its limit itself
 		args, memory = "", 384

@@ -84,10 +84,7 @@ func TestRulesFirst(t *testing.T) {
 	}
 	for name, from := range backends {
 		t.Run(name, func(t *testing.T) {
-			c, err := from.choose(io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := gametest.Must(from.choose(io.Discard))(t)
 			defer c.Close()
 			n := 2000
 			if gametest.Soak() {

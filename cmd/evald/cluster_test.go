@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // clustered starts a learner with workers' URL, in a process of its own.
@@ -25,9 +26,7 @@ func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 	if err == nil {
 		err = learner.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	lines := bufio.NewReader(said)
 	for {
 		line, err := lines.ReadString('\n')
@@ -46,10 +45,7 @@ func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 // unused is an address of this machine that nobody listens on.
 func unused(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -75,9 +71,7 @@ func TestLearnCluster(t *testing.T) {
 	for range 3 {
 		w := beginProgram(t, "selfplay", "--spool", spool)
 		w.Env = append(w.Env, "EVALD_JOIN="+url)
-		if err := w.Start(); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, w.Start())
 		workers = append(workers, w)
 	}
 	kill := time.AfterFunc(300*time.Millisecond, func() { _ = workers[0].Process.Kill() })
@@ -91,10 +85,7 @@ func TestLearnCluster(t *testing.T) {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	for path, want := range map[string]string{"/": "Networks in flight", "/metrics": "evald_cluster_networks "} {
-		answer, err := http.Get("http://" + metrics + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := gametest.Must(http.Get("http://" + metrics + path))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || !strings.Contains(string(text), want) {
@@ -105,9 +96,7 @@ func TestLearnCluster(t *testing.T) {
 	if status, _, stderr := evald(t, "", "selfplay", "--join", wrong, "--spool", spool); status != exitBadInput || !strings.Contains(stderr, "Authorization Violation") {
 		t.Errorf("a wrong password: status %d, errors %q", status, stderr)
 	}
-	if err := learner.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, learner.Wait())
 	for i, w := range workers {
 		_ = w.Process.Signal(os.Interrupt) // the first has ended
 		if err := w.Wait(); i > 0 && w.ProcessState.ExitCode() != exitInterrupted {

@@ -99,26 +99,13 @@ func someLines(random *rand.Rand, n int) (lines []string) {
 func alone(t *testing.T, from string, positions []string, visits, leaves int) (answers []string) {
 	t.Helper()
 	e, err := backend{Backend: from}.choose(io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	for _, text := range positions {
-		state, err := new(game.Parser).Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree, err := mcts.New(state.Board, mcts.DefaultConfig(mcts.PUCT))
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := gametest.Must(new(game.Parser).Parse(text))(t)
+		tree := gametest.Must(mcts.New(state.Board, mcts.DefaultConfig(mcts.PUCT)))(t)
 		tree.Reset(state.Position)
-		if err := mcts.Search(t.Context(), e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := json.Marshal(analyze.Describe(text, e.ModelOn(state.Board.Rules()), state, tree))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, mcts.Search(t.Context(), e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}))
+		answer := gametest.Must(json.Marshal(analyze.Describe(text, e.ModelOn(state.Board.Rules()), state, tree)))(t)
 		answers = append(answers, string(answer))
 	}
 	return answers
@@ -131,10 +118,7 @@ func answerOf(t *testing.T, line string) string {
 	if err := json.Unmarshal([]byte(line), &a); err != nil {
 		t.Fatalf("%v: %s", err, line)
 	}
-	text, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(json.Marshal(a))(t)
 	return string(text)
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // The systemd unit is valid, both as it is and with its optional lines, and evald knows its flags.
@@ -63,9 +65,7 @@ func TestManifests(t *testing.T) {
 	ran := 0
 	for _, name := range []string{"kubernetes.yaml", "cluster.yaml"} {
 		f, err := os.Open(filepath.Join("deploy", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		defer f.Close()
 		for documents := yaml.NewDecoder(f); ; {
 			var d struct {

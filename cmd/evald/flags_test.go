@@ -28,18 +28,12 @@ func writeText(t *testing.T, name, text string) string {
 
 func putFile[T string | []byte](t *testing.T, path string, content T) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func getFile(t *testing.T, path string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	return gametest.Must(os.ReadFile(path))(t)
 }
 
 // The command line takes precedence over the environment, that over the file, and in the file a command's section over the
@@ -197,9 +191,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 	_, script, _ := evald(t, "", "completion", "bash")
 	stub := writeText(t, "evald", "#!/bin/sh\n[ \"$1 $2 $3 $4\" = 'complete -- model im' ] && printf 'import\\tCheck a file\\nimpossible\\t-\\n'\n")
-	if err := os.Chmod(stub, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Chmod(stub, 0o755))
 	script += "\nCOMP_WORDS=(evald model im)\nCOMP_CWORD=2\n_evald " + stub + "\nprintf '%s,' \"${COMPREPLY[@]}\"\n"
 	if out, err := exec.Command(bash, "-c", script).CombinedOutput(); err != nil || string(out) != "import,impossible," {
 		t.Errorf("bash completes %q (%v)", out, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/bench"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda/driver/fake"
 	"github.com/evald/evald/kernels/cuda/emutest"
 	"github.com/evald/evald/nn/gpu"
@@ -33,12 +34,8 @@ func TestGPU(t *testing.T) {
 	if errors.Is(err, emutest.ErrNoCompiler) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fake.Install(folder); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	gametest.Must(fake.Install(folder))(t)
 	env := []string{"EVALD_CUDA_DRIVER=" + os.Getenv("EVALD_CUDA_DRIVER"), "EVALD_FAKE_KERNELS=" + kernels}
 	t.Run("backend", func(t *testing.T) { testGPUBackend(t, env) })
 	t.Run("devices", func(t *testing.T) { testGPUDevices(t, env) })
@@ -165,12 +162,8 @@ func testGPULost(t *testing.T, env []string) {
 	p := exec.CommandContext(t.Context(), os.Args[0], "serve", "--backend", "gpu", "--model", "seeded-2x16", "--http", "127.0.0.1:0", "--grpc", "", "--metrics", "")
 	p.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "GORACE=atexit_sleep_ms=0"), env...)
 	stderr, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	gametest.OK(t, p.Start())
 	var said strings.Builder
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
@@ -179,9 +172,7 @@ func testGPULost(t *testing.T, env []string) {
 			port, _, _ := strings.Cut(after, " ")
 			r, err := http.Post("http://127.0.0.1:"+port+"/v2/models/seeded-2x16/infer", "application/json",
 				strings.NewReader(`{"inputs": [{"name": "moves", "datatype": "BYTES", "shape": [1], "data": ["44554"]}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, err)
 			r.Body.Close()
 			if r.StatusCode < 500 {
 				t.Errorf("a request whose GPU faults: status %d", r.StatusCode)
@@ -212,9 +203,7 @@ func testGPUBench(t *testing.T, env []string) {
 		"driver.test": "#!/bin/sh\nexit 1\n", // its fault tests need a real device
 		"evald":       fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, os.Args[0]),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755))
 	}
 	run := func(run string, env ...string) (string, error) {
 		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", "1,2", "-round", "1ms", "-row", "5m", "-time", "30m", "-o", filepath.Join(folder, "out"))

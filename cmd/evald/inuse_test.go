@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Every command that writes a file refuses one that another program is writing, at once and without touching it.
@@ -16,9 +17,7 @@ func TestFileInUse(t *testing.T) {
 	in := filepath.Join(dir, "in.txt")
 	putFile(t, in, "5x4x4:1 0 0 0 0 0\n")
 	other, err := durable.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	for _, args := range []string{
 		"eval --backend bitsquares -o", "search --backend bitsquares --visits 5 -o", "solve -o", "analyze --backend bitsquares -o", "score " + in + " --backend bitsquares -o",
 		"score " + in + " --backend bitsquares --plot", "kaggle pack -o", "model export seeded-2x16 -o", "match random random --games 2 --grow-book",
@@ -29,12 +28,8 @@ func TestFileInUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, errors %q, want %q", args, status, stderr, want)
 		}
 	}
-	if _, err := other.WriteString("mine"); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(other.WriteString("mine"))(t)
+	gametest.OK(t, other.Commit())
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
 		t.Errorf("the other program's file is %q, %v", text, err)
 	}
@@ -44,9 +39,7 @@ func TestFileInUse(t *testing.T) {
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	other, err := durable.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	defer func() {
 		if err := other.Close(); err != nil {
 			t.Error(err)

@@ -67,9 +67,7 @@ func prepareKills(t *testing.T, dir string) {
 	if err == nil {
 		err = os.Rename(filepath.Join(dir, "random.txt"), filepath.Join(dir, "exact.set"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 }
 
 // killedProgram is a command in a process of its own.
@@ -96,12 +94,8 @@ func TestKilledCommands(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fresh := func() string {
 				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(prepared)); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				gametest.OK(t, os.CopyFS(dir, os.DirFS(prepared)))
+				gametest.OK(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
 				return dir
 			}
 			finish := func(dir string) map[string]string {
@@ -121,9 +115,7 @@ func TestKilledCommands(t *testing.T) {
 					t.Fatalf("%d kills in %d tries", killed, tries)
 				}
 				program := killedProgram(dir, c.args)
-				if err := program.Start(); err != nil {
-					t.Fatal(err)
-				}
+				gametest.OK(t, program.Start())
 				timer := time.AfterFunc(time.Duration(random.Float64()*float64(took)), func() { _ = program.Process.Kill() })
 				done := program.Wait() == nil
 				timer.Stop()
@@ -152,9 +144,7 @@ func temporaries(t *testing.T, dir string) (n int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return n
 }
 
@@ -206,9 +196,7 @@ func written(t *testing.T, dir string) map[string]string {
 		files[name] = byTheClock.ReplaceAllString(string(text), "")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return files
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/durable/durabletest"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // asProgram makes the test binary run as the program itself, for tests that kill it.
@@ -56,9 +57,7 @@ func TestLearnDamaged(t *testing.T) {
 	args := strings.Fields("learn --rules 4x4x3 --network 1x4 --seed 2 --first-games 20 --games 12 --batch 32 --visits 6 --fast-visits 4 " +
 		"--gate-visits 4 --gate-games 20 --opponent random --opponent-games 4 --positions 8 --generations 2 -o " + dir)
 	must(t, "", args...)
-	if err := os.Remove(filepath.Join(dir, "001", "generation.json")); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(filepath.Join(dir, "001", "generation.json")))
 	goesOn := func(dir string) (string, error) {
 		if status, _, stderr := evald(t, "", "learn", "-o", dir, "--generations", "2"); status != exitOK {
 			return "", errors.New(stderr)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 )
 
@@ -63,10 +64,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	got = fraction.ReplaceAllStringFunc(got, func(s string) string {
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := gametest.Must(strconv.ParseFloat(s, 64))(t)
 		return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64)
 	})
 	if *update {

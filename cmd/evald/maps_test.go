@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // A package of more than eight files names them all in its documentation, so that its reader knows where to begin. name_*.go
@@ -43,10 +45,7 @@ func documentation(t *testing.T, paths []string) string {
 	t.Helper()
 	var doc strings.Builder
 	for _, path := range paths {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := gametest.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
 		if ast.IsGenerated(file) {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
@@ -35,11 +36,7 @@ func timeless(table string) string {
 
 func readGames(t *testing.T, path string) []arena.Game {
 	t.Helper()
-	games, err := parquet.ReadFile[arena.Game](path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return games
+	return gametest.Must(parquet.ReadFile[arena.Game](path))(t)
 }
 
 func TestMatch(t *testing.T) {
@@ -61,9 +58,7 @@ func TestMatch(t *testing.T) {
 	}
 	// A second time, all games exist.
 	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	status, out, stderr = evald(t, "", append(args, "--json")...)
 	var report matchReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK || !strings.Contains(stderr, "36 there") {
@@ -81,10 +76,7 @@ func TestMatch(t *testing.T) {
 func TestMatchBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.book")
 	positions := func() int {
-		b, err := opening.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := gametest.Must(opening.Load(path))(t)
 		if k, ok := b.Find(game.Position{}); ok && k.Visits < 50 {
 			t.Errorf("the empty board has %+v, want 50 visits or more", k)
 		}

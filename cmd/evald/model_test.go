@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu"
 	tables "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/nn/net"
@@ -59,9 +60,7 @@ func TestModelCommands(t *testing.T) {
 		t.Errorf("the list has %d lines, want a header and five models", lines)
 	}
 	var list []modelInfo
-	if err := json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list))
 	var refs []string
 	for _, m := range list {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
@@ -77,9 +76,7 @@ func TestModelCommands(t *testing.T) {
 		t.Error(diff)
 	}
 	var info modelInfo
-	if err := json.Unmarshal([]byte(must(t, "", "model", "show", "tiny@1", "--json")), &info); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, json.Unmarshal([]byte(must(t, "", "model", "show", "tiny@1", "--json")), &info))
 	if info.Parameters != 193 || info.Bytes != 1898 || info.Metadata["evald.name"] != "tiny" {
 		t.Errorf("show: %d parameters, %d bytes, metadata %v", info.Parameters, info.Bytes, info.Metadata)
 	}
@@ -107,9 +104,7 @@ func TestModelByName(t *testing.T) {
 	}
 
 	// A damaged store does not prevent the use of a model file.
-	if err := os.Remove(filepath.Join(store, "mine", "2", "manifest.json")); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(filepath.Join(store, "mine", "2", "manifest.json")))
 	refuses(t, exitBadInput, "model mine@2: stat ", "445\n", "eval", "--model", "mine")
 	t.Setenv("EVALD_MODELS", shippedModel)
 	must(t, "445\n", "eval", "--model", shippedModel)
@@ -141,19 +136,14 @@ func TestModelErrors(t *testing.T) {
 		return path
 	}
 	good := getFile(t, shippedModel)
-	huge, err := net.Parse(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	huge := gametest.Must(net.Parse(good))(t)
 	for _, name := range []string{"stem.weight", "value.conv.weight", "value.fc.weight", "value.wdl.weight"} {
 		for i := range huge.Weight(name).Float32s() {
 			huge.Weight(name).Float32s()[i] = math.MaxFloat32
 		}
 	}
 	overflowing, err := huge.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	cut := file("cut.safetensors", good[:len(good)-4])
 	for _, c := range []struct{ args, want string }{
 		{"import " + cut, cut + ": parse network: tensor "},
@@ -219,15 +209,10 @@ func TestModelExport(t *testing.T) {
 // convolutions can do says so.
 func TestModelOfTables(t *testing.T) {
 	ownStore(t)
-	n, err := pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "quick.safetensors")
-	if err := n.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, n.WriteFile(path))
 	if out := must(t, "", "model", "import", path, "--rules", "7x6x4"); !strings.Contains(out, "quick@1: pattern64x16x16, trained on 7x6x4, in ") {
 		t.Errorf("import says %s", out)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/sample"
 )
 
@@ -31,10 +32,7 @@ var kindNames = []string{"random", "plausible", "openings"}
 
 func readSets(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := gametest.Must(filepath.Glob(filepath.Join(dir, "*")))(t)
 	sets := map[string]string{}
 	for _, file := range files {
 		text := getFile(t, file)
@@ -94,16 +92,10 @@ func journalOf(t *testing.T, set string) string {
 		words := strings.Fields(line)
 		p := solvedPosition{Position: words[0]}
 		for _, word := range words[1:] {
-			s, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := gametest.Must(strconv.Atoi(word))(t)
 			p.Scores = append(p.Scores, s)
 		}
-		text, err := durable.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(durable.Marshal(p))(t)
 		journal += string(text) + "\n"
 	}
 	return journal
@@ -307,9 +299,7 @@ func TestPositionsTrain(t *testing.T) {
 	}
 	first := filepath.Join(dir, "random-00000.parquet")
 	before := getFile(t, first)
-	if err := os.Remove(first); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(first))
 	if status, out, stderr := evald(t, "", append(args, "2000")...); status != exitOK || !strings.Contains(out, ": 2 files of records, 0 of them") {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
@@ -339,9 +329,7 @@ func TestPositionsFromGames(t *testing.T) {
 	}
 	first := filepath.Join(dir, filepath.Base(files[0]))
 	before := getFile(t, first)
-	if err := os.Remove(first); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(first))
 	if status, out, _ := evald(t, "", args...); status != exitOK || !strings.Contains(out, ": 2 files of records, 1 of them from before; ") {
 		t.Errorf("again: status %d, output %q", status, out)
 	}

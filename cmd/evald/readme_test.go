@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 const root = "../.."
@@ -142,9 +144,7 @@ type reader struct {
 func newReader(t *testing.T) *reader {
 	r := &reader{t: t, folder: t.TempDir()}
 	program := filepath.Join(r.folder, "bin", "evald")
-	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Mkdir(filepath.Dir(program), 0o755))
 	r.env = append(os.Environ(), "EVALD_MODELS="+filepath.Join(r.folder, "models"),
 		"EVALD_HTTP=127.0.0.1:0", "EVALD_GRPC=127.0.0.1:0", "EVALD_METRICS=127.0.0.1:0", "EVALD_LISTEN=127.0.0.1:0")
 	built := os.Getenv("EVALD_PROGRAM")
@@ -156,9 +156,7 @@ func newReader(t *testing.T) *reader {
 		r.env = append(r.env, asProgram+"=1")
 	}
 	sample, err := filepath.Abs("sample.txt")
-	if err := errors.Join(err, os.Symlink(built, program), os.Symlink(sample, filepath.Join(r.folder, "sample.txt"))); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, errors.Join(err, os.Symlink(built, program), os.Symlink(sample, filepath.Join(r.folder, "sample.txt"))))
 	return r
 }
 
@@ -338,9 +336,7 @@ func files(t *testing.T, ending string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return all
 }
 

@@ -81,14 +81,9 @@ func TestRemote(t *testing.T) {
 // recordsIn is all records of a run as text, in their order.
 func recordsIn(t *testing.T, dir string) (text string) {
 	t.Helper()
-	files, err := filepath.Glob(dir + "/*.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := gametest.Must(filepath.Glob(dir + "/*.parquet"))(t)
 	records, err := record.Open(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	defer records.Close()
 	for {
 		var r record.Record
@@ -96,9 +91,7 @@ func recordsIn(t *testing.T, dir string) (text string) {
 		if errors.Is(err, io.EOF) {
 			return text
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		text += fmt.Sprintf("%+v\n", r)
 	}
 }

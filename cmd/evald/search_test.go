@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Each selection rule explores with its own constant, or with that of --explore.
@@ -48,10 +50,7 @@ func TestSearchProgress(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "positions")
 	putFile(t, path, "# comment\n44\n\n45\nnonsense")
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(os.Open(path))(t)
 	defer f.Close()
 	n, err := countLines(t.Context(), f)
 	rest, _ := io.ReadAll(f)
@@ -164,12 +163,8 @@ func TestInterruptedTwice(t *testing.T) {
 	putFile(t, path, strings.Repeat("44\n", 100_000))
 	program := beginProgram(t, "eval", path, "--backend", "uniform")
 	out, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	gametest.OK(t, program.Start())
 	defer program.Process.Kill()
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is at work, and soon blocks on the full pipe
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // A load reveals nothing about this machine's files: not in its message, its status, the index or the log.
@@ -63,19 +64,13 @@ func TestServeOtherSites(t *testing.T) {
 		{"another name, metrics", "GET", "metrics", "/metrics", "evil.example", "Accept-Language: en", 403},
 		{"Prometheus", "GET", "metrics", "/metrics", "pod.example.org", "User-Agent: Prometheus/3", 200},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), x.method, "http://"+address[x.port]+x.path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(http.NewRequestWithContext(t.Context(), x.method, "http://"+address[x.port]+x.path, strings.NewReader(body)))(t)
 		r.Host = x.host
 		for line := range strings.Lines(x.headers) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			r.Header.Set(name, value)
 		}
-		reply, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := gametest.Must(http.DefaultClient.Do(r))(t)
 		text, err := io.ReadAll(reply.Body)
 		reply.Body.Close()
 		if err != nil || reply.StatusCode != x.want {
@@ -89,10 +84,7 @@ func TestServeOtherSites(t *testing.T) {
 // dialed returns a connection to a gRPC port.
 func dialed(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gametest.Must(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

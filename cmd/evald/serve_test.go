@@ -22,6 +22,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -77,9 +78,7 @@ func TestServeTritonClient(t *testing.T) {
 	raw, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
 		protodesc.ToFileDescriptorProto(kserve.File_grpc_service_proto), protodesc.ToFileDescriptorProto(kserve.File_model_config_proto),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	descriptors := filepath.Join(t.TempDir(), "descriptors")
 	putFile(t, descriptors, raw)
 	address, log, stop := startServe(t, "--backend", "bitsquares")
@@ -186,14 +185,9 @@ func posted(t *testing.T, url, body string) (status int, answer string) {
 // answered returns the whole answer.
 func answered(t *testing.T, r *http.Response, err error) (status int, answer string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(io.ReadAll(r.Body))(t)
 	return r.StatusCode, string(text)
 }
 
@@ -264,9 +258,7 @@ func TestServeReload(t *testing.T) {
 	}
 	loads := func() int { return strings.Count(log.String(), `msg="model is ready" model=mine`) }
 	before := loads()
-	if err := writeWhole(path, func(w io.Writer) error { _, err := w.Write(file); return err }); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, writeWhole(path, func(w io.Writer) error { _, err := w.Write(file); return err }))
 	for end := time.Now().Add(10 * time.Second); loads() == before; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("the changed file is not loaded:\n%s", log)
@@ -282,9 +274,7 @@ func TestServeTokensReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	putFile(t, path, "inference s3cret\n")
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o604: true, 0o644: true} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.Chmod(path, mode))
 		_, log, stop := startServe(t, "--backend", "uniform", "--tokens", path)
 		stop()
 		if got := strings.Count(log.String(), "EVERYBODY on this machine can read the tokens: chmod 600 "+path); (got == 1) != warned || got > 1 {

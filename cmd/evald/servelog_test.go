@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/grpclog"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // logRecords parses a JSON log, each line of which must be a record.
@@ -46,10 +48,7 @@ func TestServeLogForm(t *testing.T) {
 		},
 	} {
 		address, text, stop := startServe(t, "--model", "seeded-2x16", "--log", form, "--log-level", "debug")
-		r, err := http.Get("http://" + address["http"] + "/v2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(http.Get("http://" + address["http"] + "/v2"))(t)
 		r.Body.Close()
 		log.Print("of the package log")
 		grpclog.Error("of gRPC")

@@ -172,9 +172,7 @@ func TestLongRequests(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			r, err := http.Post("http://"+address["http"]+path, "application/json", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, err)
 			var answer struct{ Error string }
 			text := new(strings.Builder)
 			err = json.NewDecoder(io.TeeReader(r.Body, text)).Decode(&answer)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
@@ -69,15 +70,11 @@ func recordsFile(t *testing.T, n int, change func(i int, r *record.Record)) stri
 	b := game.MustBoard(game.Connect4)
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	w, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	defer w.Abort()
 	for i := range n {
 		p, _, err := b.ParseMoves(strings.Repeat("1234567"[i%7:i%7+1], 1+i%5))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		source := eval.Searched
 		if i%4 == 0 {
 			source = eval.Bitsquares
@@ -91,13 +88,9 @@ func recordsFile(t *testing.T, n int, change func(i int, r *record.Record)) stri
 		if change != nil {
 			change(i, &rec)
 		}
-		if err := w.Write(&rec); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, w.Write(&rec))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, w.Close())
 	return path
 }
 

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // victim is a service in a process of its own.
@@ -59,9 +60,7 @@ func newVictim(t *testing.T, args string) *victim {
 	child.Env = append(os.Environ(), "EVALD_TEST_SERVE=serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --metrics 127.0.0.1:0 "+args)
 	log := new(syncBuffer)
 	child.Stderr = log
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, child.Start())
 	v := &victim{t: t, process: child.Process, web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
@@ -81,10 +80,7 @@ func newVictim(t *testing.T, args string) *victim {
 		}
 	})
 	v.address = addresses(t, log)
-	conn, err := grpc.NewClient("passthrough:///"+v.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gametest.Must(grpc.NewClient("passthrough:///"+v.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close(); v.web.CloseIdleConnections() })
 	v.api = kserve.NewGRPCInferenceServiceClient(conn)
 	return v
@@ -138,10 +134,7 @@ func TestAttacker(t *testing.T) {
 	if names == "" {
 		t.Skip("is the attacker of other tests")
 	}
-	d, err := time.ParseDuration(os.Getenv("EVALD_TEST_ATTACK_TIME"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := gametest.Must(time.ParseDuration(os.Getenv("EVALD_TEST_ATTACK_TIME")))(t)
 	http, grpc, _ := strings.Cut(os.Getenv("EVALD_TEST_ATTACKED"), " ")
 	fmt.Println(attacking)
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -30,20 +30,14 @@ var plain = grpc.WithTransportCredentials(insecure.NewCredentials())
 
 // bitsquares is the backend of servers under test.
 func bitsquares(t testing.TB) eval.Backend {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	return e.Backend()
 }
 
 // dial is a client of the model bitsquares.
 func dial(t testing.TB, addresses string, options ...grpc.DialOption) *client.Client {
 	t.Helper()
-	c, err := client.Dial(addresses, "bitsquares", append(options, plain)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(client.Dial(addresses, "bitsquares", append(options, plain)...))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -95,9 +89,7 @@ func TestSeveralServers(t *testing.T) {
 	all, intercept := strings.Join(addresses, "+"), grpc.WithUnaryInterceptor(count.intercept)
 	c := dial(t, all, intercept)
 	want := positions(64)
-	if err := c.Compute(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, c.Compute(t.Context(), want))
 	ask := func() {
 		t.Helper()
 		b := positions(64)
@@ -129,10 +121,7 @@ func TestSeveralServers(t *testing.T) {
 		t.Errorf("calls %v: the first server had a call under way", calls)
 	}
 
-	unknown, err := client.Dial(all, "nobody", plain, intercept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unknown := gametest.Must(client.Dial(all, "nobody", plain, intercept))(t)
 	defer unknown.Close()
 	if err, calls := unknown.Compute(t.Context(), positions(1)), count.reset(func() {}); status.Code(err) != codes.NotFound || len(calls) != 1 {
 		t.Errorf("an unknown model: %v after the calls %v, want NotFound after one", err, calls)
@@ -168,9 +157,7 @@ func TestServerWithoutRawRows(t *testing.T) {
 	g := grpc.NewServer()
 	kserve.RegisterGRPCInferenceServiceServer(g, ruled{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	defer g.Stop()
 	go func() { _ = g.Serve(l) }()
 	err = dial(t, l.Addr().String()).Compute(t.Context(), positions(1))

@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // What the server says of itself is the same over both transports, and counts what it did.
@@ -106,21 +107,14 @@ func TestDescriptions(t *testing.T) {
 // The protocol and the state of the server can be asked for by gRPC's own services.
 func TestReflectionAndHealth(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
-	stream, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
+	stream := gametest.Must(reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context()))(t)
+	gametest.OK(t, stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
 	list, err := stream.Recv()
 	if err != nil || !strings.Contains(list.String(), `"inference.GRPCInferenceService"`) || !strings.Contains(list.String(), `"grpc.health.v1.Health"`) {
 		t.Errorf("reflection: %v, %v", list, err)
 	}
 	watch, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "inference.GRPCInferenceService"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING} {
 		got, err := watch.Recv()
 		if err != nil || got.Status != want {

@@ -102,13 +102,9 @@ func TestDrain(t *testing.T) {
 	c.Batching.InFlight = 1
 	s := serve(t, c)
 	stream, err := s.api.ModelStreamInfer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	pos := gametest.Open(gametest.Rand(3), connect4, 4)
-	if err := stream.Send(bitboardRequest(connect4, pos...)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, stream.Send(bitboardRequest(connect4, pos...)))
 	<-entered
 	const n = 20
 	results := make(chan error, n)
@@ -230,12 +226,8 @@ func TestFaultyClients(t *testing.T) {
 		"half a frame":            {s.grpc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01"},
 	} {
 		conn, err := net.Dial("tcp", f.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, f.text); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
+		gametest.Must(io.WriteString(conn, f.text))(t)
 		check(name)
 		// The server ends the connection by itself, but for an HTTP/2 one that is merely quiet.
 		if name != "preface alone" && name != "half a frame" {
@@ -248,9 +240,7 @@ func TestFaultyClients(t *testing.T) {
 	}
 	// A call whose message does not come ends by itself.
 	silent, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, kserve.GRPCInferenceService_ModelInfer_FullMethodName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	if err := silent.RecvMsg(new(kserve.ModelInferResponse)); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a call without a message: %v, want DeadlineExceeded", err)
 	}
@@ -292,9 +282,7 @@ func TestDecompression(t *testing.T) {
 		for code, body := range map[int][]byte{200: small, 413: bomb} {
 			var b bytes.Buffer
 			w := compress(&b)
-			if _, err := w.Write(body); err != nil {
-				t.Fatal(err)
-			}
+			gametest.Must(w.Write(body))(t)
 			w.Close()
 			if reply, text := s.post(t, inferPath, map[string]string{"Content-Encoding": encoding}, b.Bytes()); reply.StatusCode != code {
 				t.Errorf("%s: %d bytes of %d: %d %s, want %d", encoding, b.Len(), len(body), reply.StatusCode, text, code)

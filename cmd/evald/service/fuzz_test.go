@@ -27,10 +27,7 @@ import (
 func fuzzServer(t testing.TB) (*Server, http.Handler) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Limits.Body, c.Limits.Batch, c.Search.MaxVisits, c.Search.Visits, c.Repository = 1<<16, 64, 50, 10, true
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(New(c))(t)
 	s.enterState(ready)
 	conn := connectionFrom("10.0.0.1", s.memory)
 	h := s.receiveHTTP(s.handler())
@@ -84,10 +81,7 @@ func grpcSeeds(t testing.TB) (seeds [][]byte) {
 	typed.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: []uint64{0, 0}}
 	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, searchRequest(20, game.Position{}), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
 		r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{Name: "policy"})
-		b, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := gametest.Must(proto.Marshal(r))(t)
 		seeds = append(seeds, b)
 	}
 	return seeds

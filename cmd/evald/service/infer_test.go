@@ -39,9 +39,7 @@ func TestInputs(t *testing.T) {
 	s := serve(t, testConfig(stub))
 	for _, name := range boardsUnderTest {
 		rules, err := game.ParseRules(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		board := game.MustBoard(rules)
 		r := gametest.Rand(7)
 		var pos []game.Position
@@ -64,9 +62,7 @@ func TestInputs(t *testing.T) {
 		contents := rawRequest(bitboardsInput, uint64Type, nil, n, int64(len(words64)/8)/n)
 		contents.RawInputContents = nil
 		contents.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: make([]uint64, len(words64)/8)}
-		if _, err := binary.Decode(words64, binary.LittleEndian, contents.Inputs[0].Contents.Uint64Contents); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(binary.Decode(words64, binary.LittleEndian, contents.Inputs[0].Contents.Uint64Contents))(t)
 		for input, ask := range map[string]*kserve.ModelInferRequest{
 			"bitboards":       bitboardRequest(board, pos...),
 			"typed bitboards": contents,
@@ -109,10 +105,7 @@ func playout(r *rand.Rand, b *game.Board) (p game.Position, actions []int) {
 func TestClientConformance(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	evaltest.Run(t, evaltest.Config{Sources: []eval.Source{eval.CPU}, New: func(t testing.TB) *eval.Evaluator {
-		c, err := client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gametest.Must(client.Dial(s.grpc, "stub", grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		t.Cleanup(func() { c.Close() })
 		return evaltest.Raw(c)
 	}})
@@ -185,9 +178,7 @@ func TestSearch(t *testing.T) {
 	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits = 60
 	search, err := mcts.NewEvaluator(evaltest.Raw(stub), config, mcts.Limits{Visits: 60, Batch: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	want := expected(t, search, connect4, pos)
 	for _, from := range []int{0, 3, 6} { // with company and, beside a finished game, alone
 		out := s.answer(t, searchRequest(60, pos[from:]...))
@@ -257,22 +248,15 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 // A search has room for all that its visits find, forced lines too: it finds what a tree of any size does.
 func TestSearchRoom(t *testing.T) {
 	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	s := serve(t, testConfig(e.Backend()))
 	roomy := mcts.DefaultConfig(mcts.PUCT)
 	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
 		p := after(t, moves)
-		tree, err := mcts.New(connect4, roomy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := gametest.Must(mcts.New(connect4, roomy))(t)
 		tree.Reset(p)
-		if err := mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: 2000, Batch: 1}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: 2000, Batch: 1}))
 		q := s.answer(t, searchRequest(2000, p))["q"]
 		for _, m := range tree.Moves(nil) {
 			if found := floatAt(q[4*m.Action:]); found != float32(m.Q) {
@@ -287,9 +271,7 @@ func TestStream(t *testing.T) {
 	stub := &evaltest.Stub{Source: eval.CPU}
 	s := serve(t, testConfig(stub))
 	stream, err := s.api.ModelStreamInfer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	const n = 300
 	go func() {
 		for i := range n {

@@ -163,29 +163,20 @@ func TestUnloadedIsClosed(t *testing.T) {
 		meanwhile()
 		return made.load(name)
 	}
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(New(c))(t)
 	e, err := s.Evaluator("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	b := eval.NewBatch(connect4, 1)
 	if err := e.Evaluate(t.Context(), b); err != nil {
 		t.Error(err)
 	}
-	if err := s.unload("other"); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, s.unload("other"))
 	waitFor(t, "the end of what was unloaded", made.closed(1))
 	if err := e.Evaluate(t.Context(), b); err == nil || err.Error() != `model "other" is not served; there are [search stub]` {
 		t.Errorf("an evaluator of a model that was unloaded: %v", err)
 	}
 	made.check(t, "after unload", 0, 1)
-	if err := s.load("other"); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, s.load("other"))
 	if err := e.Evaluate(t.Context(), b); err != nil {
 		t.Error(err)
 	}
@@ -195,9 +186,7 @@ func TestUnloadedIsClosed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.load("other"); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, s.load("other"))
 	waitFor(t, "the end of what was unloaded", made.closed(2))
 	made.check(t, "after unload within a load", 0, 1, 1, 0)
 	if err := e.Evaluate(t.Context(), b); err != nil {
@@ -216,9 +205,7 @@ func TestUnloadedIsClosed(t *testing.T) {
 func TestCloseEndsAll(t *testing.T) {
 	made, c := mortalConfig(func() {})
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	pages := 0
 	s.SetPage(http.NotFoundHandler(), func() { pages++ })
 	for range 2 {
@@ -257,9 +244,7 @@ func TestLifetimesUnderLoad(t *testing.T) {
 	c.Search.Visits = 8
 	s := serve(t, c)
 	inProgram, err := s.Evaluator("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	pos := gametest.Open(gametest.Rand(3), connect4, 4)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

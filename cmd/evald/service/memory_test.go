@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Whatever is taken and given back, the sums are those of the holds, no address has more than its share, and large requests
@@ -137,9 +139,7 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 		acquire := func(from string, known bool, cancel func()) *request {
 			t.Helper()
 			w := slotRequest(from, known, cancel)
-			if err := s.acquire(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, s.acquire(t.Context(), w))
 			return w
 		}
 		first := acquire("10.0.0.1", false, func() { close(ended) })

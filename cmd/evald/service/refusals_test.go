@@ -155,9 +155,7 @@ func TestCensus(t *testing.T) {
 		r := bitboardRequest(connect4, game.Position{})
 		change(r)
 		text, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		c := census{rows: 100}
 		if err := c.request(text); err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // logbook is a log that is read while it is written.
@@ -125,16 +126,10 @@ func TestRequestLog(t *testing.T) {
 		{
 			"gRPC, a stream", func() {
 				stream, err := s.api.ModelStreamInfer(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				gametest.OK(t, err)
 				for _, ask := range []*kserve.ModelInferRequest{infer(none), infer(func(r *kserve.ModelInferRequest) { r.ModelName = "x" })} {
-					if err := stream.Send(ask); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := stream.Recv(); err != nil {
-						t.Fatal(err)
-					}
+					gametest.OK(t, stream.Send(ask))
+					gametest.Must(stream.Recv())(t)
 				}
 				_ = stream.CloseSend()
 				_, _ = stream.Recv()
@@ -282,10 +277,7 @@ func TestLimiter(t *testing.T) {
 func TestRequestLogIsFree(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Log = (&logbook{}).logger(slog.LevelInfo)
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(New(c))(t)
 	e := &request{method: "POST", path: inferPath, model: "stub"}
 	if n := testing.AllocsPerRun(100, func() { s.logged(e, http.StatusOK, ""); s.logged(e, codes.OK, "") }); n > 0 {
 		t.Errorf("%v allocations", n)

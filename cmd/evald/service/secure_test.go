@@ -31,15 +31,12 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func tokens(t *testing.T, lines string) *Tokens {
 	t.Helper()
-	read, err := ReadTokens(strings.NewReader(lines))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
+	return gametest.Must(ReadTokens(strings.NewReader(lines)))(t)
 }
 
 func TestReadTokens(t *testing.T) {
@@ -160,27 +157,16 @@ func TestBrowserToken(t *testing.T) {
 // selfSigned writes a certificate for 127.0.0.1, which has signed itself, and its key.
 func selfSigned(t *testing.T, dir, name string) (certificate, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := gametest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := gametest.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	pkcs8 := gametest.Must(x509.MarshalPKCS8PrivateKey(private))(t)
 	certificate, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
 	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return certificate, key
 }
@@ -199,18 +185,13 @@ func TestMutualTLS(t *testing.T) {
 	}
 	s := serve(t, c)
 	text, err := os.ReadFile(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(text)
 	with := func(certificate, key string) *tls.Config {
 		config := &tls.Config{RootCAs: roots}
 		if certificate != "" {
-			pair, err := tls.LoadX509KeyPair(certificate, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pair := gametest.Must(tls.LoadX509KeyPair(certificate, key))(t)
 			config.Certificates = []tls.Certificate{pair}
 		}
 		return config

@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func TestMain(m *testing.M) {
@@ -59,16 +60,10 @@ func testConfig(b eval.Backend) Config {
 func serve(t testing.TB, c Config) *serving {
 	t.Helper()
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	s.SetPage(http.NotFoundHandler(), func() {})
 	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	}
 	l := Listeners{HTTP: listen(), GRPC: listen(), Metrics: listen()}
 	ctx, stop := context.WithCancel(context.Background())
@@ -103,10 +98,7 @@ func (s *serving) connect(t testing.TB, options ...grpc.DialOption) *grpc.Client
 	if len(options) == 0 {
 		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
-	conn, err := grpc.NewClient(s.grpc, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gametest.Must(grpc.NewClient(s.grpc, options...))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -132,9 +124,7 @@ func (s *serving) get(t testing.TB, path string) (status int, text string) {
 func after(t testing.TB, moves string) game.Position {
 	t.Helper()
 	p, _, err := connect4.ParseMoves(moves)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return p
 }
 
@@ -182,9 +172,7 @@ func expected(t testing.TB, e *eval.Evaluator, board *game.Board, pos []game.Pos
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := e.Evaluate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, e.Evaluate(t.Context(), b))
 	out := map[string][]byte{}
 	for i := range pos {
 		out[wdlOutput] = appendNumbers(out[wdlOutput], b.WDLRow(i))
@@ -199,10 +187,7 @@ func expected(t testing.TB, e *eval.Evaluator, board *game.Board, pos []game.Pos
 // answer is the outputs of an answer, by name.
 func (s *serving) answer(t testing.TB, ask *kserve.ModelInferRequest) map[string][]byte {
 	t.Helper()
-	got, err := s.api.ModelInfer(t.Context(), ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(s.api.ModelInfer(t.Context(), ask))(t)
 	return raws(got)
 }
 
@@ -222,22 +207,13 @@ func (s *serving) post(t testing.TB, path string, header map[string]string, body
 
 func (s *serving) ask(t testing.TB, method, path string, header map[string]string, body []byte) (*http.Response, []byte) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, s.rest+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(http.NewRequestWithContext(t.Context(), method, s.rest+path, bytes.NewReader(body)))(t)
 	for k, v := range header {
 		r.Header.Set(k, v)
 	}
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := gametest.Must(http.DefaultClient.Do(r))(t)
 	defer reply.Body.Close()
-	text, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(io.ReadAll(reply.Body))(t)
 	return reply, text
 }
 

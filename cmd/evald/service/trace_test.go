@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Traces go where the environment says, as part of the client's, and nowhere without it.
@@ -41,25 +42,18 @@ func TestTraces(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	provider, err := Traces(t.Context(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	provider := gametest.Must(Traces(t.Context(), "test"))(t)
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Traces = provider
 	s := serve(t, c)
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
-	if _, err := s.api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{})); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(s.api.ModelInfer(ctx, bitboardRequest(connect4, game.Position{})))(t)
 	if reply, text := s.post(t, inferPath, map[string]string{"traceparent": parent}, []byte(aMove)); reply.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", reply.StatusCode, text)
 	}
 	s.end(t) // a span may end after its reply has left
-	if err := provider.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, provider.Shutdown(context.WithoutCancel(t.Context())))
 	mu.Lock()
 	defer mu.Unlock()
 	for _, want := range []string{"inference.GRPCInferenceService/ModelInfer", "evald.queue_us", "evald.rows", "7x6x4", "service.name", "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c"} {

@@ -125,9 +125,7 @@ func testArchive(t *testing.T, folder string) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		names = append(names, h.Name)
 		content, err := io.ReadAll(r)
 		if err != nil || len(content) == 0 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !h.ModTime.Equal(example.time) {

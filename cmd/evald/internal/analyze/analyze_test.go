@@ -37,10 +37,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func config(t *testing.T, parallel int) Config {
 	t.Helper()
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Search: mcts.DefaultConfig(mcts.PUCT), Parallel: parallel, Batch: 16, Queue: 1000}
 	c.Search.Visits = 100
 	return c
@@ -63,9 +60,7 @@ func tidy(out string) string {
 
 func TestTranscript(t *testing.T) {
 	queries, err := os.ReadFile("testdata/queries.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	for _, parallel := range []int{1, 3, 100} {
 		var out bytes.Buffer
 		done, err := Run(t.Context(), config(t, parallel), bytes.NewReader(queries), &out)
@@ -74,14 +69,9 @@ func TestTranscript(t *testing.T) {
 		}
 		got, path := tidy(out.String()), filepath.Join("testdata", "answers.jsonl")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, os.WriteFile(path, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := gametest.Must(os.ReadFile(path))(t)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%d at once, %s (-want +got; go test -update writes it anew):\n%s", parallel, path, diff)
 		}
@@ -119,22 +109,15 @@ func company(t *testing.T, selection mcts.Selection) {
 		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"priority\":%d}\n", id, text, visits, random.IntN(3))
 		alone := c.Search
 		alone.Visits = visits
-		tree, err := mcts.New(b, alone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := gametest.Must(mcts.New(b, alone))(t)
 		tree.Reset(p)
-		if err := mcts.Search(t.Context(), c.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, mcts.Search(t.Context(), c.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1}))
 		want[id] = Describe(text, "bitsquares", game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
 	}
 	for _, parallel := range []int{1, 7, 300} {
 		c.Parallel = parallel
 		var out bytes.Buffer
-		if _, err := Run(t.Context(), c, strings.NewReader(queries.String()), &out); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(Run(t.Context(), c, strings.NewReader(queries.String()), &out))(t)
 		got := map[string]Answer{}
 		for line := range strings.Lines(out.String()) {
 			r := parse(t, line)
@@ -432,10 +415,7 @@ func TestQueueIsBounded(t *testing.T) {
 		answers := make(chan reply, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		e, err := newEngine(ctx, ctx, c, func(r reply) { answers <- r })
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := gametest.Must(newEngine(ctx, ctx, c, func(r reply) { answers <- r }))(t)
 		accepted := make(chan bool, 10)
 		go func() {
 			for i := range 5 {
@@ -458,9 +438,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	queries, err := os.ReadFile("testdata/queries.jsonl")
-	if err != nil {
-		f.Fatal(err)
-	}
+	gametest.OK(f, err)
 	for line := range strings.Lines(string(queries)) {
 		f.Add(strings.TrimSpace(line))
 	}

@@ -22,8 +22,7 @@ import (
 
 func smallNetwork(t *testing.T) *net.Network {
 	t.Helper()
-	n := gametest.Must(net.NewScrambled(net.Config{Blocks: 2, Channels: 16, HeadChannels: 8, Hidden: 16}, 1))(t)
-	return n
+	return gametest.Must(net.NewScrambled(net.Config{Blocks: 2, Channels: 16, HeadChannels: 8, Hidden: 16}, 1))(t)
 }
 
 func smallPeers(t *testing.T, python string, libraries ...string) (*PeerReport, error) {
@@ -105,9 +104,7 @@ func TestPeersReport(t *testing.T) {
 	}
 	board := game.MustBoard(game.Connect4)
 	calibration, positions, err := plausiblePositions(t.Context(), board)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	if len(calibration) != peerPositions || len(positions) != peerPositions || slices.ContainsFunc(positions, func(p game.Position) bool { return slices.Contains(calibration, p) }) {
 		t.Errorf("%d positions to calibrate and %d to compare, want %d each and no position twice", len(calibration), len(positions), peerPositions)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func startTorch(t *testing.T, python, way, precision string) (*Torch, error) {
@@ -43,9 +44,7 @@ func TestTorch(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, err)
 			defer p.stop()
 			if !strings.Contains(p.how, c.how) {
 				t.Errorf("it says %q, want %q", p.how, c.how)

@@ -59,14 +59,12 @@ func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 
 func spec(t testing.TB, text string) agent.Spec {
 	t.Helper()
-	s := gametest.Must(agent.Parse(text))(t)
-	return s
+	return gametest.Must(agent.Parse(text))(t)
 }
 
 func read1(t *testing.T, path string) []byte {
 	t.Helper()
-	text := gametest.Must(os.ReadFile(path))(t)
-	return text
+	return gametest.Must(os.ReadFile(path))(t)
 }
 
 // A stripped program is at least a quarter smaller, runs as the whole one does, and cannot be stripped further.
@@ -142,9 +140,7 @@ func TestPack(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		modes[h.Name] = h.Mode
 		if contents[h.Name], err = io.ReadAll(archive); err != nil {
 			t.Fatal(err)

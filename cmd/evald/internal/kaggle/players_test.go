@@ -22,9 +22,7 @@ func after(t *testing.T, moves string) game.State {
 	t.Helper()
 	b := game.MustBoard(game.Connect4)
 	p, _, err := b.ParseMoves(moves)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	return game.State{Board: b, Position: p, Mark: p.Mover()}
 }
 

@@ -31,8 +31,7 @@ import (
 func newPlayers(t testing.TB, spec string, most int, shared agent.Shared) *Players {
 	t.Helper()
 	s := gametest.Must(agent.Parse(spec))(t)
-	p := gametest.Must(NewPlayers(s, shared, most))(t)
-	return p
+	return gametest.Must(NewPlayers(s, shared, most))(t)
 }
 
 // policyHandler plays the policy of bitsquares.
@@ -95,9 +94,7 @@ func TestActTranscript(t *testing.T) {
 		asked = append(asked, d.Input)
 		in := strings.Repeat("\n", len(asked)-1) + d.Input + "\n" // so that the line has the same number in errors
 		var out bytes.Buffer
-		if _, err := Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, agent.Shared{})); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(Act(t.Context(), strings.NewReader(in), &out, newPlayers(t, "policy", 1, agent.Shared{})))(t)
 		want.Write(out.Bytes())
 		return out.String()
 	})
@@ -149,9 +146,7 @@ func FuzzTurn(f *testing.F) {
 			"observation":   map[string]any{"board": turn.Kaggle(), "mark": turn.Mark, "remainingOverageTime": turn.Overage.Seconds()},
 			"configuration": map[string]any{"rows": r.Rows, "columns": r.Columns, "inarow": r.InARow, "actTimeout": turn.Act.Seconds()},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		again, err := parseLine(line)
 		if err != nil || again.Position != turn.Position || again.Mark != turn.Mark || again.Board.Rules() != r ||
 			(again.Act-turn.Act).Abs() > time.Microsecond || (again.Overage-turn.Overage).Abs() > time.Microsecond {
@@ -261,9 +256,7 @@ func TestLateBody(t *testing.T) {
 	defer server.Close()
 	c := gametest.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"))(t)
 	reply, err := io.ReadAll(c)
 	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: has not come to its end in time"}`+"\n") {
 		t.Errorf("%q, %v; want status 408 and its reason", reply, err)

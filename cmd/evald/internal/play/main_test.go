@@ -17,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 )
 
@@ -36,14 +37,9 @@ func golden(t *testing.T, name, got string) {
 	got = strings.Join(lines, "\n") + "\n"
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gametest.Must(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; go test ./cmd/evald/internal/play -update writes it anew):\n%s", path, diff)
 	}
@@ -98,10 +94,7 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 // random is a player of random moves.
 func random(t *testing.T, seed int) *Player {
 	t.Helper()
-	a, err := agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := gametest.Must(agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{}))(t)
 	return &Player{"random", a}
 }
 
@@ -112,19 +105,11 @@ func config(t *testing.T, position string, opponent *Player) Config {
 	if !found {
 		prefix, moves = "7x6x4", position
 	}
-	rules, err := game.ParseRules(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := gametest.Must(game.ParseRules(prefix))(t)
 	b := game.MustBoard(rules)
 	_, start, err := b.ParseMoves(moves)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	c := Config{Board: b, Start: start, Players: [2]Player{{Name: "you"}, {Name: "person"}}, Evaluator: e, Search: "bitsquares"}
 	if opponent != nil {
 		c.Players[1] = *opponent

@@ -163,9 +163,7 @@ func TestThinkingStops(t *testing.T) {
 	d.shows("O to move: you")
 	d.press("x")
 	about = within(t, agent.began)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, d.Close())
 	if len(agent.stopped) != 1 || <-agent.stopped != about {
 		t.Error("Close came back while the agent was thinking")
 	}
@@ -367,14 +365,9 @@ func TestSolver(t *testing.T) {
 	d := drive(t, c)
 	d.press("s")
 	d.until("all scores", func() bool { return d.exact != nil && d.exact.Finished })
-	s, err := solver.New(c.Board, solver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(solver.New(c.Board, solver.Options{}))(t)
 	want, _, err := s.Scores(t.Context(), d.session.Position())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	if !slices.Equal(d.exact.Scores, want) {
 		t.Errorf("scores %v, want %v", d.exact.Scores, want)
 	}

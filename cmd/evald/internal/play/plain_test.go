@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // steady are settings under which answers do not depend on the machine's speed.
@@ -36,9 +38,7 @@ func TestPlain(t *testing.T) {
 				config.Players[1].Agent = nil
 			}
 			var out bytes.Buffer
-			if err := Plain(t.Context(), config, steady, strings.NewReader(c.in), &out); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, Plain(t.Context(), config, steady, strings.NewReader(c.in), &out))
 			golden(t, "plain_"+name+".txt", out.String())
 		})
 	}
@@ -51,9 +51,7 @@ func TestPlainAgents(t *testing.T) {
 	l := steady
 	l.Prompt = "> "
 	var out bytes.Buffer
-	if err := Plain(t.Context(), c, l, strings.NewReader(""), &out); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, Plain(t.Context(), c, l, strings.NewReader(""), &out))
 	if text := out.String(); !strings.Contains(text, "\nX plays ") || !strings.Contains(text, " wins\n> ") {
 		t.Errorf("two agents:\n%s", text)
 	}
@@ -77,9 +75,7 @@ func TestPlainEnds(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	shown, out := io.Pipe()
 	go func() { done <- Plain(ctx, config(t, "-", nil), steady, in, out) }()
-	if _, err := shown.Read(make([]byte, 4096)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(shown.Read(make([]byte, 4096)))(t)
 	cancel()
 	if err := within(t, done); !errors.Is(err, context.Canceled) {
 		t.Errorf("while nobody types: error %v, want context.Canceled", err)
@@ -101,8 +97,6 @@ func FuzzPlain(f *testing.F) {
 		}
 		c := config(t, "3x3x3free:-", &Player{"script", &script{moves: []int{0, 1, 2, 3}}})
 		var out bytes.Buffer
-		if err := Plain(t.Context(), c, Lines{Visits: 50, Wait: time.Second}, strings.NewReader(in), &out); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, Plain(t.Context(), c, Lines{Visits: 50, Wait: time.Second}, strings.NewReader(in), &out))
 	})
 }

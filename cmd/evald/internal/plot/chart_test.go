@@ -59,9 +59,7 @@ func TestLearningPicture(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		switch token := token.(type) {
 		case xml.CharData:
 			texts = append(texts, string(token))

@@ -28,11 +28,7 @@ func job(e *eval.Evaluator) Job { return Job{Evaluator: e, Model: m, Rows: 16, W
 func m(game.Rules) string { return "m" }
 
 func bitsquares(t testing.TB) *eval.Evaluator {
-	e, err := heuristic.New(eval.Bitsquares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return gametest.Must(heuristic.New(eval.Bitsquares))(t)
 }
 
 // answer is a line of JSONL.
@@ -117,9 +113,7 @@ func moves(intN func(int) int, board *game.Board) []int {
 func TestWhatFollows(t *testing.T) {
 	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n"
 	var out bytes.Buffer
-	if _, err := Run(t.Context(), strings.NewReader(text), JSONL{&out}, job(bitsquares(t))); err != nil {
-		t.Fatal(err)
-	}
+	gametest.Must(Run(t.Context(), strings.NewReader(text), JSONL{&out}, job(bitsquares(t))))(t)
 	const split = "numbers follow: write moves together (445); behind them may be the position's score, or one for each of 7 moves"
 	want := []string{
 		"44", `line 2: moves "4": 2 ` + split, "4", "44", `line 5: moves "44": 3 ` + split, "44", "3x3x3free:5",
@@ -139,9 +133,7 @@ func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	e := bitsquares(t)
 	sum, err := Run(t.Context(), strings.NewReader(strings.TrimSuffix(text, "\n")), JSONL{&out}, job(e))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	got := decode(t, out.String())
 	if len(got) != len(want) {
 		t.Fatalf("%d answers, want %d", len(got), len(want))
@@ -157,15 +149,10 @@ func TestRun(t *testing.T) {
 			bad++
 			continue
 		}
-		s, err := parser.Parse(w.Position)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gametest.Must(parser.Parse(w.Position))(t)
 		alone := eval.NewBatch(s.Board, 1)
 		alone.Pos[0] = s.Position
-		if err := e.Evaluate(t.Context(), alone); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Evaluate(t.Context(), alone))
 		if !slices.Equal(g.WDL, alone.WDL) || !slices.Equal(g.Policy, alone.Policy) || g.ToMove != s.Mark ||
 			g.Source != alone.Source[0].String() || g.Model != alone.Source[0].By("m") || g.Value != g.WDL[0]-g.WDL[2] {
 			t.Fatalf("line %d: %+v, alone %+v", w.Line, g, alone)
@@ -185,14 +172,9 @@ func TestParquet(t *testing.T) {
 	text, _ := input(2000)
 	var lines, file bytes.Buffer
 	for _, f := range []Format{JSONL{&lines}, NewParquet(&file)} {
-		if _, err := Run(t.Context(), strings.NewReader(text), f, job(bitsquares(t))); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(Run(t.Context(), strings.NewReader(text), f, job(bitsquares(t))))(t)
 	}
-	rows, err := parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := gametest.Must(parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
 	want := decode(t, lines.String())
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d", len(rows), len(want))
@@ -267,18 +249,13 @@ func TestAnswersAtOnce(t *testing.T) {
 	buffer := make([]byte, 4096)
 	for i := 1; i <= 3; i++ {
 		fmt.Fprintf(feed, "44%d\n", i)
-		n, err := results.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(results.Read(buffer))(t)
 		if a := decode(t, string(buffer[:n])); len(a) != 1 || a[0].Line != i {
 			t.Fatalf("after line %d: %q", i, buffer[:n])
 		}
 	}
 	feed.Close()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, <-done)
 }
 
 // An interrupt ends the reading, even of a silent input. Work under way is answered.
@@ -334,10 +311,7 @@ func TestEvaluatorFails(t *testing.T) {
 		return nil
 	}}
 	var out bytes.Buffer
-	sum, err := Run(t.Context(), strings.NewReader("44\n9x5x4:44\n45\n"), JSONL{&out}, job(evaltest.Raw(e)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := gametest.Must(Run(t.Context(), strings.NewReader("44\n9x5x4:44\n45\n"), JSONL{&out}, job(evaltest.Raw(e))))(t)
 	a := decode(t, out.String())
 	if len(a) != 3 || a[1].Error != "no kernel for this board" || a[0].Source != "cpu" || a[2].Source != "cpu" || sum.Bad != 1 {
 		t.Errorf("%+v: %s", sum, out.String())
@@ -377,10 +351,7 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 		var out bytes.Buffer
-		sum, err := Run(t.Context(), bytes.NewReader(text), JSONL{&out}, job(evaltest.Raw(&evaltest.Stub{Source: eval.CPU})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := gametest.Must(Run(t.Context(), bytes.NewReader(text), JSONL{&out}, job(evaltest.Raw(&evaltest.Stub{Source: eval.CPU}))))(t)
 		got := decode(t, out.String())
 		if len(got) != len(want) || sum.Lines != int64(len(want)) {
 			t.Fatalf("%d answers for %d lines", len(got), len(want))

@@ -63,9 +63,7 @@ func TestAnalysis(t *testing.T) {
 	h := handler(t, Config{})
 	all := analyse(t, h, `{"position":"44444422662666","visits":500,"solve":true}`)
 	b, p, err := parseOngoing("44444422662666")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	batch := evaluated(t, h, b, p)
 	first, last := all[0], all[len(all)-1]
 	if first.Type != "opinion" || first.Model != "bitsquares" || first.Source != "bitsquares" || !cmp.Equal(first.WDL, batch.WDL) || !cmp.Equal(first.Policy, batch.Policy) {
@@ -97,9 +95,7 @@ func TestAnalysis(t *testing.T) {
 	}
 	s := gametest.Must(solver.New(b, solver.Options{}))(t)
 	want, _, err := s.Scores(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	if !exact.Done || exact.Solved != exact.Legal {
 		t.Errorf("the solver ends with %+v", exact)
 	}
@@ -255,9 +251,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 	move := func() *http.Response { // of an agent that asks no evaluator
 		r, _, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		return r
 	}
 	if r := move(); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
@@ -316,9 +310,7 @@ func TestAnalysisCompany(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, moves := range []string{"-", "334", "44444", "334"} {
 		b, p, err := parseOngoing(moves)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		tree := gametest.Must(mcts.New(b, mcts.DefaultConfig(mcts.PUCT)))(t)
 		tree.Reset(p)
 		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 1000, Batch: 1}))

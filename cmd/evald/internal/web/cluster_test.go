@@ -83,9 +83,7 @@ func TestClusterInBrowser(t *testing.T) {
 		s.Kept += int64(asked.Add(1))
 		return s
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	b := openURL(t, server.URL, "/")

@@ -231,9 +231,7 @@ func FuzzCurves(f *testing.F) {
 	f.Add([]byte("{\"\":1,\".\":2}\n\n\r\n[]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c := parseCurves(text)
-		if _, err := json.Marshal(c); err != nil {
-			t.Fatal(err)
-		}
+		gametest.Must(json.Marshal(c))(t)
 		lines := strings.Count(string(text), "\n") + 1
 		if c.Rows+c.Skipped > lines {
 			t.Errorf("%d rows and %d skipped of %d lines", c.Rows, c.Skipped, lines)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 type headers map[string]string
@@ -47,10 +49,7 @@ var (
 const infer = "/v2/models/default/infer"
 
 func TestGuard(t *testing.T) {
-	p, err := New([]string{"https://notebook.example.org"}, []string{"Evald.example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gametest.Must(New([]string{"https://notebook.example.org"}, []string{"Evald.example.org"}))(t)
 	notebook := with(cross, headers{"Origin": "https://notebook.example.org"})
 	for _, x := range []struct {
 		name, method, host, path string
@@ -136,10 +135,7 @@ func TestMachineNames(t *testing.T) {
 
 // A browser asks for permission before it sends JSON to another site, and only allowed origins get it.
 func TestPreflight(t *testing.T) {
-	p, err := New([]string{"https://notebook.example.org"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gametest.Must(New([]string{"https://notebook.example.org"}, nil))(t)
 	asks := headers{"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
 	r := ask(t, p, "OPTIONS", "localhost:8000", infer, "", with(cross, with(asks, headers{"Origin": "https://notebook.example.org"})))
 	for name, want := range map[string]string{
