@@ -74,8 +74,9 @@ func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, 
 		return nil, err
 	}
 	s.release = context.AfterFunc(begin, func() {
-		for _, j := range s.Withdraw(func(*Job) bool { return true }) {
+		for _, j := range s.withdraw(func(*Job) bool { return true }) {
 			j.Done(j, nil, begin.Err())
+			s.jobs.Done() // only now, because Wait promises that Done has been called
 		}
 	})
 	return s, nil
@@ -131,14 +132,20 @@ func (s *Scheduler) group(b *game.Board) *group {
 
 // Withdraw removes the jobs that have not begun and for which match is true, and returns them. They have ended: the Scheduler
 // does not call their Done.
-func (s *Scheduler) Withdraw(match func(*Job) bool) (withdrawn []*Job) {
+func (s *Scheduler) Withdraw(match func(*Job) bool) []*Job {
+	withdrawn := s.withdraw(match)
+	s.jobs.Add(-len(withdrawn))
+	return withdrawn
+}
+
+// withdraw removes jobs that have not begun. Wait waits for them until the caller takes them from s.jobs.
+func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.groups {
 		g.waiting = slices.DeleteFunc(g.waiting, func(j *Job) bool {
 			if match(j) {
 				withdrawn = append(withdrawn, j)
-				s.jobs.Done()
 				return true
 			}
 			return false
@@ -147,7 +154,7 @@ func (s *Scheduler) Withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	return withdrawn
 }
 
-// Wait waits until all jobs have ended. None may be added afterwards.
+// Wait waits until all jobs have ended, and their Done has returned. None may be added afterwards.
 func (s *Scheduler) Wait() {
 	s.jobs.Wait()
 	s.release()

@@ -121,3 +121,33 @@ func TestSchedulerRoom(t *testing.T) {
 		}
 	}
 }
+
+// Wait returns after the last Done, also that of a job which never began.
+func TestSchedulerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e, gate := gated()
+		s := gametest.Must(NewScheduler(begin, t.Context(), e, 1, 1, 1))(t)
+		proceed, waited := make(chan struct{}), make(chan struct{})
+		job := Job{
+			Board: game.MustBoard(game.Connect4), Visits: 1, Config: DefaultConfig(PUCT),
+			Next: func(_ *Job, tree *Tree) Goal { return Goal{Visits: 1} },
+			Done: func(*Job, *Tree, error) {},
+		}
+		late := job
+		late.Done = func(*Job, *Tree, error) { <-proceed }
+		gametest.OK(t, s.Add(&job, &late)) // one is searched, the other waits
+		cancel()
+		close(gate)
+		go func() { s.Wait(); close(waited) }()
+		synctest.Wait()
+		select {
+		case <-waited:
+			t.Error("Wait returned before Done")
+		default:
+		}
+		close(proceed)
+		<-waited
+	})
+}

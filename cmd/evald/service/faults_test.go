@@ -58,7 +58,11 @@ func TestOverload(t *testing.T) {
 	ask(1)
 	<-entered // one is under way
 	ask(6)
-	waitFor(t, "6 rows to wait", func() bool { return s.models.models["stub"].current.Load().requests.BatcherStats().Queued == 6 })
+	queued := func(rows int) {
+		t.Helper()
+		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return s.models.models["stub"].current.Load().requests.BatcherStats().Queued == rows })
+	}
+	queued(6)
 	ask(3) // would make them 9
 	if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "6 of at most 8") {
 		t.Errorf("over the queue: %v", err)
@@ -69,7 +73,7 @@ func TestOverload(t *testing.T) {
 	}
 	ask(1)
 	ask(1)
-	s.underWay(t, 4)
+	queued(8)
 	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
 		t.Errorf("over the requests: %v", err)
 	}
