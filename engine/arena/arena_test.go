@@ -31,10 +31,7 @@ func newMatch(t testing.TB, openings, concurrency int, specs ...string) *arena.M
 	t.Helper()
 	var parsed []agent.Spec
 	for _, text := range specs {
-		s, err := agent.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gametest.Must(agent.Parse(text))(t)
 		parsed = append(parsed, s)
 	}
 	m := &arena.Match{Board: game.MustBoard(game.Connect4), Players: arena.Players(parsed, agent.Shared{}), Seed: 3, Concurrency: concurrency}
@@ -49,9 +46,7 @@ func newMatch(t testing.TB, openings, concurrency int, specs ...string) *arena.M
 func play(t testing.TB, m *arena.Match, have []arena.Game) []arena.Game {
 	t.Helper()
 	var games []arena.Game
-	if err := m.Run(t.Context(), have, func(g arena.Game) error { games = append(games, g); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, m.Run(t.Context(), have, func(g arena.Game) error { games = append(games, g); return nil }))
 	slices.SortFunc(games, func(a, b arena.Game) int { return cmp.Compare(a.Number, b.Number) })
 	return games
 }
@@ -115,9 +110,7 @@ func checkGame(t *testing.T, m *arena.Match, g arena.Game) {
 		t.Errorf("game %d: %s from %s, want opening %s", g.Number, g.Moves, g.OpeningMoves, opening)
 	}
 	p, moves, err := m.Board.ParseMoves(g.Moves)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	points, reason := 0.5, "draw"
 	if m.Board.Result(p) == game.Loss {
 		points, reason = float64(len(moves)%2), "4 in a row"
@@ -298,9 +291,7 @@ func TestQuiet(t *testing.T) {
 		t.Skip("seconds under the race detector, and one goroutine")
 	}
 	exact, err := solver.New(b, solver.Options{TableMiB: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	quiet := map[game.Position]bool{}
 	var walk func(p game.Position)
 	walk = func(p game.Position) {
@@ -314,10 +305,7 @@ func TestQuiet(t *testing.T) {
 			}
 			return
 		}
-		r, err := exact.Solve(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(exact.Solve(t.Context(), p))(t)
 		// The score of a win with stone n is (cells + 1 - stones before it) / 2. The side to move sets stones 7, 9, ..
 		score := func(n int) int { return (b.Cells() + 2 - n) / 2 }
 		open := r.Score < score(plies+ahead) && -r.Score < score(plies+ahead-1)
@@ -334,14 +322,10 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	openings, distinct, err := arena.RandomOpenings(b, plies, len(quiet), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	for _, moves := range openings[:distinct] {
 		p, _, err := b.ParseMoves(game.FormatMoves(b.Rules(), moves))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		if key, _ := b.Canonical(p); !quiet[key] {
 			t.Errorf("opening %v is decided", moves)
 		}

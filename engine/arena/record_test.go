@@ -17,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 const source = "random of 4 plies"
@@ -24,24 +25,16 @@ const source = "random of 4 plies"
 // open opens a record, and fails the test if it cannot.
 func open(t testing.TB, path string, m *arena.Match) *arena.Record {
 	t.Helper()
-	r, err := arena.OpenRecord(path, m, source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return gametest.Must(arena.OpenRecord(path, m, source))(t)
 }
 
 // keep adds games to a record and closes it.
 func keep(t testing.TB, r *arena.Record, games []arena.Game) {
 	t.Helper()
 	for _, g := range games {
-		if err := r.Add(g); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Add(g))
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, r.Close())
 }
 
 // killed adds games to the record of a match, and returns the journal that a kill would leave, and the record.
@@ -49,14 +42,9 @@ func killed(t testing.TB, path string, m *arena.Match, games ...arena.Game) ([]b
 	t.Helper()
 	r := open(t, path, m)
 	for _, g := range games {
-		if err := r.Add(g); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Add(g))
 	}
-	journal, err := os.ReadFile(path + ".part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := gametest.Must(os.ReadFile(path + ".part"))(t)
 	return journal, r
 }
 
@@ -66,11 +54,7 @@ func rows(t testing.TB, path string) []arena.Game {
 	if _, err := os.Stat(path + ".part"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("journal: %v, want none", err)
 	}
-	games, err := parquet.ReadFile[arena.Game](path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return games
+	return gametest.Must(parquet.ReadFile[arena.Game](path))(t)
 }
 
 // However much of the journal is left after a kill, the match continues, and its rows are those of a match that was never
@@ -98,9 +82,7 @@ func TestResume(t *testing.T) {
 	}
 	for cut := 0; cut <= len(journal); cut += step {
 		path := filepath.Join(dir, fmt.Sprint(cut))
-		if err := os.WriteFile(path+".part", journal[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path+".part", journal[:cut], 0o600))
 		r := open(t, path, m)
 		if lines := bytes.Count(journal[:cut], []byte{'\n'}); len(r.Games()) != max(0, lines-1) {
 			t.Fatalf("%d games from %d lines", len(r.Games()), lines)
@@ -130,9 +112,7 @@ func TestResumeTwice(t *testing.T) {
 	journal, r := killed(t, path, m, games[4:9]...)
 	keep(t, r, nil)
 	// Killed: the file still has its earlier rows, and so has the journal. A game that is in both counts once.
-	if err := os.WriteFile(path+".part", journal, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path+".part", journal, 0o600))
 	r = open(t, path, m)
 	if len(r.Games()) != 9 {
 		t.Errorf("%d games, want 9", len(r.Games()))
@@ -153,9 +133,7 @@ func TestOtherMatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "games.parquet")
 	keep(t, open(t, path, m), play(t, m, nil))
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, err)
 	seed, players, openings := newMatch(t, 2, 1, "random", "uct:sims=5"), newMatch(t, 2, 1, "random", "uct:sims=6"), newMatch(t, 2, 1, "random", "uct:sims=5")
 	seed.Seed = 4
 	openings.Openings[1] = []int{0, 0, 0, 0}
@@ -178,9 +156,7 @@ func TestOtherMatch(t *testing.T) {
 	rows(t, path) // there is no journal
 
 	// The same with a journal.
-	if err := os.WriteFile(path+".part", []byte(`{"rules":"9x5x4","players":["a","b"],"seed":3,"openings":"x"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path+".part", []byte(`{"rules":"9x5x4","players":["a","b"],"seed":3,"openings":"x"}`+"\n"), 0o600))
 	if _, err := arena.OpenRecord(path, m, source); err == nil || !strings.Contains(err.Error(), "rules are 9x5x4 there, 7x6x4 here; players are a b there") {
 		t.Errorf("journal: %v", err)
 	}
@@ -194,9 +170,7 @@ func TestForeignFiles(t *testing.T) {
 	head := `{"rules":"7x6x4","players":["random","random#2"],"seed":3,"openings":"random of 4 plies"}`
 	opening := game.FormatMoves(m.Board.Rules(), m.Openings[0])
 	var other bytes.Buffer
-	if err := parquet.Write(&other, []struct{ A int }{{1}}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, parquet.Write(&other, []struct{ A int }{{1}}))
 	for i, c := range []struct {
 		name, text, want string
 	}{
@@ -211,9 +185,7 @@ func TestForeignFiles(t *testing.T) {
 		{".part", head + "\n" + fmt.Sprintf(line, 3, "random", 1, opening) + "\n", "game 3 is of pair 1, opening 1; want pair 1, opening 2"},
 	} {
 		path := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.WriteFile(path+c.name, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(path+c.name, []byte(c.text), 0o600))
 		if _, err := arena.OpenRecord(path, m, source); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want %s", c.text, err, c.want)
 		}
@@ -265,16 +237,11 @@ func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"rules":`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := os.CreateTemp(dir, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := gametest.Must(os.CreateTemp(dir, ""))(t)
 		path := file.Name()
 		defer os.Remove(path)
 		defer os.Remove(path + ".part")
-		if err := errors.Join(file.Close(), os.Remove(path), os.WriteFile(path+".part", text, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, errors.Join(file.Close(), os.Remove(path), os.WriteFile(path+".part", text, 0o600)))
 		r, err := arena.OpenRecord(path, m, source)
 		if err != nil {
 			return
@@ -297,9 +264,7 @@ func TestDamaged(t *testing.T) {
 	keep(t, open(t, path, m), games[:2])
 	_, r := killed(t, path, m, games[2:]...)
 	left := t.TempDir()
-	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.CopyFS(left, os.DirFS(dir)))
 	keep(t, r, nil)
 	durabletest.Damage(t, left, 3, nil, func(dir string) (string, error) {
 		r, err := arena.OpenRecord(filepath.Join(dir, "games.parquet"), m, source)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
@@ -20,11 +21,7 @@ import (
 
 func newSolver(t *testing.T, rules game.Rules) *solver.Solver {
 	t.Helper()
-	s, err := solver.New(game.MustBoard(rules), solver.Options{TableMiB: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return gametest.Must(solver.New(game.MustBoard(rules), solver.Options{TableMiB: 16}))(t)
 }
 
 // minimax is the result for the side to move: 1 win, 0 draw, -1 loss.
@@ -51,10 +48,7 @@ func TestWrite(t *testing.T) {
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	for _, k := range sample.Kinds() {
 		path := Path(t.TempDir(), k, 3)
-		n, err := Write(t.Context(), newSolver(t, rules), k, 7, 3, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, 7, 3, path))(t)
 		all := recordtest.Read(t, path)
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
@@ -115,10 +109,7 @@ func TestWriteFrom(t *testing.T) {
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	in := games(b, 100)
 	recordtest.Write(t, from, in)
-	n, err := WriteFrom(t.Context(), newSolver(t, rules), from, 5, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(WriteFrom(t.Context(), newSolver(t, rules), from, 5, path))(t)
 	out := recordtest.Read(t, path)
 	if len(out) != n {
 		t.Errorf("%d records in the file, %d are reported", len(out), n)
@@ -177,14 +168,8 @@ func TestSameFile(t *testing.T) {
 	dir, s := t.TempDir(), newSolver(t, rules)
 	file := func(name string, seed uint64, n int) []byte {
 		path := filepath.Join(dir, name)
-		if _, err := Write(t.Context(), s, sample.Random, seed, n, path); err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return content
+		gametest.Must(Write(t.Context(), s, sample.Random, seed, n, path))(t)
+		return gametest.Must(os.ReadFile(path))(t)
 	}
 	a := file("a", 1, 0)
 	if bytes.Equal(a, file("b", 1, 1)) || bytes.Equal(a, file("c", 2, 0)) || !bytes.Equal(a, file("d", 1, 0)) {

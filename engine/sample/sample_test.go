@@ -17,11 +17,7 @@ import (
 
 func draw(t *testing.T, b *game.Board, k sample.Kind, n int, seed uint64) [][]int {
 	t.Helper()
-	games, err := sample.Draw(t.Context(), b, k, n, seed, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return games
+	return gametest.Must(sample.Draw(t.Context(), b, k, n, seed, nil))(t)
 }
 
 // On boards of all sorts, positions are reached by legal moves, are not over, have a number of plies of their kind, each
@@ -160,9 +156,7 @@ func TestNotPublished(t *testing.T) {
 		for _, line := range gametest.DataLines(t, "pons/"+name) {
 			moves, _, _ := strings.Cut(line, " ")
 			p, _, err := b.ParseMoves(moves)
-			if err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, err)
 			key, _ := b.Canonical(p)
 			known[key] = moves
 		}
