@@ -185,7 +185,7 @@ func noCall(_ any, stream grpc.ServerStream) error {
 	return refuse(codes.Unimplemented, "%s is no call of the protocol", method)
 }
 
-// setHealth tells the health protocol whether the server is ready. s.mu is held, or nobody shares s yet.
+// setHealth tells the health protocol whether the server is ready. s.mu is held, or s is not shared yet.
 func (s *Server) setHealth(ready bool) {
 	to := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {

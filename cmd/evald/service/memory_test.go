@@ -94,7 +94,7 @@ func slotRequest(from string, known bool, cancel func()) *request {
 	return r
 }
 
-// Many ask for few slots: no more are held than there are, each gets one in the end or hears that its time is over, and
+// Many ask for few slots: no more are held than there are, each gets one in the end or is told that its time is over, and
 // none is lost.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
