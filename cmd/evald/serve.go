@@ -41,7 +41,7 @@ type serveCmd struct {
 
 	MaxBatch int           `range:"1 to 1048576" default:"256" help:"Maximum number of rows of the batches that requests are merged into."`
 	MaxDelay time.Duration `range:"0s to 1m" default:"1ms" help:"How long a request waits for others while the evaluator is busy."`
-	MaxQueue int           `range:"1 to 1073741824" default:"16384" help:"Maximum number of rows that wait; further requests are refused."`
+	MaxQueue int           `range:"1 to 1073741824" default:"131072" help:"Maximum number of rows that wait, see kserve/README.md; further requests are refused."`
 	Cache    int           `range:"0 to 1073741824" default:"0" help:"Number of network answers to cache; 0 is none."`
 
 	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request names no number."`

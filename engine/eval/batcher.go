@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,14 +19,26 @@ var (
 
 // BatcherConfig says when a merged batch is sent.
 type BatcherConfig struct {
-	MaxRows   int           // rows of a full batch; larger requests travel alone. From 1.
+	MaxRows   int           // rows of a full batch, from 1; a request that does not fit is split
 	MaxDelay  time.Duration // how long the oldest request waits for others while the backend is busy
 	InFlight  int           // batches under way at once, from 1
-	MaxQueued int           // rows that may wait; a request that would make them more is refused. 0 is no bound.
+	MaxQueued int           // rows that may wait, see refuse; 0 is no bound
 	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
+
+	// MaxWait is how long a request may wait for its first batch, by priority, High first; 0: until its deadline.
+	MaxWait [priorities]time.Duration
 }
 
-// Priority of a request. Those of a higher one are sent first, whatever their age.
+// Caller is whom requests are for.
+type Caller struct {
+	Client   string   // while rows wait, clients get equal shares of the batches; those without a name are one client
+	Weight   float64  // of the client's share; 0 stands for 1
+	Priority Priority // among the client's own requests
+	Accepted bool     // the request is part of a search that was accepted as a whole: it is not refused
+}
+
+// Priority of a request. Of one client's requests, those of a higher priority are sent first, whatever their age. Between clients
+// it does not count, but for one thing: a Low row takes as much of its client's share as four others.
 type Priority int8
 
 // The priorities, the highest first. The zero value is Normal.
@@ -56,6 +67,7 @@ func (r BatchReason) String() string { return [...]string{"full", "delay", "dead
 // Sent is a merged batch that was answered.
 type Sent struct {
 	Rows, Requests int
+	Accepted       int // rows of Callers that set Accepted
 	Reason         BatchReason
 	Took           time.Duration // of the backend
 	Err            error         // of the backend; each of the requests got it
@@ -75,37 +87,43 @@ type BatcherStats struct {
 // Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
 type Timing struct{ Queued, Computed time.Duration }
 
-// batcher merges small concurrent requests into larger batches for the backend behind it. Requests of different rules
-// never share a batch. A batch is formed by priority, then in order of arrival. It is sent when it is full, when a request
-// has waited MaxDelay or is near its deadline, or at once if nothing is under way. Requests cancelled by then are left out.
+// batcher merges concurrent requests into batches for the backend behind it. Requests of different rules never share a batch.
+// The clients whose rows wait take turns (see shares.go), each with its requests by priority, then in order of arrival. A batch is
+// sent when it is full, when a request has waited MaxDelay or is near its deadline, or at once if nothing is under way. Rows of
+// requests cancelled or expired by then are left out.
 type batcher struct {
 	next   Backend
 	config BatcherConfig
 
 	mu      sync.Mutex
 	queues  map[game.Rules]*queue
+	clients map[string]*client
+	turn    float64 // the turn of the client that was last served
+	weights float64 // of the clients whose rows wait
 	running int
 	closed  bool
 	idle    sync.Cond // running == 0 and nothing queued; for Close
 	stats   BatcherStats
-	waiting [priorities]int // rows, by priority, High first
 	pace    pace
 
 	merged sync.Pool // *Batch
 }
 
-// request is one call of Submit. mu guards batch while the caller may take it back.
+// request is one call of Submit. The batcher's mu guards taken and share; mu guards the fields after it.
 type request struct {
+	ctx      context.Context
+	caller   Caller
 	rows     int
-	priority Priority
 	arrived  time.Time
 	deadline time.Time // zero if there is none
-	waiting  bool      // in a queue; guarded by the batcher's mu
+	taken    int       // rows that are in a batch
+	share    *share    // where the others wait; nil if none do
 
-	mu     sync.Mutex
-	batch  *Batch // nil once the caller is gone
-	timing Timing
-	done   chan error // receives once, unless the request was dropped
+	mu       sync.Mutex
+	batch    *Batch // nil once the caller is gone
+	answered int    // rows
+	timing   Timing
+	done     chan error // receives once, unless the request was dropped
 }
 
 // newBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
@@ -113,7 +131,7 @@ func newBatcher(next Backend, c BatcherConfig) *batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
 	}
-	b := &batcher{next: next, config: c, queues: map[game.Rules]*queue{}}
+	b := &batcher{next: next, config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}}
 	b.idle.L = &b.mu
 	b.merged.New = func() any { return new(Batch) }
 	return b
@@ -139,19 +157,37 @@ func (b *batcher) Close() {
 
 // Submit waits until the batch is answered or ctx ends; from then on the batch is the caller's again. A request that finds
 // too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
-// its deadline. The other half is kept for what cannot be foreseen.
-func (b *batcher) Submit(ctx context.Context, batch *Batch, p Priority) (Timing, error) {
-	r := &request{batch: batch, rows: len(batch.Pos), priority: p, arrived: time.Now(), done: make(chan error, 1)}
+// its deadline. The other half is kept for what cannot be foreseen. ErrLate is also for requests that have waited MaxWait.
+func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
+	r := &request{ctx: ctx, batch: batch, rows: len(batch.Pos), caller: c, arrived: time.Now(), done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
 	if err := b.enqueue(r); err != nil {
 		return Timing{}, err
 	}
-	select {
-	case err := <-r.done:
-		return r.timing, err
-	case <-ctx.Done():
+	var tooLong <-chan time.Time
+	if most := b.config.MaxWait[c.Priority+1]; most > 0 && !c.Accepted {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		tooLong = timer.C
 	}
-	b.drop(r, batch.Board.Rules())
+	for {
+		select {
+		case err := <-r.done:
+			if err != nil {
+				b.drop(r, false) // what is left of it
+			}
+			return r.timing, err
+		case <-tooLong:
+			if b.drop(r, true) {
+				return Timing{}, fmt.Errorf("%w: %v is the most that requests of this priority wait", ErrLate, b.config.MaxWait[c.Priority+1])
+			}
+			tooLong = nil
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	b.drop(r, false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.done) > 0 {
@@ -174,30 +210,37 @@ func (b *batcher) enqueue(r *request) error {
 	rules := r.batch.Board.Rules()
 	q := b.queues[rules]
 	if q == nil {
-		q = &queue{}
+		q = &queue{rules: rules}
 		b.queues[rules] = q
 	}
-	q.levels[r.priority+1] = append(q.levels[r.priority+1], r)
-	b.queued(q, r, r.rows)
-	b.hurry(rules, q, r)
+	b.join(q, r)
+	b.hurry(q, r)
 	b.dispatch()
 	return nil
 }
 
-// refuse is nil if a request is accepted, or says why not. If no rows wait, a request of any size is accepted. The pace
-// counts only if batches are full, since small ones say little about it. b.mu is held.
+// refuse is nil if a request is accepted, or says why not. If no rows wait, a request of any size is accepted. Otherwise Low rows
+// may fill half of the queue and Normal ones three quarters, and each client may fill half of what is left by then: so there is
+// always room for a client that asks for little. The pace counts only if batches are full, since small ones say little about
+// it. b.mu is held.
 func (b *batcher) refuse(r *request) error {
 	queued := b.stats.Queued
-	if b.config.MaxQueued > 0 && queued > 0 && queued+r.rows > b.config.MaxQueued {
-		return fmt.Errorf("%w: %d of at most %d", ErrFull, queued, b.config.MaxQueued)
+	if r.caller.Accepted || queued == 0 {
+		return nil
+	}
+	own, weight, weights := 0, r.caller.weight(), b.weights
+	if c := b.clients[r.caller.Client]; c != nil && c.rows > 0 {
+		own = c.rows
+	} else {
+		weights += weight
+	}
+	if most := b.config.MaxQueued * (4 - int(r.caller.Priority+1)) / 4; b.config.MaxQueued > 0 && 2*(own+r.rows) > most-queued+own {
+		return fmt.Errorf("%w: %d, %d of them yours, of at most %d", ErrFull, queued, own, most)
 	}
 	if r.deadline.IsZero() || queued < b.config.MaxRows {
 		return nil
 	}
-	ahead := r.rows
-	for _, rows := range b.waiting[:r.priority+2] {
-		ahead += rows
-	}
+	ahead := min(queued+r.rows, int(float64(own+r.rows)*weights/weight))
 	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left/2 {
 		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	}
@@ -205,7 +248,7 @@ func (b *batcher) refuse(r *request) error {
 }
 
 // hurry sets the queue's timer so that a request is sent in time. b.mu is held.
-func (b *batcher) hurry(rules game.Rules, q *queue, r *request) {
+func (b *batcher) hurry(q *queue, r *request) {
 	due, why := r.arrived.Add(b.config.MaxDelay), Delay
 	if last := r.deadline.Add(-2 * b.pace.batch); !r.deadline.IsZero() && last.Before(due) {
 		due, why = last, Deadline
@@ -220,46 +263,31 @@ func (b *batcher) hurry(rules game.Rules, q *queue, r *request) {
 	if b.config.MaxDelay == 0 {
 		return
 	}
-	q.timer = time.AfterFunc(time.Until(due), func() {
+	q.timer = time.AfterFunc(time.Until(due), func() { // sends nothing if it fires late: dispatch looks at the time
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.queues[rules] == q {
-			b.dispatch()
-		}
+		b.dispatch()
 	})
 }
 
-// drop removes a request whose caller is gone from its queue, if it is still there.
-func (b *batcher) drop(r *request, rules game.Rules) {
+// drop removes the rows of a request that still wait, and reports whether there were any. If whole is set, it does so only if all
+// of them wait.
+func (b *batcher) drop(r *request, whole bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !r.waiting {
-		return
+	if r.share == nil || whole && r.taken > 0 {
+		return false
 	}
-	q := b.queues[rules]
-	level := &q.levels[r.priority+1]
-	at := slices.Index(*level, r)
-	*level = slices.Delete(*level, at, at+1)
-	b.queued(q, r, -r.rows)
 	b.stats.Dropped++
-	if q.rows == 0 {
-		b.remove(rules, q)
-	}
-}
-
-// queued counts the rows of a request that is in its queue now, or is so no longer: then rows is negative. b.mu is held.
-func (b *batcher) queued(q *queue, r *request, rows int) {
-	r.waiting = rows > 0
-	q.rows += rows
-	b.stats.Queued += rows
-	b.waiting[r.priority+1] += rows
+	b.leave(r, r.rows-r.taken)
+	return true
 }
 
 // remove ends an empty queue. b.mu is held.
-func (b *batcher) remove(rules game.Rules, q *queue) {
+func (b *batcher) remove(q *queue) {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	delete(b.queues, rules)
+	delete(b.queues, q.rules)
 	b.rest()
 }

@@ -39,7 +39,7 @@ func held(t *testing.T, c eval.BatcherConfig, failure error) (
 		ps := positions(seed, n)
 		wg.Go(func() {
 			got := batch(ps...)
-			if _, err := b.Submit(ctx, got, p, false); !errors.Is(err, want) {
+			if _, err := b.For(eval.Caller{Priority: p}).Submit(ctx, got, false); !errors.Is(err, want) {
 				t.Errorf("%d rows: error %v, want %v", n, err, want)
 			} else if err == nil {
 				ownAnswers(t, got)
@@ -70,7 +70,7 @@ func TestBatcherMerges(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the oldest has waited MaxDelay
 		synctest.Wait()
-		for _, n := range []int{4, 4, 2, 9} { // two are under way: these wait for one of them to end; 9 are larger than a batch
+		for _, n := range []int{4, 4, 2, 9} { // two are under way: these wait for one of them to end; 9 are split
 			ask(t.Context(), n, eval.Normal, nil)
 		}
 		if got := stub.Sizes(); !slices.Equal(got, []int{1, 6}) {
@@ -79,8 +79,8 @@ func TestBatcherMerges(t *testing.T) {
 		release()
 		got := stub.Sizes()
 		slices.Sort(got[2:]) // two are under way at once, in either order
-		if !slices.Equal(got, []int{1, 6, 2, 8, 9}) {
-			t.Errorf("batches %v, want [1 6] and then 8, 2 and 9", got)
+		if !slices.Equal(got, []int{1, 6, 3, 8, 8}) {
+			t.Errorf("batches %v, want [1 6] and then 4+4, 2+6 and 3", got)
 		}
 		s := b.BatcherStats()
 		if s.Rows != 26 || s.Batches[eval.Idle] == 0 || s.Batches[eval.Delay] == 0 || s.Batches[eval.Full] == 0 {
@@ -129,40 +129,48 @@ func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 
 func TestBatcherPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1}, nil)
-		ask(t.Context(), 1, eval.Normal, nil) // under way
-		ask(t.Context(), 4, eval.Low, nil)
-		ask(t.Context(), 2, eval.Normal, nil)
-		ask(t.Context(), 3, eval.Normal, nil)
-		ask(t.Context(), 1, eval.High, nil)
-		release()
-		// High and the older normal one, the other normal one, low. Sizes tell them apart.
-		if got := stub.Sizes(); !slices.Equal(got, []int{1, 3, 3, 4}) {
-			t.Errorf("batches %v, want [1 3 3 4]", got)
+		e := steady(eval.BatcherConfig{MaxDelay: time.Hour})
+		var wg sync.WaitGroup
+		var order []eval.Priority
+		for i, p := range []eval.Priority{eval.Low, eval.Low, eval.Normal, eval.High, eval.Normal} {
+			wg.Go(func() {
+				if _, err := e.For(eval.Caller{Priority: p}).Submit(t.Context(), batch(positions(uint64(i), 64)...), true); err != nil {
+					t.Error(err)
+				}
+				order = append(order, p) // one at a time: each is a batch of its own
+			})
+			synctest.Wait()
 		}
+		wg.Wait()
+		if want := []eval.Priority{eval.Low, eval.High, eval.Normal, eval.Normal, eval.Low}; !slices.Equal(order, want) {
+			t.Errorf("answered in the order %v, want the first, which was under way, and then by priority: %v", order, want)
+		}
+		e.Close()
 	})
 }
 
 func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 6}, nil)
+		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 16}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size
-		ask(ctx, 5, eval.Normal, context.Canceled)
-		ask(t.Context(), 1, eval.Normal, nil)
+		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size, and 5 rows wait
+		ask(ctx, 1, eval.Normal, context.Canceled)
+		ask(t.Context(), 1, eval.Normal, eval.ErrFull) // half of the 12 places for normal rows
+		ask(t.Context(), 1, eval.Low, eval.ErrFull)
+		ask(t.Context(), 2, eval.High, nil)
 		ask(t.Context(), 1, eval.High, eval.ErrFull)
-		if q := b.BatcherStats().Queued; q != 6 {
-			t.Errorf("%d rows wait, want 6", q)
+		if q := b.BatcherStats().Queued; q != 8 {
+			t.Errorf("%d rows wait, want 8", q)
 		}
 		cancel() // makes room at once
 		synctest.Wait()
-		ask(t.Context(), 5, eval.Normal, nil)
+		ask(t.Context(), 1, eval.High, nil)
 		release()
-		if got := stub.Sizes(); !slices.Equal(got, []int{9, 1, 5}) {
-			t.Errorf("batches %v, want [9 1 5]", got)
+		if got := stub.Sizes(); !slices.Equal(got, []int{4, 4, 4}) {
+			t.Errorf("batches %v, want [4 4 4]", got)
 		}
-		if s := b.BatcherStats(); s.Refused != 1 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[0] != 1 || s.Sizes[3] != 1 || s.Sizes[4] != 1 {
-			t.Errorf("%+v, want 1 refused, 1 dropped, nothing waiting, and batches of 1, of 5 to 8 and of 9 to 16 rows", s)
+		if s := b.BatcherStats(); s.Refused != 3 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[2] != 3 {
+			t.Errorf("%+v, want 3 refused, 1 dropped, nothing waiting, and 3 batches of 3 or 4 rows", s)
 		}
 	})
 }
@@ -191,7 +199,7 @@ func TestBatcherDeadlines(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				start := time.Now()
-				timing, err := b.Submit(ctx, batch(positions(1, n)...), eval.Normal, false)
+				timing, err := b.Submit(ctx, batch(positions(1, n)...), false)
 				if !errors.Is(err, want) || err == nil && timing.Queued+timing.Computed != time.Since(start) {
 					t.Errorf("error %v, want %v; %+v in %v", err, want, timing, time.Since(start))
 				}

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
 	"runtime"
@@ -10,13 +9,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// queue holds the requests of one game.
-type queue struct {
-	levels [priorities][]*request // by priority, High first, each in order of arrival
-	rows   int
-	timer  *time.Timer
-	due    time.Time   // the latest time to send it
-	why    BatchReason // of due: Delay or Deadline
+// part is rows of a request that travel in one batch.
+type part struct {
+	*request
+	from, to int
 }
 
 // pace predicts how long rows take, from the batches so far; recent ones count most.
@@ -46,7 +42,7 @@ func (p *pace) left(rows int) time.Duration {
 // dispatch sends the batches that are due. b.mu is held.
 func (b *batcher) dispatch() {
 	for b.running < b.config.InFlight {
-		rules, q, reason := b.pick(b.running == 0)
+		q, reason := b.pick(b.running == 0)
 		if q == nil {
 			return
 		}
@@ -55,14 +51,14 @@ func (b *batcher) dispatch() {
 			go b.runIdle()
 			continue
 		}
-		go b.run(b.take(rules, q), reason)
+		go b.run(b.take(q), reason)
 	}
 }
 
-// pick is the queue with the most urgent request, and why it is sent; nil if none is due. b.mu is held.
-func (b *batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchReason) {
+// pick is the queue of the client whose turn it is, of those that are due, and why it is sent; nil if none is due. b.mu is held.
+func (b *batcher) pick(idle bool) (best *queue, reason BatchReason) {
 	now := time.Now()
-	for r, q := range b.queues {
+	for _, q := range b.queues {
 		why := q.why
 		switch {
 		case q.rows >= b.config.MaxRows:
@@ -73,11 +69,11 @@ func (b *batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchRe
 		default:
 			continue
 		}
-		if best == nil || q.before(best) {
-			rules, best, reason = r, q, why
+		if best == nil || q.shares[0].before(best.shares[0]) {
+			best, reason = q, why
 		}
 	}
-	return rules, best, reason
+	return best, reason
 }
 
 // runIdle sends a batch that has nothing to wait for. It lets callers go first that are about to send a request: otherwise,
@@ -85,13 +81,13 @@ func (b *batcher) pick(idle bool) (rules game.Rules, best *queue, reason BatchRe
 func (b *batcher) runIdle() {
 	runtime.Gosched()
 	b.mu.Lock()
-	var requests []*request
-	rules, q, reason := b.pick(true)
+	var parts []part
+	q, reason := b.pick(true)
 	if q != nil { // else all were sent, or dropped
-		requests = b.take(rules, q)
+		parts = b.take(q)
 	}
 	b.mu.Unlock()
-	b.run(requests, reason)
+	b.run(parts, reason)
 }
 
 // rest wakes Close if nothing is left. b.mu is held.
@@ -101,64 +97,50 @@ func (b *batcher) rest() {
 	}
 }
 
-// first is the request to send first.
-func (q *queue) first() *request {
-	for _, level := range q.levels {
-		if len(level) > 0 {
-			return level[0]
+// take removes the rows of the next batch from a queue: with each turn a client's even part of a batch, so that turns come often
+// where there are many clients. b.mu is held.
+func (b *batcher) take(q *queue) (parts []part) {
+	for room := b.config.MaxRows; room > 0 && len(q.shares) > 0; {
+		r := q.shares[0].first()
+		n := min(r.rows-r.taken, room, max(1, b.config.MaxRows/len(q.shares)))
+		if last := len(parts) - 1; last >= 0 && parts[last].request == r {
+			parts[last].to += n
+		} else {
+			parts = append(parts, part{r, r.taken, r.taken + n})
+		}
+		b.serve(r, n)
+		room -= n
+	}
+	q.due = time.Time{}
+	for _, s := range q.shares {
+		for _, level := range s.levels {
+			for _, r := range level {
+				b.hurry(q, r)
+			}
 		}
 	}
-	return nil
-}
-
-// before orders queues by priority, then age, of their first requests.
-func (q *queue) before(other *queue) bool {
-	a, b := q.first(), other.first()
-	return cmp.Or(cmp.Compare(a.priority, b.priority), a.arrived.Compare(b.arrived)) < 0
-}
-
-// take removes the first requests that fit into a batch from the queue. b.mu is held.
-func (b *batcher) take(rules game.Rules, q *queue) []*request {
-	var requests []*request
-	rows := 0
-	for r := q.first(); r != nil && (len(requests) == 0 || rows+r.rows <= b.config.MaxRows); r = q.first() {
-		q.levels[r.priority+1] = q.levels[r.priority+1][1:]
-		b.queued(q, r, -r.rows)
-		requests = append(requests, r)
-		rows += r.rows
-	}
-	if q.rows == 0 {
-		b.remove(rules, q)
-		return requests
-	}
-	// A new queue, so that a timer of the old one that has fired already does nothing.
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-	rest := &queue{levels: q.levels, rows: q.rows}
-	b.queues[rules] = rest
-	for _, level := range rest.levels {
-		for _, r := range level {
-			b.hurry(rules, rest, r)
-		}
-	}
-	return requests
+	return parts
 }
 
 // run evaluates one merged batch and hands out its answers.
-func (b *batcher) run(requests []*request, reason BatchReason) {
+func (b *batcher) run(parts []part, reason BatchReason) {
 	m := b.merged.Get().(*Batch)
 	start := time.Now()
-	taken := gather(m, requests, start)
+	taken := gather(m, parts, start)
 	var err error
 	if len(taken) > 0 {
 		// No request's context is used here: if it ended, the other requests would lose their answers.
 		err = b.next.Compute(context.Background(), m)
 	}
-	took := time.Since(start)
+	sent := Sent{Rows: len(m.Pos), Requests: len(taken), Reason: reason, Took: time.Since(start), Err: err}
+	for _, p := range taken {
+		if p.caller.Accepted {
+			sent.Accepted += p.to - p.from
+		}
+	}
 	// Counted first, so that a caller with an answer finds its batch in the counts.
-	b.count(Sent{len(m.Pos), len(taken), reason, took, err}, len(requests)-len(taken))
-	scatter(m, taken, took, err)
+	b.count(sent, len(parts)-len(taken))
+	scatter(m, taken, err)
 	b.merged.Put(m)
 
 	b.mu.Lock()
@@ -189,18 +171,20 @@ func (b *batcher) count(s Sent, dropped int) {
 }
 
 // gather copies the positions of requests whose callers still wait into m.
-func gather(m *Batch, requests []*request, now time.Time) (taken []*request) {
+func gather(m *Batch, parts []part, now time.Time) (taken []part) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
-	for _, r := range requests {
-		r.mu.Lock()
-		if r.batch != nil {
-			board = r.batch.Board
-			m.Pos = append(m.Pos, r.batch.Pos...)
-			r.timing.Queued = now.Sub(r.arrived)
-			taken = append(taken, r)
+	for _, p := range parts {
+		p.mu.Lock()
+		if late := !p.deadline.IsZero() && !now.Before(p.deadline); p.batch != nil && !late && p.ctx.Err() == nil {
+			board = p.batch.Board
+			m.Pos = append(m.Pos, p.batch.Pos[p.from:p.to]...)
+			if p.from == 0 {
+				p.timing.Queued = now.Sub(p.arrived)
+			}
+			taken = append(taken, p)
 		}
-		r.mu.Unlock()
+		p.mu.Unlock()
 	}
 	if board != nil {
 		m.Reset(board, len(m.Pos))
@@ -208,22 +192,28 @@ func gather(m *Batch, requests []*request, now time.Time) (taken []*request) {
 	return taken
 }
 
-// scatter hands the answers, or the error, to the callers that still wait.
-func scatter(m *Batch, requests []*request, took time.Duration, err error) {
+// scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row, or an error.
+func scatter(m *Batch, parts []part, err error) {
 	at := 0
-	for _, r := range requests {
-		from := m.Slice(at, at+r.rows)
-		at += r.rows
-		r.mu.Lock()
-		if r.batch != nil {
+	now := time.Now()
+	for _, p := range parts {
+		n := p.to - p.from
+		from := m.Slice(at, at+n)
+		at += n
+		p.mu.Lock()
+		if p.batch != nil {
 			if err == nil {
-				copy(r.batch.WDL, from.WDL)
-				copy(r.batch.Policy, from.Policy)
-				copy(r.batch.Source, from.Source)
+				to := p.batch.Slice(p.from, p.to)
+				copy(to.WDL, from.WDL)
+				copy(to.Policy, from.Policy)
+				copy(to.Source, from.Source)
 			}
-			r.timing.Computed = took
-			r.done <- err
+			if p.answered += n; p.answered == p.rows || err != nil {
+				p.timing.Computed = now.Sub(p.arrived) - p.timing.Queued
+				p.batch = nil
+				p.done <- err
+			}
 		}
-		r.mu.Unlock()
+		p.mu.Unlock()
 	}
 }

@@ -20,7 +20,8 @@ type Evaluator struct {
 	options Options
 	batcher *batcher // around backend; nil without Options.Batch
 	model   uint32   // the number of Options.Model in the cache
-	work    sync.Pool
+	caller  Caller
+	work    *sync.Pool
 }
 
 // Options of an Evaluator. The zero value has no cache and no batcher.
@@ -41,38 +42,44 @@ type Options struct {
 
 // New is an Evaluator of a backend.
 func New(b Backend, o Options) *Evaluator {
-	e := &Evaluator{backend: b, options: o}
+	e := &Evaluator{backend: b, options: o, work: &sync.Pool{New: func() any { return new(undecided) }}}
 	if o.Cache != nil {
 		e.model = o.Cache.model(o.Model)
 	}
 	if o.Batch != nil {
 		e.batcher = newBatcher(b, *o.Batch)
 	}
-	e.work.New = func() any { return new(undecided) }
 	return e
 }
 
 // Backend is what the Evaluator asks, for another Evaluator with other options.
 func (e *Evaluator) Backend() Backend { return e.backend }
 
+// For is the Evaluator for the requests of one caller. It shares all that e has.
+func (e *Evaluator) For(c Caller) *Evaluator {
+	of := *e
+	of.caller = c
+	return &of
+}
+
 // Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend's is.
 // Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the
 // error wraps ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
-	_, err := e.Submit(ctx, b, Normal, false)
+	_, err := e.Submit(ctx, b, false)
 	return err
 }
 
 // Leaves fills every row with the backend's own answer, also where the next stones decide: trees look at the rules by
 // themselves. A finished game is an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
-	_, err := e.Submit(ctx, b, Normal, true)
+	_, err := e.Submit(ctx, b, true)
 	return err
 }
 
-// Submit is Evaluate, or Leaves if raw is set, with a priority among the callers of one batcher, and says how long the rows
-// waited there. Its other errors are ErrFull, ErrLate and ErrClosed.
-func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority, raw bool) (t Timing, err error) {
+// Submit is Evaluate, or Leaves if raw is set, and says how long the rows waited in the batcher. Its other errors are ErrFull,
+// ErrLate and ErrClosed.
+func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
 		return Timing{}, err
 	}
@@ -80,12 +87,12 @@ func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority, raw bool) 
 		if err := b.Unfinished(); err != nil {
 			return Timing{}, fmt.Errorf("evaluate: %w", err)
 		}
-		t, err = e.compute(ctx, b, p)
+		t, err = e.compute(ctx, b)
 	} else {
 		w := e.work.Get().(*undecided)
 		defer e.work.Put(w)
 		w.take(b, e.options.OwnRules) // finished, rules
-		if t, err = e.compute(ctx, &w.batch, p); err == nil {
+		if t, err = e.compute(ctx, &w.batch); err == nil {
 			w.giveBack(b)
 		}
 	}
@@ -96,28 +103,28 @@ func (e *Evaluator) Submit(ctx context.Context, b *Batch, p Priority, raw bool) 
 }
 
 // compute answers unfinished games: cache, batch, backend.
-func (e *Evaluator) compute(ctx context.Context, b *Batch, p Priority) (Timing, error) {
+func (e *Evaluator) compute(ctx context.Context, b *Batch) (Timing, error) {
 	if len(b.Pos) == 0 {
 		return Timing{}, nil
 	}
 	if e.options.Cache == nil {
-		return e.send(ctx, b, p)
+		return e.send(ctx, b)
 	}
 	m := e.options.Cache.look(b, e.model)
 	defer e.options.Cache.work.Put(m)
 	if len(m.rows) == 0 {
 		return Timing{}, nil
 	}
-	t, err := e.send(ctx, &m.batch, p)
+	t, err := e.send(ctx, &m.batch)
 	if err == nil {
 		e.options.Cache.keep(b, m)
 	}
 	return t, err
 }
 
-func (e *Evaluator) send(ctx context.Context, b *Batch, p Priority) (Timing, error) {
+func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
 	if e.batcher != nil {
-		return e.batcher.Submit(ctx, b, p)
+		return e.batcher.Submit(ctx, b, e.caller)
 	}
 	return Timing{}, e.backend.Compute(ctx, b)
 }

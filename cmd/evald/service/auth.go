@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -46,6 +47,7 @@ type tokenLine struct {
 	number int
 	hash   [sha256.Size]byte
 	opens  []group
+	weight float64 // of its holder's share of the batches; 0 stands for 1
 }
 
 // ReadTokens reads lines of a token and the groups of calls that it opens:
@@ -54,7 +56,8 @@ type tokenLine struct {
 //	health  -
 //
 // Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
-// in. A group that no line names is closed, except health, which probes need. Blank lines and those that begin with # are
+// in. A third word such as weight=4 gives its holder four times the share of others while the service is busy. A group that no
+// line names is closed, except health, which probes need. Blank lines and those that begin with # are
 // skipped. The log names a token by its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{open: map[group]bool{}}
@@ -65,8 +68,15 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) != 2 {
-			return nil, fmt.Errorf("tokens: line %d has %d words, must be groups and a token", n, len(fields))
+		weight := 0.0
+		if len(fields) == 3 {
+			text, ok := strings.CutPrefix(fields[2], "weight=")
+			var err error
+			if weight, err = strconv.ParseFloat(text, 64); !ok || err != nil || !(weight >= 0.01 && weight <= 100) || fields[1] == "-" {
+				return nil, fmt.Errorf("tokens: line %d: %s, must be weight=N after a token, N from 0.01 to 100", n, short.Quote(fields[2]))
+			}
+		} else if len(fields) != 2 {
+			return nil, fmt.Errorf("tokens: line %d has %d words, must be groups and a token, and weight=N if need be", n, len(fields))
 		}
 		names := groups
 		if fields[0] != "all" {
@@ -80,7 +90,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 		}
 		named = append(named, names...)
 		if fields[1] != "-" {
-			t.lines = append(t.lines, tokenLine{n, sha256.Sum256([]byte(fields[1])), names})
+			t.lines = append(t.lines, tokenLine{n, sha256.Sum256([]byte(fields[1])), names, weight})
 			continue
 		}
 		for _, g := range names {
@@ -97,32 +107,40 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 }
 
 // allow checks whether a token opens a group of calls; an empty token is none. It returns the line that the token is in, or
-// 0 if it is in none or did not matter.
-func (t *Tokens) allow(g group, token string) (line int, err error) {
+// nil if it is in none or did not matter.
+func (t *Tokens) allow(g group, token string) (line *tokenLine, err error) {
 	if t == nil || t.open[g] {
-		return 0, nil
+		return nil, nil
 	}
 	if token == "" {
-		return 0, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
+		return nil, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
 	}
 	// All hashes are compared, each in constant time, so that the time that it takes tells nothing about a token.
 	hash := sha256.Sum256([]byte(token))
-	known, allowed := 0, 0 // lines
+	known, allowed := 0, 0 // 1 and more: in lines
 	for i := range t.lines {
 		l := &t.lines[i]
 		same := subtle.ConstantTimeCompare(l.hash[:], hash[:])
-		known = subtle.ConstantTimeSelect(same, l.number, known)
+		known = subtle.ConstantTimeSelect(same, i+1, known)
 		if slices.Contains(l.opens, g) {
-			allowed = subtle.ConstantTimeSelect(same, l.number, allowed)
+			allowed = subtle.ConstantTimeSelect(same, i+1, allowed)
 		}
 	}
 	switch {
 	case allowed > 0:
-		return allowed, nil
+		return &t.lines[allowed-1], nil
 	case known > 0:
-		return known, status.Errorf(codes.PermissionDenied, "the token does not open calls of group %s", g)
+		return &t.lines[known-1], status.Errorf(codes.PermissionDenied, "the token does not open calls of group %s", g)
 	}
-	return 0, status.Error(codes.Unauthenticated, "the token is not known")
+	return nil, status.Error(codes.Unauthenticated, "the token is not known")
+}
+
+// holder is whom the certificate names that a client has shown; empty without one.
+func holder(c *tls.ConnectionState) string {
+	if c == nil || len(c.VerifiedChains) == 0 {
+		return ""
+	}
+	return c.PeerCertificates[0].Subject.String()
 }
 
 // bearer is the token of the header "Authorization", or empty.
@@ -149,7 +167,7 @@ var grpcGroups = map[string]group{
 }
 
 // allowGRPC is allow for a gRPC call.
-func (t *Tokens) allowGRPC(method string, md metadata.MD) (line int, err error) {
+func (t *Tokens) allowGRPC(method string, md metadata.MD) (line *tokenLine, err error) {
 	token := ""
 	if values := md.Get("authorization"); len(values) == 1 {
 		token = bearer(values[0])

@@ -160,7 +160,7 @@ type Limits struct {
 
 // Defaults for what is not given.
 var (
-	defaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 16384, InFlight: 2}
+	defaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, InFlight: 2}
 	defaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
 	DefaultLimits   = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,

@@ -46,7 +46,7 @@ func TestOverload(t *testing.T) {
 	stub, entered, open := gate()
 	defer open()
 	c := testConfig(stub)
-	c.Batching.MaxQueued, c.Batching.InFlight, c.Limits.Requests = 8, 1, 4
+	c.Batching.MaxQueued, c.Batching.InFlight, c.Limits.Requests = 24, 1, 4
 	s := serve(t, c)
 	results := make(chan error, 8)
 	ask := func(rows int) {
@@ -60,14 +60,14 @@ func TestOverload(t *testing.T) {
 	ask(6)
 	queued := func(rows int) {
 		t.Helper()
-		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return s.models.models["stub"].current.Load().requests.BatcherStats().Queued == rows })
+		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return s.models.models["stub"].current.Load().evaluator.BatcherStats().Queued == rows })
 	}
 	queued(6)
-	ask(3) // would make them 9
-	if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "6 of at most 8") {
+	ask(4) // would make them 10, more than half of the 18 places for requests of their priority
+	if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "6 of them yours, of at most 18") {
 		t.Errorf("over the queue: %v", err)
 	}
-	reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[3],"data":["4","44","4"]}]}`))
+	reply, text := s.post(t, inferPath, nil, []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":["4","44","4","44"]}]}`))
 	if reply.StatusCode != http.StatusTooManyRequests || reply.Header.Get("Retry-After") != "1" {
 		t.Errorf("over the queue: %d %s, Retry-After %q", reply.StatusCode, text, reply.Header.Get("Retry-After"))
 	}

@@ -69,6 +69,9 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		conn: connectionOf(from.Addr), protocol: "gRPC", method: info.FullMethodName, remote: from.Addr.String(),
 		began: time.Now(), group: grpcGroup(info.FullMethodName),
 	}
+	if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
+		r.shown = holder(&info.State)
+	}
 	err := r.conn.admits(r.group)
 	if err == nil {
 		r.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header)

@@ -62,7 +62,7 @@ type connectionKey struct{}
 func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connectionKey{}).(*connection)
-		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now()}
+		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), shown: holder(r.TLS)}
 		defer ask.end()
 		watched := &watched{ResponseWriter: w}
 		r = r.WithContext(ask.context(r.Context()))

@@ -281,7 +281,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 			counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults))
 		}
 	}
-	b := g.requests.BatcherStats()
+	b := g.evaluator.BatcherStats()
 	gauge("evald_queued_rows", "Positions that wait for a batch.", float64(b.Queued))
 	counter("evald_refused_total", "Requests that found too many rows waiting.", float64(b.Refused))
 	counter("evald_dropped_total", "Requests that ended before their batch was formed.", float64(b.Dropped))

@@ -34,8 +34,7 @@ type model struct {
 // that it began with. The last one to let go ends it.
 type generation struct {
 	Loaded
-	requests *eval.Evaluator // its batcher is bounded
-	leaves   *eval.Evaluator // of searches, which were accepted as a whole: its batcher is unbounded
+	evaluator *eval.Evaluator // of all requests, and of searches' leaves
 
 	holders atomic.Int64
 	end     func() // see Server.endGeneration
@@ -78,18 +77,21 @@ func (m *model) outputs() []string {
 
 // generation makes a model ready that was loaded; number tells it from those of the same name before. The caller holds it.
 func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
-	requests := eval.Options{OnAnswers: m.stats.answered, Batch: &eval.BatcherConfig{
+	options := eval.Options{OnAnswers: m.stats.answered, Batch: &eval.BatcherConfig{
 		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
-		MaxQueued: s.config.Batching.MaxQueued, OnBatch: m.stats.batch,
+		MaxQueued: s.config.Batching.MaxQueued, OnBatch: func(b eval.Sent) {
+			if b.Accepted > 0 {
+				s.searcher.stats.batch(b)
+			}
+			if b.Accepted < b.Rows {
+				m.stats.batch(b)
+			}
+		},
 	}}
 	if s.cache != nil && l.Platform == NetworkPlatform {
-		requests.Cache, requests.Model = s.cache, fmt.Sprintf("%s %d", m.name, number)
+		options.Cache, options.Model = s.cache, fmt.Sprintf("%s %d", m.name, number)
 	}
-	leaves, batch := requests, *requests.Batch
-	batch.MaxQueued, batch.OnBatch = 0, s.searcher.stats.batch
-	leaves.Batch = &batch
-	b := checked{l.Backend, s.config.Log}
-	g := &generation{Loaded: l, requests: eval.New(b, requests), leaves: eval.New(b, leaves)}
+	g := &generation{Loaded: l, evaluator: eval.New(checked{l.Backend, s.config.Log}, options)}
 	g.holders.Store(1)
 	g.end = func() {
 		defer s.generations.Done()
@@ -99,10 +101,9 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 }
 
 // endGeneration closes a generation without holders. Requests that were cancelled have let go of it, but may have
-// left a batch under way; the batchers wait for it.
+// left a batch under way; the batcher waits for it.
 func (s *Server) endGeneration(name string, g *generation) {
-	g.requests.Close()
-	g.leaves.Close()
+	g.evaluator.Close()
 	if g.Close == nil {
 		return
 	}
@@ -136,8 +137,8 @@ func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	return b.Finite()
 }
 
-// Evaluator is a model that is served, for callers in this program: its batches are apart from those of requests, and it is
-// always that of the newest weights.
+// Evaluator is a model that is served, for callers in this program, which count as one client together. It is always that of the
+// newest weights.
 func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	m, err := s.models.find(name, "")
 	if err != nil {
@@ -163,7 +164,7 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 		return errors.New(status.Convert(err).Message())
 	}
 	defer g.release()
-	return g.leaves.Leaves(ctx, b)
+	return g.evaluator.For(eval.Caller{Client: "this program", Priority: eval.High, Accepted: true}).Leaves(ctx, b)
 }
 
 // repository is the models that are served.

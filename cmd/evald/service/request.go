@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +31,8 @@ type request struct {
 	began     time.Time
 	asked     time.Time // from when on its timeout counts: over gRPC its message is here then
 	group     group
-	token     int // its line in the file of tokens; 0 if there is no token, or an unknown one
+	token     *tokenLine // nil if there is no token, or an unknown one
+	shown     string     // whom the certificate names that the client has shown
 	model, id string
 	rows      int // 0 if not known
 
@@ -58,7 +60,7 @@ func (r *request) context(ctx context.Context) context.Context {
 
 // knows notes that the client has shown who it is: by a token, or if no tokens are asked for, by a request that is answered.
 func (s *Server) knows(r *request) {
-	if r.group != healthCalls && (s.config.Tokens == nil || r.token > 0) {
+	if r.group != healthCalls && (s.config.Tokens == nil || r.token != nil) {
 		r.conn.know()
 	}
 }
@@ -250,7 +252,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		t.infer = time.Since(r.asked) - t.input
 	} else {
 		var timing eval.Timing
-		timing, err = g.requests.Submit(ctx, b, r.priority, r.raw)
+		timing, err = g.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
@@ -268,6 +270,18 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	}
 	t.output = time.Since(start)
 	return nil
+}
+
+// caller is whom the request is for: the holder of a token, or of a certificate, or else an address.
+func (r *request) caller(accepted bool) eval.Caller {
+	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
+	switch {
+	case r.token != nil:
+		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight
+	case r.shown != "":
+		c.Client = "certificate " + r.shown
+	}
+	return c
 }
 
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form

@@ -35,8 +35,8 @@ func (r *request) attributes(status any) []any {
 	if r.rows > 0 {
 		a = append(a, "rows", r.rows)
 	}
-	if r.token > 0 {
-		a = append(a, "token", "line "+strconv.Itoa(r.token))
+	if r.token != nil {
+		a = append(a, "token", "line "+strconv.Itoa(r.token.number))
 	}
 	return a
 }

@@ -57,7 +57,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 		defer s.forests.Put(forest)
 	}
 	var moves []mcts.Move
-	err := mcts.SearchBatch(ctx, g.leaves, b, config, limits, forest, func(row int, t *mcts.Tree) {
+	err := mcts.SearchBatch(ctx, g.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
 		moves = t.Moves(moves[:0])
 		for _, move := range moves {
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)

@@ -95,7 +95,7 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, er
 	defer f.free()
 	all := requestOf(stream.Context())
 	r := &streamRequest{message: new(kserve.ModelInferRequest), answered: make(chan struct{}), request: request{
-		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token,
+		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token, shown: all.shown,
 	}}
 	r.err = s.decode(&f, r.message, &r.request)
 	r.describe(r.message)
