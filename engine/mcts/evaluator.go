@@ -68,7 +68,7 @@ func (f *Forest) take(board *game.Board) (trees []*Tree) {
 
 // SearchBatch is one Evaluate of NewEvaluator, for callers who want more of a search than its answer: found, unless it is
 // nil, is called with the tree of each row that was searched, one at a time and in any order, and can read its moves with
-// their visits and values. A Scheduler searches the rows, in the trees of the forest. After 1 visit the policy is even over
+// their visits and values. The row has its answer by then. A Scheduler searches the rows, in the trees of the forest. After 1 visit the policy is even over
 // the moves that are not known to lose.
 func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
@@ -85,7 +85,29 @@ func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Con
 	var mu sync.Mutex // guards failed and the calls of found
 	var failed error
 	job := Job{Board: b.Board, Visits: limits.Visits, Config: c}
-	job.Next = func(*Job, *Tree) Goal { return Goal{Visits: limits.Visits} }
+	show := func(j *Job, t *Tree) {
+		t.WDL(b.WDLRow(j.Row))
+		t.Policy(b.PolicyRow(j.Row), 1)
+		b.Source[j.Row] = eval.Searched
+		if found != nil {
+			found(j.Row, t)
+		}
+	}
+	job.Next = func(j *Job, t *Tree) Goal {
+		if limits.Report == 0 {
+			return Goal{Visits: limits.Visits}
+		}
+		next := limits.Report
+		for next <= t.Visits() {
+			next *= 2
+		}
+		if t.Visits() >= limits.Report && t.Visits() < limits.Visits && t.Result() == game.Ongoing {
+			mu.Lock()
+			defer mu.Unlock()
+			show(j, t)
+		}
+		return Goal{Visits: min(next, limits.Visits)}
+	}
 	job.Done = func(j *Job, t *Tree, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -93,12 +115,7 @@ func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Con
 			failed = cmp.Or(failed, err)
 			return
 		}
-		t.WDL(b.WDLRow(j.Row))
-		t.Policy(b.PolicyRow(j.Row), 1)
-		b.Source[j.Row] = eval.Searched
-		if found != nil {
-			found(j.Row, t)
-		}
+		show(j, t)
 	}
 	forest.jobs, forest.added = slices.Grow(forest.jobs[:0], len(b.Pos)), forest.added[:0]
 	for i, p := range b.Pos {

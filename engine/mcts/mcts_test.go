@@ -349,7 +349,14 @@ func TestSearchBatch(t *testing.T) {
 	copy(got.Pos, ps)
 	gametest.OK(t, e.Evaluate(t.Context(), want))
 	var seen []int
+	reports := 0
 	found := func(row int, tr *mcts.Tree) {
+		if tr.Visits() < limits.Visits && tr.Result() == game.Ongoing {
+			if reports++; tr.Visits() != 10 && tr.Visits() != 20 {
+				t.Errorf("row %d: a report after %d visits", row, tr.Visits())
+			}
+			return
+		}
 		seen = append(seen, row)
 		alone := tree(t, b, c, ps[row])
 		search(t, evaluator(t, eval.Bitsquares), alone, 30)
@@ -361,7 +368,11 @@ func TestSearchBatch(t *testing.T) {
 	other := c
 	other.MaxNodes, other.FPU = 50, 1
 	gametest.OK(t, mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, other, mcts.Limits{Visits: 5, Batch: 3}, &forest, nil))
+	limits.Report = 10
 	gametest.OK(t, mcts.SearchBatch(t.Context(), evaluator(t, eval.Bitsquares), got, c, limits, &forest, found))
+	if reports < open {
+		t.Errorf("%d reports of %d rows", reports, open)
+	}
 	if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) || !slices.Equal(got.Source, want.Source) {
 		t.Errorf("answers %v %v %v, want %v %v %v", got.WDL, got.Policy, got.Source, want.WDL, want.Policy, want.Source)
 	}

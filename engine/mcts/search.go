@@ -28,6 +28,10 @@ type Limits struct {
 	// Decide ends the search of a single tree early: when no other move can become the one with the most visits in the visits
 	// that are left. If ctx has a deadline, these are at most as many as the time allows at the rate so far.
 	Decide bool
+
+	// Report is of SearchBatch alone: its callback is also called when a tree has so many visits, twice as many and so on. 0 is
+	// never. The results stay the same.
+	Report int
 }
 
 // MaxLeaves is how many leaves a tree can have under way at most.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -266,16 +268,27 @@ func TestSearchRoom(t *testing.T) {
 	}
 }
 
-// The requests of a stream are answered in their order; one that is wrong does not end it.
+// The requests of a stream are answered each when it ends; one that is wrong does not end it.
 func TestStream(t *testing.T) {
-	stub := &evaltest.Stub{Source: eval.CPU}
-	s := serve(t, testConfig(stub))
+	held := make(chan struct{})
+	stub := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+		if len(b.Pos) == 200 { // the first request
+			<-held
+		}
+		return nil
+	}}
+	c := testConfig(stub)
+	c.Batching.MaxRows = 200
+	s := serve(t, c)
 	stream, err := s.api.ModelStreamInfer(t.Context())
 	gametest.OK(t, err)
 	const n = 300
+	rows := func(i int) []game.Position {
+		return gametest.Open(gametest.Rand(uint64(i)), connect4, 200-min(i, 1)*197)
+	}
 	go func() {
 		for i := range n {
-			ask := bitboardRequest(connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true)...)
+			ask := bitboardRequest(connect4, rows(i)...)
 			ask.Id = strconv.Itoa(i)
 			if i%7 == 3 {
 				ask.ModelName = "x"
@@ -286,22 +299,115 @@ func TestStream(t *testing.T) {
 		}
 		_ = stream.CloseSend()
 	}()
-	for i := range n {
+	seen := map[int]bool{}
+	for len(seen) < n {
 		got, err := stream.Recv()
 		if err != nil {
-			t.Fatalf("answer %d: %v", i, err)
+			t.Fatalf("after %d answers: %v", len(seen), err)
 		}
-		if got.InferResponse.Id != strconv.Itoa(i) || (got.ErrorMessage != "") != (i%7 == 3) {
-			t.Errorf("answer %d: id %s, error %q", i, got.InferResponse.Id, got.ErrorMessage)
+		i := gametest.Must(strconv.Atoi(got.InferResponse.Id))(t)
+		if seen[i] || (got.ErrorMessage != "") != (i%7 == 3) || i == 0 && len(seen) < n-1 {
+			t.Errorf("id %d after %d answers, error %q", i, len(seen), got.ErrorMessage)
 		}
 		if got.ErrorMessage == "" {
-			want := expected(t, eval.New(stub, eval.Options{}), connect4, gametest.Positions(gametest.Rand(uint64(i)), connect4, 3, true))
+			want := expected(t, eval.New(stub, eval.Options{}), connect4, rows(i))
 			if diff := cmp.Diff(want, raws(got.InferResponse)); diff != "" {
 				t.Errorf("answer %d (-want +got):\n%s", i, diff)
 			}
 		}
+		if seen[i] = true; len(seen) == n-1 {
+			close(held)
+		}
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last: %v, want EOF", err)
+	}
+}
+
+// A search that reports its progress has the same last answer as one that does not, over both transports, and ever more visits.
+func TestProgress(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	ask := searchRequest(1000, gametest.Open(gametest.Rand(1), connect4, 3)...)
+	want, err := s.api.ModelInfer(t.Context(), ask)
+	gametest.OK(t, err)
+	setParameter(ask, "progress", true)
+	if _, err := s.api.ModelInfer(t.Context(), ask); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "ModelStreamInfer") {
+		t.Errorf("progress in one answer: %v", err)
+	}
+	total := func(visits []byte) (n int) {
+		for ; len(visits) > 0; visits = visits[4:] {
+			n += int(binary.LittleEndian.Uint32(visits))
+		}
+		return n
+	}
+	stream, err := s.api.ModelStreamInfer(t.Context())
+	gametest.OK(t, err)
+	gametest.OK(t, stream.Send(ask))
+	parts, visits := 0, 0
+	for last := false; !last; parts++ {
+		got, err := stream.Recv()
+		if err != nil || got.ErrorMessage != "" {
+			t.Fatal(got.GetErrorMessage(), err)
+		}
+		last = got.InferResponse.Parameters[finalParameter].GetBoolParam()
+		n := total(got.InferResponse.RawOutputContents[5])
+		if n <= visits && !last {
+			t.Errorf("part %d has %d visits, the one before %d", parts, n, visits)
+		}
+		if visits = n; last {
+			if diff := cmp.Diff(raws(want), raws(got.InferResponse)); diff != "" {
+				t.Errorf("the last part (-without progress +with):\n%s", diff)
+			}
+		}
+	}
+	if parts < 5 || parts > 8 {
+		t.Errorf("%d parts up to %d visits", parts, visits)
+	}
+
+	body := []byte(`{"parameters":{"visits":1000,"progress":true},"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}],"outputs":[{"name":"visits"},{"name":"value"}]}`)
+	path := strings.Replace(inferPath, "stub", searchModel, 1)
+	reply, text := s.post(t, path, map[string]string{"Accept": eventStream}, body)
+	events := strings.Split(strings.TrimSuffix(string(text), "\n\n"), "\n\n")
+	if reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != eventStream || len(events) < 4 {
+		t.Fatalf("%d %v %s", reply.StatusCode, reply.Header, text)
+	}
+	_, single := s.post(t, path, nil, bytes.Replace(body, []byte(`,"progress":true`), nil, 1))
+	for i, e := range events {
+		last := fmt.Sprintf(`"parameters":{%q:%v},`, finalParameter, i == len(events)-1)
+		if !strings.HasPrefix(e, "data: {") || !strings.Contains(e, last) {
+			t.Errorf("event %d: %s", i, e)
+		}
+		if i == len(events)-1 && strings.Replace(e[len("data: "):], last, "", 1) != string(single) {
+			t.Errorf("the last event is %s, without progress %s", e, single)
+		}
+	}
+}
+
+// A search ends when its client leaves, over both transports.
+func TestProgressWithoutClient(t *testing.T) {
+	var under atomic.Int64
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+		under.Add(1)
+		return nil
+	}}))
+	ask := searchRequest(100_000, game.Position{})
+	setParameter(ask, "progress", true)
+	for range 2 {
+		ctx, leave := context.WithCancel(t.Context())
+		stream, err := s.api.ModelStreamInfer(ctx)
+		gametest.OK(t, err)
+		gametest.OK(t, stream.Send(ask))
+		gametest.Must(stream.Recv())(t)
+		leave()
+		s.underWay(t, 0)
+	}
+	body := `{"parameters":{"visits":100000,"progress":true},"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":[""]}]}`
+	req := gametest.Must(http.NewRequest(http.MethodPost, s.rest+strings.Replace(inferPath, "stub", searchModel, 1), strings.NewReader(body)))(t)
+	req.Header.Set("Accept", eventStream)
+	reply := gametest.Must(http.DefaultClient.Do(req))(t)
+	reply.Body.Close()
+	s.underWay(t, 0)
+	if n := under.Load(); n > 150_000 {
+		t.Errorf("%d leaves were evaluated: the searches went on", n)
 	}
 }

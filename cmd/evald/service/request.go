@@ -44,6 +44,7 @@ type request struct {
 	copies  int      // how many times its own size the answer takes in the form in which it is sent; 0 stands for 1
 	times   times
 	answer  answer
+	report  func() error // sends the answer, which is not the last one; nil if the transport has one answer alone
 }
 
 type requestKey struct{}
@@ -72,6 +73,7 @@ type parameters struct {
 	priority eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout  time.Duration // "timeout" in microseconds
 	raw      bool          // "raw": the model's own answers, without the rules step; a finished game is refused
+	progress bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
 }
 
 // longestRules is how many bytes the text of a board's rules may have.
@@ -94,11 +96,12 @@ func (s *Server) set(p *parameters, name string, value any) error {
 			return invalid("parameter %q: %s", name, err)
 		}
 		return nil
-	case "raw":
-		var ok bool
-		if p.raw, ok = value.(bool); !ok {
+	case "raw", "progress":
+		on, ok := value.(bool)
+		if !ok {
 			return invalid("parameter %q: %v, must be true or false", name, value)
 		}
+		*map[string]*bool{"raw": &p.raw, "progress": &p.progress}[name] = on
 		return nil
 	case "visits":
 		largest = int64(s.config.Search.MaxVisits)
@@ -108,10 +111,10 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		largest = int64(s.config.Limits.Timeout / time.Microsecond)
 	case "sequence_id", "sequence_start", "sequence_end":
 		return refuse(codes.Unimplemented, "parameter %q: no model here keeps a state between requests", name)
-	case "triton_enable_empty_final_response": // tritonclient sends it on streams; there are none
+	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority, timeout or raw", name)
+		return invalid("parameter %q: must be board, visits, priority, timeout, progress or raw", name)
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -219,6 +222,12 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.visits > 0 && !m.searches {
 		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
 	}
+	switch {
+	case r.progress && !m.searches:
+		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)
+	case r.progress && r.report == nil:
+		return invalid("parameter \"progress\": needs an answer of several parts: ModelStreamInfer, or over REST the header Accept: text/event-stream")
+	}
 	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
 		return err
 	}
@@ -248,7 +257,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	t.input = time.Since(r.asked)
 	var f *found
 	if m.searches {
-		f, err = s.search(ctx, m, g, r, b)
+		f, err = s.search(ctx, m, g, r, b, outputs)
 		t.infer = time.Since(r.asked) - t.input
 	} else {
 		var timing eval.Timing

@@ -7,7 +7,10 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"google.golang.org/grpc/status"
 )
 
 // jsonLength is the header of the binary tensor extension. It says how many bytes of the body are JSON; tensors follow them.
@@ -20,11 +23,14 @@ func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if strings.Contains(r.Header.Get("Accept"), eventStream) {
+		return s.restEvents(w, r, c)
+	}
 	if err := s.infer(r.Context(), c.request); err != nil {
 		return err
 	}
 	defer c.answer.release()
-	head, tail := c.encode()
+	head, tail := c.encode("")
 	if tail == nil {
 		w.Header().Set("Content-Type", "application/json")
 	} else {
@@ -38,8 +44,48 @@ func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// encode is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none.
-func (c *restCall) encode() (head, tail []byte) {
+// eventStream is the media type of server-sent events.
+const eventStream = "text/event-stream"
+
+// restEvents answers with server-sent events: an answer each, of which the last has the parameter triton_final_response.
+func (s *Server) restEvents(w http.ResponseWriter, r *http.Request, c *restCall) error {
+	if c.binary || len(c.binaryFor) > 0 {
+		return invalid("outputs: events are text and have no binary tensors")
+	}
+	began := false
+	send := func(event []byte) error {
+		if !began {
+			w.Header().Set("Content-Type", eventStream)
+			w.Header().Set("Cache-Control", "no-store")
+			began = true
+		}
+		if _, err := w.Write(fmt.Appendf(nil, "data: %s\n\n", event)); err != nil {
+			return err
+		}
+		return http.NewResponseController(w).Flush()
+	}
+	c.report = func() error {
+		event, _ := c.encode("false")
+		return send(event)
+	}
+	err := s.infer(r.Context(), c.request)
+	defer c.answer.release()
+	switch {
+	case err == nil:
+		event, _ := c.encode("true")
+		_ = send(event) // the client may be gone
+	case began:
+		event, _ := json.Marshal(errorBody{status.Convert(err).Message()})
+		_ = send(event)
+	default:
+		return err
+	}
+	return nil
+}
+
+// encode is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none. last says whether
+// it is the last one, "true" or "false", or is empty.
+func (c *restCall) encode(last string) (head, tail []byte) {
 	b := make([]byte, 0, 1<<10)
 	b = append(b, `{"model_name":`...)
 	b = appendString(b, c.model)
@@ -48,6 +94,9 @@ func (c *restCall) encode() (head, tail []byte) {
 	if c.id != "" {
 		b = append(b, `,"id":`...)
 		b = appendString(b, c.id)
+	}
+	if last != "" {
+		b = fmt.Appendf(b, `,"parameters":{%q:%s}`, finalParameter, last)
 	}
 	b = append(b, `,"outputs":[`...)
 	for i := range c.answer.outputs {

@@ -15,13 +15,18 @@ const searchModel = "search"
 // them, requests of few visits would cost a garbage collection each.
 const keptForest = 16 << 20
 
+// firstReport is after how many visits, of all positions of a request together, a search first reports what it has found. The next
+// reports follow when the visits have doubled.
+const firstReport = 64
+
 // largeSearch is the number of positions from which on a search waits for its turn: as many of them as there are processors are
 // under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
 const largeSearch = 256
 
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
-func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch) (*found, error) {
+// With r.progress it reports what it has found so far; rows that have not begun have no visits.
+func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, outputs []string) (*found, error) {
 	visits := r.visits
 	if visits == 0 {
 		visits = s.config.Search.Visits
@@ -56,11 +61,30 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	if bytes <= keptForest {
 		defer s.forests.Put(forest)
 	}
+	report, total := firstReport, 0 // at how many visits, and how many there are
+	if r.progress {
+		limits.Report = firstReport
+		clear(b.WDL)
+		clear(b.Policy)
+		clear(b.Source)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var moves []mcts.Move
 	err := mcts.SearchBatch(ctx, g.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
 		moves = t.Moves(moves[:0])
 		for _, move := range moves {
+			total += move.Visits - int(f.visits[row*actions+move.Action])
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
+		}
+		if r.progress && total >= report && total < len(b.Pos)*(visits-1) {
+			report = 2 * total
+			r.answer = encode(g.Version, outputs, b, f)
+			err := r.report()
+			r.answer.release()
+			if err != nil {
+				cancel(err)
+			}
 		}
 	})
 	if err != nil {

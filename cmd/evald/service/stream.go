@@ -1,8 +1,10 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,107 +17,104 @@ import (
 // streamDepth is how many requests of one stream are under way at once.
 const streamDepth = 64
 
-// ModelStreamInfer answers the requests of a stream in their order, with several under way at once. If a request fails, its
-// answer has the error, and the stream continues. When the server ends, it still answers the requests that it has read.
+// ModelStreamInfer answers the requests of a stream, each when it ends, so not in their order; an answer has its request's id. If
+// a request fails, its answer has the error, and the stream continues. With the parameter "progress" a search has several answers;
+// triton_final_response says which is the last. When the server ends, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
-	requests := make(chan *streamRequest, streamDepth)
-	var readErr error
+	var mu sync.Mutex // guards ending, and Send
+	ending := false
+	send := func(response *kserve.ModelStreamInferResponse) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return stream.Send(response)
+	}
+	var answers sync.WaitGroup
+	read := make(chan error, 1)
 	go func() { // it ends with the call, which ends Recv
-		defer close(requests)
+		depth := make(chan struct{}, streamDepth)
 		for {
-			r, err := s.streamRequest(stream)
-			if err != nil {
-				readErr = err
+			depth <- struct{}{}
+			r, message, err := s.streamRequest(stream)
+			if r == nil {
+				read <- err
 				return
 			}
+			mu.Lock()
+			if ending {
+				mu.Unlock()
+				r.end()
+				return
+			}
+			answers.Add(1)
+			mu.Unlock()
 			go func() {
-				s.streamAnswer(stream, r)
-				close(r.answered)
+				s.streamAnswer(stream.Context(), r, message, err, send)
+				<-depth
+				answers.Done()
 			}()
-			requests <- r
 		}
 	}()
-	defer func() {
-		go func() { // what is left if the client or the server has ended
-			for r := range requests {
-				r.release()
-			}
-		}()
-	}()
-	send := func(r *streamRequest) error {
-		defer r.release()
-		<-r.answered
-		return stream.Send(r.response)
-	}
-	for {
-		select {
-		case r, more := <-requests:
-			if !more {
-				if errors.Is(readErr, io.EOF) {
-					return nil
-				}
-				return readErr
-			}
-			if err := send(r); err != nil {
-				return err
-			}
-		case <-s.taking.Done():
-			for n := len(requests); n > 0; n-- {
-				if err := send(<-requests); err != nil {
-					return err
-				}
-			}
-			return errDraining
+	var err error
+	select {
+	case err = <-read:
+		if errors.Is(err, io.EOF) {
+			err = nil
 		}
+	case <-s.taking.Done():
+		err = errDraining
 	}
+	mu.Lock()
+	ending = true
+	mu.Unlock()
+	answers.Wait()
+	return err
 }
 
-// streamRequest is one request of a stream. It holds its memory until the connection has its answer.
-type streamRequest struct {
-	request
-	message  *kserve.ModelInferRequest
-	err      error // why it could not be read
-	answered chan struct{}
-	response *kserve.ModelStreamInferResponse
-}
-
-// release gives all back that the request holds, once it is answered.
-func (r *streamRequest) release() {
-	<-r.answered
-	r.answer.release()
-	r.end()
-}
-
-// streamRequest reads the next request. An error ends the stream.
-func (s grpcService) streamRequest(stream grpc.ServerStream) (*streamRequest, error) {
+// streamRequest reads the next request. If there is a request, err says why it cannot be answered; otherwise it ends the stream.
+func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.ModelInferRequest, error) {
 	var f frame
 	if err := stream.RecvMsg(&f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.free()
 	all := requestOf(stream.Context())
-	r := &streamRequest{message: new(kserve.ModelInferRequest), answered: make(chan struct{}), request: request{
+	r := &request{
 		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token, shown: all.shown,
-	}}
-	r.err = s.decode(&f, r.message, &r.request)
-	r.describe(r.message)
-	return r, nil
+	}
+	message := new(kserve.ModelInferRequest)
+	err := s.decode(&f, message, r)
+	r.describe(message)
+	return r, message, err
 }
 
-func (s grpcService) streamAnswer(stream grpc.ServerStream, r *streamRequest) {
-	response, err := (*kserve.ModelInferResponse)(nil), r.err
+// streamAnswer answers a request, or says that it failed with err. It holds its memory until the connection has the answer.
+func (s grpcService) streamAnswer(
+	ctx context.Context, r *request, message *kserve.ModelInferRequest, err error, send func(*kserve.ModelStreamInferResponse) error,
+) {
+	defer r.end()
+	part := func(m *kserve.ModelInferResponse, last bool) *kserve.ModelStreamInferResponse {
+		m.Parameters = map[string]*kserve.InferParameter{finalParameter: {ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: last}}}
+		return &kserve.ModelStreamInferResponse{InferResponse: m}
+	}
+	r.report = func() error { return send(part(r.message(), false)) }
+	response := &kserve.ModelStreamInferResponse{}
 	if err == nil {
-		response, err = s.ModelInfer(r.context(stream.Context()), r.message)
+		response.InferResponse, err = s.ModelInfer(r.context(ctx), message)
 	}
-	s.loggedGRPC(&r.request, err)
-	r.response = &kserve.ModelStreamInferResponse{InferResponse: response}
-	if err != nil {
-		r.response = &kserve.ModelStreamInferResponse{
-			ErrorMessage:  status.Convert(err).Message(),
-			InferResponse: &kserve.ModelInferResponse{ModelName: r.model, Id: r.id},
-		}
+	s.loggedGRPC(r, err)
+	switch {
+	case err != nil:
+		response.ErrorMessage = status.Convert(err).Message()
+		response.InferResponse = &kserve.ModelInferResponse{ModelName: r.model, Id: r.id}
+	case r.progress:
+		response = part(response.InferResponse, true)
 	}
+	_ = send(response) // the client may be gone
+	r.answer.release()
 }
+
+// finalParameter says whether an answer to a request is its last one, as Triton names it.
+const finalParameter = "triton_final_response"
 
 // streaming answers a call of many messages. A stream on which the client sends many has room for the longest message all the
 // time.
