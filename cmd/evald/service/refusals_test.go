@@ -83,6 +83,8 @@ func TestRefusals(t *testing.T) {
 		{"visits without a search", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "visits", 5) }), codes.InvalidArgument, "does not search"},
 		{"priority", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "priority", 4) }), codes.InvalidArgument, "0 to 3"},
 		{"raw", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "raw", 1) }), codes.InvalidArgument, "must be true or false"},
+		{"progress, of no search", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "progress", true) }), codes.InvalidArgument, "model stub does not search"},
+		{"progress, in one answer", with(searchRequest(9, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "progress", true) }), codes.InvalidArgument, "needs an answer of several parts"},
 		{"raw, a game that is over", with(bitboardRequest(connect4, game.Position{}, won), func(r *kserve.ModelInferRequest) { setParameter(r, "raw", true) }), codes.InvalidArgument, "row 1: the game is over (loss)"},
 		{"raw search, a game that is over", with(bitboardRequest(connect4, won), func(r *kserve.ModelInferRequest) { r.ModelName = searchModel; setParameter(r, "raw", true) }), codes.InvalidArgument, "row 0: the game is over (loss)"},
 		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
