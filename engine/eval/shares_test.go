@@ -170,8 +170,10 @@ func TestSharesRandom(t *testing.T) {
 				return errors.New("fault")
 			}
 			return nil
-		}}, eval.BatcherConfig{MaxRows: 64, MaxDelay: time.Millisecond, InFlight: 2, MaxQueued: most,
-			MaxWait: [3]time.Duration{50 * time.Millisecond, 0, 200 * time.Millisecond}})
+		}}, eval.BatcherConfig{
+			MaxRows: 64, MaxDelay: time.Millisecond, InFlight: 2, MaxQueued: most,
+			MaxWait: [3]time.Duration{50 * time.Millisecond, 0, 200 * time.Millisecond},
+		})
 		unique := map[game.Position]bool{}
 		r := gametest.Rand(1)
 		take := func(n int) (ps []game.Position) {
