@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/game"
 )
 
 // tally counts what happened to the lines of a command's input, for its last message.
@@ -107,4 +109,33 @@ func openFile(name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%s is a directory, want a file of lines", name)
 	}
 	return f, nil
+}
+
+// positionHint says how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
+func positionHint(command string, err error) string {
+	missing, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	text := missing.Path
+	if _, err := new(game.Parser).Parse(text); err != nil {
+		return ""
+	}
+	switch command {
+	case "eval", "search", "solve":
+		command = "evald " + command
+	case "analyze":
+		if text[0] != '{' {
+			text = fmt.Sprintf(`{"id":"a","moves":%q}`, text)
+		}
+		command = "evald analyze"
+	case "score":
+		command = "evald solve --scores | evald score -"
+	default:
+		return ""
+	}
+	if text[0] == '{' {
+		text = "'" + text + "'"
+	}
+	return fmt.Sprintf("; for the position itself: echo %s | %s", text, command)
 }

@@ -81,6 +81,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, s streams) int {
+	if len(args) == 0 {
+		run(ctx, []string{"--help"}, streams{s.in, s.err, s.err})
+		return exitUsage
+	}
 	s = s.withStatusLine()
 	var c cli
 	exited := -1
@@ -118,7 +122,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, errBadLines):
 		return exitBadInput
 	case !errors.Is(err, errLogged):
-		fmt.Fprintf(s.err, "evald: %s\n", short.To(err.Error(), mostSaid))
+		fmt.Fprintf(s.err, "evald: %s%s\n", short.To(err.Error(), mostSaid), positionHint(command.Selected().Name, err))
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
@@ -134,6 +138,7 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 		kong.Vars{"version": version()}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),
 		withVariables(),
 		kong.ValueFormatter(valueHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)...)
 	if err != nil {
 		panic(err) // the structs are wrong

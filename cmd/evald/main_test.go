@@ -110,6 +110,15 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
+// A file can be named like a position.
+func TestFileNamedLikeAPosition(t *testing.T) {
+	t.Chdir(t.TempDir())
+	putFile(t, "44554", "334\n")
+	if out := must(t, "", "eval", "44554", "--backend", "bitsquares"); !strings.Contains(out, `"position":"334"`) {
+		t.Error(out)
+	}
+}
+
 func TestWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	half := filepath.Join(dir, "half.safetensors")
@@ -119,11 +128,16 @@ func TestWrongUse(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"", exitUsage, "expected one of"},
+		{"", exitUsage, "\n  eval          Evaluate positions: "},
 		{"evall", exitUsage, `did you mean "eval"?`},
 		{"eval --format xml", exitUsage, `--format must be one of "jsonl","table","parquet" but got "xml"`},
 		{"score - --visits 0,1", exitUsage, "--visits 1: must be 0, for the policy itself, or 2 to"},
-		{"eval no/such/file", exitBadInput, "no/such/file"},
+		{"eval no/such/file", exitBadInput, "no/such/file: no such file or directory\n"},
+		{"eval 44554", exitBadInput, "open 44554: no such file or directory; for the position itself: echo 44554 | evald eval\n"},
+		{"search 9x5x4:4455", exitBadInput, "echo 9x5x4:4455 | evald search\n"},
+		{`solve {"board":[0,0,0,0],"mark":1,"rows":2,"columns":2,"inarow":2}`, exitBadInput, `echo '{"board":[0,0,0,0],"mark":1,"rows":2,"columns":2,"inarow":2}' | evald solve` + "\n"},
+		{"analyze 44554", exitBadInput, `echo '{"id":"a","moves":"44554"}' | evald analyze` + "\n"},
+		{"score 44554", exitBadInput, "echo 44554 | evald solve --scores | evald score -\n"},
 		{"eval " + dir, exitBadInput, "is a directory"},
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
 		{"eval --backend bitsquares --mirror", exitUsage, `--backend bitsquares uses no network`},
