@@ -14,6 +14,7 @@ type analyzeCmd struct {
 	outFile
 	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
 	Queue  int    `range:"1 to 1073741824" default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
+	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line of each answer, the moves that the search expects."`
 	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
 }
 
@@ -49,6 +50,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{
 			Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
+			Table: c.Format == "table",
 		}, in, out)
 		return tally{done.Queries, done.Refused, done.GivenUp}, err
 	})

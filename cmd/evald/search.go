@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"sync"
 	"time"
 
@@ -49,8 +50,11 @@ type searchCmd struct {
 	backend
 	searching
 	outFile
-	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	File   string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line, the moves that the search expects."`
 }
+
+var searchColumns = analyze.Columns(stream.Column{Name: "line", Width: 5}, stream.Column{Name: "proved", Width: -6})
 
 func (*searchCmd) Help() string {
 	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
@@ -76,7 +80,9 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
-		r.out = out
+		if r.out = out; c.Format == "table" {
+			r.out = searchColumns.Writer(out)
+		}
 		defer r.progress.clear()
 		if r.progress.shown() {
 			if r.total, err = countLines(ctx, in); err != nil && ctx.Err() == nil {
@@ -151,13 +157,30 @@ func (r *searchRun) read(in *stream.Reader) iter.Seq2[*searchLine, error] {
 }
 
 func (r *searchRun) describe(l *searchLine, t *mcts.Tree) []byte {
-	return marshalLine(searched{l.Number, analyze.Describe(l.Text, r.evaluator.ModelOn(l.state.Board.Rules()), l.state, t)})
+	a := analyze.Describe(l.Text, r.evaluator.ModelOn(l.state.Board.Rules()), l.state, t)
+	if r.Format != "table" {
+		return marshalLine(searched{l.Number, a})
+	}
+	proved := "-"
+	if a.Proved != nil {
+		proved = *a.Proved
+	}
+	return searchColumns.Append(nil, a.Cells(strconv.Itoa(l.Number), proved)...)
+}
+
+// refuse answers a line with an error.
+func (r *searchRun) refuse(l *searchLine, err error) {
+	if l.refused = true; r.Format == "table" {
+		l.answer = searchColumns.Note(nil, strconv.Itoa(l.Number), err.Error())
+		return
+	}
+	l.answer = marshalLine(refused{l.Number, err.Error()})
 }
 
 // begin begins the search of a line, or answers it at once.
 func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 	if l.state, err = l.Parse(parser); err != nil {
-		l.refused, l.answer = true, marshalLine(refused{l.Number, err.Error()})
+		r.refuse(l, err)
 		l.ended <- nil
 		return nil
 	}

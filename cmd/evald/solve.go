@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type solveCmd struct {
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
 	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
-	Format   string `without:"build-book" enum:"jsonl,text" default:"jsonl" help:"Output: ${enum}. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
+	Format   string `without:"build-book" enum:"jsonl,text,table" default:"jsonl" help:"Output: ${enum}. A table is for people. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies, and write them as a book. An interrupted build is resumed."`
 	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
@@ -56,7 +57,9 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	}
 	r := &solveRun{solveCmd: c, books: books, progress: progress, workers: make([]*solver.Solver, c.threads)}
 	return c.outFile.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
-		r.out = out
+		if r.out = out; r.Format == "table" {
+			r.out = r.columns().Writer(out)
+		}
 		if progress.shown() {
 			total, err := countLines(ctx, in)
 			if err != nil && ctx.Err() == nil {
@@ -134,6 +137,7 @@ type solved struct {
 	Book     bool    `json:"book"` // a book gave the score
 
 	line  stream.Line
+	state game.State
 	alone bool   // no other line is being solved
 	done  func() // is called when the line has been solved
 	err   error
@@ -144,10 +148,10 @@ func (r *solveRun) answer(ctx context.Context, worker int, a *solved) error {
 	defer a.done()
 	a.Line, a.Position = a.line.Number, a.line.Text
 	var parser game.Parser
-	var state game.State
-	if state, a.err = a.line.Parse(&parser); a.err != nil {
+	if a.state, a.err = a.line.Parse(&parser); a.err != nil {
 		return nil
 	}
+	state := a.state
 	keep, threads := &r.workers[worker], 1
 	if a.alone {
 		keep, threads = &r.together, r.threads
@@ -224,6 +228,8 @@ func (r *solveRun) write(a *solved, done bool) error {
 	switch {
 	case r.Format == "text":
 		text = a.text()
+	case r.Format == "table":
+		text = a.row(r.columns())
 	case a.err != nil:
 		text = marshalLine(refused{a.Line, a.err.Error()})
 	default:
@@ -261,6 +267,42 @@ func (a *solved) text() []byte {
 		}
 	}
 	return score.AppendLine(nil, a.Position, scores)
+}
+
+// columns returns those of the table, which ends with the scores of all moves or with how they were found.
+func (c *solveCmd) columns() stream.Columns {
+	all := stream.Columns{{Name: "line", Width: 5}, {Name: "position", Width: -14}, {Name: "to move", Width: 7}, {Name: "score", Width: 5}, {Name: "best", Width: 4}}
+	if c.Scores {
+		return append(all, stream.Column{Name: "score of each move", Width: -35})
+	}
+	return append(all, stream.Column{Name: "nodes", Width: 12}, stream.Column{Name: "seconds", Width: 8}, stream.Column{Name: "book", Width: -4})
+}
+
+func (a *solved) row(columns stream.Columns) []byte {
+	line := strconv.Itoa(a.Line)
+	if a.err != nil {
+		return columns.Note(nil, line, a.err.Error())
+	}
+	best, book := "-", "no"
+	if a.Best != nil {
+		best = game.FormatMoves(a.state.Board.Rules(), []int{*a.Best - 1})
+	}
+	if a.Book {
+		book = "yes"
+	}
+	cells := []string{line, a.Position, strconv.Itoa(a.state.Mark), strconv.Itoa(a.Score), best}
+	if a.Scores == nil {
+		return columns.Append(nil, append(cells, strconv.FormatUint(a.Nodes, 10), fmt.Sprintf("%.3f", a.Seconds), book)...)
+	}
+	scores := ""
+	for _, s := range a.Scores {
+		text := "."
+		if s != nil {
+			text = strconv.Itoa(*s)
+		}
+		scores += fmt.Sprintf("%3s ", text)
+	}
+	return columns.Append(nil, append(cells, strings.TrimRight(scores, " "))...)
 }
 
 // build solves the first plies of a game and writes them as a book.

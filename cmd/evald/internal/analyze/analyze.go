@@ -48,7 +48,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 		return Summary{}, err
 	}
 	written := make(chan error, 1)
-	go func() { written <- write(replies, out, abandon) }()
+	go func() { written <- write(replies, out, c.Table, abandon) }()
 	r := &run{engine: engine, parser: parser{Visits: c.Search.Visits}}
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
@@ -71,14 +71,18 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 
 // write writes replies until there are no more, and flushes whenever no further reply is waiting. After an error it still
 // receives them, so that no sender blocks.
-func write(replies <-chan reply, out io.Writer, failed func(error)) (err error) {
+func write(replies <-chan reply, out io.Writer, table bool, failed func(error)) (err error) {
 	w := bufio.NewWriter(out)
-	encode := json.NewEncoder(w)
+	rows, encode := columns.Writer(w), json.NewEncoder(w)
 	for r := range replies {
 		if err != nil {
 			continue
 		}
-		err = encode.Encode(r)
+		if table {
+			_, err = rows.Write(r.row())
+		} else {
+			err = encode.Encode(r)
+		}
 		if len(replies) == 0 {
 			err = errors.Join(err, w.Flush())
 		}

@@ -21,6 +21,7 @@ type Config struct {
 	Batch     int                     // leaves evaluated together, 1 or more
 	Leaves    int                     // leaves of each position under way at once, as mcts.Limits.Leaves
 	Queue     int                     // queries that wait, 1 or more; with that many, reading pauses
+	Table     bool                    // write a table for people in place of JSON
 }
 
 // search is an accepted query.

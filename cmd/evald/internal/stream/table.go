@@ -1,10 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,67 +16,55 @@ import (
 
 // Table writes answers for people, and the throughput at the end.
 type Table struct {
-	w     io.Writer
+	rows  io.Writer
 	since time.Time
-	begun bool
+}
+
+var evalColumns = Columns{
+	{"line", 5}, {"position", -17}, {"to move", 7}, {"win%", 5}, {"draw%", 5}, {"loss%", 5}, {"source", -10}, {"moves, %", -12},
 }
 
 // NewTable writes to w; the throughput is measured from now.
-func NewTable(w io.Writer) *Table { return &Table{w: w, since: time.Now()} }
-
-// positionWidth is the number of characters of a position that the table shows.
-const positionWidth = 28
+func NewTable(w io.Writer) *Table { return &Table{evalColumns.Writer(w), time.Now()} }
 
 // Encode writes the chunk's rows into c.Text.
 func (t *Table) Encode(c *Chunk) { c.encode(appendRow) }
 
 func appendRow(to []byte, a *Answer) []byte {
+	line := strconv.Itoa(a.Number)
 	if a.Err != nil {
-		return fmt.Appendf(to, "%6d  %s\n", a.Number, strings.TrimPrefix(a.Err.Error(), fmt.Sprintf("line %d: ", a.Number)))
-	}
-	text := a.Text
-	if len(text) > positionWidth {
-		text = text[:positionWidth-2] + ".."
+		return evalColumns.Note(to, line, a.Err.Error())
 	}
 	wdl := a.WDL()
-	best := "-"
-	if n := a.Best(); n > 0 {
-		best = game.FormatMoves(a.State.Board.Rules(), []int{n - 1})
-	}
-	return fmt.Appendf(to, "%6d  %-*s  %7d  %5.1f %5.1f %5.1f  %+6.3f  %4s  %-10s %s\n",
-		a.Number, positionWidth, text, a.State.Mark, 100*wdl[0], 100*wdl[1], 100*wdl[2], a.Value(), best, a.Source(), percents(a.Policy()))
+	return evalColumns.Append(to, line, a.Text, strconv.Itoa(a.State.Mark), Percent(wdl[0]), Percent(wdl[1]), Percent(wdl[2]),
+		a.Source().String(), likeliest(a.State.Board.Rules(), a.Policy()))
 }
 
-// percents formats a policy in whole percents.
-func percents(policy []float32) string {
-	const most = 16
-	var s strings.Builder
-	for i, p := range policy {
-		if i == most {
-			s.WriteString(" ..")
-			break
+// likeliest names the two likeliest moves with their probabilities, as "4:85 3:10", if those are half a percent or more.
+func likeliest(r game.Rules, policy []float32) string {
+	moves := make([]int, len(policy))
+	for i := range moves {
+		moves[i] = i
+	}
+	slices.SortStableFunc(moves, func(i, j int) int { return cmp.Compare(policy[j], policy[i]) })
+	var named []string
+	for _, move := range moves[:min(2, len(moves))] {
+		if p := 100 * policy[move]; p >= 0.5 {
+			named = append(named, fmt.Sprintf("%s:%.0f", game.FormatMoves(r, []int{move}), p))
 		}
-		fmt.Fprintf(&s, "%4.0f", 100*p)
 	}
-	return s.String()
+	return strings.Join(named, " ")
 }
 
-// Write writes the rows, with the column names before the first.
+// Write writes the rows.
 func (t *Table) Write(c *Chunk) error {
-	if !t.begun {
-		t.begun = true
-		if _, err := fmt.Fprintf(t.w, "%6s  %-*s  %7s  %5s %5s %5s  %6s  %4s  %-10s %s\n", "line", positionWidth, "position",
-			"to move", "win%", "draw%", "loss%", "value", "best", "source", " policy: % of each move"); err != nil {
-			return err
-		}
-	}
-	_, err := t.w.Write(c.Text)
+	_, err := t.rows.Write(c.Text)
 	return err
 }
 
 // Close writes the number of answered lines by source, and the throughput.
 func (t *Table) Close(s Summary) error {
-	_, err := fmt.Fprintln(t.w, "\n"+s.Describe(time.Since(t.since)))
+	_, err := fmt.Fprint(t.rows, "\n"+wrap(s.Describe(time.Since(t.since)), 2))
 	return err
 }
 
