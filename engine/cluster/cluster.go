@@ -30,8 +30,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,6 +149,9 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 		options = append(options, nats.RootCAs(c.CA))
 	}
 	conn, err := nats.Connect(c.URL, options...)
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
+		return nil, fmt.Errorf("%s: the name %s does not resolve: %w", c.plain(), unknown.Name, unknown)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.plain(), err)
 	}
@@ -163,9 +169,23 @@ func (c Connection) check() error {
 			return fmt.Errorf("the server's URL begins with %s://, want nats, tls, ws or wss", short.Text(u.Scheme))
 		case u.Hostname() == "" || len(u.Hostname()) > 253: // the longest name that there is
 			return fmt.Errorf("the server's URL has the host %s, want a name or an address", short.Quote(u.Hostname()))
+		case !isHost.MatchString(u.Hostname()):
+			return fmt.Errorf("the server's URL has the host %s, want a name (letters, digits, - and dots) or an address", short.Quote(u.Hostname()))
+		case u.Port() != "" && !isPort(u.Port()):
+			return fmt.Errorf("the server's URL has the port %s, want 1 to 65535", short.Quote(u.Port()))
+		case strings.Trim(u.Path, "/")+u.RawQuery != "" && !strings.HasPrefix(u.Scheme, "ws"):
+			return fmt.Errorf("the server's URL has %s after the host: if it is the name of a file, give the URL in that file", short.Quote(u.RequestURI()))
 		}
 	}
 	return nil
+}
+
+// isHost matches names and addresses.
+var isHost = regexp.MustCompile(`^([\pL\pN_]([\pL\pN_-]*\.?))+$|^[0-9a-fA-F:.]+(%.+)?$`)
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 1 && n <= 65535
 }
 
 func withScheme(url string) string {

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -227,10 +228,40 @@ func TestWrongURL(t *testing.T) {
 		"nats://worker:hidden@h:4222,nats://":               `the host "", want`,
 		"nats://worker:hidden@ho st:4222":                   "cannot be read",
 		"nats://worker:hidden@" + strings.Repeat("x", 5000): "want a name or an address",
+		"nats://worker:hidden@host:65536":                   `the port "65536", want 1 to 65535`,
+		"nats://worker:hidden@host/run?x":                   `"/run?x" after the host`,
+		"many/cluster/join":                                 `"/cluster/join" after the host: if it is the name of a file, give the URL in that file`,
+		"./join":                                            `"/join" after the host`,
+		"foo!":                                              `the host "foo!", want a name (letters,`,
 	} {
 		err := cluster.Work(t.Context(), cluster.WorkerOptions{Connection: to(url), Dir: t.TempDir(), Log: quiet(), Evaluator: bitsquares})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hidden") || len(err.Error()) > 400 {
 			t.Errorf("%.40s: error %.500v, want one that says %q", url, err, says)
+		}
+	}
+}
+
+// A worker says that a name does not resolve, that it tries again, and how often.
+func TestNameDoesNotResolve(t *testing.T) {
+	within(t, time.Minute)
+	name := strings.Repeat("x", 64) // no name has so long a part, so no DNS server is asked
+	var log lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cluster.Work(ctx, cluster.WorkerOptions{Connection: to(name), Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil)), Evaluator: bitsquares})
+	}()
+	want := `msg="waiting for the server, trying again and again" `
+	for !strings.Contains(log.String(), want) && len(ended) == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, want := range []string{want, " every=100ms ", "nats://" + name + ": the name " + name + " does not resolve: "} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log is %s; want %s", log.String(), want)
 		}
 	}
 }

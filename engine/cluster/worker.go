@@ -110,7 +110,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 			return err
 		}
 		if !said {
-			w.o.Log.Warn("waiting for the server", "error", err)
+			w.o.Log.Warn("waiting for the server, trying again and again", "every", w.pause, "error", err)
 		}
 		if err := sleep(ctx, w.pause); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (w *worker) join(ctx context.Context) error {
 			return w.play(ctx, r.Run)
 		}
 		if !said {
-			w.o.Log.Warn("waiting for the learner", "error", err)
+			w.o.Log.Warn("waiting for the learner, trying again and again", "every", w.pause, "error", err)
 		}
 		if err := sleep(ctx, w.pause); err != nil {
 			return err
@@ -185,6 +185,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 // certificate, or want other credentials.
 func absent(err error) bool {
 	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) {
+		return true
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
