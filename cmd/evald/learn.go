@@ -67,7 +67,6 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	if err := config.Validate(); err != nil {
 		return usageError{err}
 	}
-	threads := runtime.GOMAXPROCS(0)
 	progress := newProgress(s.err, 0)
 	run, err := learn.Open(c.Out, config, evaluators(c.Backend, c.gpus, s.err), compute(c.Trainer), progress.text)
 	if err != nil {
@@ -82,11 +81,8 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		defer done()
 		run.PlayBy(play)
 	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.err, "evald learn: %d of %d generations are there, in %s; %d threads; %s\n", len(run.Generations()), c.Generations, c.Out, threads, text)
+	fmt.Fprintf(s.err, "evald learn: %s, network %s, seed %d, %d threads; %s; %s has all settings\n", config.Rules, config.Network, config.Seed,
+		runtime.GOMAXPROCS(0), plan(len(run.Generations()), c.Generations), filepath.Join(c.Out, "config.json"))
 	err = run.Learn(ctx, c.Generations, func(g learn.Generation) error {
 		progress.clear()
 		if err := c.line(s.out, g); err != nil {
@@ -112,6 +108,23 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "network  %s\ncurves   %s\n", filepath.Join(c.Out, "best.safetensors"), filepath.Join(c.Out, curvesFile))
 	return err
+}
+
+// plan says how many generations are complete and how many are left to learn.
+func plan(done, all int) string {
+	generations := func(n int) string {
+		if n == 1 {
+			return "1 generation"
+		}
+		return fmt.Sprintf("%d generations", n)
+	}
+	switch {
+	case done == 0:
+		return generations(all) + " to learn"
+	case done < all:
+		return fmt.Sprintf("%s learnt, %d to go", generations(done), all-done)
+	}
+	return generations(done) + " learnt, none to go"
 }
 
 const curvesFile = "curves.svg"

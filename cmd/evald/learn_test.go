@@ -31,13 +31,24 @@ func learnArgs(dir string, more ...string) []string {
 func TestLearn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	status, out, stderr := evald(t, "", learnArgs(dir, "--generations", "1")...)
-	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") || !strings.Contains(stderr, `"network":"1x16"`) {
+	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
+	says := func(plan string) {
+		t.Helper()
+		want := `evald learn: 4x4x3, network 1x16, seed 2, \d+ threads; ` + plan + `; ` + regexp.QuoteMeta(filepath.Join(dir, "config.json")) + " has all settings\n"
+		if !regexp.MustCompile("^" + want + "$").MatchString(stderr) {
+			t.Errorf("errors %q, want %s", stderr, want)
+		}
+	}
+	says("1 generation to learn")
 	status, out, stderr = evald(t, "", "learn", "-o", dir, "--generations", "2", "--json")
+	says("1 generation learnt, 1 to go")
 	if status != exitOK || !strings.HasPrefix(out, `{"generation":1,"player":"000","games":40,`) || strings.Count(out, "\n") != 1 {
 		t.Errorf("going on: status %d, output %q, errors %q", status, out, stderr)
 	}
+	_, _, stderr = evald(t, "", "learn", "-o", dir, "--generations", "2")
+	says("2 generations learnt, none to go")
 	for name, begins := range map[string]string{
 		"curves.svg": "<?xml", "generations.jsonl": `{"generation":0`, "best.safetensors": "", "networks/000.safetensors": "", "positions/random.txt": "# 4x4x3, random play, seed 2",
 	} {
