@@ -13,9 +13,8 @@ func Accuracy(w io.Writer, title string, r score.Report) error {
 	c := chart{
 		title: []string{title, fmt.Sprintf("%d positions: %.1f%% good moves, %.1f%% perfect",
 			r.All.Positions, 100*r.All.Good.Value, 100*r.All.Perfect.Value)},
-		x:    axis{label: "plies (positions)", min: -0.5, max: float64(len(r.Bands)) - 0.5},
-		y:    axis{label: "% of positions", max: 100},
-		left: true,
+		x: axis{label: "plies (positions)", min: -0.5, max: float64(len(r.Bands)) - 0.5},
+		y: axis{label: "% of positions", max: 100},
 	}
 	for i, rate := range []struct {
 		name string

@@ -1,12 +1,14 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/evald/evald/engine/score"
 )
@@ -16,10 +18,9 @@ var colours = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 
 
 // chart is a diagram of curves. The axes cover all points, and reach to their own bounds if those are farther apart.
 type chart struct {
-	title     []string // lines above the diagram
-	x, y      axis
-	top, left bool // the corner of the legend; bottom right without them
-	curves    []curve
+	title  []string // lines above the diagram
+	x, y   axis
+	curves []curve
 }
 
 // axis is one axis of a chart.
@@ -66,38 +67,56 @@ func exact(x, y float64) point { return point{x, y, y, y} }
 
 // Sizes in pixels.
 const (
-	chartWidth, chartHeight = 680, 370
-	leftOf, rightOf         = 70, 24 // beside the frame
-	above, below            = 16, 58 // over the frame, where each line of a title adds lineHeight, and under it
+	frameWidth, frameHeight = 580, 280
+	leftOf, above, below    = 70, 16, 14 // beside, over and under the frame, where each line of text adds lineHeight
 	lineHeight              = 18
+	nameAt, rightOf         = 40, 16 // from the frame to the names of the curves, and right of the longest
 )
 
 // draw draws charts below each other.
 func draw(w io.Writer, charts ...chart) error {
-	height := 0
+	height, longest := 0, 0
 	for _, c := range charts {
 		height += c.height()
+		for _, curve := range c.curves {
+			longest = max(longest, utf8.RuneCountInString(curve.name))
+		}
 	}
 	var p picture
 	p.printf(`<?xml version="1.0" encoding="UTF-8"?>`)
-	p.begin(chartWidth, height)
-	height = 0
+	p.begin(leftOf+frameWidth+nameAt+int(charWidth*float64(longest))+rightOf, height)
+	top := 0
 	for _, c := range charts {
-		c.draw(&p, height)
-		height += c.height()
+		c.draw(&p, top)
+		top += c.height()
 	}
 	return p.end(w)
 }
 
-func (c *chart) height() int { return chartHeight + lineHeight*len(c.title) }
+func (c *chart) height() int { return c.over() + frameHeight + c.under() }
+
+// over and under are the room above and below the frame, in pixels.
+func (c *chart) over() int { return above + lineHeight*len(c.title) }
+
+func (c *chart) under() int {
+	lines := 1
+	for _, t := range c.x.ticks {
+		lines = max(lines, len(t.labels))
+	}
+	if c.x.label != "" {
+		lines++
+	}
+	return below + lineHeight*lines
+}
 
 // draw draws a chart, top pixels below the picture's edge.
 func (c *chart) draw(p *picture, top int) {
+	left, right := leftOf, leftOf+frameWidth
 	for i, line := range c.title {
-		p.text(chartWidth/2, top+lineHeight*(i+1), `font-size="15" text-anchor="middle"`, line)
+		p.text((left+right)/2, top+lineHeight*(i+1), `font-size="15" text-anchor="middle"`, line)
 	}
-	left, right, bottom := leftOf, chartWidth-rightOf, top+c.height()-below
-	top += above + lineHeight*len(c.title)
+	top += c.over()
+	bottom := top + frameHeight
 	var xs, ys []float64
 	for _, curve := range c.curves {
 		for _, at := range curve.points {
@@ -105,6 +124,10 @@ func (c *chart) draw(p *picture, top int) {
 		}
 	}
 	c.x.cover(xs)
+	if len(ys) > 0 { // room for the dots of the extreme points
+		room := 0.03 * (slices.Max(ys) - slices.Min(ys))
+		ys = append(ys, slices.Min(ys)-room, slices.Max(ys)+room)
+	}
 	c.y.cover(ys)
 	x := func(v float64) float64 { return float64(left) + float64(right-left)*c.x.place(v) }
 	y := func(v float64) float64 { return float64(bottom) - float64(bottom-top)*c.y.place(v) }
@@ -120,7 +143,7 @@ func (c *chart) draw(p *picture, top int) {
 		p.text(left-8, int(y(t.at))+5, `text-anchor="end"`, t.labels[0])
 	}
 	p.printf(`<path d="M%d %dV%dH%d" fill="none" stroke="#222"/>`, left, top, bottom, right)
-	p.text((left+right)/2, bottom+below-8, `text-anchor="middle"`, c.x.label)
+	p.text((left+right)/2, bottom+c.under()-8, `text-anchor="middle"`, c.x.label)
 	p.printf(`<g transform="translate(18 %d) rotate(-90)">`, (top+bottom)/2)
 	p.text(0, 0, `text-anchor="middle"`, c.y.label)
 	p.printf(`</g>`)
@@ -128,7 +151,7 @@ func (c *chart) draw(p *picture, top int) {
 	for _, curve := range c.curves {
 		curve.draw(p, x, y)
 	}
-	c.legend(p, left, right, top, bottom)
+	c.names(p, right, bottom, y)
 }
 
 // draw draws a curve. x and y give the places of values in pixels.
@@ -161,24 +184,27 @@ func (c curve) dot(p *picture, x, y float64) {
 	p.printf(`<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s" stroke="%s"/>`, x, y, fill, hex(c.colour))
 }
 
-// legend draws the names of the curves into a corner of the frame.
-func (c *chart) legend(p *picture, left, right, top, bottom int) {
-	const sample = 26 // pixels of a curve
-	text, anchor, from := right-sample-16, "end", right-sample-8
-	if c.left {
-		text, anchor, from = left+sample+16, "start", left+8
+// names draws the names of the curves on the right of the frame, each as near to the end of its curve as the others let it.
+func (c *chart) names(p *picture, right, bottom int, y func(float64) float64) {
+	ends := func(c curve) float64 { return y(c.points[len(c.points)-1].y) }
+	curves := slices.SortedStableFunc(slices.Values(c.curves), func(a, b curve) int { return cmp.Compare(ends(a), ends(b)) })
+	rows := make([]float64, len(curves))
+	for i, curve := range curves {
+		rows[i] = ends(curve)
+		if i > 0 {
+			rows[i] = max(rows[i], rows[i-1]+lineHeight)
+		}
 	}
-	for i, curve := range c.curves {
-		row := top + lineHeight*(i+1)
-		if !c.top {
-			row = bottom - lineHeight*(len(c.curves)-i) + lineHeight/2
-		}
-		p.text(text, row+5, `text-anchor="`+anchor+`"`, curve.name)
-		x, y := float64(from), float64(row)
+	last := float64(bottom)
+	for i, curve := range slices.Backward(curves) {
+		rows[i] = min(rows[i], last)
+		last = rows[i] - lineHeight
+		from, to := float64(right+8), float64(right+nameAt-8)
 		if curve.dots != onlyDots {
-			p.line(x, y, x+sample, y, `stroke-width="1.6" stroke="`+hex(curve.colour)+`"`)
+			p.line(from, rows[i], to, rows[i], `stroke-width="1.6" stroke="`+hex(curve.colour)+`"`)
 		}
-		curve.dot(p, x+sample/2, y)
+		curve.dot(p, (from+to)/2, rows[i])
+		p.text(right+nameAt, int(rows[i])+5, ``, curve.name)
 	}
 }
 

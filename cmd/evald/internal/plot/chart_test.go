@@ -3,9 +3,6 @@ package plot
 import (
 	"bytes"
 	"encoding/xml"
-	"errors"
-	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -40,41 +37,61 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A picture is XML, names its curves, and draws every point inside its frame.
+// A picture is XML with one background. The names of its curves stand beside its frames, each on a line of its own.
 func TestLearningPicture(t *testing.T) {
 	var generations []learn.Generation
 	for n := range 30 {
 		g := learn.Generation{Number: n, Elo: float64(10 * n), EloError: 5, Promoted: n%2 == 0}
-		a := learn.Accuracy{Kind: learn.AllKinds}
-		a.Good, a.Perfect = score.Mean{Value: 0.5, Low: 0.4, High: 0.6}, score.Mean{Value: 0.3, Low: 0.2, High: 0.4}
-		g.Accuracy = []learn.Accuracy{a}
+		for _, visits := range []int{0, 100} {
+			a := learn.Accuracy{Kind: learn.AllKinds, Visits: visits}
+			a.Good, a.Perfect = score.Mean{Value: 0.6, Low: 0.4, High: 0.6}, score.Mean{Value: 0.59, Low: 0.2, High: 0.6}
+			g.Accuracy = append(g.Accuracy, a)
+		}
 		generations = append(generations, g)
 	}
 	var picture bytes.Buffer
 	gametest.OK(t, Learning(&picture, "a <run>", generations))
-	var texts []string
-	circles := 0
-	for d := xml.NewDecoder(&picture); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		gametest.OK(t, err)
-		switch token := token.(type) {
-		case xml.CharData:
-			texts = append(texts, string(token))
-		case xml.StartElement:
-			if token.Name.Local == "circle" {
-				circles++
+	type element struct {
+		XMLName xml.Name
+		X       float64 `xml:"x,attr"`
+		Y       float64 `xml:"y,attr"`
+		CX      float64 `xml:"cx,attr"`
+		Text    string  `xml:",chardata"`
+	}
+	var svg struct {
+		Width    int       `xml:"width,attr"`
+		Height   int       `xml:"height,attr"`
+		Elements []element `xml:",any"`
+	}
+	if strings.Count(picture.String(), "font-family") != 1 || strings.Count(picture.String(), "<rect ") != 1 {
+		t.Errorf("more than one font or background: %.500s", picture.String())
+	}
+	gametest.OK(t, xml.Unmarshal(picture.Bytes(), &svg))
+	rows := map[string]element{}
+	circles, beside := 0, 0
+	for _, e := range svg.Elements {
+		rows[e.Text] = e
+		if e.XMLName.Local == "circle" {
+			circles++
+			if e.CX > leftOf+frameWidth {
+				beside++
 			}
 		}
 	}
-	for _, want := range []string{"a <run>", "policy, good moves", "policy, perfect moves", "rating", "promoted", "generation", "28"} {
-		if !slices.Contains(texts, want) {
+	if want := 30*5 + 15; circles != want+6 || beside != 6 { // with those of the names
+		t.Errorf("%d points are drawn, %d of them beside the frames, want %d and 6", circles, beside, want+6)
+	}
+	last := float64(above) // under the title
+	for _, name := range []string{"policy, good moves", "100 visits, good moves", "policy, perfect moves", "100 visits, perfect moves", "rating", "promoted"} {
+		at, ok := rows[name]
+		if !ok || at.X < leftOf+frameWidth || at.X+charWidth*float64(len(name)) > float64(svg.Width) || at.Y < last+lineHeight || at.Y > float64(svg.Height) {
+			t.Errorf("%q is at %g, %g of %d, %d, after %g", name, at.X, at.Y, svg.Width, svg.Height, last)
+		}
+		last = at.Y
+	}
+	for _, want := range []string{"a <run>", "generation", "28"} {
+		if _, ok := rows[want]; !ok {
 			t.Errorf("the picture does not say %q", want)
 		}
-	}
-	if want := 30*3 + 15 + 4; circles != want { // with those of the legends
-		t.Errorf("%d points are drawn, want %d", circles, want)
 	}
 }

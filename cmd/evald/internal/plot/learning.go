@@ -17,7 +17,6 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		x.ticks = append(x.ticks, tick{float64(g), []string{fmt.Sprint(g)}})
 	}
 	accuracy := chart{title: []string{title}, x: x, y: axis{label: "% of positions"}}
-	least := 100.
 	for i, a := range generations[0].Accuracy {
 		if a.Kind != learn.AllKinds {
 			continue
@@ -30,17 +29,15 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		for _, g := range generations {
 			good = append(good, percent(float64(g.Number), g.Accuracy[i].Good))
 			perfect = append(perfect, percent(float64(g.Number), g.Accuracy[i].Perfect))
-			least = min(least, good[len(good)-1].low, perfect[len(perfect)-1].low)
 		}
 		next := len(accuracy.curves)
 		accuracy.curves = append(accuracy.curves,
 			curve{who + ", good moves", colours[next%len(colours)], good, fullDots},
 			curve{who + ", perfect moves", colours[(next+1)%len(colours)], perfect, fullDots})
 	}
-	accuracy.y.min, accuracy.y.max = least-(100-least)/2, 100 // room for the names of the curves
 
 	x.label = "generation"
-	loss := chart{x: x, y: axis{label: "loss, nats"}, top: true}
+	loss := chart{x: x, y: axis{label: "loss, nats"}}
 	for i := range 3 {
 		next := curve{colour: colours[i], dots: fullDots}
 		for _, g := range generations {

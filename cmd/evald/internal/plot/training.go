@@ -13,7 +13,7 @@ func Training(w io.Writer, title string, metrics []train.Metrics) error {
 		return fmt.Errorf("plot: the run has no metrics yet")
 	}
 	x := axis{max: float64(metrics[len(metrics)-1].Step)}
-	loss := chart{title: []string{title}, x: x, y: axis{label: "loss, nats"}, top: true}
+	loss := chart{title: []string{title}, x: x, y: axis{label: "loss, nats"}}
 	x.label = "steps"
 	accuracy := chart{x: x, y: axis{label: "accuracy, %"}}
 	for i, first := range metrics[0].Curves() {
