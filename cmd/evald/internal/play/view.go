@@ -33,11 +33,11 @@ func (m *model) screen() string {
 	if m.help {
 		return m.helpText()
 	}
-	width, margin := m.layout()
+	width, margin, apart := m.layout()
 	if width == 0 {
 		return m.tooSmall(m.config.Board.Columns()+3, m.config.Board.Rows()+2)
 	}
-	parts := m.parts(width, margin)
+	parts := m.parts(width, margin, apart)
 	for len(lines(parts)) > m.height {
 		lowest := -1
 		for i, p := range parts {
@@ -64,24 +64,30 @@ func (m *model) tooSmall(width, height int) string {
 	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
 }
 
-// layout returns the width of a cell and of the margin to the left of the board, in characters; 0 if nothing fits.
-func (m *model) layout() (width, margin int) {
-	labels := 1
-	if m.config.Board.Rules().Gravity {
-		labels = len("visits  ")
-	}
-	for _, width := range []int{5, 3, 2, 1} {
-		for _, margin := range []int{labels, 1} {
-			if margin+m.config.Board.Columns()*width+2 <= m.width {
-				return width, margin
+// layout returns the width of a cell and of the margin to the left of the board, in characters; 0 if nothing fits. apart says
+// that a board without gravity has the values of its moves beside it, and not in its cells.
+func (m *model) layout() (width, margin int, apart bool) {
+	labels, columns := len("visits  "), m.config.Board.Columns()
+	if !m.config.Board.Rules().Gravity {
+		labels = 1
+		for _, width := range []int{5, 3} {
+			if 1+2*(columns*width+2)+1 <= m.width {
+				return width, 1, true
 			}
 		}
 	}
-	return 0, 0
+	for _, width := range []int{5, 3, 2, 1} {
+		for _, margin := range []int{labels, 1} {
+			if margin+columns*width+2 <= m.width {
+				return width, margin, false
+			}
+		}
+	}
+	return 0, 0, false
 }
 
 // parts returns the screen from top to bottom.
-func (m *model) parts(width, margin int) []part {
+func (m *model) parts(width, margin int, apart bool) []part {
 	left := strings.Repeat(" ", margin)
 	labelled := func(label string, cells []cell) string {
 		if len(label) > margin {
@@ -94,12 +100,21 @@ func (m *model) parts(width, margin int) []part {
 	if gravity {
 		parts = append(parts, part{6, []string{labelled("", m.pointer())}})
 	}
+	framed := func(cells []cell) string { return faint.Render("│") + renderAll(cells, width) + faint.Render("│") }
 	var board []string
-	for _, cells := range m.cells() {
-		board = append(board, left+faint.Render("│")+renderAll(cells, width)+faint.Render("│"))
+	for _, cells := range m.cells(apart) {
+		board = append(board, left+framed(cells))
 	}
-	floor := "└" + strings.Repeat("─", width*m.config.Board.Columns()) + "┘"
-	parts = append(parts, part{0, board}, part{2, []string{left + faint.Render(floor)}})
+	floor := left + faint.Render("└"+strings.Repeat("─", width*m.config.Board.Columns())+"┘")
+	if label, values := m.values(); apart && label != "" {
+		i := 0
+		for cells := range slices.Chunk(values, m.config.Board.Columns()) {
+			board[i] += " " + framed(cells)
+			i++
+		}
+		floor += faint.Render("  " + label)
+	}
+	parts = append(parts, part{0, board}, part{2, []string{floor}})
 	if gravity {
 		parts = append(parts, part{0, []string{labelled("", m.names())}})
 		if m.evaluate && !m.session.over() {
@@ -159,17 +174,26 @@ func (m *model) names() []cell {
 	return cells
 }
 
-// cells returns the board; without gravity it has the cursor and the values of the moves in it.
-func (m *model) cells() [][]cell {
+// cells returns the board. Without gravity it has the cursor and the hint in it, and unless they are apart the values of the
+// moves, else on small boards the moves' names.
+func (m *model) cells(apart bool) [][]cell {
 	rows := m.session.cells()
 	if m.config.Board.Rules().Gravity {
 		return rows
 	}
+	_, values := m.values()
 	for i := range rows {
 		for c := range rows[i] {
-			a := i*len(rows[i]) + c
-			if m.session.board.CanPlay(m.session.now, a) {
-				m.note(&rows[i][c], a)
+			a, to := i*len(rows[i])+c, &rows[i][c]
+			if apart && m.config.Board.Actions() <= 9 && m.session.board.CanPlay(m.session.now, a) {
+				to.text, to.short = Name(m.config.Board, a), Name(m.config.Board, a) // to be typed
+			}
+			if !apart && values != nil && values[a].text != "" {
+				*to = values[a]
+				to.style = faint
+			}
+			if m.hint && m.report != nil && m.report.Best == a && m.session.board.CanPlay(m.session.now, a) {
+				to.text, to.short, to.style = "*", "*", winner
 			}
 		}
 	}
@@ -177,27 +201,26 @@ func (m *model) cells() [][]cell {
 	return rows
 }
 
-// note writes what is known about a move into its empty cell.
-func (m *model) note(c *cell, a int) {
-	known := cell{}
+// values returns what is known of the moves, by action, and its name: exact scores, or else the search's values.
+func (m *model) values() (label string, cells []cell) {
 	switch {
-	case m.exact != nil && m.exact.Scores[a] != solver.NoMove:
-		known = scoreCell(m.exact.Scores[a])
-	case m.evaluate && m.report != nil:
-		known = valueCell(m.report.Moves[a])
+	case m.exact != nil:
+		label, cells = "exact", m.scores()
+	case m.evaluate && !m.session.over():
+		label = "value"
+		cells, _ = m.evaluations()
 	}
-	if known.text != "" {
-		*c = known
-		c.style = faint
+	for a := range cells {
+		if !m.session.board.CanPlay(m.session.now, a) {
+			cells[a] = cell{}
+		}
 	}
-	if m.hint && m.report != nil && m.report.Best == a {
-		c.text, c.short, c.style = "*", "*", winner
-	}
+	return label, cells
 }
 
-// evaluations returns, for each column, the value of its move and a bar of its share of the visits.
+// evaluations returns, for each action, the value of its move and a bar of its share of the visits.
 func (m *model) evaluations() (values, bars []cell) {
-	n := m.config.Board.Columns()
+	n := m.config.Board.Actions()
 	values, bars = make([]cell, n), make([]cell, n)
 	if m.report == nil {
 		return values, bars
@@ -258,9 +281,9 @@ func scoreCell(score int) cell {
 	return cell{text: signed(score), short: sign(float64(score), 0, "LDW")}
 }
 
-// scores returns the exact scores of the columns.
+// scores returns the exact scores by action.
 func (m *model) scores() []cell {
-	cells := make([]cell, m.config.Board.Columns())
+	cells := make([]cell, m.config.Board.Actions())
 	for a, score := range m.exact.Scores {
 		switch {
 		case score != solver.NoMove:

@@ -59,6 +59,7 @@ func TestView(t *testing.T) {
 		"widest":        view(t, "63x1x3:30.31", 80, 24),
 		"free":          hint(view(t, "3x3x3free:519", 80, 24)),
 		"free_solved":   view(t, "5x5x4free:d", 80, 24).withScores(true),
+		"free_solving":  view(t, "3x3x3free:519", 80, 24).withScores(false),
 		"free_narrow":   view(t, "9x9x5free:41.42", 24, 14),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name+".txt", m.View().Content) })
