@@ -39,10 +39,10 @@ func TestDescriptions(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		"/v2":                        {`200`, `"name":"evald"`, `"model_repository"`, `"statistics"`},
-		"/v2/health/live":            {`200`},
-		"/v2/health/ready":           {`200`},
-		"/v2/models/stub/ready":      {`200`},
-		"/v2/models/x/ready":         {`400`},
+		"/v2/health/live":            {`200 {"live":true}`},
+		"/v2/health/ready":           {`200 {"ready":true}`},
+		"/v2/models/stub/ready":      {`200 {"name":"stub","ready":true}`},
+		"/v2/models/x/ready":         {`400 {"name":"x","ready":false}`},
 		"/v2/models/stub":            {`{"datatype":"FP32","name":"planes","shape":[-1,5,6,7]}`, `"versions":["1"]`},
 		"/v2/models/search":          {`{"datatype":"INT32","name":"visits","shape":[-1,7]}`},
 		"/v2/models/stub/config":     {`"max_batch_size":4096`, `"max_queue_delay_microseconds":10000000`, `"dims":[5,6,7]`, `"response_cache":{"enable":true}`},

@@ -135,10 +135,10 @@ var refusing = [...]int{
 	http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
 }
 
-// refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no text.
+// refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no error.
 func (w *watched) refusal() string {
 	var e errorBody
-	if json.Unmarshal(w.text, &e) == nil && e.Error != "" {
+	if json.Unmarshal(w.text, &e) == nil {
 		return e.Error
 	}
 	return strings.TrimSpace(string(w.text))

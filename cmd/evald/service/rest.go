@@ -30,10 +30,13 @@ func (s *Server) handler() http.Handler {
 			}
 		})))
 	}
-	ready := func(w http.ResponseWriter, ready bool) error {
-		if !ready {
-			w.WriteHeader(http.StatusBadRequest)
+	// Triton's clients look at the status alone, KServe's at the body.
+	state := func(w http.ResponseWriter, body map[string]any, ok bool) error {
+		code := http.StatusOK
+		if !ok {
+			code = http.StatusBadRequest
 		}
+		writeJSON(w, code, body)
 		return nil
 	}
 	describe := func(pattern string, message func(ctx context.Context, model, version string) (proto.Message, error)) {
@@ -48,14 +51,20 @@ func (s *Server) handler() http.Handler {
 	statistics := func(ctx context.Context, model, version string) (proto.Message, error) {
 		return calls.ModelStatistics(ctx, &kserve.ModelStatisticsRequest{Name: model, Version: version})
 	}
-	handle("GET /v2/health/live", healthCalls, func(http.ResponseWriter, *http.Request) error { return nil })
-	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) error { return ready(w, s.isReady()) })
+	handle("GET /v2/health/live", healthCalls, func(w http.ResponseWriter, _ *http.Request) error {
+		return state(w, map[string]any{"live": true}, true)
+	})
+	handle("GET /v2/health/ready", healthCalls, func(w http.ResponseWriter, _ *http.Request) error {
+		ready := s.isReady()
+		return state(w, map[string]any{"ready": ready}, ready)
+	})
 	describe("/v2", func(ctx context.Context, _, _ string) (proto.Message, error) { return calls.ServerMetadata(ctx, nil) })
 	describe("/v2/models/stats", statistics)
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) error {
 			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
-			return ready(w, err == nil && s.isReady())
+			ready := err == nil && s.isReady()
+			return state(w, map[string]any{"name": r.PathValue("model"), "ready": ready}, ready)
 		})
 		describe(prefix, func(ctx context.Context, model, version string) (proto.Message, error) {
 			return calls.ModelMetadata(ctx, &kserve.ModelMetadataRequest{Name: model, Version: version})
