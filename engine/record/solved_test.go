@@ -110,13 +110,14 @@ func TestSolvedSeekRow(t *testing.T) {
 // Errors name the file and the line, and the next call has the same error.
 func TestSolvedRefuses(t *testing.T) {
 	for text, want := range map[string]string{
+		"# x; crc32 0a0b0c0d\n44 1 1 1 1 1 1 1\n": "is damaged: the checksum of its lines is c59067a5",
 		"\n44 1 2\n": "line 2: has 2 scores, but 7x6x4 has 7 moves",
 		unsolved(t, 1500) + "# x\n4 1 1 1 1 1 1\n": "has 6 scores, but 7x6x4 has 7 moves",
 		`{"line":7,"error":"refused"}`:             "line 1: json has no scores",
 		"PAR1":                                     "line 1: moves \"PAR1\"",
 	} {
 		path := textFile(t, text)
-		if _, err := record.OpenSolved(path); err == nil || !strings.Contains(err.Error(), "exact scores "+path+": line ") || !strings.Contains(err.Error(), want) {
+		if _, err := record.OpenSolved(path); err == nil || !strings.Contains(err.Error(), "exact scores "+path+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}

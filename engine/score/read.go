@@ -3,6 +3,7 @@ package score
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -43,24 +44,23 @@ const beforeSum = "; crc32 "
 
 // CheckSeal compares the checksum of a file made by Seal. A file without one, from another program, passes.
 func CheckSeal(text []byte) error {
-	_, behind, ok := bytes.Cut(text, []byte(beforeSum))
-	if !ok {
-		return nil
+	r := NewReader(bytes.NewReader(text), Place{})
+	for r.lines.Scan() {
 	}
-	want := behind[:min(8, len(behind))]
-	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(behind[len(want):])); got != string(want) {
-		return fmt.Errorf("is damaged: the checksum of its lines is %s, and it says %.8q", got, want)
-	}
-	return nil
+	return cmp.Or(r.lines.Err(), r.checkSeal())
 }
 
 // Reader reads positions with exact scores, one per line: `moves s1 s2 ..`, with one score for each action and -1000 for an
 // action that cannot be played, or the JSON that `evald solve --scores` writes. It skips blank lines and those that begin
-// with #. It holds one line in memory.
+// with #. It holds one line in memory. A file that it reads from the beginning must have the checksum that its first line
+// names, if that line names one (Seal).
 type Reader struct {
 	lines  *bufio.Scanner
 	parser game.Parser
 	place  Place
+	sealed bool   // the first line has a checksum
+	want   string // that checksum
+	sum    uint32 // of the bytes behind it
 }
 
 // Place is a position between two lines of a file.
@@ -75,16 +75,39 @@ func NewReader(r io.Reader, at Place) *Reader {
 	s.lines.Buffer(nil, maxLine)
 	s.lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
 		n, line, err := bufio.ScanLines(data, atEOF)
+		s.addSum(data[:n])
 		s.place.Offset += int64(n)
 		return n, line, err
 	})
 	return s
 }
 
+// addSum adds the next bytes of the file, whole lines, to the checksum.
+func (r *Reader) addSum(lines []byte) {
+	if r.place.Offset == 0 {
+		if _, behind, ok := bytes.Cut(lines, []byte(beforeSum)); ok {
+			r.sealed, r.want = true, string(behind[:min(8, len(behind))])
+			lines = behind[len(r.want):]
+		}
+	}
+	if r.sealed {
+		r.sum = crc32.Update(r.sum, crc32.IEEETable, lines)
+	}
+}
+
+// checkSeal compares the checksums after the last line.
+func (r *Reader) checkSeal() error {
+	if got := fmt.Sprintf("%08x", r.sum); r.sealed && got != r.want {
+		return fmt.Errorf("is damaged: the checksum of its lines is %s, and it says %.8q", got, r.want)
+	}
+	return nil
+}
+
 // Place is the place after the last line read.
 func (r *Reader) Place() Place { return r.place }
 
-// Next returns the next position, and io.EOF after the last. Other errors name the line and what is wrong with it.
+// Next returns the next position, and io.EOF after the last. Other errors name the line and what is wrong with it, or, after
+// the last line, the checksum.
 func (r *Reader) Next() (Position, error) {
 	for r.lines.Scan() {
 		r.place.Line++
@@ -103,6 +126,9 @@ func (r *Reader) Next() (Position, error) {
 	}
 	if err := r.lines.Err(); err != nil {
 		return Position{}, fmt.Errorf("line %d: %w", r.place.Line+1, err)
+	}
+	if err := r.checkSeal(); err != nil {
+		return Position{}, fmt.Errorf("%w: make it again, or, if you have changed it yourself, remove the checksum from its first line", err)
 	}
 	return Position{}, io.EOF
 }

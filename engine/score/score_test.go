@@ -101,18 +101,26 @@ func TestReadBothForms(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
+	const sealed = "# head; crc32 c59067a5\n44 1 1 1 1 1 1 1\n"
+	if _, err := score.Read(strings.NewReader(sealed)); err != nil || string(score.Seal("# head", []byte("44 1 1 1 1 1 1 1\n"))) != sealed {
+		t.Errorf("a file with its checksum: %v", err)
+	}
+	const changed = "is damaged: the checksum of its lines is %s, and it says \"%s\": make it again, or, if you have changed it yourself, remove the checksum from its first line"
 	for in, want := range map[string]string{
-		"44 1 2 3":                        "line 1: has 3 scores, but 7x6x4 has 7 moves",
-		"\n44 1 x 3":                      `line 2: score 2 is "x", not a whole number`,
-		"48 1 1 1 1 1 1 1":                `line 1: moves "48": move 2 is "8", not one of 1 to 7`,
-		"444444 1 1 1 1 1 1 1":            "line 1: move 4 has score 1, but can be played: false",
-		"44 1 1 1 -1000 1 1 1":            "line 1: move 4 has score -1000, but can be played: true",
-		"44 1 1 1 99 1 1 1":               "line 1: move 4 has score 99, out of range",
-		"1212121 1 1 1 1 1 1 1":           "line 1: the game is over (loss), there is no move to score",
-		`{"position":"4","position":"5"}`: `line 1: json "{\"position\":\"4\",\"position\":\"5\"}": key "position" is there twice`,
-		`{"position":"44"}`:               "line 1: json has no scores; evald solve writes them with --scores",
-		`{"position":`:                    `line 1: json "{\"position\":": unexpected end of JSON input`,
-		strings.Repeat("1", 100000):       "line 1: bufio.Scanner: token too long",
+		"44 1 2 3":                               "line 1: has 3 scores, but 7x6x4 has 7 moves",
+		"\n44 1 x 3":                             `line 2: score 2 is "x", not a whole number`,
+		"48 1 1 1 1 1 1 1":                       `line 1: moves "48": move 2 is "8", not one of 1 to 7`,
+		"444444 1 1 1 1 1 1 1":                   "line 1: move 4 has score 1, but can be played: false",
+		"44 1 1 1 -1000 1 1 1":                   "line 1: move 4 has score -1000, but can be played: true",
+		"44 1 1 1 99 1 1 1":                      "line 1: move 4 has score 99, out of range",
+		"1212121 1 1 1 1 1 1 1":                  "line 1: the game is over (loss), there is no move to score",
+		`{"position":"4","position":"5"}`:        `line 1: json "{\"position\":\"4\",\"position\":\"5\"}": key "position" is there twice`,
+		`{"position":"44"}`:                      "line 1: json has no scores; evald solve writes them with --scores",
+		`{"position":`:                           `line 1: json "{\"position\":": unexpected end of JSON input`,
+		strings.Replace(sealed, "1\n", "2\n", 1): fmt.Sprintf(changed, "eebd3466", "c59067a5"),
+		strings.TrimSpace(sealed):                fmt.Sprintf(changed, "25366b94", "c59067a5"),
+		"# head; crc32 ":                         fmt.Sprintf(changed, "00000000", ""),
+		strings.Repeat("1", 100000):              "line 1: bufio.Scanner: token too long",
 	} {
 		if _, err := score.Read(strings.NewReader(in)); fmt.Sprint(err) != want {
 			t.Errorf("Read(%.20q): error %v, want %s", in, err, want)
