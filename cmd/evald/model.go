@@ -121,6 +121,8 @@ func (c *modelShowCmd) Run(s streams) error {
 	line("name", m.Name)
 	if m.Version > 0 {
 		line("version", strconv.Itoa(m.Version))
+	}
+	if m.Version > 0 || len(m.Rules) > 0 {
 		line("trained on", trainedOn(m.Entry))
 	}
 	if n.Conv != nil {
@@ -155,7 +157,7 @@ func (c *modelShowCmd) Run(s streams) error {
 type modelImportCmd struct {
 	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py."`
 	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
-	Rules []string `placeholder:"7x6x4" help:"The games it was trained on; where they are missing evald.rules of the file's metadata. Without any it counts as untrained."`
+	Rules []string `placeholder:"7x6x4" help:"The games it was trained on; where they are missing those that the file names (evald train writes them; evald.rules of its metadata). Without any it counts as untrained."`
 	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
 }
 
@@ -194,15 +196,16 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 		Name: cmp.Or(c.Name, metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))), Config: n.Config(),
 		Note: cmp.Or(c.Note, metadata["evald.note"]), Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second),
 	}
-	if text := metadata["evald.rules"]; len(e.Rules) == 0 && text != "" {
-		e.Rules = strings.Split(text, ",")
+	from := "--rules"
+	if len(e.Rules) == 0 {
+		e.Rules, from = n.Rules(), "metadata of "+c.File+" (--rules replaces it)"
 	}
 	if n.Pattern != nil && (len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != game.Connect4.String()) {
-		return e, usage("--rules %s: a network of pattern tables knows %v alone", strings.Join(e.Rules, ","), game.Connect4)
+		return e, usage("%s: rules %s: a network of pattern tables knows %v alone", from, strings.Join(e.Rules, ","), game.Connect4)
 	}
 	for _, rules := range e.Rules {
 		if _, err := game.ParseRules(rules); err != nil {
-			return e, usage("--rules: %w", err)
+			return e, usage("%s: %w", from, err)
 		}
 	}
 	e.Trained = len(e.Rules) > 0

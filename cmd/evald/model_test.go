@@ -144,6 +144,9 @@ func TestModelErrors(t *testing.T) {
 	}
 	overflowing, err := huge.Marshal()
 	gametest.OK(t, err)
+	other := gametest.Must(net.Parse(good))(t)
+	other.Metadata = map[string]string{"evald.rules": "7x6x4,7y6"}
+	otherRules := gametest.Must(other.Marshal())(t)
 	cut := file("cut.safetensors", good[:len(good)-4])
 	for _, c := range []struct{ args, want string }{
 		{"import " + cut, cut + ": parse network: tensor "},
@@ -154,13 +157,14 @@ func TestModelErrors(t *testing.T) {
 		{"import " + shippedModel, `model name "seeded-2x16" is that of a shipped model, which would be found first: give another one with --name`},
 		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},
 		{"import " + shippedModel + " --name a@2", "leave @2 out"},
+		{"import " + file("other.safetensors", otherRules) + " --name other", "metadata of " + filepath.Join(dir, "other.safetensors") + ` (--rules replaces it): rules "7y6"`},
 		{"import " + shippedModel + " --name a --rules 7x6", `--rules: rules "7x6": want columns x rows x in-a-row`},
 		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 	} {
 		wrong := exitBadInput
-		if strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6") {
+		if strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6") || strings.HasSuffix(c.args, "--name other") {
 			wrong = exitUsage
 		}
 		refuses(t, wrong, c.want, "", append([]string{"model"}, strings.Fields(c.args)...)...)

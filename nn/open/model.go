@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,7 @@ import (
 
 // Stored is the file of a model, and what is known of it.
 type Stored struct {
-	models.Entry        // of a file outside of the store it has Name, File, SHA256 and Config; Version is 0
+	models.Entry        // of a file outside of the store it has Name, File, SHA256, Config and Rules; Version is 0
 	Path         string // of the file; empty if it is inside the program
 	Content      []byte // of the file
 }
@@ -99,6 +100,24 @@ func (p Parsed) Metadata() map[string]string {
 	return p.Conv.Metadata
 }
 
+// Rules are the games that the network was trained on according to its file: those that evald.rules lists with commas, or else
+// that of the run of evald train that made it. None: the file names none.
+func (p Parsed) Rules() []string {
+	if text := p.Metadata()["evald.rules"]; text != "" {
+		return strings.Split(text, ",")
+	}
+	var run struct {
+		Config struct {
+			Rules string `json:"rules"`
+		} `json:"config"`
+		Step int `json:"step"`
+	}
+	if err := json.Unmarshal([]byte(p.Metadata()["evald.training"]), &run); err != nil || run.Step == 0 || run.Config.Rules == "" {
+		return []string{}
+	}
+	return []string{run.Config.Rules}
+}
+
 // Model is Any for those who need a network of convolutions. The error of another one says so.
 func Model(nameOrPath string) (Stored, *net.Network, error) {
 	s, p, err := Any(nameOrPath)
@@ -127,7 +146,7 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 		}
 		base, sum := filepath.Base(nameOrPath), sha256.Sum256(content)
 		name := strings.TrimSuffix(base, filepath.Ext(base))
-		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: []string{}}, nameOrPath, content}, p, nil
+		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: p.Rules()}, nameOrPath, content}, p, nil
 	}
 	p, err := parse(s.Content)
 	if err != nil {
@@ -135,6 +154,10 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 	}
 	if s.Config = cmp.Or(s.Config, p.Config()); s.Config != p.Config() {
 		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), p.Config())
+	}
+	if !s.Trained && s.Path != "" { // an earlier version of evald may have imported it without the rules in its file
+		s.Rules = p.Rules()
+		s.Trained = len(s.Rules) > 0
 	}
 	return s, p, nil
 }

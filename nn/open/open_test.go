@@ -2,6 +2,7 @@ package open_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -155,6 +156,42 @@ func TestModelOfStore(t *testing.T) {
 	}
 	if _, _, err := open.Model("yours"); err == nil || !strings.Contains(err.Error(), "(mine@1)") {
 		t.Errorf("a model that is not there: %v", err)
+	}
+}
+
+// A file names the games that its network was trained on, in one of two ways.
+func TestRulesOfFile(t *testing.T) {
+	t.Setenv("EVALD_MODELS", t.TempDir())
+	_, n, err := open.Model(seeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		key, text string
+		want      []string
+	}{
+		{"evald.rules", "7x6x4,9x5x4", []string{"7x6x4", "9x5x4"}},
+		{"evald.training", `{"config":{"task":"all","rules":"5x4x4"},"step":50}`, []string{"5x4x4"}},
+		{"evald.training", `{"config":{"task":"all","rules":"5x4x4"},"step":0}`, []string{}},
+		{"evald.training", `{"config":7}`, []string{}},
+		{"evald.training", "x", []string{}},
+	} {
+		n.Metadata = map[string]string{c.key: c.text}
+		content, err := n.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("n%d", i)
+		add(t, models.Entry{Name: name, Config: n.Config().String()}, content) // as evald imported it once
+		s, _, err := open.Any(name)
+		path := filepath.Join(t.TempDir(), name+".safetensors")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, _, fileErr := open.Any(path)
+		if err != nil || fileErr != nil || !slices.Equal(s.Rules, c.want) || !slices.Equal(file.Rules, c.want) || (s.Warning() == "") != (len(c.want) > 0) {
+			t.Errorf("%s: in the store %v (%s), as a file %v, want %v: %v, %v", c.text, s.Rules, s.Warning(), file.Rules, c.want, err, fileErr)
+		}
 	}
 }
 
