@@ -67,11 +67,17 @@ endif
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build ## run what takes too long for every change, for SOAK (1m) and more each: before a release
-	EVALD_SOAK=$(SOAK) $(TEST) -count=1 -timeout 5h -p 1 ./...
+soak: build $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
+
+# A Python with KServe's client.
+KSERVE := $(CURDIR)/bin/kserve/bin/python
+bin/kserve: .ci/kserve.txt
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r $< && touch $@ || \
+		{ rm -rf $@; echo "make soak: KServe's client cannot be installed: its test skips" >&2; }
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB
@@ -135,9 +141,11 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
-	cd .ci && "$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
-		--output-file requirements.txt requirements.in && \
-	sed -i '1i # Made by `make pin` from requirements.in, for Python 3.11: pip install --require-hashes -r requirements.txt' requirements.txt
+	cd .ci && for list in requirements kserve; do \
+		"$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+			--output-file $$list.txt $$list.in && \
+		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \
+	done
 	@file=cmd/evald/deploy/Dockerfile; for image in $$(sed -nE 's/^FROM ([^ @]+).*/\1/p' $$file); do \
 		digest=$$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' $$image) || exit 1; \
 		sed -i "s|^FROM $$image[^ ]*|FROM $$image@$$digest|" $$file; \

@@ -40,7 +40,13 @@ func refuses(t *testing.T, status int, says, stdin string, args ...string) {
 // byPython runs a script with a Python that has the packages of .ci/requirements.txt, and compares its output with a golden file.
 func byPython(t *testing.T, goldenName string, args ...string) {
 	t.Helper()
-	out, err := exec.Command(python3(t), args...).CombinedOutput()
+	byProgram(t, goldenName, python3(t), args...)
+}
+
+// byProgram compares what a program prints with a file of testdata.
+func byProgram(t *testing.T, goldenName, program string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -88,6 +88,16 @@ func TestServeTritonClient(t *testing.T) {
 	}
 }
 
+// KServe's client gets answers over REST and gRPC, and its data models accept the bodies.
+func TestServeKServeClient(t *testing.T) {
+	python := os.Getenv("EVALD_KSERVE_PYTHON")
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("EVALD_KSERVE_PYTHON names no Python with the packages of .ci/kserve.txt; make soak installs one")
+	}
+	address, _, _ := startServe(t, "--backend", "bitsquares")
+	byProgram(t, "serve_kserve.txt", python, "testdata/serve_kserve.py", address["http"], address["grpc"])
+}
+
 // perf_analyzer, which older packages of tritonclient contain, measures the service over both transports.
 func TestServePerfAnalyzer(t *testing.T) {
 	program := os.Getenv("EVALD_PERF_ANALYZER")

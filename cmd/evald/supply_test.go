@@ -32,12 +32,13 @@ func TestPinned(t *testing.T) {
 			t.Errorf("%s has no packages", file)
 		}
 	}
-	asked := getFile(t, "../../.ci/requirements.in")
-	pinned := getFile(t, "../../.ci/requirements.txt")
-	for line := range strings.Lines(string(asked)) {
-		line = regexp.MustCompile(`\[.*\]`).ReplaceAllString(strings.TrimSpace(line), "")
-		if !strings.HasPrefix(line, "#") && !strings.Contains(string(pinned), "\n"+line+" ") {
-			t.Errorf("requirements.txt is not that of requirements.in: no %s; make pin", line)
+	for _, list := range []string{"requirements", "kserve"} {
+		asked, pinned := getFile(t, "../../.ci/"+list+".in"), getFile(t, "../../.ci/"+list+".txt")
+		for line := range strings.Lines(string(asked)) {
+			line = regexp.MustCompile(`\[.*\]`).ReplaceAllString(strings.TrimSpace(line), "")
+			if !strings.HasPrefix(line, "#") && !strings.Contains(string(pinned), "\n"+line+" ") {
+				t.Errorf("%s.txt is not that of %[1]s.in: no %s; make pin", list, line)
+			}
 		}
 	}
 	script := getFile(t, "../../.ci/run")
