@@ -267,7 +267,8 @@ func (r *matchRun) add(g arena.Game) error {
 		text += fmt.Sprintf("; LLR %.2f (%.2f, %.2f)", r.ratio(), lower, upper)
 	}
 	for _, p := range arena.NewTable(r.match.Names(), r.games).Standings {
-		text += fmt.Sprintf("; %s %+.0f %s", p.Player, whole(p.Elo), plusMinus(p.EloError))
+		elo, interval := p.Rating()
+		text += fmt.Sprintf("; %s %s %s", p.Player, elo, interval)
 	}
 	r.progress.text(text)
 	return nil

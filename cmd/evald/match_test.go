@@ -72,6 +72,23 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// Two and four games are too few for a rating and a probability, and every form of the result says so.
+func TestMatchTooFew(t *testing.T) {
+	svg := filepath.Join(t.TempDir(), "cross.svg")
+	for _, args := range []string{"match random random --games 2", "match uct:sims=200 random --games 4"} {
+		out := must(t, "", strings.Fields(args+" --plot "+svg)...)
+		if !strings.Contains(out, "  ?  too few games  ") || !strings.Contains(out, ": too few games to tell which is better, play more with --games; pairs of games") || strings.Contains(out, "probability") {
+			t.Errorf("%s: %s", args, out)
+		}
+		if picture := getFile(t, svg); strings.Count(string(picture), ">? too few games</text>") != 2 {
+			t.Errorf("%s: plot %s", args, picture)
+		}
+		if out := must(t, "", strings.Fields(args+" --json")...); strings.Count(out, `"too_few_games": true`) != 3 {
+			t.Errorf("%s: %s", args, out)
+		}
+	}
+}
+
 // A book grows during a match and from one match to the next, and agents start from it.
 func TestMatchBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.book")

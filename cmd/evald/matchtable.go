@@ -36,8 +36,9 @@ func (r *matchReport) write(w io.Writer, asJSON bool) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "\tplayer\tgames\twins\tdraws\tlosses\tscore %\tElo\t95%\ta move\tlongest\tlate\tforfeits\t")
 	for _, p := range t.Standings {
-		fmt.Fprintf(tab, "%d\t%s\t%d\t%d\t%d\t%d\t%.1f\t%+.0f\t%s\t%v\t%v\t%d\t%d\t\n", p.Rank, p.Player, p.Games, p.Wins, p.Draws, p.Losses,
-			100*p.Score, whole(p.Elo), plusMinus(p.EloError), seconds(p.Seconds), seconds(p.Longest), p.Late, p.Forfeits)
+		elo, interval := p.Rating()
+		fmt.Fprintf(tab, "%d\t%s\t%d\t%d\t%d\t%d\t%.1f\t%s\t%s\t%v\t%v\t%d\t%d\t\n", p.Rank, p.Player, p.Games, p.Wins, p.Draws, p.Losses,
+			100*p.Score, elo, interval, seconds(p.Seconds), seconds(p.Longest), p.Late, p.Forfeits)
 	}
 	if err := tab.Flush(); err != nil {
 		return err
@@ -49,8 +50,11 @@ func (r *matchReport) write(w io.Writer, asJSON bool) error {
 	}
 	if len(t.Standings) == 2 && len(t.Meetings) == 1 {
 		m := t.Meetings[0]
-		_, err := fmt.Fprintf(w, "\n%s is %+.0f %s Elo against %s, the better one with probability %.1f%%; pairs of games with 0, ½, 1, 1½, 2 points: %v\n",
-			m.A, whole(m.Elo), plusMinus(m.EloError), m.B, 100*m.Superior, m.Pairs)
+		compared := fmt.Sprintf("%s is %+.0f ±%.0f Elo against %s, the better one with probability %.1f%%", m.A, math.Round(m.Elo)+0, m.EloError, m.B, 100*m.Superior)
+		if m.TooFew {
+			compared = fmt.Sprintf("%s against %s: too few games to tell which is better, play more with --games", m.A, m.B)
+		}
+		_, err := fmt.Fprintf(w, "\n%s; pairs of games with 0, ½, 1, 1½, 2 points: %v\n", compared, m.Pairs)
 		if s := r.SPRT; s != nil && err == nil {
 			_, err = fmt.Fprintf(w, "SPRT of %g against %g Elo for the first agent: %s, LLR %.2f (%.2f, %.2f)\n", s.Elo0, s.Elo1, s.words(), s.LLR, s.Lower, s.Upper)
 		}
@@ -93,17 +97,6 @@ func crossTable(w io.Writer, t arena.Table) error {
 		fmt.Fprintln(tab)
 	}
 	return tab.Flush()
-}
-
-// whole rounds a rating; it never returns -0.
-func whole(elo float64) float64 { return math.Round(elo) + 0 }
-
-// plusMinus formats half an interval in Elo; negative means unknown.
-func plusMinus(err float64) string {
-	if err < 0 {
-		return "±?"
-	}
-	return fmt.Sprintf("±%.0f", err)
 }
 
 // seconds converts a time, rounded to about three digits.

@@ -30,7 +30,18 @@ type Ratings struct {
 	Elo []float64 // one per player, with mean 0
 
 	covariance mat.SymDense // of Elo
-	quantile   float64      // of 97.5%; +Inf if there are too few games to tell
+	student    student
+}
+
+// student is Student's distribution with a number of degrees of freedom; below 1 there are too few games for any interval.
+type student int
+
+// quantile is that of 97.5%; +Inf without an interval.
+func (s student) quantile() float64 {
+	if s < 1 {
+		return math.Inf(1)
+	}
+	return distuv.StudentsT{Sigma: 1, Nu: float64(s)}.Quantile(0.975)
 }
 
 // elo is one unit of log odds in Elo.
@@ -80,10 +91,7 @@ func Rate(players int, encounters []Encounter) Ratings {
 	for i, x := range logOdds {
 		r.Elo[i] = elo * (x - mean)
 	}
-	r.quantile = math.Inf(1)
-	if free >= 1 {
-		r.quantile = distuv.StudentsT{Sigma: 1, Nu: float64(free)}.Quantile(0.975)
-	}
+	r.student = student(free)
 	return r
 }
 
@@ -94,23 +102,39 @@ func (r *Ratings) Error(i int) float64 {
 
 // interval is half the 95% interval of a quantity with the given variance.
 func (r *Ratings) interval(variance float64) float64 {
-	if math.IsInf(r.quantile, 1) {
-		return r.quantile
+	quantile := r.student.quantile()
+	if math.IsInf(quantile, 1) {
+		return quantile
 	}
-	return r.quantile * math.Sqrt(max(0, variance))
+	return quantile * math.Sqrt(max(0, variance))
 }
 
 // Difference is how much higher i is rated than j, half its 95% interval, and the probability that i is the better one
-// (likelihood of superiority, by the normal distribution).
+// (likelihood of superiority, by Student's distribution as the interval; 0.5 if there is no interval).
 func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 	c := &r.covariance
 	variance := c.At(i, i) + c.At(j, j) - 2*c.At(i, j)
 	difference = r.Elo[i] - r.Elo[j]
 	superior = 0.5
-	if variance > 0 {
-		superior = distuv.UnitNormal.CDF(difference / math.Sqrt(variance))
+	if variance > 0 && r.student >= 1 {
+		superior = distuv.StudentsT{Sigma: 1, Nu: float64(r.student)}.CDF(difference / math.Sqrt(variance))
 	}
 	return difference, r.interval(variance), superior
+}
+
+// TooFewGames reports whether pairs of games, counted by a player's points (0, 0.5, 1, 1.5, 2), are too few to rate the player
+// by them: Student's 95% interval of the score of a pair, as a share of its points, is wider than 0.75. A won and a lost pair
+// are added, since a few pairs that ended alike would seem certain.
+func TooFewGames(pairs [5]int) bool {
+	pairs[0]++
+	pairs[4]++
+	n, sum, squares := 0.0, 0.0, 0.0
+	for points, count := range pairs {
+		share, count := float64(points)/4, float64(count)
+		n, sum, squares = n+count, sum+count*share, squares+count*share*share
+	}
+	variance := (squares - sum*sum/n) / (n - 1)
+	return 2*student(n-1).quantile()*math.Sqrt(variance/n) > 0.75
 }
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

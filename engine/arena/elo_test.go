@@ -3,6 +3,7 @@ package arena_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -118,6 +119,31 @@ func TestTwoPlayers(t *testing.T) {
 	}
 	if back, _, inferior := r.Difference(0, 1); back != -d || math.Abs(superior+inferior-1) > 1e-12 {
 		t.Errorf("the other way round %v, %v", back, inferior)
+	}
+}
+
+// The interval of the pairs' score decides whether a comparison is of too few games; so it is of two and four games, whatever
+// their results. The probability of being better and the interval agree.
+func TestTooFewGames(t *testing.T) {
+	for pairs, want := range map[[5]int]bool{
+		{}: true, {0, 0, 0, 0, 1}: true, {0, 0, 0, 0, 2}: true, {0, 0, 2, 0, 0}: true, {0, 0, 0, 0, 4}: true, {0, 0, 0, 0, 5}: false,
+		{3, 0, 0, 0, 3}: true, {5, 0, 0, 0, 5}: false, {1, 2, 3, 3, 1}: false, {40, 0, 20, 0, 40}: false,
+	} {
+		if got := arena.TooFewGames(pairs); got != want {
+			t.Errorf("%v: %v", pairs, got)
+		}
+		other := [5]int{pairs[4], pairs[3], pairs[2], pairs[1], pairs[0]}
+		if arena.TooFewGames(other) != want {
+			t.Errorf("%v: the other way round %v", other, !want)
+		}
+	}
+	for pairs := 1; pairs < 8; pairs++ {
+		all := slices.Repeat([]arena.Encounter{{A: 0, B: 1, Games: 2, Points: 2}}, pairs)
+		r := arena.Rate(2, all)
+		d, err, superior := r.Difference(0, 1)
+		if (superior > 0.975) != (d > err) || pairs == 1 && superior != 0.5 {
+			t.Errorf("%d pairs won: %v ±%v, better with probability %v", pairs, d, err, superior)
+		}
 	}
 }
 

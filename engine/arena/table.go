@@ -2,6 +2,7 @@ package arena
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -15,9 +16,10 @@ type Standing struct {
 	Wins     int     `json:"wins"`
 	Draws    int     `json:"draws"`
 	Losses   int     `json:"losses"`
-	Score    float64 `json:"score"`     // points per game, 0 to 1; 0 without games
-	Elo      float64 `json:"elo"`       // relative to the mean of all players
-	EloError float64 `json:"elo_error"` // half the 95% interval; -1 if there are too few games to tell
+	Score    float64 `json:"score"`         // points per game, 0 to 1; 0 without games
+	Elo      float64 `json:"elo"`           // relative to the mean of all players
+	EloError float64 `json:"elo_error"`     // half the 95% interval; -1 if there is none
+	TooFew   bool    `json:"too_few_games"` // for a rating: TooFewGames of the pairs with all others
 	Moves    int     `json:"moves"`
 	Seconds  float64 `json:"seconds"`  // per move, on average
 	Longest  float64 `json:"longest"`  // seconds of the longest move
@@ -38,9 +40,10 @@ type Meeting struct {
 	// Pairs counts pairs of games on one opening by A's points: 0, 0.5, 1, 1.5, 2. Openings with only one game so far are
 	// left out.
 	Pairs    [5]int  `json:"pairs"`
-	Elo      float64 `json:"elo"`       // A's rating minus B's
-	EloError float64 `json:"elo_error"` // as in Standing
-	Superior float64 `json:"superior"`  // probability that A is the better one
+	Elo      float64 `json:"elo"`           // A's rating minus B's
+	EloError float64 `json:"elo_error"`     // as in Standing
+	Superior float64 `json:"superior"`      // probability that A is the better one
+	TooFew   bool    `json:"too_few_games"` // to compare the two: TooFewGames of Pairs
 }
 
 // Table is the standing of a match.
@@ -58,7 +61,8 @@ func NewTable(names []string, games []Game) Table {
 		players[i].Player = name
 		index[name] = i
 	}
-	met := map[[2]int][]Game{} // by two players, the lower one first
+	pairs := make([][5]int, len(names)) // of each player with all others, by the player's points
+	met := map[[2]int][]Game{}          // by two players, the lower one first
 	for i := range games {
 		g := &games[i]
 		first, second := index[g.First], index[g.Second]
@@ -79,7 +83,12 @@ func NewTable(names []string, games []Game) Table {
 	var encounters []Encounter
 	for a := range names {
 		for b := a + 1; b < len(names); b++ {
-			encounters = append(encounters, encountersOf(met[[2]int{a, b}], names[a], a, b)...)
+			games := met[[2]int{a, b}]
+			encounters = append(encounters, encountersOf(games, names[a], a, b)...)
+			for points, count := range CountPairs(games, names[a]) {
+				pairs[a][points] += count
+				pairs[b][4-points] += count
+			}
 		}
 	}
 	r := Rate(len(names), encounters)
@@ -87,7 +96,7 @@ func NewTable(names []string, games []Game) Table {
 	for i := range players {
 		order[i] = i
 		p := &players[i]
-		p.Elo, p.EloError = r.Elo[i], finite(r.Error(i))
+		p.Elo, p.EloError, p.TooFew = r.Elo[i], finite(r.Error(i)), math.IsInf(r.Error(i), 1) || TooFewGames(pairs[i])
 		p.Score /= float64(max(1, p.Games))
 		p.Seconds /= float64(max(1, p.Moves))
 	}
@@ -101,6 +110,7 @@ func NewTable(names []string, games []Game) Table {
 			if games := met[[2]int{min(i, j), max(i, j)}]; games != nil {
 				m := meeting(names[i], names[j], games)
 				m.Elo, m.EloError, m.Superior = r.Difference(i, j)
+				m.TooFew = math.IsInf(m.EloError, 1) || TooFewGames(m.Pairs)
 				m.EloError = finite(m.EloError)
 				t.Meetings = append(t.Meetings, m)
 				t.Draws += m.Draws
@@ -108,6 +118,14 @@ func NewTable(names []string, games []Game) Table {
 		}
 	}
 	return t
+}
+
+// Rating is the player's Elo and its interval for people: "+120" and "±30", or "?" and "too few games".
+func (s *Standing) Rating() (elo, interval string) {
+	if s.TooFew {
+		return "?", "too few games"
+	}
+	return fmt.Sprintf("%+.0f", math.Round(s.Elo)+0), fmt.Sprintf("±%.0f", s.EloError) // never -0
 }
 
 func (s *Standing) count(points, seconds, longest float64, moves, late int32) {

@@ -22,7 +22,7 @@ func TestTable(t *testing.T) {
 		{Number: 7, Pair: 1, Opening: 2, First: "a", Second: "b", Points: 0.5, Reason: "draw"},
 	}
 	got := arena.NewTable([]string{"a", "b", "c"}, games)
-	ratings := cmpopts.IgnoreFields(arena.Standing{}, "Elo", "EloError")
+	ratings := cmpopts.IgnoreFields(arena.Standing{}, "Elo", "EloError", "TooFew")
 	want := []arena.Standing{
 		{Rank: 1, Player: "b", Games: 4, Wins: 3, Draws: 1, Score: 3.5 / 4, Moves: 4, Seconds: 0.5, Longest: 1},
 		{Rank: 2, Player: "a", Games: 5, Wins: 1, Draws: 2, Losses: 2, Score: 2.0 / 5, Moves: 8, Seconds: 2, Longest: 5, Late: 1},
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 		{A: "b", B: "c", Games: 1, Wins: 1, Score: 1},
 		{A: "a", B: "c", Games: 2, Wins: 1, Draws: 1, Score: 0.75, Pairs: [5]int{0, 0, 0, 1, 0}},
 	}
-	if diff := gocmp.Diff(meetings, got.Meetings, cmpopts.IgnoreFields(arena.Meeting{}, "Elo", "EloError", "Superior")); diff != "" {
+	if diff := gocmp.Diff(meetings, got.Meetings, cmpopts.IgnoreFields(arena.Meeting{}, "Elo", "EloError", "Superior", "TooFew")); diff != "" {
 		t.Error(diff)
 	}
 	if got.Games != 6 || got.Draws != 2 {
@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 func TestTableOfLittle(t *testing.T) {
 	for _, games := range [][]arena.Game{nil, {{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 1}}} {
 		table := arena.NewTable([]string{"a", "b"}, games)
-		if _, err := json.Marshal(table); err != nil || table.Standings[0].EloError != -1 {
+		if _, err := json.Marshal(table); err != nil || table.Standings[0].EloError != -1 || !table.Standings[0].TooFew {
 			t.Errorf("%+v: %v", table, err)
 		}
 	}

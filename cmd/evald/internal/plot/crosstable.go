@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-	"math"
 	"unicode/utf8"
 
 	"github.com/evald/evald/engine/arena"
@@ -47,11 +46,8 @@ func CrossTable(w io.Writer, title string, t arena.Table) error {
 		y := headHeight + i*cellHeight
 		s.text(margin+20, y+cellHeight/2+5, `text-anchor="end" fill="#555"`, fmt.Sprint(p.Rank))
 		s.text(margin+30, y+cellHeight/2+5, ``, p.Player)
-		interval := "±?"
-		if p.EloError >= 0 {
-			interval = fmt.Sprintf("±%.0f", p.EloError)
-		}
-		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, fmt.Sprintf("%+.0f %s", math.Round(p.Elo)+0, interval))
+		elo, interval := p.Rating()
+		s.text(left+n*cellWidth+eloWidth-8, y+cellHeight/2+5, `text-anchor="end"`, elo+" "+interval)
 		for j, q := range t.Standings {
 			s.cell(left+j*cellWidth, y, met[pairing{p.Player, q.Player}])
 		}
