@@ -113,7 +113,7 @@ func scoreTables(w io.Writer, reports []namedReport) error {
 	}
 	_, err := fmt.Fprint(w, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
 result: the likeliest of win, draw and loss is the true one; critical: positions where a move can worsen the result.
-Intervals are of 95%.
+Intervals are of 95%; with ? there are too few positions to trust the figure: its interval is wider than 50 points.
 `)
 	return err
 }
@@ -242,12 +242,16 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 	return t.Flush()
 }
 
-// percent formats a rate with the larger half of its interval.
+// percent formats a rate with the larger half of its interval, and a ? if that is too wide.
 func percent(m score.Mean) string {
 	if m == (score.Mean{}) {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f ±%.1f", 100*m.Value, 100*max(m.High-m.Value, m.Value-m.Low))
+	text := fmt.Sprintf("%.1f ±%.1f", 100*m.Value, 100*max(m.High-m.Value, m.Value-m.Low))
+	if m.High-m.Low > 0.5 {
+		text += "?"
+	}
+	return text
 }
 
 func plain(m score.Mean) string {

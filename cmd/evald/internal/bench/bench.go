@@ -113,7 +113,7 @@ func Table(w io.Writer, figures []Figure) error {
 	for _, f := range figures {
 		share, ceiling, ratio := "", "", ""
 		if f.Ceiling > 0 {
-			share, ceiling = fmt.Sprintf("%.0f%%", 100*f.Share()), si(f.Ceiling)+"/s, "+f.Why
+			share, ceiling = percent(f.Share()), si(f.Ceiling)+"/s, "+f.Why
 		}
 		if f.Ratio > 0 {
 			ratio = fmt.Sprintf("%.1f x %s", f.Ratio, f.To)
@@ -123,7 +123,25 @@ func Table(w io.Writer, figures []Figure) error {
 		}
 		fmt.Fprintf(t, "%s\t%s %s/s\t%s\t%s\t%s\n", f.Name, si(f.Rate), f.Unit, ratio, share, ceiling)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return explainShares(w, slices.ContainsFunc(figures, func(f Figure) bool { return f.Ceiling > 0 && f.Share() > 1 }))
+}
+
+// percent writes a share of a ceiling. One above 1, which explainShares explains, says nothing.
+func percent(share float64) string {
+	if share > 1 {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
+}
+
+func explainShares(w io.Writer, above bool) (err error) {
+	if above {
+		_, err = fmt.Fprintln(w, "?: was measured faster than its ceiling; trust neither, and measure again on an idle machine or with a longer --round")
+	}
+	return err
 }
 
 // si writes a number with three digits and a prefix: 31.4 M.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -335,8 +336,8 @@ func ServeTable(w io.Writer, figures []ServeFigure) error {
 	for _, f := range figures {
 		share, cpuShare, ceiling, latency := "", "", "", ""
 		if f.Ceiling > 0 {
-			cpuShare = fmt.Sprintf("%.0f%%", 100*f.PerCPU/f.CeilingPerCPU)
-			share, ceiling = fmt.Sprintf("%.0f%%", 100*f.Share()), si(f.Ceiling)+"/s, "+f.Why
+			cpuShare = percent(f.PerCPU / f.CeilingPerCPU)
+			share, ceiling = percent(f.Share()), si(f.Ceiling)+"/s, "+f.Why
 		}
 		if f.P99 > 0 {
 			latency = fmt.Sprintf("%v, %v", f.P50.Round(time.Microsecond), f.P99.Round(time.Microsecond))
@@ -346,7 +347,8 @@ func ServeTable(w io.Writer, figures []ServeFigure) error {
 		}
 		fmt.Fprintf(t, "%s\t%s/s\t%s\t%s\t%s\t%s\t%s\n", f.Name, si(f.Rate), si(f.PerCPU), latency, share, cpuShare, ceiling)
 	}
-	if err := t.Flush(); err != nil {
+	above := slices.ContainsFunc(figures, func(f ServeFigure) bool { return f.Ceiling > 0 && (f.Share() > 1 || f.PerCPU > f.CeilingPerCPU) })
+	if err := errors.Join(t.Flush(), explainShares(w, above)); err != nil {
 		return err
 	}
 	for _, f := range figures {
