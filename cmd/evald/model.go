@@ -226,7 +226,7 @@ type modelExportCmd struct {
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
 }
 
-func (c *modelExportCmd) Run() error {
+func (c *modelExportCmd) Run(s streams) error {
 	extension := strings.ToLower(filepath.Ext(c.Out))
 	if extension != ".onnx" && extension != ".safetensors" {
 		return usage("-o %s: want a name that ends in .onnx or .safetensors", c.Out)
@@ -235,8 +235,9 @@ func (c *modelExportCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	content := m.Content // the same bytes, so the same checksum
+	content, form := m.Content, "safetensors" // the same bytes, so the same checksum
 	if extension == ".onnx" {
+		form = "ONNX"
 		metadata := n.Metadata()
 		if metadata["evald.name"] == "" || m.Version > 0 {
 			metadata["evald.name"] = m.Name
@@ -253,7 +254,11 @@ func (c *modelExportCmd) Run() error {
 			return err
 		}
 	}
-	return durable.WriteFile(c.Out, content)
+	if err := durable.WriteFile(c.Out, content); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %s as %s, %d bytes, in %s\n", m.Label(), n.Config(), form, len(content), c.Out)
+	return err
 }
 
 type modelRemoveCmd struct {

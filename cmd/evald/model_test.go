@@ -195,11 +195,15 @@ func TestModelExport(t *testing.T) {
 	ownStore(t)
 	dir := t.TempDir()
 	same, another := filepath.Join(dir, "same.safetensors"), filepath.Join(dir, "x.onnx")
-	must(t, "", "model", "export", "seeded-2x16", "-o", same)
+	if out := must(t, "", "model", "export", "seeded-2x16", "-o", same); out != fmt.Sprintf("seeded-2x16: 2x16/8/16 as safetensors, %d bytes, in %s\n", len(getFile(t, same)), same) {
+		t.Errorf("export says %q", out)
+	}
 	if !bytes.Equal(getFile(t, same), getFile(t, shippedModel)) {
 		t.Error("the exported safetensors file differs")
 	}
-	must(t, "", "model", "export", "seeded-2x16", "-o", another)
+	if out := must(t, "", "model", "export", "seeded-2x16", "-o", another); !strings.HasPrefix(out, "seeded-2x16: 2x16/8/16 as ONNX, ") {
+		t.Errorf("export says %q", out)
+	}
 	got := getFile(t, another)
 	for _, text := range []string{"cell_policy", "evald.config", `{"blocks":2,"channels":16,"head_channels":8,"hidden":16}`, "evald.name", "evald.rules", "evald.version"} {
 		if !bytes.Contains(got, []byte(text)) {
