@@ -35,11 +35,11 @@ func DecodeJSON(text []byte, into any, options ...jsonv2.Options) error {
 	wrong, typed := errors.AsType[*json.UnmarshalTypeError](first)
 	switch {
 	case typed:
-		name := wrong.Type.String()
-		if k := wrong.Type.Kind(); k == reflect.Struct || k == reflect.Map {
-			name = "object"
+		reason := "must be " + inWords(wrong.Type)
+		if meaning, ok := meanings[wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]]; ok {
+			reason += ": " + meaning
 		}
-		return &ParseError{Field: cmp.Or(wrong.Field, "json"), Value: wrong.Value, Reason: "is not of type " + name}
+		return &ParseError{Field: cmp.Or(wrong.Field, "json"), Value: wrong.Value, Reason: reason}
 	case first != nil:
 		return fail(first.Error())
 	case !utf8.Valid(text) && ok:
@@ -49,6 +49,31 @@ func DecodeJSON(text []byte, into any, options ...jsonv2.Options) error {
 		return fail("unknown field " + short.Quote(unknown.JSONPointer.LastToken()))
 	}
 	return fail(err.Error())
+}
+
+// meanings are of the fields of a position, which people write by hand.
+var meanings = map[string]string{
+	"board": "the cells row by row from the top left, 0 empty, 1 and 2 the players",
+	"mark":  "the player to move, 1 or 2",
+}
+
+// inWords is a type of Go as JSON has it.
+func inWords(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return inWords(t.Elem())
+	case reflect.Slice, reflect.Array:
+		return "a list, each element " + inWords(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
 }
 
 // keyTwice says which key its object has twice, and how it was written before.

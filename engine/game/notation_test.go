@@ -32,7 +32,7 @@ func TestParseErrors(t *testing.T) {
 		{`{"board":[` + board + `3],"mark":1}`, `board[41] "3": must be 0, 1 or 2`},
 		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty`},
 		{`{"board":[0,0],"mark":1}`, `board "2 cells": 7x6x4 has 42`},
-		{`{"board":"x","mark":1}`, `board "string": is not of type []int`},
+		{`{"board":"x","mark":1}`, `board "string": must be a list, each element a whole number: the cells row by row from the top left, 0 empty, 1 and 2 the players`},
 		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
 		{`{"board":[0],"mark":1,"board":[1]}`, `json "{\"board\":[0],\"mark\":1,\"board\":[1]}": key "board" is there twice`},
 		{`{"board":`, `json "{\"board\":": unexpected end of JSON input`},

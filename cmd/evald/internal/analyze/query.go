@@ -70,7 +70,7 @@ func (p *parser) Parse(line string) (q query, err error) {
 	p.fields, p.err = nil, nil
 	if wrong, ok := errors.AsType[*game.ParseError](game.DecodeJSON([]byte(line), &p.fields)); ok {
 		reason := wrong.Reason
-		if reason == "is not of type object" {
+		if reason == "must be an object" {
 			reason = "this one is of type " + wrong.Value
 		}
 		return q, errors.New("a query is a JSON object: " + reason)

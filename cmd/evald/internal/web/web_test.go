@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"/ui/run?name=x", "", 404, "", "no training runs"},
 		{"/ui/game", "nonsense", 400, "", "no JSON object"},
 		{"/ui/game", `{"position":"4"}{}`, 400, "", "after top-level value"},
-		{"/ui/game", `{"position":4}`, 400, "position", `position "number": is not of type string`},
+		{"/ui/game", `{"position":4}`, 400, "position", `position "number": must be a text`},
 		{"/ui/game", `{"position":"4","who":1}`, 400, "", `unknown field "who"`},
 		{"/ui/game", `{"position":"` + long + `"}`, 413, "", "longer than 16384 bytes"},
 		{"/ui/game", `{}`, 400, "position", "is empty"},
