@@ -326,3 +326,10 @@ func TestLifetimesUnderLoad(t *testing.T) {
 	wg.Wait()
 	made.check(t, "after all clients", want...)
 }
+
+// A server that is ended before it has begun to listen ends without an error.
+func TestEndsAtOnce(t *testing.T) {
+	for range 20 {
+		serve(t, testConfig(&evaltest.Stub{Source: eval.CPU})).end(t)
+	}
+}

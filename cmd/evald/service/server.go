@@ -150,7 +150,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		l = counted{l, of}
 		go func() {
 			err := serve(l)
-			if errors.Is(err, http.ErrServerClosed) {
+			if errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) { // it was stopped, perhaps before it began
 				err = nil
 			}
 			if err != nil {
