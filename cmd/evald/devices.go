@@ -18,7 +18,7 @@ import (
 
 type devicesCmd struct {
 	JSON    bool `help:"Write JSON for machines."`
-	Verbose bool `short:"v" help:"Let each GPU evaluate some positions with the network that ships, and show what it did."`
+	Verbose bool `short:"v" help:"Let each GPU evaluate some positions with the network that ships, and show what it did; without a driver, show where it was searched."`
 }
 
 // devices describes what the machine can compute with.
@@ -53,7 +53,9 @@ func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	found := devices{CPU: processor{runtime.GOARCH, runtime.GOMAXPROCS(0), cpuFeatures()}}
 	var err error
 	if found.GPU, err = driver.Find(); err != nil {
-		found.NoGPU = err.Error()
+		if found.NoGPU = err.Error(); c.Verbose {
+			found.NoGPU = driver.Details(err)
+		}
 	}
 	if c.Verbose && found.GPU != nil {
 		for _, d := range found.GPU.Devices {

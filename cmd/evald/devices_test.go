@@ -22,6 +22,13 @@ func TestDevices(t *testing.T) {
 	if (found.GPU == nil) == (found.NoGPU == "") || !strings.HasSuffix(text, found.gpus()) {
 		t.Errorf("JSON says %+v, text %q", found, text)
 	}
+	const library = "libcuda.so.1, "
+	if _, err := driver.Find(); err == nil || driver.Details(err) == err.Error() {
+		t.Skip("this machine has a GPU, or this build has no support for GPUs")
+	}
+	if _, long, _ := evald(t, "", "devices", "-v"); strings.Contains(text, library) || !strings.Contains(long, library) {
+		t.Errorf("the places searched are shown by -v alone: %s%s", text, long)
+	}
 }
 
 func TestDevicesText(t *testing.T) {

@@ -50,6 +50,22 @@ type none string
 func (n none) Error() string        { return string(n) }
 func (n none) Is(target error) bool { return target == ErrNone }
 
+// noLibrary is the ErrNone of a machine without a driver. It is where the library was searched, and why each place failed.
+type noLibrary string
+
+func (noLibrary) Error() string {
+	return "no CUDA driver library (evald devices -v says where it was searched)"
+}
+func (noLibrary) Is(target error) bool { return target == ErrNone }
+
+// Details is Find's error with all that is known of it: if there is no driver, the places where it was searched.
+func Details(err error) string {
+	if n, ok := errors.AsType[noLibrary](err); ok {
+		return "no CUDA driver library: " + string(n)
+	}
+	return err.Error()
+}
+
 // Device is a GPU.
 type Device struct {
 	Index           int    `json:"index"` // the driver's number, from 0

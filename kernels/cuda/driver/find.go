@@ -36,7 +36,7 @@ var find = sync.OnceValues(func() (*Driver, error) {
 	}
 	library, err := open(names)
 	if err != nil && asked != "" {
-		return nil, errors.New(err.Error()) // not ErrNone
+		return nil, errors.New(Details(err)) // not ErrNone
 	}
 	if err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ func open(names []string) (name string, err error) {
 		reasons = append(reasons, strings.TrimPrefix(text, name+": "))
 	}
 	if len(slices.Compact(slices.Clone(reasons))) == 1 {
-		return "", none(fmt.Sprintf("no CUDA driver library: %s: %s", strings.Join(tried, ", "), reasons[0]))
+		return "", noLibrary(strings.Join(tried, ", ") + ": " + reasons[0])
 	}
 	for i := range tried {
 		tried[i] += ": " + reasons[i]
 	}
-	return "", none("no CUDA driver library: " + strings.Join(tried, "; "))
+	return "", noLibrary(strings.Join(tried, "; "))
 }
 
 func describe(index int) (Device, error) {
