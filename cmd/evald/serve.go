@@ -67,7 +67,7 @@ type serveCmd struct {
 	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
 	Tokens      string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
-	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}."`
+	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}. On a terminal text begins with a line that says where the service is, in place of its configuration."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
 }
 
@@ -85,11 +85,12 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", c.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers the requests that it has taken. It writes to the log only.
+// Run serves until it is interrupted, and then answers the requests that it has taken. It writes to the log only, and to a
+// terminal a line that says where it is.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
-	log := c.logger(s.err)
+	log, started := c.logger(s.err)
 	logLibraries(log)
-	err := c.serve(ctx, log)
+	err := c.serve(ctx, log, started)
 	if wasInterrupted(ctx, err) {
 		log.Info("interrupted")
 		return errInterrupted
@@ -101,14 +102,14 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
+func (c *serveCmd) serve(ctx context.Context, log *slog.Logger, started func(line string)) error {
 	if c.Memory == 0 {
 		c.Memory = max(ownMemory(), leastMemory, memory(2*service.LeastMemory(c.Body)))
 	}
 	debug.SetMemoryLimit(int64(c.Memory))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	config, err := c.config(log, end)
+	config, models, err := c.config(log, end)
 	if err != nil {
 		return err
 	}
@@ -139,6 +140,7 @@ func (c *serveCmd) serve(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	log.Info("configuration", c.effective(l)...)
+	started(c.opening(l, models))
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -205,22 +207,22 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-// config is what the flags say. end ends the service with an error.
-func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, error) {
+// config is what the flags say; models names in words what evaluates. end ends the service with an error.
+func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Config, models string, err error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
-		return service.Config{}, usage("--rules: %w", err)
+		return config, "", usage("--rules: %w", err)
 	}
 	served, err := c.served(linesToLog(log), func(err error) {
 		end(lostGPUsError{fmt.Errorf("--backend gpu: %w; --backend auto continues on the CPU", err)})
 	})
 	if err != nil {
-		return service.Config{}, err
+		return config, "", err
 	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams, limits.Timeout = c.Body, c.Rows, c.Requests, c.Streams, c.Timeout
 	limits.Memory = int64(c.Memory) / 2
-	config := service.Config{
+	config = service.Config{
 		Version: version(), Rules: rules,
 		Models: served.names, Load: served.load, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
 		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue},
@@ -229,26 +231,26 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (service.Config, er
 	}
 	if c.TLSCert != "" || c.TLSKey != "" || c.TLSClientCA != "" {
 		if config.TLS, err = service.LoadTLS(c.TLSCert, c.TLSKey, c.TLSClientCA); err != nil {
-			return service.Config{}, fmt.Errorf("--tls-cert: %w", err)
+			return config, "", fmt.Errorf("--tls-cert: %w", err)
 		}
 	}
 	if config.Origins, err = origin.New(c.AllowOrigin, c.Host); err != nil {
-		return service.Config{}, usage("--allow-origin, --host: %w", err)
+		return config, "", usage("--allow-origin, --host: %w", err)
 	}
 	if c.Tokens != "" {
 		f, err := os.Open(c.Tokens)
 		if err != nil {
-			return service.Config{}, fmt.Errorf("--tokens: %w", err)
+			return config, "", fmt.Errorf("--tokens: %w", err)
 		}
 		defer f.Close()
 		if config.Tokens, err = service.ReadTokens(f); err != nil {
-			return service.Config{}, fmt.Errorf("--tokens %s: %w", c.Tokens, err)
+			return config, "", fmt.Errorf("--tokens %s: %w", c.Tokens, err)
 		}
 		if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
 			log.Warn(fmt.Sprintf("--tokens %s: EVERYBODY on this machine can read the tokens: chmod 600 %[1]s", c.Tokens))
 		}
 	}
-	return config, nil
+	return config, served.words, nil
 }
 
 func (c *serveCmd) listen() (l service.Listeners, err error) {
@@ -282,6 +284,7 @@ func (c *serveCmd) listen() (l service.Listeners, err error) {
 // served are the models of the command line, and where each is found.
 type served struct {
 	names   []string
+	words   string            // what evaluates, for people
 	backend backend           // of the command line, without a model
 	refs    map[string]string // name -> as the command line gives it; "" for a heuristic
 	events  open.Options      // called when a GPU fails or returns
@@ -311,6 +314,11 @@ func (c *serveCmd) served(note func(string), lost func(error)) (*served, error) 
 		}
 		s.names = append(s.names, name)
 		s.refs[name] = ref
+		if s.words = strings.Join(s.names, ", "); e.OnGPU {
+			s.words += " on the GPU"
+		} else if c.Backend == open.Auto && e.Network && !isRemote(ref) {
+			s.words += " on the CPU, no GPU"
+		}
 	}
 	return s, nil
 }

@@ -4,22 +4,56 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
+
+	"github.com/evald/evald/cmd/evald/service"
 )
 
-// logger is the service's log. The flags say its form and its level.
-func (c *serveCmd) logger(w io.Writer) *slog.Logger {
+// logger is the service's log. The flags say its form and its level. Someone who starts the service on a terminal reads a line
+// in place of its first records: until started is called with it, only warnings are logged.
+func (c *serveCmd) logger(w io.Writer) (log *slog.Logger, started func(line string)) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
-	options := &slog.HandlerOptions{Level: level}
 	if c.Log == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), func(string) {}
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	if !isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), func(string) {}
+	}
+	var now slog.LevelVar
+	now.Set(max(level, slog.LevelWarn))
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &now})), func(line string) {
+		fmt.Fprintln(w, line)
+		now.Set(level)
+	}
+}
+
+// opening is the line for a terminal: where the service and its page are, and what evaluates.
+func (c *serveCmd) opening(l service.Listeners, models string) string {
+	address := func(l net.Listener) string {
+		host, port, _ := net.SplitHostPort(l.Addr().String())
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			host = "localhost"
+		}
+		return net.JoinHostPort(host, port)
+	}
+	var at []string
+	if l.HTTP != nil {
+		scheme := "http"
+		if c.TLSCert != "" {
+			scheme = "https"
+		}
+		at = append(at, "open "+scheme+"://"+address(l.HTTP)+" in a browser")
+	}
+	if l.GRPC != nil {
+		at = append(at, "gRPC at "+address(l.GRPC))
+	}
+	return "evald: " + strings.Join(append(at, models, "Ctrl-C ends it"), "; ")
 }
 
 // linesToLog makes a warning of each line of a text.
