@@ -300,9 +300,12 @@ func inExample(t *testing.T, code string) bool {
 	})
 }
 
-// README has an example of every command, and is short.
+// README has an example of every command, is short, and its first screen names both ways to get the program.
 func TestReadmeWhole(t *testing.T) {
 	text := getFile(t, filepath.Join(root, "README.md"))
+	if screen, _, _ := strings.Cut(string(text), "```text"); !strings.Contains(screen, "make run") || !strings.Contains(screen, "make dist") || !strings.Contains(screen, "fifty times slower") {
+		t.Error("the first screen of README.md does not say how to get evald by make run and by make dist, and what systems without kernels lose")
+	}
 	if lines := strings.Count(string(text), "\n"); lines > 200 {
 		t.Errorf("README.md has %d lines, want at most 200", lines)
 	}
