@@ -149,7 +149,11 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 		}
 		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", who, 100*a.Good.Value, 100*a.Perfect.Value)
 	}
-	text += fmt.Sprintf("; Elo %+.0f ± %.0f", g.Elo, g.EloError)
+	if g.TooFew {
+		text += "; too few games for a rating"
+	} else {
+		text += fmt.Sprintf("; Elo %+.0f ± %.0f", g.Elo, g.EloError)
+	}
 	for _, m := range g.Matches {
 		text += fmt.Sprintf(", %g of %d against %s", m.Points, m.Games, m.Against)
 	}

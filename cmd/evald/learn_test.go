@@ -31,7 +31,7 @@ func learnArgs(dir string, more ...string) []string {
 func TestLearn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	status, out, stderr := evald(t, "", learnArgs(dir, "--generations", "1")...)
-	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") {
+	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") || !strings.Contains(out, "; too few games for a rating, ") {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
 	says := func(plan string) {

@@ -34,9 +34,11 @@ type Generation struct {
 	Matches  []Meeting  `json:"matches"`        // with the opponents
 	Promoted bool       `json:"promoted"`
 
-	// The rating by all matches of the run so far, and half its 95% interval. The first opponent has rating 0.
+	// The rating by all matches of the run so far, and half its 95% interval. The first opponent has rating 0. TooFew: the
+	// network's own games are too few for it (arena.TooFewGames).
 	Elo      float64 `json:"elo"`
 	EloError float64 `json:"elo_error"`
+	TooFew   bool    `json:"too_few_games,omitempty"`
 
 	Seconds Seconds `json:"seconds"`
 }

@@ -151,13 +151,16 @@ func (r *Run) rate() {
 		if g.Gate != nil {
 			all = append(all[:len(all):len(all)], *g.Gate)
 		}
+		var own [5]int
 		for _, m := range all {
 			for points, n := range m.Pairs {
+				own[points] += n
 				for range n {
 					encounters = append(encounters, arena.Encounter{A: players[name(i)], B: players[m.Against], Games: 2, Points: float64(points) / 2})
 				}
 			}
 		}
+		g.TooFew = arena.TooFewGames(own)
 	}
 	ratings := arena.Rate(len(players), encounters)
 	for i := range r.generations {

@@ -18,6 +18,7 @@ type curves struct {
 	Rows    int     `json:"rows"`    // number of rows read
 	Skipped int     `json:"skipped"` // lines that are not objects, or too long
 	Cut     bool    `json:"cut"`     // the file is longer than the part read
+	TooFew  int     `json:"too_few"` // number of rows whose elo is left out, because they have too few games for it
 	Groups  []group `json:"groups"`
 }
 
@@ -48,10 +49,14 @@ func parseCurves(text []byte) (c curves) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		row := flatten(line)
+		row, tooFew := flatten(line)
 		if row == nil {
 			c.Skipped++
 			continue
+		}
+		if tooFew {
+			c.TooFew++
+			delete(row, "elo")
 		}
 		for _, name := range slices.Sorted(maps.Keys(row)) {
 			if !known[name] && len(names) < maxCurves {
@@ -73,13 +78,13 @@ func parseCurves(text []byte) (c curves) {
 	return c
 }
 
-// flatten reads an object's numbers. It returns nil if the line is not an object.
-func flatten(line []byte) map[string]number {
+// flatten reads an object's numbers, and whether its games are too few for a rating. It returns nil if the line is not an object.
+func flatten(line []byte) (row map[string]number, tooFew bool) {
 	var object map[string]any
 	if len(line) > maxRow || json.Unmarshal(line, &object) != nil || object == nil {
-		return nil
+		return nil, false
 	}
-	row := map[string]number{}
+	row = map[string]number{}
 	flattenObject(row, "", object, 0)
 	for name, x := range row {
 		if err, ok := row[name+"_error"]; ok && len(x) == 1 && len(err) == 1 {
@@ -87,7 +92,8 @@ func flatten(line []byte) map[string]number {
 			delete(row, name+"_error")
 		}
 	}
-	return row
+	tooFew, _ = object["too_few_games"].(bool)
+	return row, tooFew
 }
 
 func flattenObject(row map[string]number, prefix string, fields map[string]any, depth int) {

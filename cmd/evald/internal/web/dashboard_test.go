@@ -180,6 +180,11 @@ func TestCurves(t *testing.T) {
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	c = parseCurves([]byte(`{"generation":0,"elo":5,"elo_error":2000,"too_few_games":true}` + "\n" + `{"generation":1,"elo":6,"elo_error":2}`))
+	want = curves{X: "generation", Rows: 2, TooFew: 1, Groups: []group{{"elo", []curve{{"elo", [][]float64{{1, 6, 4, 8}}}}}}}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("too few games (-want +got):\n%s", diff)
+	}
 	if c := parseCurves([]byte("{\"step\":2,\"y\":1}\n{\"step\":1,\"y\":2}\n")); c.X != "row" || len(c.Groups) != 2 {
 		t.Errorf("steps that go back: %+v", c)
 	}

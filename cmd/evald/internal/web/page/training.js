@@ -46,7 +46,8 @@ export class Training {
   show(run) {
     const notes = run.files.map((f) => {
       const skipped = f.skipped ? `, ${f.skipped} lines that cannot be read` : "";
-      return `${f.file}: ${f.rows} rows${f.cut ? ", the newest" : ""}${skipped}`;
+      const few = f.too_few ? `, ${f.too_few} with too few games to tell the strength (Elo)` : "";
+      return `${f.file}: ${f.rows} rows${f.cut ? ", the newest" : ""}${skipped}${few}`;
     });
     $("training-note").textContent = notes.join("; ");
     $("curves").replaceChildren(...run.files.map((f) => make("section", {}, make("h2", {}, f.file), make("div", { class: "panels" },
