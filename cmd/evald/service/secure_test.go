@@ -43,6 +43,9 @@ func TestReadTokens(t *testing.T) {
 	for text, says := range map[string]string{
 		"inference a\n\n# of ops\nall b": "",
 		"inference":                      "line 1 has 1 words",
+		"inference a weight=2.5":         "",
+		"inference a weight=0":           `line 1: "weight=0", must be weight=N`,
+		"inference - weight=2":           "after a token",
 		"all a\nadmin b":                 `line 2: group "admin"`,
 		"health,, x":                     `group ""`,
 		strings.Repeat("x", 1<<17):       "too long",

@@ -4,20 +4,27 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
 
@@ -164,4 +171,92 @@ func TestDrainSoak(t *testing.T) {
 	}
 	t.Logf("%d ends under load: %d requests answered, %d clients told to go", rounds, answered, refused)
 	returnsToRest(t, before)
+}
+
+// A client that asks for nine tenths of its share gets it, none of its requests is refused, and the others share the rest, whoever
+// they are: holders of tokens or addresses. The others ask for all that they can get, half of them in bulk.
+func TestSharesSoak(t *testing.T) {
+	const batch, took = 64, 10 * time.Millisecond // 6400 rows a second
+	for _, clients := range []int{2, 10, 100} {
+		for _, byToken := range []bool{true, false} {
+			if !gametest.Soak() && (clients != 10 || !byToken) {
+				continue
+			}
+			c := testConfig(device(took))
+			c.Batching = Batching{MaxRows: batch, MaxDelay: time.Millisecond, MaxQueued: 131072, InFlight: 1}
+			file := "health -\n"
+			for i := range clients {
+				file += fmt.Sprintf("inference t%d\n", i)
+			}
+			if byToken {
+				c.Tokens = tokens(t, file)
+			}
+			s := serve(t, c)
+			// api is the service for client i.
+			api := func(i int) kserve.GRPCInferenceServiceClient {
+				options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+				if !byToken {
+					from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
+					options = append(options, grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+						return from.DialContext(ctx, "tcp", to)
+					}))
+				}
+				return kserve.NewGRPCInferenceServiceClient(s.connect(t, options...))
+			}
+			share := float64(batch) / took.Seconds() / float64(clients)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wait sync.WaitGroup
+			var rows [2]atomic.Int64 // of bulk and of the other greedy clients
+			var refused atomic.Int64
+			for i := 1; i < clients; i++ {
+				n := min(4096, int(share/2)) // half a second's worth in a request
+				ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, n)...)
+				bulk := i % 2
+				setParameter(ask, "priority", 2+bulk)
+				to := api(i)
+				for range 4 {
+					wait.Go(func() {
+						ctx := metadata.AppendToOutgoingContext(ctx, "authorization", fmt.Sprint("Bearer t", i))
+						for ctx.Err() == nil {
+							if _, err := to.ModelInfer(ctx, ask); err == nil {
+								rows[bulk].Add(int64(n))
+							} else if ctx.Err() == nil {
+								refused.Add(1)
+								time.Sleep(10 * time.Millisecond)
+							}
+						}
+					})
+				}
+			}
+			modest, one := api(0), bitboardRequest(connect4, game.Position{})
+			var mu sync.Mutex
+			var latency []time.Duration
+			d := gametest.SoakTime(t, time.Second)
+			time.Sleep(d / 4)
+			start := time.Now()
+			for sent := 0; time.Since(start) < d; {
+				for due := int(time.Since(start).Seconds() * 0.9 * share); sent < due; sent++ {
+					wait.Go(func() {
+						asked := time.Now()
+						_, err := modest.ModelInfer(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer t0"), one)
+						gametest.OK(t, err)
+						mu.Lock()
+						defer mu.Unlock()
+						latency = append(latency, time.Since(asked))
+					})
+				}
+				time.Sleep(time.Millisecond)
+			}
+			rate := float64(len(latency)) / time.Since(start).Seconds()
+			cancel()
+			wait.Wait()
+			slices.Sort(latency)
+			t.Logf("%d clients, tokens %v: share %.0f rows/s; asked for 0.9 of it, got %.2f, p50 %v, p99 %v; others %d normal, %d bulk rows, %d refused",
+				clients, byToken, share, rate/share, latency[len(latency)/2].Round(time.Millisecond/10), latency[len(latency)*99/100].Round(time.Millisecond/10), rows[0].Load(), rows[1].Load(), refused.Load())
+			if gametest.Soak() && rate < 0.85*share {
+				t.Errorf("%.1f rows/s, want 0.9 of %.1f", rate, share)
+			}
+			s.end(t)
+		}
+	}
 }
