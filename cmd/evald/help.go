@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 
@@ -77,61 +78,25 @@ func (c *versionCmd) Run(s streams) error {
 
 type manCmd struct{}
 
+// Run prints the help of the program and of each command as a page for troff, whose lines stay as they are.
 func (manCmd) Run(s streams) error {
+	const width = 72 // beside the page's margin
 	var c cli
-	_, err := fmt.Fprint(s.out, manual(newParser(&c, s, func(int) {}).Model))
+	var help strings.Builder
+	parser := newParser(&c, streams{out: &help, err: io.Discard}, func(int) {}, kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: width}))
+	page := ".TH EVALD 1\n.SH NAME\nevald \\- evaluate ConnectX positions in large batches\n"
+	section := func(title string, command ...string) {
+		help.Reset()
+		_, _ = parser.Parse(append(command, "--help")) // the error is that arguments are missing
+		page += title + "\n.nf\n" + troff(help.String()) + ".fi\n"
+	}
+	section(".SH SYNOPSIS")
+	page += ".SH COMMANDS\n"
+	for _, command := range parser.Model.Leaves(true) {
+		section(".SS "+troff(command.FullPath()), strings.Fields(command.Path())...)
+	}
+	_, err := io.WriteString(s.out, page)
 	return err
-}
-
-func manual(app *kong.Application) string {
-	var b strings.Builder
-	text := func(s string) { fmt.Fprintln(&b, troff(s)) }
-	section := func(name string) { fmt.Fprintf(&b, ".SH %s\n", name) }
-	fmt.Fprint(&b, ".TH EVALD 1\n")
-	section("NAME")
-	text("evald - evaluate ConnectX positions in large batches")
-	section("SYNOPSIS")
-	fmt.Fprint(&b, ".B evald\n.I command\n[\\fIargument\\fR ...] [\\fIflag\\fR ...]\n")
-	section("DESCRIPTION")
-	text(app.Help)
-	section("GLOBAL FLAGS")
-	writeFlags(&b, app.Flags)
-	section("COMMANDS")
-	for _, command := range app.Leaves(true) {
-		fmt.Fprintf(&b, ".SS evald %s\n", troff(command.Summary()))
-		text(command.Help)
-		writeDetail(&b, command.Detail)
-		for _, p := range command.Positional {
-			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", troff(p.Summary()), troff(valueHelp(p)))
-		}
-		for node := command; node != nil && node.Type != kong.ApplicationNode; node = node.Parent {
-			writeFlags(&b, node.Flags)
-		}
-	}
-	section("ENVIRONMENT, CONFIGURATION FILE AND EXIT STATUS")
-	writeDetail(&b, new(helpCmd).Help())
-	return b.String()
-}
-
-// writeDetail writes paragraphs. Those with indented lines keep their lines.
-func writeDetail(b *strings.Builder, text string) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		switch {
-		case paragraph == "":
-		case strings.Contains(paragraph, "\n  "), strings.HasPrefix(paragraph, " "):
-			fmt.Fprintf(b, ".PP\n.nf\n%s\n.fi\n", troff(paragraph))
-		default:
-			fmt.Fprintf(b, ".PP\n%s\n", troff(paragraph))
-		}
-	}
-}
-
-func writeFlags(b *strings.Builder, flags []*kong.Flag) {
-	for _, f := range flags {
-		if !f.Hidden {
-			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", troff(f.String()), troff(valueHelp(f.Value)))
-		}
-	}
 }
 
 // troff escapes a text so that troff does not take it for requests.
