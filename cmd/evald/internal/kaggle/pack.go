@@ -101,7 +101,7 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 		content    func(path string) ([]byte, error)
 	}{
 		{mainFile, mainFile, 0o644, func(string) ([]byte, error) { return mainWith(spec), nil }},
-		{programFile, s.Program, 0o755, stripped},
+		{programFile, s.Program, 0o755, readFile},
 		{modelFile, s.Model, 0o644, readFile},
 		{bookFile, s.Book, 0o644, readFile},
 	} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -47,26 +46,13 @@ func checkProgram(path string) (linked string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("program %s: %w", path, err)
 	}
-	newest := "" // which comes before all versions
+	newest := 0
 	for _, library := range versions {
 		for _, v := range library.Needs {
-			if strings.HasPrefix(v.Dep, "GLIBC_2.") && compareVersions(v.Dep, newest) > 0 {
-				newest = v.Dep
-			}
+			minor := 0
+			_, _ = fmt.Sscanf(v.Dep, "GLIBC_2.%d", &minor) // others are no versions of glibc
+			newest = max(newest, minor)
 		}
 	}
-	return strings.TrimSpace(strings.Join(libraries, ", ") + " " + newest), nil
-}
-
-// compareVersions orders names such as GLIBC_2.3.2, GLIBC_2.9 and GLIBC_2.34, number by number.
-func compareVersions(a, b string) int {
-	numbers := func(version string) (all []int) {
-		_, version, _ = strings.Cut(version, "_")
-		for field := range strings.SplitSeq(version, ".") {
-			n, _ := strconv.Atoi(field) // a field that is not a number comes first
-			all = append(all, n)
-		}
-		return all
-	}
-	return slices.Compare(numbers(a), numbers(b))
+	return fmt.Sprintf("%s GLIBC_2.%d", strings.Join(libraries, ", "), newest), nil
 }
