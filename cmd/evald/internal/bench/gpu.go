@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/gpu"
@@ -151,81 +150,53 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 	return peak, err
 }
 
-// measure fills a row: ours alone if there is no peer or it fails, else both in turns.
+// measure fills a row: ours and the peer in turns, or ours alone if there is no peer or it fails.
 func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
-	ours := &gpuBatch{gpuBench: m, e: e, one: newBatch(m.board, m.some, row.Batch)}
-	if err := ours.warm(row); err != nil {
+	b := newBatch(m.board, m.some, row.Batch)
+	first, err := e.Time(m.board, b.Pos, 1)
+	if err != nil {
 		return err
 	}
-	var peer *GPUPeer
-	var failed error
+	row.Kernel, row.Waves = first.Kernel, first.Waves(row.Batch)
+	launches := max(1, min(10_000, int(m.Round.Seconds()/first.Seconds)))
+	var failed error // of the peer
+	theirs := func(name string, endToEnd bool) *contender {
+		return &contender{name: m.Peer.Way + ", " + name, round: func() (rate float64, err error) {
+			rate, failed = m.Peer.rate(m.Round.Seconds(), endToEnd)
+			return rate, failed
+		}}
+	}
+	ours := []*contender{
+		{name: "launches", round: func() (float64, error) {
+			t, err := e.Time(m.board, b.Pos, launches)
+			return float64(row.Batch) / t.Seconds, err
+		}},
+		{name: "one caller", round: timed(m.ctx, e.Compute, b, m.Round)},
+		{name: "several callers", round: func() (float64, error) {
+			return together(m.ctx, e.Compute, m.board, b.Pos, gpuCallers, m.Round)
+		}},
+	}
 	if m.Peer != nil {
-		peer = &GPUPeer{How: m.Peer.how, Peak: peak}
-		peer.Ready, failed = m.Peer.ready(row.Batch)
-	}
-	var launch, alone, together, theirs, theirEnds, ratios []float64
-	for range rounds {
-		rates, err := ours.round()
-		if err != nil {
-			return err
+		peer, all := &GPUPeer{How: m.Peer.how, Peak: peak}, append(ours, theirs("launches", false), theirs("end to end", true))
+		if peer.Ready, failed = m.Peer.ready(row.Batch); failed == nil {
+			err = race(m.ctx, all, m.Round, m.progress)
 		}
-		launch, alone, together = append(launch, rates[0]), append(alone, rates[1]), append(together, rates[2])
-		if peer == nil || failed != nil {
-			continue
-		}
-		rate, err := m.Peer.rate(m.Round.Seconds(), false)
-		end := 0.0
-		if err == nil {
-			end, err = m.Peer.rate(m.Round.Seconds(), true)
-		}
-		if failed = err; err == nil {
-			theirs, theirEnds, ratios = append(theirs, rate), append(theirEnds, end), append(ratios, rates[0]/rate)
+		if err == nil && failed == nil {
+			ratios := all[0].ratios(all[3])
+			peer.Launch, peer.EndToEnd = median(all[3].rates), median(all[4].rates)
+			peer.Ratio, peer.Least, peer.Most = median(ratios), slices.Min(ratios), slices.Max(ratios)
+			row.Peer = peer
 		}
 	}
-	row.Launch, row.Latency, row.EndToEnd = median(launch), float64(row.Batch)/median(alone), median(together)
-	row.FLOPs = row.Launch * work
-	if peer != nil && failed == nil {
-		peer.Launch, peer.EndToEnd, peer.Ratio, peer.Least, peer.Most = median(theirs), median(theirEnds), median(ratios), slices.Min(ratios), slices.Max(ratios)
-		row.Peer = peer
+	if m.Peer == nil || failed != nil {
+		err = race(m.ctx, ours, m.Round, m.progress)
 	}
-	return failed
-}
-
-// gpuBatch is a batch whose evaluation on the GPU is measured.
-type gpuBatch struct {
-	*gpuBench
-	e        *gpu.Backend
-	one      *eval.Batch
-	launches int
-}
-
-// warm measures once, for the number of launches in a round.
-func (b *gpuBatch) warm(row *GPURow) error {
-	t, err := b.e.Time(b.board, b.one.Pos, 1)
 	if err != nil {
 		return err
 	}
-	row.Kernel, row.Waves = t.Kernel, t.Waves(row.Batch)
-	b.launches = max(1, min(10_000, int(b.Round.Seconds()/t.Seconds)))
-	_, err = together(b.ctx, b.e.Compute, b.board, b.one.Pos, gpuCallers, b.Round)
-	return err
-}
-
-// round returns the positions a second of launches alone, of one caller and of several.
-func (b *gpuBatch) round() (rates [3]float64, err error) {
-	if err := b.ctx.Err(); err != nil {
-		return rates, err
-	}
-	t, err := b.e.Time(b.board, b.one.Pos, b.launches)
-	if err != nil {
-		return rates, err
-	}
-	rates[0] = float64(len(b.one.Pos)) / t.Seconds
-	if rates[1], err = timed(b.ctx, b.e.Compute, b.one, b.Round)(); err != nil {
-		return rates, err
-	}
-	rates[2], err = together(b.ctx, b.e.Compute, b.board, b.one.Pos, gpuCallers, b.Round)
-	return rates, err
+	row.Launch, row.Latency, row.EndToEnd = median(ours[0].rates), float64(row.Batch)/median(ours[1].rates), median(ours[2].rates)
+	row.FLOPs = row.Launch * work
+	return failed
 }
 
 // flops is twice the multiply-adds of all convolutions for one position, those on the padding around the board included:

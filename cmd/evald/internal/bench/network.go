@@ -24,6 +24,7 @@ type contender struct {
 	ceiling func(d time.Duration) float64
 	why     string
 	rates   []float64
+	perCPU  []float64 // rates by the second of processor time that the whole process used
 	peaks   []float64
 }
 
@@ -35,14 +36,17 @@ func race(ctx context.Context, contenders []*contender, d time.Duration, progres
 				return err
 			}
 			progress.show("%s, round %d of %d", c.name, i, rounds)
+			start, used := time.Now(), processorTime()
 			rate, err := c.round()
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			if i == 0 {
+				c.rates, c.perCPU, c.peaks = nil, nil, nil
 				continue
 			}
 			c.rates = append(c.rates, rate)
+			c.perCPU = append(c.perCPU, rate*time.Since(start).Seconds()/(processorTime()-used).Seconds())
 			if c.ceiling != nil {
 				c.peaks = append(c.peaks, c.ceiling(d/4))
 			}

@@ -109,20 +109,18 @@ func (s *evalBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) 
 // search take turns, so that both see the same machine.
 func (s *evalBench) manyTrees() error {
 	f := Figure{Name: "puct of 2048 trees on all cores", Unit: "evaluations", Why: "a stub device alone, 50 us a batch of 256"}
-	s.progress.show("%s", f.Name)
 	trees, err := s.forest(searchTrees, mcts.PUCT, false)
 	if err != nil {
 		return err
 	}
 	d := &device{}
 	behind := eval.New(d, eval.Options{})
-	s.search(behind, trees, searchVisits, searchBatch) // grows the trees
-	var alone, searched []float64
-	for range rounds {
-		alone = append(alone, d.rate(s.d, func() { s.alone(d) }))
-		searched = append(searched, d.rate(s.d, func() { s.search(behind, trees, searchVisits, searchBatch) }))
+	alone := &contender{name: f.Why, round: d.round(s.d, func() { s.alone(d) })}
+	searched := &contender{name: f.Name, round: d.round(s.d, func() { s.search(behind, trees, searchVisits, searchBatch) })}
+	if err := race(s.ctx, []*contender{alone, searched}, s.d, s.progress); err != nil {
+		return err
 	}
-	f.Rate, f.Ceiling = median(searched), median(alone)
+	f.Rate, f.Ceiling = median(searched.rates), median(alone.rates)
 	s.figures = append(s.figures, f)
 	return s.err
 }
@@ -143,14 +141,16 @@ func (s *evalBench) alone(d *device) {
 	wait.Wait()
 }
 
-// rate is how many rows a second the device answers while work is repeated for about that time.
-func (d *device) rate(during time.Duration, work func()) float64 {
-	d.rows = 0
-	start := time.Now()
-	for time.Since(start) < during {
-		work()
+// round is the rows a second that the device answers while work is repeated for about that time.
+func (d *device) round(during time.Duration, work func()) func() (float64, error) {
+	return func() (float64, error) {
+		t, err := count(1, during, func(int) (int, error) {
+			before := d.rows
+			work()
+			return d.rows - before, nil
+		})
+		return t.rate(), err
 	}
-	return float64(d.rows) / time.Since(start).Seconds()
 }
 
 // device stands for an accelerator. It answers batches one after the other, each in deviceTime however many rows it has, and

@@ -103,8 +103,6 @@ func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int
 // overhead measures requests of that many rows to an evaluator that takes next to no time, in turns with the same requests
 // to a server that has the answer ready.
 func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
-	name := fmt.Sprintf("bitsquares over gRPC, requests of %d", rows)
-	s.progress.show("%s", name)
 	_, callers, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform, serveClients)
 	if err != nil {
 		return err
@@ -125,14 +123,13 @@ func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	if err != nil {
 		return err
 	}
-	f := Figure{Name: name, Unit: "positions", Why: "gRPC with the answer ready"}
-	return s.beside(f, callers, ask, func() (float64, error) { return idle.rate(s.ctx, s.d, ask) })
+	f := Figure{Name: fmt.Sprintf("bitsquares over gRPC, requests of %d", rows), Unit: "positions", Why: "gRPC with the answer ready"}
+	return s.beside(f, callers, ask, idle.contender(s, "", ask).round)
 }
 
 // network measures requests of 256 rows to a network, in turns with the network's evaluator alone.
 func (s *serveBench) network(e *eval.Evaluator, name string) error {
 	f := Figure{Name: "network " + name + " over gRPC, requests of 256", Unit: "positions", Why: "its evaluator alone"}
-	s.progress.show("%s", f.Name)
 	_, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 4)
 	if err != nil {
 		return err
@@ -145,10 +142,12 @@ func (s *serveBench) network(e *eval.Evaluator, name string) error {
 
 // beside measures the rate of requests in turns with the rate of its ceiling, and then the time of requests.
 func (s *serveBench) beside(figure Figure, callers *callers, ask *kserve.ModelInferRequest, ceiling func() (float64, error)) error {
-	f := ServeFigure{Figure: figure}
-	if err := f.race(func() (float64, error) { return callers.rate(s.ctx, s.d, ask) }, ceiling); err != nil {
+	best, own := &contender{name: figure.Why, round: ceiling}, callers.contender(s, figure.Name, ask)
+	if err := race(s.ctx, []*contender{best, own}, s.d, s.progress); err != nil {
 		return err
 	}
+	f := ServeFigure{Figure: figure, PerCPU: median(own.perCPU), CeilingPerCPU: median(best.perCPU)}
+	f.Rate, f.Ceiling = median(own.rates), median(best.rates)
 	if err := f.paced(s.ctx, s.d, callers, ask); err != nil {
 		return err
 	}
@@ -156,45 +155,19 @@ func (s *serveBench) beside(figure Figure, callers *callers, ask *kserve.ModelIn
 	return nil
 }
 
-// race measures a rate and its ceiling in turns.
-func (f *ServeFigure) race(rate, ceiling func() (float64, error)) error {
-	var rates, ceilings, perCPU, ceilingPerCPU []float64
-	for i := range rounds + 1 {
-		for _, m := range []struct {
-			measure       func() (float64, error)
-			rates, perCPU *[]float64
-		}{{ceiling, &ceilings, &ceilingPerCPU}, {rate, &rates, &perCPU}} {
-			start, used := time.Now(), processorTime()
-			r, err := m.measure()
-			if err != nil {
-				return err
-			}
-			if i == 0 { // warms up
-				continue
-			}
-			n := r * time.Since(start).Seconds()
-			*m.rates = append(*m.rates, r)
-			*m.perCPU = append(*m.perCPU, n/(processorTime()-used).Seconds())
-		}
-	}
-	f.Rate, f.Ceiling, f.PerCPU, f.CeilingPerCPU = median(rates), median(ceilings), median(perCPU), median(ceilingPerCPU)
-	return nil
-}
-
 // batches measures 64 clients that send single positions, and the batches that the service makes of them.
 func (s *serveBench) batches(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
-	s.progress.show("%s", f.Name)
 	server, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 64)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	start, used := time.Now(), processorTime()
-	if f.Rate, err = callers.rate(s.ctx, rounds*s.d, s.request(name, 1)); err != nil {
+	own := callers.contender(s, f.Name, s.request(name, 1))
+	if err := race(s.ctx, []*contender{own}, s.d, s.progress); err != nil {
 		return err
 	}
-	f.PerCPU = f.Rate * time.Since(start).Seconds() / (processorTime() - used).Seconds()
+	f.Rate, f.PerCPU = median(own.rates), median(own.perCPU)
 	f.Sizes = server.BatchSizes(name)
 	for len(f.Sizes) > 0 && f.Sizes[len(f.Sizes)-1] == 0 {
 		f.Sizes = f.Sizes[:len(f.Sizes)-1]
@@ -242,13 +215,15 @@ func (c *callers) close() {
 	}
 }
 
-// rate is the positions a second of all clients together, each of which asks again as soon as it has an answer.
-func (c *callers) rate(ctx context.Context, d time.Duration, ask *kserve.ModelInferRequest) (float64, error) {
-	t, err := count(len(c.apis), d, func(i int) (int, error) {
-		_, err := c.apis[i].ModelInfer(ctx, ask)
-		return int(ask.Inputs[0].Shape[0]), err
-	})
-	return t.rate(), err
+// contender is all clients together, each of which asks again as soon as it has an answer.
+func (c *callers) contender(s *serveBench, name string, ask *kserve.ModelInferRequest) *contender {
+	return &contender{name: name, round: func() (float64, error) {
+		t, err := count(len(c.apis), s.d, func(i int) (int, error) {
+			_, err := c.apis[i].ModelInfer(s.ctx, ask)
+			return int(ask.Inputs[0].Shape[0]), err
+		})
+		return t.rate(), err
+	}}
 }
 
 // paced sends requests at half the rate, whether or not those before were answered, and measures their times, which begin
