@@ -111,15 +111,16 @@ func (c *counted) Gather() ([]*dto.MetricFamily, error) {
 func TestSampling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &counted{}
-		s := sampler{from: from}
+		h := handler(t, Config{Metrics: from})
+		read := func() sample { return answered[sample](t, ask(t, h, "/ui/metrics", "")) }
 		for range 10 {
-			got := s.read()
+			got := read()
 			if len(got.Panels) != 1 || got.Panels[0].Series[0].Value != 1 || got.Error != "one collector failed" {
 				t.Fatalf("%+v", got)
 			}
 		}
-		time.Sleep(sampleEvery) // advances the test's fake clock
-		if got := s.read(); from.times != 2 || got.Panels[0].Series[0].Value != 2 {
+		time.Sleep(rememberFor) // advances the test's fake clock
+		if got := read(); from.times != 2 || got.Panels[0].Series[0].Value != 2 {
 			t.Errorf("read %d times, now %+v", from.times, got)
 		}
 	})

@@ -6,23 +6,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
-
-// sampler reads metrics, at most once per sampleEvery for any number of readers.
-type sampler struct {
-	from prometheus.Gatherer
-
-	mu   sync.Mutex
-	last sample
-}
-
-// sampleEvery is the least time between two readings.
-const sampleEvery = time.Second
 
 // sample is the state of the service at one time. Pages draw the difference of two.
 type sample struct {
@@ -59,21 +47,17 @@ func (h *Handler) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	if h.config.Metrics == nil {
 		return refuse(http.StatusNotFound, "", "there are no metrics: the page runs without the service")
 	}
-	return answer(w, h.metrics.read())
+	return h.metrics.serve(w, "", func() (any, error) { return readMetrics(h.config.Metrics), nil })
 }
 
-func (s *sampler) read() sample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := time.Now(); s.last.Time == 0 || now.Sub(time.UnixMicro(int64(s.last.Time*1e6))) >= sampleEvery {
-		families, err := s.from.Gather() // Gather returns what it could read together with an error
-		s.last = arrange(families)
-		s.last.Time = float64(now.UnixMicro()) / 1e6
-		if err != nil {
-			s.last.Error = err.Error()
-		}
+func readMetrics(from prometheus.Gatherer) sample {
+	families, err := from.Gather() // Gather returns what it could read together with an error
+	s := arrange(families)
+	s.Time = float64(time.Now().UnixMicro()) / 1e6
+	if err != nil {
+		s.Error = err.Error()
 	}
-	return s.last
+	return s
 }
 
 // view selects the metrics of a panel. Any of them may be missing.

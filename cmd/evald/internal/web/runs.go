@@ -40,7 +40,7 @@ type run struct {
 // extension of files of metrics: one JSON object per line. Self-play keeps games in such a file until it has enough of them.
 const extension = ".jsonl"
 
-// memo keeps answers for a while. Reading runs is expensive, and one reader at a time is enough.
+// memo keeps answers for a while. Reading runs and metrics is expensive, and one reader at a time is enough.
 type memo struct {
 	mu      sync.Mutex
 	answers map[string]remembered
@@ -51,7 +51,7 @@ type remembered struct {
 	until  time.Time
 }
 
-const rememberFor = 2 * time.Second
+const rememberFor = time.Second
 
 // get returns make's answer, or an earlier one for the same key. Errors are not kept.
 func (m *memo) get(key string, make func() (any, error)) (any, error) {
@@ -70,9 +70,9 @@ func (m *memo) get(key string, make func() (any, error)) (any, error) {
 	return fresh, nil
 }
 
-// remembered answers with the memo's answer.
-func (h *Handler) remembered(w http.ResponseWriter, key string, make func() (any, error)) error {
-	x, err := h.memo.get(key, make)
+// serve answers with the memo's answer.
+func (m *memo) serve(w http.ResponseWriter, key string, make func() (any, error)) error {
+	x, err := m.get(key, make)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (h *Handler) remembered(w http.ResponseWriter, key string, make func() (any
 }
 
 func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
-	return h.remembered(w, "", func() (any, error) {
+	return h.read.serve(w, "", func() (any, error) {
 		runs, err := h.listRuns()
 		return struct {
 			Runs []run `json:"runs"`
@@ -124,7 +124,7 @@ func (h *Handler) listRuns() ([]run, error) {
 
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("name")
-	return h.remembered(w, "/"+name, func() (any, error) { return h.readRun(name) })
+	return h.read.serve(w, "/"+name, func() (any, error) { return h.readRun(name) })
 }
 
 func (h *Handler) readRun(name string) (any, error) {

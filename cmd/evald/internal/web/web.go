@@ -104,9 +104,9 @@ type Handler struct {
 	mux     http.ServeMux
 	files   map[string]file
 	slots   slots
-	metrics sampler
 	runs    *os.Root // nil for none
-	memo    memo     // of runs
+	metrics memo
+	read    memo // of runs
 
 	closing context.Context
 	close   context.CancelFunc
@@ -123,7 +123,7 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Limits.thought()
-	h := &Handler{config: c, metrics: sampler{from: c.Metrics}, memo: memo{answers: map[string]remembered{}}}
+	h := &Handler{config: c, metrics: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
 	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
 	var err error
 	if h.files, err = load(); err != nil {
