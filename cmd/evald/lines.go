@@ -69,6 +69,15 @@ func wasInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
+// orInterrupted returns err or, if the user has interrupted the command, prints how far it has come and returns errInterrupted.
+func orInterrupted(ctx context.Context, err error, stderr io.Writer, format string, args ...any) error {
+	if !wasInterrupted(ctx, err) {
+		return err
+	}
+	fmt.Fprintf(stderr, "evald: interrupted"+format+"\n", args...)
+	return errInterrupted
+}
+
 // countLines returns how many lines of a file hold a position, or 0 if the file cannot be read twice.
 func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	f, ok := in.(*os.File)

@@ -78,10 +78,7 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 	for i, set := range sets {
 		text, err := set.make(ctx, known, runtime.GOMAXPROCS(0), progress)
 		progress.clear()
-		if wasInterrupted(ctx, err) {
-			fmt.Fprintf(s.err, "evald: interrupted; %d of %d kinds are complete, of %s %d positions are kept; the same command resumes it\n", i, len(sets), set.kind, set.kept)
-			return errInterrupted
-		}
+		err = orInterrupted(ctx, err, s.err, "; %d of %d kinds are complete, of %s %d positions are kept; the same command resumes it", i, len(sets), set.kind, set.kept)
 		if err != nil {
 			return fmt.Errorf("%s: %w", set.path, err)
 		}

@@ -109,10 +109,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 		return nil
 	})
 	progress.clear()
-	if wasInterrupted(ctx, err) {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d files are complete; the same command resumes it\n", there+made, len(all))
-		return errInterrupted
-	} else if err != nil {
+	if err := orInterrupted(ctx, err, s.err, "; %d of %d files are complete; the same command resumes it", there+made, len(all)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, len(all), there, records)

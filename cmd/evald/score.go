@@ -55,11 +55,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer closeAll()
 	positions, err := c.positions(ctx, s)
-	if wasInterrupted(ctx, err) {
-		fmt.Fprintln(s.err, "evald: interrupted; nothing was measured")
-		return errInterrupted
-	}
-	if err != nil {
+	if err := orInterrupted(ctx, err, s.err, "; nothing was measured"); err != nil {
 		return err
 	}
 	out, err := create(c.Out, s.out) // an error is reported before the measuring
@@ -76,10 +72,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 			show(n)
 		})
 		progress.clear()
-		if wasInterrupted(ctx, err) {
-			fmt.Fprintf(s.err, "evald: interrupted; %s had answered %d of %d positions; a table is of all, so there is none\n", subject.name, done, len(positions))
-			return errInterrupted
-		}
+		err = orInterrupted(ctx, err, s.err, "; %s had answered %d of %d positions; a table is of all, so there is none", subject.name, done, len(positions))
 		if err != nil {
 			return fmt.Errorf("%s: %w", subject.name, err)
 		}

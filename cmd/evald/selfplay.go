@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -112,7 +111,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 		return errInterrupted
 	}
 	if err != nil {
-		return errors.Join(err, ctx.Err())
+		return err
 	}
 	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond))
 	return err

@@ -330,12 +330,7 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 		}
 		show(done)
 	})
-	if wasInterrupted(ctx, err) {
-		progress.clear()
-		fmt.Fprintln(s.err, "evald: interrupted; the same command resumes it")
-		return errInterrupted
-	}
-	if err != nil {
+	if err := orInterrupted(ctx, err, s.err, "; the same command resumes it"); err != nil {
 		return err
 	}
 	progress.clear()

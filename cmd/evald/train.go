@@ -314,11 +314,7 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folde
 			float64(steps)*float64(config.Batch)/took.Seconds(), left.Round(time.Second), losses(r)))
 	})
 	progress.clear()
-	if wasInterrupted(ctx, err) {
-		fmt.Fprintf(stderr, "evald: interrupted after %d of %d steps; the same command resumes it\n", done(), config.Steps)
-		return errInterrupted
-	}
-	return err
+	return orInterrupted(ctx, err, stderr, " after %d of %d steps; the same command resumes it", done(), config.Steps)
 }
 
 // losses formats the losses of a step.
