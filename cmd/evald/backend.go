@@ -108,11 +108,7 @@ func loadModel(nameOrPath string, notes io.Writer) (n *net.Network, name string,
 
 // boardOf is the board of the flag --rules.
 func boardOf(text string) (*game.Board, error) {
-	rules, err := game.ParseRules(text)
-	if err != nil {
-		return nil, usage("--rules: %w", err)
-	}
-	board, err := game.NewBoard(rules)
+	board, err := new(game.Boards).Parse(text)
 	if err != nil {
 		return nil, usage("--rules: %w", err)
 	}

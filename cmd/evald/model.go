@@ -324,11 +324,7 @@ func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
 	}
 	e := eval.New(b, eval.Options{OwnRules: true})
 	for _, text := range rules {
-		r, err := game.ParseRules(text)
-		if err != nil {
-			return err
-		}
-		board, err := game.NewBoard(r)
+		board, err := new(game.Boards).Parse(text)
 		if err != nil {
 			return err
 		}

@@ -71,11 +71,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 		}
 		rules, moves, flag = prefix, rest, "--position"
 	}
-	r, err := game.ParseRules(cmp.Or(rules, game.Connect4.String()))
-	if err != nil {
-		return nil, nil, usage("%s: %w", flag, err)
-	}
-	board, err := game.NewBoard(r)
+	board, err := new(game.Boards).Parse(cmp.Or(rules, game.Connect4.String()))
 	if err != nil {
 		return nil, nil, usage("%s: %w", flag, err)
 	}

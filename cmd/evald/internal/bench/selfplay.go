@@ -26,11 +26,7 @@ const patience = 20 * time.Second
 // batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
 // of the time.
 func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, progress Progress) ([]Figure, error) {
-	rules, err := game.ParseRules(c.Rules)
-	if err != nil {
-		return nil, err
-	}
-	board, err := game.NewBoard(rules)
+	board, err := new(game.Boards).Parse(c.Rules)
 	if err != nil {
 		return nil, err
 	}

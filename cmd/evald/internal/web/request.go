@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -101,14 +100,11 @@ func parsePosition(text string) (*game.Board, []int, error) {
 // parseLink is like parsePosition, but keeps the moves before a wrong one: then actions are those moves, and wrong describes
 // the wrong one. err is about the rules.
 func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
-	rules, moves := game.Connect4, text
-	if prefix, rest, found := strings.Cut(text, ":"); found {
-		if rules, err = game.ParseRules(prefix); err != nil {
-			return nil, nil, nil, bad("position", "%v", err)
-		}
-		moves = rest
+	rules, moves, err := game.CutRules(text)
+	if err == nil {
+		b, err = game.NewBoard(rules)
 	}
-	if b, err = game.NewBoard(rules); err != nil {
+	if err != nil {
 		return nil, nil, nil, bad("position", "%v", err)
 	}
 	_, actions, wrong = b.ParseMoves(moves)
