@@ -75,13 +75,12 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	if c.Peer == "openvino" {
 		libraries = append(libraries, "openvino")
 	}
-	progress, clear := figureProgress(s.err)
-	defer clear()
-	report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress)
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress.text)
 	if err != nil {
 		return err
 	}
-	clear()
 	if c.JSON {
 		return writeJSON(s.out, report)
 	}
@@ -139,8 +138,8 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 			work.Peer.Device = "cpu"
 		}
 	}
-	progress, clear := figureProgress(s.err)
-	defer clear()
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
 	var rows []bench.GPURow
 	lines := json.NewEncoder(s.out)
 	err = bench.GPU(ctx, work, func(row bench.GPURow) error {
@@ -149,8 +148,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 			return lines.Encode(row)
 		}
 		return nil
-	}, progress)
-	clear()
+	}, progress.text)
 	if !c.JSON && len(rows) > 0 {
 		err = errors.Join(bench.GPUTable(s.out, rows), err)
 	}
@@ -186,23 +184,14 @@ func scrambledOnCPU(blocks, channels int, notes io.Writer) (*open.Opened, error)
 	return open.Network(n, name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
 }
 
-// figureProgress shows the name of the figure that is being measured, if stderr is a terminal.
-func figureProgress(stderr io.Writer) (show bench.Progress, clear func()) {
-	if !isTerminal(stderr) {
-		return nil, func() {}
-	}
-	return func(figure string) { fmt.Fprintf(stderr, "\r\x1b[K%s", figure) }, func() { fmt.Fprint(stderr, "\r\x1b[K") }
-}
-
 // measure prints what run measures, as a table or as JSON.
 func measure[F any](s streams, asJSON bool, table func(io.Writer, []F) error, run func(bench.Progress) ([]F, error)) error {
-	progress, clear := figureProgress(s.err)
-	defer clear()
-	figures, err := run(progress)
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	figures, err := run(progress.text)
 	if err != nil {
 		return err
 	}
-	clear()
 	if !asJSON {
 		return table(s.out, figures)
 	}
@@ -301,26 +290,19 @@ func (c *benchSolveCmd) Run(ctx context.Context, s streams) error {
 			sets = append(sets, set)
 		}
 	}
-	progress := newProgress(s.err, 0)
-	var figures []bench.SolveFigure
 	wrong := 0
-	for _, set := range sets {
-		f, err := bench.Solve(ctx, set, c.TableMiB, func(done int) {
-			progress.text(fmt.Sprintf("%s: %d of %d", set.Name, done, len(set.States)))
-		})
-		if err != nil {
-			progress.clear()
-			return err
+	err := measure(s, c.JSON, bench.SolveTable, func(progress bench.Progress) (figures []bench.SolveFigure, err error) {
+		for _, set := range sets {
+			f, err := bench.Solve(ctx, set, c.TableMiB, progress)
+			if err != nil {
+				return nil, err
+			}
+			figures = append(figures, f)
+			wrong += max(0, f.Wrong)
 		}
-		figures = append(figures, f)
-		wrong += max(0, f.Wrong)
-	}
-	progress.clear()
-	if c.JSON {
-		if err := writeJSON(s.out, map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH, "figures": figures}); err != nil {
-			return err
-		}
-	} else if err := bench.SolveTable(s.out, figures); err != nil {
+		return figures, nil
+	})
+	if err != nil {
 		return err
 	}
 	if wrong > 0 {

@@ -127,19 +127,9 @@ func (e *evalBench) kernels() {
 		}
 		runtime.KeepAlive(won)
 	})
-	e.measure(Figure{Name: "what the rules decide, 1 core", Unit: "positions"}, len(ps), func() {
-		decided := 0
-		for i := range ps {
-			if b.Outlook(ps[i]).Result != game.Ongoing {
-				decided++
-			}
-		}
-		runtime.KeepAlive(decided)
-	})
 	h := heuristic.NewBitsquares(heuristic.DefaultPower)
 	scores := make([]float64, len(ps))
-	lines := e.measure(Figure{Name: "bitsquares by line masks, 1 core", Unit: "values"}, len(ps), lineMasks(b, ps))
-	e.compare(lines, Figure{Name: "bitsquares one by one, 1 core", Unit: "values", Ceiling: peak / bitsquaresOperations, Why: "64-bit operations of one core"}, func() {
+	e.measure(Figure{Name: "bitsquares one by one, 1 core", Unit: "values", Ceiling: peak / bitsquaresOperations, Why: "64-bit operations of one core"}, len(ps), func() {
 		for i := range ps {
 			scores[i] = h.Score(b, ps[i])
 		}
@@ -148,37 +138,7 @@ func (e *evalBench) kernels() {
 	if hasVector {
 		f.Ceiling, f.Why = 8*rate(e.d, spinOperations, func() { spinVector(spinTurns) })/vectorOperations, "512-bit operations of one core"
 	}
-	e.values = e.compare(lines, f, func() { h.Scores(b, ps, scores) })
-}
-
-// compare measures a figure and states it as a multiple of the line masks' rate.
-func (e *evalBench) compare(lines float64, f Figure, work func()) float64 {
-	r := e.measure(f, len(e.positions), work)
-	if last := len(e.figures) - 1; e.err == nil {
-		e.figures[last].Ratio, e.figures[last].To = r/lines, "line masks"
-	}
-	return r
-}
-
-// lineMasks is bitsquares as a loop over the masks of all lines, as the original has it.
-func lineMasks(b *game.Board, ps []game.Position) func() {
-	weight := [5]float64{0, 1, 3.363585661014858, 6.838521170864334, 11.313708498984761} // n^1.75
-	masks := b.Lines()
-	return func() {
-		sum := 0.0
-		for i := range ps {
-			own, other := ps[i].Own, ps[i].Other()
-			for _, line := range masks {
-				o, t := line.Lo&own.Lo, line.Lo&other.Lo
-				if t == 0 {
-					sum += weight[game.Bits{Lo: o}.OnesCount()]
-				} else if o == 0 {
-					sum -= weight[game.Bits{Lo: t}.OnesCount()]
-				}
-			}
-		}
-		runtime.KeepAlive(sum)
-	}
+	e.values = e.measure(f, len(ps), func() { h.Scores(b, ps, scores) })
 }
 
 // evaluators measures whole answers, and files of them.

@@ -93,21 +93,6 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	return c, nil
 }
 
-// ruledContenders evaluate positions that the rules leave open, by the fastest path, without and with the rules step in front:
-// what looking at the rules costs if it saves nothing.
-func ruledContenders(ctx context.Context, n *net.Network, name string, d time.Duration) ([2]*contender, error) {
-	board := game.MustBoard(game.Connect4)
-	open := slices.DeleteFunc(playedPositions(board, 8*networkBatch), func(p game.Position) bool {
-		return board.Result(p) != game.Ongoing || board.Outlook(p).Result != game.Ongoing || board.Outlook(p).Plies > 0
-	})
-	b := newBatch(board, open, networkBatch)
-	e, err := cpu.NewPath(n, cpu.Paths(n)[0])
-	return [2]*contender{
-		{name: fmt.Sprintf("network %s, open positions", name), round: timed(ctx, e.Compute, b, d)},
-		{name: fmt.Sprintf("network %s, open positions behind the rules", name), round: timed(ctx, eval.New(e, eval.Options{}).Evaluate, b, d)},
-	}, err
-}
-
 // timed is a round of batches.
 func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error, b *eval.Batch, d time.Duration) func() (float64, error) {
 	return func() (float64, error) {
@@ -158,11 +143,7 @@ func network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	}
 	few := newBatch(board, b.Pos, 32)
 	to := &contender{name: "network " + name + ", pure-Go reference", round: timed(ctx, net.NewBackend(n).Compute, few, d)}
-	both, err := ruledContenders(ctx, n, name, d)
-	if err != nil {
-		return nil, err
-	}
-	if err := race(ctx, slices.Concat(paths, []*contender{to}, both[:]), d, progress); err != nil {
+	if err := race(ctx, append(slices.Clone(paths), to), d, progress); err != nil {
 		return nil, err
 	}
 	var figures []Figure
@@ -171,10 +152,7 @@ func network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 		f.To = "pure-Go reference"
 		figures = append(figures, f)
 	}
-	ruled := both[1].figure(both[0])
-	ruled.Ceiling, ruled.Why = ruled.Rate/ruled.Ratio, "without the rules"
-	ruled.Ratio, ruled.To = 0, ""
-	return append(figures, to.figure(to), ruled), nil
+	return append(figures, to.figure(to)), nil
 }
 
 // remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes

@@ -99,7 +99,7 @@ func ReadSet(path string, most int) (SolveSet, error) {
 }
 
 // Solve measures a set with one thread and no book. The time to empty the table does not count.
-func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done int)) (SolveFigure, error) {
+func Solve(ctx context.Context, set SolveSet, tableMiB int, progress Progress) (SolveFigure, error) {
 	f := SolveFigure{Set: set.Name, Positions: len(set.States), PublicNodes: set.Public, Wrong: -1}
 	if set.Scores != nil {
 		f.Wrong = 0
@@ -125,7 +125,7 @@ func Solve(ctx context.Context, set SolveSet, tableMiB int, progress func(done i
 		if set.Scores != nil && r.Score != set.Scores[i] {
 			f.Wrong++
 		}
-		progress(i + 1)
+		progress.show("%s: %d of %d", set.Name, i+1, len(set.States))
 	}
 	n, nodes := float64(len(set.States)), float64(f.Nodes)
 	f.MeanSeconds, f.MedianSeconds, f.MeanNodes, f.NodesPerSec = total/n, median(seconds), nodes/n, nodes/total

@@ -13,7 +13,7 @@ const nodesWanted = 373937
 func TestSolveSignature(t *testing.T) {
 	var figures []SolveFigure
 	for _, set := range BuiltInSets() {
-		f := gametest.Must(Solve(t.Context(), set, 0, func(int) {}))(t)
+		f := gametest.Must(Solve(t.Context(), set, 0, nil))(t)
 		figures = append(figures, f)
 	}
 	if got := signature(figures); got != nodesWanted {
