@@ -15,9 +15,6 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// turns is how often play and evaluator take turns in a round, so that other load on the machine slows both alike.
-const turns = 8
-
 // patience is how long to wait for the first batch of a turn. On a tiny board the rules answer everything, and none comes.
 const patience = 20 * time.Second
 
@@ -93,34 +90,25 @@ func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, 
 		}
 	}
 	p.backend = e
-	if _, err := p.play(d); err != nil { // warms up
+	var all tally
+	play := &contender{name: "self-play by " + name, round: func() (float64, error) {
+		t, err := p.play(d / 2)
+		all.add(t)
+		return t.rate(), err
+	}}
+	alone := &contender{name: name + " alone", round: func() (float64, error) {
+		t, err := p.alone(d/2, e)
+		return t.rate(), err
+	}}
+	games := p.games.Load()
+	if err := race(p.ctx, []*contender{play, alone}, d, progress); err != nil {
 		return nil, err
 	}
-	var rates, shares []float64
-	var all tally
-	games := p.games.Load()
-	for i := range rounds {
-		progress.show("%s, round %d of %d", name, i+1, rounds)
-		var alone, play tally
-		for range turns {
-			answered, err := p.alone(d/(2*turns), e)
-			if err != nil {
-				return nil, err
-			}
-			alone.add(answered)
-			if answered, err = p.play(d / (2 * turns)); err != nil {
-				return nil, err
-			}
-			play.add(answered)
-		}
-		rates, shares = append(rates, play.rate()), append(shares, play.rate()/alone.rate())
-		all.add(play)
-	}
 	games = p.games.Load() - games
-	rate := median(rates)
+	f := play.figure(alone)
 	return []Figure{
 		{
-			Name: "self-play by " + name, Rate: rate, Unit: "evaluations", Ceiling: rate / median(shares),
+			Name: f.Name, Rate: f.Rate, Unit: "evaluations", Ceiling: f.Rate / f.Ratio,
 			Why: fmt.Sprintf("the evaluator alone, batches of %d", all.rows/max(1, all.calls)),
 		},
 		{Name: fmt.Sprintf("games of %d or %d visits a move by %s", c.Visits, c.FastVisits, name), Rate: float64(games) / all.seconds, Unit: "games"},
