@@ -78,34 +78,20 @@ type outFile struct {
 	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
 }
 
-// output is standard output, or a file that appears under its name only after Commit.
-type output struct {
-	io.Writer
-	file *durable.File // nil for standard output
-}
-
-func create(name string, stdout io.Writer) (*output, error) {
-	if name == "" {
-		return &output{Writer: stdout}, nil
+// write calls to with standard output, or with a file that gets its name when to has ended without an error.
+func (f outFile) write(stdout io.Writer, to func(io.Writer) error) error {
+	if f.Out == "" {
+		return to(stdout)
 	}
-	f, err := durable.Create(name)
+	file, err := durable.Create(f.Out)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &output{Writer: f, file: f}, nil
-}
-
-func (o *output) Commit() error {
-	if o.file == nil {
-		return nil
+	defer file.Abort()
+	if err := to(file); err != nil {
+		return err
 	}
-	return o.file.Commit()
-}
-
-func (o *output) Abort() {
-	if o.file != nil {
-		o.file.Abort()
-	}
+	return file.Commit()
 }
 
 func isTerminal(stream any) bool {

@@ -25,19 +25,15 @@ func (f outFile) answer(ctx context.Context, s streams, file, lines string, work
 		return err
 	}
 	defer in.Close()
-	out, err := create(f.Out, s.out)
-	if err != nil {
+	var t tally
+	err = f.write(s.out, func(out io.Writer) (err error) {
+		t, err = work(in, out)
 		return err
-	}
-	defer out.Abort()
-	t, err := work(in, out)
+	})
 	if wasInterrupted(ctx, err) {
 		return t.interrupted(s.err, f.Out)
 	}
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil || t.refused == 0 {
+	if err != nil || t.refused == 0 {
 		return err
 	}
 	if lines == "positions" {

@@ -58,11 +58,13 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 	if err := orInterrupted(ctx, err, s.err, "; nothing was measured"); err != nil {
 		return err
 	}
-	out, err := create(c.Out, s.out) // an error is reported before the measuring
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
+	return c.write(s.out, func(out io.Writer) error { // an error of the file is reported before the measuring
+		return c.measure(ctx, s, subjects, positions, out)
+	})
+}
+
+// measure writes the reports of all subjects.
+func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions []score.Position, out io.Writer) error {
 	var reports []namedReport
 	for _, subject := range subjects {
 		progress, done := newProgress(s.err, 0), 0
@@ -88,14 +90,9 @@ func (c *scoreCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if c.JSON {
-		err = writeJSON(out, reports)
-	} else {
-		err = scoreTables(out, reports)
+		return writeJSON(out, reports)
 	}
-	if err != nil {
-		return err
-	}
-	return out.Commit()
+	return scoreTables(out, reports)
 }
 
 func scoreTables(w io.Writer, reports []namedReport) error {
