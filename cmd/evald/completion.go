@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -29,49 +29,16 @@ For all:
 }
 
 // shellScripts call the program itself (evald complete) with the words typed so far.
-var shellScripts = map[string]string{
-	"bash": `_evald() {
-  local IFS=$'\n' word
-  COMPREPLY=()
-  for word in $("$1" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
-    if [[ $word == ` + anyFile + ` ]]; then
-      compopt -o default
-    else
-      COMPREPLY+=("${word%%$'\t'*}")
-    fi
-  done
-}
-complete -F _evald evald
-`,
-	"zsh": `#compdef evald
-_evald() {
-  local -a lines
-  lines=("${(@f)$("${words[1]}" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if [[ ${lines[1]} == ` + anyFile + ` ]]; then
-    _files
-  else
-    lines=("${(@)lines//:/\\:}")
-    lines=("${(@)lines//$'\t'/:}")
-    _describe evald lines
-  fi
-}
-if [[ $funcstack[1] == _evald ]]; then _evald; else compdef _evald evald; fi
-`,
-	"fish": `function __evald_complete
-  set -l words (commandline -opc) (commandline -ct)
-  set -l lines ($words[1] complete -- $words[2..-1] 2>/dev/null)
-  if test "$lines[1]" = ` + anyFile + `
-    __fish_complete_path (commandline -ct)
-  else
-    string join \n -- $lines
-  end
-end
-complete -c evald -f -a '(__evald_complete)'
-`,
-}
+//
+//go:embed completion
+var shellScripts embed.FS
 
 func (c *completionCmd) Run(s streams) error {
-	_, err := io.WriteString(s.out, shellScripts[c.Shell])
+	script, err := shellScripts.ReadFile("completion/evald." + c.Shell)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(script)
 	return err
 }
 
@@ -80,7 +47,7 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// anyFile stands for all files; the shell completes them itself.
+// anyFile stands for all files; the shell completes them itself. The scripts know it.
 const anyFile = ":files"
 
 // Run prints the possible values of the last word, one per line: the word, a tab and its help.
