@@ -108,14 +108,10 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer run.Close()
-	c.describe(s.err, config, records, run.Done())
 	if c.Trainer != "gorgonia" {
 		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
 	}
-	if err := c.train(ctx, s.err, run.Folder, run.Done, config, records); err != nil {
-		return err
-	}
-	if err := c.finish(s, config); err != nil {
+	if err := c.train(ctx, s, run.Folder, run.Done, config, records); err != nil {
 		return err
 	}
 	if c.Task == "gameover" && c.Test > 0 {
@@ -295,15 +291,16 @@ func compute(trainer string) train.Compute {
 	return by
 }
 
-// train makes the steps and shows their progress.
-func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folder, done func() int, config train.Config, records *train.Records) error {
+// train makes the steps, shows their progress, and finishes the run.
+func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done func() int, config train.Config, records *train.Records) error {
+	c.describe(s.err, config, records, done())
 	if records != nil && records.HeldOut() != nil {
 		run.HeldOut = make([]train.Example, min(heldOutSample, records.HeldOut().Rows()))
 		if err := records.HeldOut().Once(0, run.HeldOut); err != nil {
 			return err
 		}
 	}
-	progress, start, first := newProgress(stderr, 0), time.Now(), done()
+	progress, start, first := newProgress(s.err, 0), time.Now(), done()
 	err := run.Train(ctx, c.Save, func(r train.Report) {
 		if !progress.due() {
 			return
@@ -314,7 +311,10 @@ func (c *trainCmd) train(ctx context.Context, stderr io.Writer, run *train.Folde
 			float64(steps)*float64(config.Batch)/took.Seconds(), left.Round(time.Second), losses(r)))
 	})
 	progress.clear()
-	return orInterrupted(ctx, err, stderr, " after %d of %d steps; the same command resumes it", done(), config.Steps)
+	if err := orInterrupted(ctx, err, s.err, " after %d of %d steps; the same command resumes it", done(), config.Steps); err != nil {
+		return err
+	}
+	return c.finish(s, config)
 }
 
 // losses formats the losses of a step.

@@ -67,11 +67,7 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) 
 		return err
 	}
 	defer folder.Close()
-	c.describe(s.err, config, records, trainer.Done())
-	if err := c.train(ctx, s.err, folder, trainer.Done, config, records); err != nil {
-		return err
-	}
-	if err := c.finish(s, config); err != nil {
+	if err := c.train(ctx, s, folder, trainer.Done, config, records); err != nil {
 		return err
 	}
 	return c.results(s, records.Source, records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {

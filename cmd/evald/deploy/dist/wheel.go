@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -90,14 +89,9 @@ func glibc(program string) (int, error) {
 	needs := 17
 	symbols, _ := f.ImportedSymbols() // the error is that there are none: the program is static
 	for _, s := range symbols {
-		if version, ok := strings.CutPrefix(s.Version, "GLIBC_2."); ok {
-			minor, _, _ := strings.Cut(version, ".")
-			n, err := strconv.Atoi(minor)
-			if err != nil {
-				return 0, fmt.Errorf("symbol %s has version %s", s.Name, s.Version)
-			}
-			needs = max(needs, n)
-		}
+		n := 0
+		_, _ = fmt.Sscanf(s.Version, "GLIBC_2.%d", &n) // other versions are not of glibc
+		needs = max(needs, n)
 	}
 	return needs, nil
 }

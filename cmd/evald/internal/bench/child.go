@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
 )
 
 // child is a Python process. Each request to it is a line, and so is each answer.
@@ -55,6 +60,19 @@ func (p *child) launch(ctx context.Context, files map[string][]byte, args ...str
 		return err
 	}
 	return nil
+}
+
+// begin writes a network as ONNX and the planes of positions beside other files, and starts a script with them.
+func (p *child) begin(ctx context.Context, n *net.Network, board *game.Board, planes map[string][]game.Position, files map[string][]byte, args ...string) (err error) {
+	if files["network.onnx"], err = onnx.Marshal(n, "network"); err != nil {
+		return err
+	}
+	for name, positions := range planes {
+		if files[name], err = binary.Append(nil, binary.LittleEndian, net.NewPlanes(board, positions).Float32s()); err != nil {
+			return err
+		}
+	}
+	return p.launch(ctx, files, args...)
 }
 
 // line reads one answer. If the process died instead, the error is the last line that it wrote to stderr.

@@ -143,30 +143,20 @@ func (e *evalBench) kernels() {
 
 // evaluators measures whole answers, and files of them.
 func (e *evalBench) evaluators(model Model) error {
-	var all float64                        // bitsquares on one core
-	sources := []eval.Source{eval.Uniform} // it computes nothing, so the others are to be compared with it
+	var all float64 // bitsquares on one core
 	for _, h := range heuristic.All() {
-		if h.Source != eval.Uniform {
-			sources = append(sources, h.Source)
-		}
-	}
-	for _, source := range sources {
-		h, err := heuristic.New(source)
-		if err != nil {
-			return err
-		}
-		f := Figure{Name: source.String() + " with policy, 1 core", Unit: "positions"}
-		if source == eval.Bitsquares {
+		backend, f := h.New(), Figure{Name: h.Source.String() + " with policy, 1 core", Unit: "positions"}
+		if h.Source == eval.Bitsquares {
 			// A position costs its own value and one for each of at most seven moves.
 			f.Ceiling, f.Why = e.values/8, "bitsquares values, 8 a position"
 		}
 		b := newBatch(e.board, e.positions, len(e.positions))
 		r := e.measure(f, len(e.positions), func() {
-			if err := h.Backend().Compute(e.ctx, b); err != nil && e.err == nil {
+			if err := backend.Compute(e.ctx, b); err != nil && e.err == nil {
 				e.err = err
 			}
 		})
-		if source == eval.Bitsquares {
+		if h.Source == eval.Bitsquares {
 			all = r * float64(runtime.GOMAXPROCS(0))
 		}
 	}

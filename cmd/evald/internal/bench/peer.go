@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -19,7 +18,6 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/onnx"
 )
 
 //go:embed peer.py
@@ -209,18 +207,9 @@ type peer struct {
 // start lets the peer read the network and the positions.
 func (p *peer) start(ctx context.Context, python string, n *net.Network, board *game.Board, calibration, positions []game.Position) error {
 	p.child = child{python: python, needs: libraries[p.library]}
-	model, err := onnx.Marshal(n, "network")
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"peer.py": peerScript, "network.onnx": model}
-	for name, ps := range map[string][]game.Position{"calibration": calibration, "positions": positions} {
-		if files[name], err = binary.Append(nil, binary.LittleEndian, net.NewPlanes(board, ps).Float32s()); err != nil {
-			return err
-		}
-	}
-	err = p.launch(ctx, files, "peer.py", p.library, "network.onnx", strconv.Itoa(board.Rows()), strconv.Itoa(board.Columns()),
-		strconv.Itoa(runtime.GOMAXPROCS(0)), "calibration", "positions")
+	planes := map[string][]game.Position{"calibration": calibration, "positions": positions}
+	err := p.begin(ctx, n, board, planes, map[string][]byte{"peer.py": peerScript}, "peer.py", p.library, "network.onnx",
+		strconv.Itoa(board.Rows()), strconv.Itoa(board.Columns()), strconv.Itoa(runtime.GOMAXPROCS(0)), "calibration", "positions")
 	if err != nil {
 		return err
 	}

@@ -3,15 +3,14 @@ package bench
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/onnx"
 )
 
 //go:embed torch_peer.py
@@ -42,21 +41,12 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 		}
 	}()
 	p.child = child{python: p.Python, needs: "torch, safetensors and numpy"}
-	planes, err := binary.Append(nil, binary.LittleEndian, net.NewPlanes(b.Board, b.Pos).Float32s())
-	if err != nil {
-		return err
-	}
 	network, err := n.Marshal()
 	if err != nil {
 		return err
 	}
-	model, err := onnx.Marshal(n, "network")
-	if err != nil {
-		return err
-	}
-	err = p.launch(ctx, map[string][]byte{
-		"planes": planes, "torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel),
-		"network.safetensors": network, "network.onnx": model,
+	err = p.begin(ctx, n, b.Board, map[string][]game.Position{"planes": b.Pos}, map[string][]byte{
+		"torch_peer.py": torchScript, "torch_model.py": []byte(net.TorchModel), "network.safetensors": network,
 	}, "torch_peer.py", p.Way, p.Precision, p.Device, "network.safetensors", "network.onnx", "planes",
 		strconv.Itoa(b.Board.Rows()), strconv.Itoa(b.Board.Columns()))
 	if err != nil {
