@@ -98,22 +98,22 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	s := newStream(w, stop)
 	s.send(opinion{"opinion", h.config.Model, batch.Source[0].String(), batch.WDL, batch.Policy})
 
-	news := news{more: make(chan struct{}, 1)}
+	var work sync.WaitGroup
 	if visits > 0 {
 		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1}
 		if q.Visits == nil { // the time limit ends it, not visits
 			a.Leaves = agent.TimedLeaves
 		}
-		news.work.Go(func() { a.Search(ctx, p, visits, func(r play.Report) { news.tell(func() { news.search = &r }) }) })
+		work.Go(func() { a.Search(ctx, p, visits, func(r play.Report) { s.send(seen(b, &r)) }) })
 	}
 	if q.Solve {
 		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
 		if ships := h.config.Agents.Ships; ships != nil {
 			o.Book = ships(b.Rules())
 		}
-		news.work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { news.tell(func() { news.exact = &e }) }) })
+		work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { s.send(scored(&e)) }) })
 	}
-	news.follow(b, s)
+	work.Wait()
 	last := ended{Type: "end"}
 	if h.closing.Err() != nil {
 		last.Error = "the server is shutting down"
@@ -162,49 +162,6 @@ func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	return scores, nil
 }
 
-// news is the latest result of an analysis's workers. A client that reads slowly skips results.
-type news struct {
-	work sync.WaitGroup
-	more chan struct{} // capacity 1
-
-	mu     sync.Mutex
-	search *play.Report
-	exact  *play.Exact
-}
-
-func (n *news) tell(set func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	set()
-	select {
-	case n.more <- struct{}{}:
-	default:
-	}
-}
-
-// follow sends the news until the workers are done.
-func (n *news) follow(b *game.Board, s *stream) {
-	done := make(chan struct{})
-	go func() { n.work.Wait(); close(done) }()
-	for over := false; !over; {
-		select {
-		case <-n.more:
-		case <-done:
-			over = true
-		}
-		n.mu.Lock()
-		search, exact := n.search, n.exact
-		n.search, n.exact = nil, nil
-		n.mu.Unlock()
-		if search != nil {
-			s.send(seen(b, search))
-		}
-		if exact != nil {
-			s.send(scored(exact))
-		}
-	}
-}
-
 // seen converts a search's report to a line.
 func seen(b *game.Board, r *play.Report) searched {
 	m := searched{
@@ -244,8 +201,9 @@ func scored(e *play.Exact) solved {
 	return m
 }
 
-// stream sends an answer line by line.
+// stream sends an answer line by line. A search or solver whose client reads slowly waits for it.
 type stream struct {
+	mu      sync.Mutex // a line at a time
 	control *http.ResponseController
 	encode  *json.Encoder
 	failed  func() // called if the client is gone or does not read
@@ -257,10 +215,12 @@ const lineTime = 10 * time.Second
 func newStream(w http.ResponseWriter, failed func()) *stream {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the lines
-	return &stream{http.NewResponseController(w), json.NewEncoder(w), failed}
+	return &stream{control: http.NewResponseController(w), encode: json.NewEncoder(w), failed: failed}
 }
 
 func (s *stream) send(line any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	// If the connection supports no deadlines, a client that does not read is noticed only when it disconnects.
 	_ = s.control.SetWriteDeadline(time.Now().Add(lineTime))
 	if s.encode.Encode(line) != nil || s.control.Flush() != nil {
