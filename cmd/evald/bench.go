@@ -64,10 +64,11 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
-	network, name, err := scrambled(6, 64)
-	if c.Model != "" && c.Model != defaultBenchModel {
-		network, name, err = loadModel(c.Model, s.err)
+	text := c.Model
+	if text == "" || text == defaultBenchModel {
+		text = "6x64"
 	}
+	n, err := benchNetwork(text, s.err)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	}
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
-	report, err := bench.Peers(ctx, c.Round, network, name, python(), libraries, progress.text)
+	report, err := bench.Peers(ctx, c.Round, n.Network, n.Name, python(), libraries, progress.text)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 		work.Networks, c.Networks = []bench.Named{{Name: name, Network: n}}, nil
 	}
 	for _, text := range c.Networks {
-		n, err := gpuNetwork(text, s.err)
+		n, err := benchNetwork(text, s.err)
 		if err != nil {
 			return usage("--networks: %w", err)
 		}
@@ -155,8 +156,8 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	return err
 }
 
-// gpuNetwork is a random network of a size, or a model.
-func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
+// benchNetwork is a random network of a size, or a model.
+func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	config, err := net.ParseConfig(text)
 	if err == nil {
 		n, err := net.NewScrambled(config, 1)
@@ -169,19 +170,13 @@ func gpuNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-func scrambled(blocks, channels int) (*net.Network, string, error) {
-	config := net.Config{Blocks: blocks, Channels: channels, HeadChannels: net.DefaultHeadChannels, Hidden: net.DefaultHidden}
-	n, err := net.NewScrambled(config, 1)
-	return n, config.String(), err
-}
-
-// scrambledOnCPU evaluates with a random network.
-func scrambledOnCPU(blocks, channels int, notes io.Writer) (*open.Opened, error) {
-	n, name, err := scrambled(blocks, channels)
+// scrambledOnCPU evaluates with a random network of a size.
+func scrambledOnCPU(size string, notes io.Writer) (*open.Opened, error) {
+	n, err := benchNetwork(size, notes)
 	if err != nil {
 		return nil, err
 	}
-	return open.Network(n, name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
+	return open.Network(n.Network, n.Name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
 }
 
 // measure prints what run measures, as a table or as JSON.
@@ -227,8 +222,8 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		defer e.Close()
 		evaluators = append(evaluators, e)
 	} else {
-		for _, size := range [][2]int{{6, 64}, {4, 32}} {
-			e, err := scrambledOnCPU(size[0], size[1], s.err)
+		for _, size := range []string{"6x64", "4x32"} {
+			e, err := scrambledOnCPU(size, s.err)
 			if err != nil {
 				return err
 			}
@@ -256,7 +251,7 @@ type benchServeCmd struct {
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	choose := backend{Backend: open.CPU, Model: c.Model}.choose
 	if c.Model == "" {
-		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU(6, 64, notes) }
+		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU("6x64", notes) }
 	}
 	e, err := choose(s.err)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/durable"
@@ -238,14 +237,6 @@ func evaluators(backend string, on gpus, notes io.Writer) learn.Evaluators {
 
 // eachOnce passes each text on once, because every network would repeat the same ones.
 func eachOnce(say func(string)) func(string) {
-	var mu sync.Mutex
-	said := map[string]bool{}
-	return func(text string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !said[text] {
-			said[text] = true
-			say(text)
-		}
-	}
+	said := once(func(text string) (struct{}, error) { say(text); return struct{}{}, nil })
+	return func(text string) { _, _ = said(text) }
 }
