@@ -16,7 +16,7 @@ import (
 type globals struct {
 	Config  configFile       `placeholder:"FILE" help:"Read flags from this YAML file, see evald help."`
 	Threads int              `range:"0 to 4096" aliases:"concurrency" default:"0" help:"Processors to use; 0 is all."`
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 }
 
 // usageError is the error of a wrong command line; the program ends with exitUsage.
@@ -25,24 +25,6 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// variableOf returns the environment variable of a flag: EVALD_MAX_BATCH for --max-batch, for all commands that have it.
-func variableOf(flag *kong.Flag) string {
-	return "EVALD_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-}
-
-// withVariables gives each flag its environment variable, except --help and --version.
-func withVariables() kong.Option {
-	return kong.PostBuild(func(k *kong.Kong) error {
-		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
-			if flag, ok := node.(*kong.Flag); ok && flag.Name != "help" && flag.Name != "version" {
-				flag.Envs = []string{variableOf(flag)}
-				flag.Tag.Envs = flag.Envs
-			}
-			return next(nil)
-		})
-	})
-}
 
 // checkDependencies refuses a flag on the command line that has no effect together with the others. Its struct tag says when:
 //

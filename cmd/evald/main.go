@@ -136,7 +136,7 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
 		kong.Vars{"version": version()}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),
-		withVariables(),
+		kong.DefaultEnvars("EVALD"), // EVALD_MAX_BATCH for --max-batch, for all commands that have it
 		kong.ValueFormatter(valueHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)...)

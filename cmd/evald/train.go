@@ -41,7 +41,7 @@ type trainCmd struct {
 	Optimizer string  `enum:"muon,adamw" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
 	EMA       float64 `range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
 	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
-	L2        float64 `range:"0 to 1" name:"l2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
+	L2        float64 `range:"0 to 1" name:"l2" env:"EVALD_L2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
 	Seed      uint64  `help:"Of the fresh weights, the order of records, mirror images and random positions."`
 
 	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
