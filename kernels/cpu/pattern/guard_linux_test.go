@@ -38,14 +38,13 @@ func TestReadsNoFurther(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, step := make([]int32, 2*Outputs), make([]int32, Outputs)
+			out := make([]int32, 2*Outputs)
 			n.Forward(rows, 2, out)
-			n.Step(n.Start(), nil, rows[:2], step)
 			if want == nil {
 				want = out
 			}
-			if !slices.Equal(out, want) || !slices.Equal(step, want[:Outputs]) {
-				t.Errorf("%s, %d lanes: %v and %v, want %v", p, lanes, out, step, want)
+			if !slices.Equal(out, want) {
+				t.Errorf("%s, %d lanes: %v, want %v", p, lanes, out, want)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // The kernels of one set of instructions. Before this is included, it needs
 //
 //	NAME(x), TARGET     the names of the functions, and their instructions
-//	V16, N16            a vector of int16 and its length, with LOAD16, STORE16, ADD16, SUB16
+//	V16, N16            a vector of int16 and its length, with LOAD16, STORE16, ADD16
 //	ACTIVATE(p, x, y)   stores N16 bytes: clamp(x, 0, 255) * clamp(y, 0, 255) >> 9
 //	V32, N32            a vector of int32 and its length, with LOAD32, STORE32
 //	DOT(sum, x, w)      sum plus, in each lane, the products of the four bytes of x (unsigned) and w
@@ -80,19 +80,4 @@ TARGET void NAME(pattern_forward)(pattern_net net, const int32_t *rows, int64_t 
 		}
 		NAME(heads)(&net, acc, out);
 	}
-}
-
-TARGET void NAME(pattern_step)(pattern_net net, int16_t *acc, const int32_t *taken, int64_t takes, const int32_t *added, int64_t adds, int32_t *out) {
-	int16_t next[max_lanes + 64];
-	memset(next + net.lanes, 0, 64 * sizeof *next);
-	for (int64_t i = 0; i < net.lanes; i += N16) {
-		V16 s = LOAD16(acc + i);
-		for (int64_t k = 0; k < takes; k++)
-			s = SUB16(s, LOAD16(net.table + taken[k] * net.lanes + i));
-		for (int64_t k = 0; k < adds; k++)
-			s = ADD16(s, LOAD16(net.table + added[k] * net.lanes + i));
-		STORE16(acc + i, s);
-		STORE16(next + i, s);
-	}
-	NAME(heads)(&net, next, out);
 }

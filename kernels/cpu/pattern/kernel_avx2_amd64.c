@@ -11,7 +11,6 @@
 #define LOAD16(p) _mm256_loadu_si256((const __m256i *)(p))
 #define STORE16(p, v) _mm256_storeu_si256((__m256i *)(p), v)
 #define ADD16 _mm256_add_epi16
-#define SUB16 _mm256_sub_epi16
 #define CLAMP(x) _mm256_min_epi16(_mm256_max_epi16(x, _mm256_setzero_si256()), _mm256_set1_epi16(255))
 #define ACTIVATE(p, x, y) bytes16(p, _mm256_srli_epi16(_mm256_mullo_epi16(CLAMP(x), CLAMP(y)), 9))
 #define V32 __m256i

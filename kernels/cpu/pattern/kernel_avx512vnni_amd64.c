@@ -11,7 +11,6 @@
 #define LOAD16(p) _mm512_loadu_si512(p)
 #define STORE16(p, v) _mm512_storeu_si512(p, v)
 #define ADD16 _mm512_add_epi16
-#define SUB16 _mm512_sub_epi16
 #define CLAMP(x) _mm512_min_epi16(_mm512_max_epi16(x, _mm512_setzero_si512()), _mm512_set1_epi16(255))
 #define ACTIVATE(p, x, y) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_mullo_epi16(CLAMP(x), CLAMP(y)), 9)))
 #define V32 __m512i

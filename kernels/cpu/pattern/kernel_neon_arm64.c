@@ -11,7 +11,6 @@
 #define LOAD16(p) vld1q_s16(p)
 #define STORE16(p, v) vst1q_s16(p, v)
 #define ADD16 vaddq_s16
-#define SUB16 vsubq_s16
 #define CLAMP(x) vreinterpretq_u16_s16(vminq_s16(vmaxq_s16(x, vdupq_n_s16(0)), vdupq_n_s16(255)))
 #define ACTIVATE(p, x, y) vst1_u8(p, vmovn_u16(vshrq_n_u16(vmulq_u16(CLAMP(x), CLAMP(y)), 9)))
 #define V32 int32x4_t

@@ -22,11 +22,10 @@ const (
 type path struct {
 	name    Path
 	forward func(n *Net, rows []int32, each int, out []int32)
-	step    func(n *Net, acc []int16, taken, added, out []int32)
 }
 
 // available are the paths that can run here, the fastest first.
-var available = sync.OnceValue(func() []path { return append(vectorPaths(), path{Go, forwardGo, stepGo}) })
+var available = sync.OnceValue(func() []path { return append(vectorPaths(), path{Go, forwardGo}) })
 
 // Paths are the paths that this processor and build can run, the fastest first. The last is always Go.
 func Paths() []Path {
@@ -83,12 +82,6 @@ func SelfTest(p Path) error {
 		got.Forward(rows, each, b)
 		if !slices.Equal(a, b) {
 			return fmt.Errorf("pattern path %s: differs from plain Go for %d lanes and layers of %d and %d", p, shape[0], shape[1], shape[2])
-		}
-		acc := got.Start()
-		got.Step(acc, nil, rows[:each], b)
-		got.Step(acc, rows[:each], rows[each:2*each], b[Outputs:])
-		if !slices.Equal(a[:2*Outputs], b[:2*Outputs]) {
-			return fmt.Errorf("pattern path %s: steps differ from plain Go for %d lanes and layers of %d and %d", p, shape[0], shape[1], shape[2])
 		}
 	}
 	return nil

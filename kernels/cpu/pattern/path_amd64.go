@@ -17,9 +17,6 @@ func vectorPaths() []path {
 			func(n *Net, rows []int32, each int, out []int32) {
 				C.pattern_forward_avx512vnni(n.c(), ints(rows), C.int64_t(each), C.int64_t(len(rows)/each), ints(out))
 			},
-			func(n *Net, acc []int16, taken, added, out []int32) {
-				C.pattern_step_avx512vnni(n.c(), shorts(acc), ints(taken), C.int64_t(len(taken)), ints(added), C.int64_t(len(added)), ints(out))
-			},
 		})
 	}
 	if x.HasAVX2 {
@@ -27,9 +24,6 @@ func vectorPaths() []path {
 			AVX2,
 			func(n *Net, rows []int32, each int, out []int32) {
 				C.pattern_forward_avx2(n.c(), ints(rows), C.int64_t(each), C.int64_t(len(rows)/each), ints(out))
-			},
-			func(n *Net, acc []int16, taken, added, out []int32) {
-				C.pattern_step_avx2(n.c(), shorts(acc), ints(taken), C.int64_t(len(taken)), ints(added), C.int64_t(len(added)), ints(out))
 			},
 		})
 	}

@@ -12,8 +12,5 @@ func vectorPaths() []path {
 		func(n *Net, rows []int32, each int, out []int32) {
 			C.pattern_forward_neon(n.c(), ints(rows), C.int64_t(each), C.int64_t(len(rows)/each), ints(out))
 		},
-		func(n *Net, acc []int16, taken, added, out []int32) {
-			C.pattern_step_neon(n.c(), shorts(acc), ints(taken), C.int64_t(len(taken)), ints(added), C.int64_t(len(added)), ints(out))
-		},
 	}}
 }

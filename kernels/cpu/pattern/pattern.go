@@ -151,9 +151,6 @@ func New(w *Weights, p Path) (*Net, error) {
 // Path is the path that the network was packed for.
 func (n *Net) Path() Path { return n.path.name }
 
-// Lanes is the length of an accumulator.
-func (n *Net) Lanes() int { return n.lanes }
-
 // Forward computes the results of positions, out [N, Outputs], from their rows of the table, rows [N, each]. Rows must be in
 // the table.
 func (n *Net) Forward(rows []int32, each int, out []int32) {
@@ -161,12 +158,3 @@ func (n *Net) Forward(rows []int32, each int, out []int32) {
 		n.path.forward(n, rows, each, out)
 	}
 }
-
-// Step turns an accumulator [Lanes] into that of another position, from which it differs by the rows taken away and added,
-// and writes that position's results, out [Outputs]. Begin with a copy of the bias (Start).
-func (n *Net) Step(acc []int16, taken, added, out []int32) {
-	n.path.step(n, acc, taken, added, out)
-}
-
-// Start is the accumulator of no rows.
-func (n *Net) Start() []int16 { return slices.Clone(n.bias) }

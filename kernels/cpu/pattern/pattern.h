@@ -12,10 +12,9 @@ typedef struct {
 	pattern_layer dense[3];
 } pattern_net;
 
-// forward: rows [n, each], out [n, 16]. step: see Net.Step. plain.go has the definition of both.
+// forward: rows [n, each], out [n, 16]. plain.go has the definition.
 #define PATTERN(name) \
-	void pattern_forward_##name(pattern_net net, const int32_t *rows, int64_t each, int64_t n, int32_t *out); \
-	void pattern_step_##name(pattern_net net, int16_t *acc, const int32_t *taken, int64_t takes, const int32_t *added, int64_t adds, int32_t *out);
+	void pattern_forward_##name(pattern_net net, const int32_t *rows, int64_t each, int64_t n, int32_t *out);
 
 PATTERN(avx512vnni)
 PATTERN(avx2)

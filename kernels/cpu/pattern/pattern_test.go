@@ -44,7 +44,7 @@ func slow(w *Weights, rows []int32) []int32 {
 	return out
 }
 
-// All paths give the numbers of the definition, for batches and for steps.
+// All paths give the numbers of the definition.
 func TestPathsAreTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, shape := range [][3]int{{64, 16, 16}, {96, 48, 16}, {128, 64, 32}, {160, 16, 80}, {256, 64, 32}, {MaxLanes, MaxHidden, MaxHidden}} {
@@ -54,8 +54,8 @@ func TestPathsAreTheDefinition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n.Path() != p || n.Lanes() != shape[0] {
-				t.Fatalf("the network has path %s and %d lanes", n.Path(), n.Lanes())
+			if n.Path() != p {
+				t.Fatalf("the network has path %s", n.Path())
 			}
 			for _, count := range []int{0, 1, 2, 5} {
 				const each = 33
@@ -66,18 +66,11 @@ func TestPathsAreTheDefinition(t *testing.T) {
 				out := make([]int32, count*Outputs+1)
 				out[count*Outputs] = 77
 				n.Forward(rows, each, out[:count*Outputs])
-				acc, before := n.Start(), []int32(nil)
-				stepped := make([]int32, Outputs)
 				for i := range count {
-					now := rows[i*each : (i+1)*each]
-					want := slow(w, now)
+					want := slow(w, rows[i*each:(i+1)*each])
 					if got := out[i*Outputs : (i+1)*Outputs]; !slices.Equal(got, want) {
 						t.Fatalf("%v, path %s, position %d of %d: %v, want %v", shape, p, i, count, got, want)
 					}
-					if n.Step(acc, before, now, stepped); !slices.Equal(stepped, want) {
-						t.Fatalf("%v, path %s, step %d of %d: %v, want %v", shape, p, i, count, stepped, want)
-					}
-					before = now
 				}
 				if out[count*Outputs] != 77 {
 					t.Fatalf("path %s wrote behind the results", p)

@@ -1,26 +1,21 @@
 package pattern
 
 func forwardGo(n *Net, rows []int32, each int, out []int32) {
-	var acc [MaxLanes]int16
+	var lanes [MaxLanes]int16
+	acc := lanes[:n.lanes]
 	for i := range len(rows) / each {
-		copy(acc[:], n.bias)
-		stepGo(n, acc[:n.lanes], nil, rows[i*each:(i+1)*each], out[i*Outputs:(i+1)*Outputs])
+		copy(acc, n.bias)
+		for _, r := range rows[i*each : (i+1)*each] {
+			for lane, x := range n.table[int(r)*n.lanes:][:len(acc)] {
+				acc[lane] += x
+			}
+		}
+		n.heads(acc, out[i*Outputs:(i+1)*Outputs])
 	}
 }
 
-func stepGo(n *Net, acc []int16, taken, added, out []int32) {
-	for _, r := range taken {
-		row := n.table[int(r)*n.lanes:][:len(acc)]
-		for i, x := range row {
-			acc[i] -= x
-		}
-	}
-	for _, r := range added {
-		row := n.table[int(r)*n.lanes:][:len(acc)]
-		for i, x := range row {
-			acc[i] += x
-		}
-	}
+// heads computes a position's results from its accumulator.
+func (n *Net) heads(acc []int16, out []int32) {
 	var a, h [MaxLanes/2 + 4]uint8 // the layers' inputs; what fills the last four stays 0
 	half := (n.lanes - Outputs) / 2
 	for i := range half {
