@@ -35,6 +35,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/labels", "engine/game engine/eval engine/solver engine/sample engine/record"},
 	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/mcts engine/sample engine/record engine/durable"},
 	{"engine/cluster", "engine/short engine/eval engine/selfplay engine/durable"},
+	{"kernels/cpu/conv", "engine/jobs kernels/..."},
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/solver engine/solver/book"},
 	{"nn/safetensors", "engine/short"},

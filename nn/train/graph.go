@@ -74,7 +74,6 @@ func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool
 		return g, nil
 	}
 	if _, err := gorgonia.Grad(g.total, g.params...); err != nil {
-		g.pool.Close()
 		return nil, fmt.Errorf("differentiate: %w", err)
 	}
 	g.vm = gorgonia.NewTapeMachine(g.nodes, gorgonia.BindDualValues(g.params...))
@@ -100,10 +99,9 @@ func (g *graph) measure(examples []Example) (*Losses, error) {
 }
 
 func (g *graph) close() {
-	if g.pool != nil {
+	if g.vm != nil {
 		g.vm.Close()
-		g.pool.Close()
-		g.pool = nil
+		g.vm = nil
 	}
 }
 

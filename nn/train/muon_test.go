@@ -52,7 +52,6 @@ func newtonSchulz(g []float64, rows, columns int) []float64 {
 
 func TestOrthogonalise(t *testing.T) {
 	pool := conv.NewPool(2)
-	defer pool.Close()
 	r := gametest.Rand(5)
 	for _, size := range [][2]int{{1, 1}, {1, 9}, {4, 36}, {5, 45}, {9, 9}, {32, 288}, {64, 576}} {
 		rows, columns := size[0], size[1]
@@ -95,7 +94,6 @@ func TestOrthogonalise(t *testing.T) {
 // Two steps of Muon by hand, and the set of parameters that it trains.
 func TestMuonSteps(t *testing.T) {
 	pool := conv.NewPool(1)
-	defer pool.Close()
 	const rows, columns = 2, 18
 	spec := net.Spec{Name: "blocks.0.conv1.weight", Shape: []int{2, 2, 3, 3}}
 	s := &solver{decay: 0.1, rate: 0.5, pool: pool, moments: map[string]*moments{spec.Name: newMoments(Muon, spec, false)}}

@@ -72,7 +72,6 @@ func BenchmarkTower(b *testing.B) {
 			}
 			measure("forward/"+name, flops, func() { t.forward(pool) })
 			measure("training/"+name, 3*flops, func() { t.forward(pool); t.backward(pool) })
-			pool.Close()
 		}
 	}
 }

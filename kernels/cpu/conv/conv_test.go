@@ -152,7 +152,6 @@ func TestAgainstReference(t *testing.T) {
 	pools := map[cpu.Path]*Pool{}
 	for _, k := range paths() {
 		pools[k.name] = newPool(2, k)
-		defer pools[k.name].Close()
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	shapes := []Shape{
@@ -195,7 +194,6 @@ func TestAdjoint(t *testing.T) {
 	for _, k := range paths() {
 		t.Run(string(k.name), func(t *testing.T) {
 			pool := newPool(0, k)
-			defer pool.Close()
 			if testing.Short() && k == &plain {
 				t.Skip("slow under the race detector")
 			}
@@ -238,7 +236,6 @@ func TestThreads(t *testing.T) {
 			var pools []*Pool
 			for _, threads := range []int{1, 2, 3, 8, 8} {
 				pools = append(pools, newPool(threads, k))
-				defer pools[len(pools)-1].Close()
 			}
 			for _, s := range []Shape{
 				{N: 100, I: 5, O: 17, H: 6, W: 7}, {N: 9, I: 33, O: 65, H: 3, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
@@ -278,7 +275,6 @@ func TestRowsAlone(t *testing.T) {
 				t.Errorf("%s: board %d alone differs from the same in its batch", k.name, n)
 			}
 		}
-		pool.Close()
 	}
 }
 
@@ -297,7 +293,6 @@ func TestInPlace(t *testing.T) {
 		if want := []float32{0, 20, 36, 40}; !slices.Equal(dx, want) {
 			t.Errorf("%s: dx = %v, want %v", k.name, dx, want)
 		}
-		pool.Close()
 	}
 }
 
@@ -311,13 +306,11 @@ func TestNoBoards(t *testing.T) {
 		if !slices.Equal(dweight, make([]float32, 9)) || dbias[0] != 0 {
 			t.Errorf("%s: gradient %v and %v of no boards, want zeros", k.name, dweight, dbias)
 		}
-		pool.Close()
 	}
 }
 
 func TestWrongLength(t *testing.T) {
 	pool := NewPool(1)
-	defer pool.Close()
 	defer func() {
 		if got, want := fmt.Sprint(recover()), "conv: x has 7 elements, its shape asks for 8"; got != want {
 			t.Errorf("panic %q, want %q", got, want)
@@ -336,6 +329,5 @@ func TestAllocations(t *testing.T) {
 		if got := testing.AllocsPerRun(20, func() { p.run(pool) }); got > 0.5 {
 			t.Errorf("%s: %g allocations for forward and backward, want none", k.name, got)
 		}
-		pool.Close()
 	}
 }

@@ -9,7 +9,7 @@
 //	conv.go             Shape, and the plain loops that define the results
 //	plain.go            plain Go, with the same tiles; call.go: C
 //	path.go, path_*.go  paths, which of them this processor has, and each beside plain Go
-//	pool.go, job.go     Pool: goroutines, memory, and the parts of a call
+//	pool.go, job.go     Pool: threads, memory, and the parts of a call
 //
 // # Paths
 //

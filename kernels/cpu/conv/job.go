@@ -64,7 +64,7 @@ func (p *Pool) convolve() {
 	j.u.of(size)
 	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
 	// Boards do not depend on each other, so the size of a piece may depend on the number of threads.
-	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*cap(p.workers))))
+	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*len(p.workers))))
 	p.run((int(j.d.n)+j.part-1)/j.part, (*job).forwardPiece)
 	j.arguments = arguments{}
 }

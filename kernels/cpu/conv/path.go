@@ -50,7 +50,6 @@ func normals(r *rand.Rand, n int, deviation float64) []float32 {
 // selfTestResults are those of a 1x1 and a 3x3 convolution and of their gradients, one after the other.
 func selfTestResults(k *kernels) []float32 {
 	p := newPool(1, k)
-	defer p.Close()
 	r := rand.New(rand.NewPCG(1, 2))
 	normal := func(n int) []float32 { return normals(r, n, 1) }
 	var all []float32
