@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
@@ -23,32 +22,22 @@ func (r *Run) writeLines() error {
 	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
-// events is the run for TensorBoard.
-type events struct {
-	file   *os.File
-	writer *tensorboard.Writer
-}
-
-// openEvents begins a file with the generations that are complete. It replaces what earlier files have.
-func (r *Run) openEvents() (*events, error) {
-	now := time.Now()
-	file, err := os.Create(r.path(fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)))
+// openCurves begins a file for TensorBoard with the generations that are complete. It replaces what earlier files have.
+func (r *Run) openCurves() (*tensorboard.Writer, error) {
+	w, err := tensorboard.Create(r.path(), 0)
 	if err != nil {
 		return nil, err
 	}
-	e := &events{file: file}
-	if e.writer, err = tensorboard.NewWriter(file, now, 0); err != nil {
-		return nil, err
-	}
 	for _, g := range r.generations {
-		if err := e.write(g); err != nil {
+		if err := draw(w, g); err != nil {
 			return nil, err
 		}
 	}
-	return e, nil
+	return w, nil
 }
 
-func (e *events) write(g Generation) error {
+// draw adds a generation to the curves.
+func draw(w *tensorboard.Writer, g Generation) error {
 	promoted := float32(0)
 	if g.Promoted {
 		promoted = 1
@@ -71,7 +60,5 @@ func (e *events) write(g Generation) error {
 			}
 		}
 	}
-	return e.writer.Scalars(time.Now(), g.Number, curves...)
+	return w.Scalars(time.Now(), g.Number, curves...)
 }
-
-func (e *events) Close() error { return e.file.Close() }

@@ -124,11 +124,11 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	if err := r.writeLines(); err != nil { // a kill may have come between a generation's end and its line
 		return err
 	}
-	events, err := r.openEvents()
+	curves, err := r.openCurves()
 	if err != nil {
 		return err
 	}
-	defer events.Close()
+	defer curves.Close()
 	for len(r.generations) < generations {
 		g, err := r.generation(ctx, len(r.generations))
 		if err != nil {
@@ -140,7 +140,7 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 		}
 		r.rate()
 		g = r.generations[len(r.generations)-1]
-		err = errors.Join(r.writeLines(), events.write(g))
+		err = errors.Join(r.writeLines(), draw(curves, g))
 		if report != nil {
 			err = errors.Join(err, report(g))
 		}

@@ -40,7 +40,6 @@ type Folder struct {
 	steps   Steps
 	dir     *durable.Dir
 	metrics *durable.Journal
-	events  *os.File
 	curves  *tensorboard.Writer
 	means   means
 }
@@ -109,12 +108,7 @@ func (f *Folder) openMetrics() error {
 	if f.metrics, err = durable.BeginJournal(path, kept); err != nil {
 		return err
 	}
-	now := time.Now()
-	name := fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixNano()/1e6)
-	if f.events, err = os.Create(f.dir.Path(name)); err != nil {
-		return err
-	}
-	f.curves, err = tensorboard.NewWriter(f.events, now, f.steps.Done()+1)
+	f.curves, err = tensorboard.Create(f.dir.Path(), f.steps.Done()+1)
 	return err
 }
 
@@ -191,8 +185,8 @@ func (f *Folder) Close() (err error) {
 	if f.metrics != nil {
 		err = errors.Join(err, f.metrics.Close())
 	}
-	if f.events != nil {
-		err = errors.Join(err, f.events.Close())
+	if f.curves != nil {
+		err = errors.Join(err, f.curves.Close())
 	}
 	if f.dir != nil {
 		err = errors.Join(err, f.dir.Close())

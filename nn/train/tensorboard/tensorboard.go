@@ -3,10 +3,13 @@ package tensorboard
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -18,9 +21,12 @@ type Scalar struct {
 	Value float32
 }
 
-// Writer writes one event file. The file's name must contain "tfevents". Each event is one Write, so a killed process leaves
-// whole events and at most one partial event at the end, which readers ignore.
-type Writer struct{ w io.Writer }
+// Writer writes one event file. Each event is one Write, so a killed process leaves whole events and at most one partial event
+// at the end, which readers ignore.
+type Writer struct {
+	io.Closer // the file
+	w         io.Writer
+}
 
 // Fields of the protocol buffer messages Event, Summary, Summary.Value and SessionLog.
 const (
@@ -32,9 +38,24 @@ const (
 	sessionStart        = 1
 )
 
-// NewWriter begins a file at a step. TensorBoard then hides what earlier files of the same folder have from that step on.
-func NewWriter(w io.Writer, now time.Time, step int) (*Writer, error) {
-	t := &Writer{w}
+// Create begins a file in a folder at a step. TensorBoard then hides what earlier files of the folder have from that step on. The
+// caller must Close the Writer.
+func Create(dir string, step int) (*Writer, error) {
+	now := time.Now()
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixMilli())))
+	if err != nil {
+		return nil, err
+	}
+	t, err := newWriter(f, now, step)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	t.Closer = f
+	return t, nil
+}
+
+func newWriter(w io.Writer, now time.Time, step int) (*Writer, error) {
+	t := &Writer{w: w}
 	version := protowire.AppendString(protowire.AppendTag(nil, eventVersion, protowire.BytesType), "brain.Event:2")
 	if err := t.event(now, 0, version); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ var noon = time.UnixMilli(1_700_000_000_125)
 // One event has the bytes that TensorBoard's own writer gives it.
 func TestBytes(t *testing.T) {
 	var b bytes.Buffer
-	w := Writer{&b}
+	w := Writer{w: &b}
 	if err := w.Scalars(noon, 300, Scalar{"loss", 0.5}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestTensorBoardReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		w, err := NewWriter(f, noon, first)
+		w, err := newWriter(f, noon, first)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestWriteFails(t *testing.T) {
-	if _, err := NewWriter(failing{}, noon, 0); err == nil {
+	if _, err := newWriter(failing{}, noon, 0); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }
