@@ -17,7 +17,6 @@ import (
 // Progress of a run.
 type Progress struct {
 	Games, All int // in the files, and of the whole run
-	Rows       int64
 	Played     int // games finished since the start of the program
 	Elapsed    time.Duration
 }
@@ -63,7 +62,7 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 		played++
 		err := s.add(g)
 		if report != nil && err == nil {
-			report(Progress{Games: s.Games(), All: n, Rows: s.rows, Played: played, Elapsed: time.Since(start)})
+			report(Progress{Games: s.Games(), All: n, Played: played, Elapsed: time.Since(start)})
 		}
 		return err
 	})
@@ -151,23 +150,18 @@ func (s *Store) write() error {
 	if err != nil {
 		return err
 	}
-	rows := int64(0)
 	for _, g := range s.games {
 		for _, r := range s.records(g) {
 			if err := w.Write(&r); err != nil {
 				w.Abort()
 				return err
 			}
-			rows++
 		}
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
 	s.first, s.games = s.next, nil
-	s.mu.Lock()
-	s.rows += rows
-	s.mu.Unlock()
 	if s.journal == nil || s.lines < ShardGames+2*len(s.waiting) {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Store keeps the games of a run that others play, in a directory like that of Run, from which Run could go on. It is the
-// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games, Rows and
+// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games and
 // First are safe for concurrent use, and do not wait for the disk; one goroutine at a time may call the others. Close it.
 type Store struct {
 	config  Config
@@ -31,7 +31,6 @@ type Store struct {
 	mu      sync.Mutex
 	next    int // first + len(games)
 	waiting map[int]*Game
-	rows    int64 // written to files
 }
 
 // OpenStore begins or continues a directory for games 0 to n-1, as Run does.
@@ -94,13 +93,6 @@ func (s *Store) Games() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next + len(s.waiting)
-}
-
-// Rows is how many records were written to files since the store was opened.
-func (s *Store) Rows() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rows
 }
 
 // First is the first game that the store lacks. All games that it has beyond are in memory.
