@@ -4,9 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda"
-	"github.com/evald/evald/nn/net"
 )
 
 // choice is what evaluates a network on a board: of a family of kernels, which give the same bits, for each number of
@@ -16,8 +14,6 @@ type choice struct {
 	plans []plan // of all kernels of the family that fit
 	sizes []size // ascending; the last is for all larger batches too
 	wave  int    // positions that all multiprocessors compute at a time with the family's first kernel
-
-	measured Samples // nil: times are predicted
 }
 
 // size is the kernel for batches of at most so many positions and more than the size before.
@@ -46,15 +42,6 @@ func (s Samples) at(kernel string, n int) float64 {
 	return math.Inf(1)
 }
 
-// newChoice chooses by predicted times (plan.predict). Errors are those of newPlan.
-func newChoice(c net.Config, r game.Rules, on Target) (choice, error) {
-	first, err := newPlan(c, r, on)
-	if err != nil {
-		return choice{}, err
-	}
-	return choose(family(first, on), on, nil), nil
-}
-
 // family is the plans of all kernels of a plan's family that the target holds. The first is the plan itself.
 func family(first plan, on Target) []plan {
 	plans := []plan{first}
@@ -71,7 +58,7 @@ func family(first plan, on Target) []plan {
 
 // choose chooses among plans of one family by measured times, or by predicted ones if there are none.
 func choose(plans []plan, on Target, measured Samples) choice {
-	c := choice{plans: plans, wave: plans[0].Boards * on.Processors, measured: measured}
+	c := choice{plans: plans, wave: plans[0].Boards * on.Processors}
 	for _, n := range c.grid(on.Processors) {
 		s := size{n, 0, math.Inf(1)}
 		for i, p := range plans {
@@ -114,9 +101,6 @@ func (c choice) index(n int) int {
 	}
 	return c.sizes[len(c.sizes)-1].plan
 }
-
-// For is the plan for a launch of n positions.
-func (c choice) For(n int) plan { return c.plans[c.index(n)] }
 
 // seconds is the time of a launch of n positions: that of the next larger number that was measured or predicted, or beyond
 // the last of as much more for each wave.

@@ -7,7 +7,17 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/nn/net"
 )
+
+// at is the plan for a launch of n positions.
+func (c choice) at(n int) plan { return c.plans[c.index(n)] }
+
+// predicted chooses by predicted times.
+func predicted(t *testing.T, c net.Config, r game.Rules, on Target) choice {
+	t.Helper()
+	return choose(family(gametest.Must(newPlan(c, r, on))(t), on), on, nil)
+}
 
 // The predicted times are those of the tables in LOG.md of kernels/cuda, in µs, and the kernel with the least is chosen.
 func TestChoicePredicts(t *testing.T) {
@@ -34,11 +44,8 @@ func TestChoicePredicts(t *testing.T) {
 		{"20x256", 264, "wide_256_two", 1207},
 		{"20x256", 396, "tower_256", 1664},
 	} {
-		c, err := newChoice(config(t, test.net), game.Connect4, hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := c.For(test.n)
+		c := predicted(t, config(t, test.net), game.Connect4, hopper)
+		p := c.at(test.n)
 		if got := 1e6 * p.predict(test.n, hopper.Processors); p.Kernel.Name != test.kernel || math.Abs(got-test.us) > 0.012*test.us {
 			t.Errorf("%s, %d positions: %s in %.0f µs, want %s in %g", test.net, test.n, p.Kernel.Name, got, test.kernel, test.us)
 		}
@@ -59,8 +66,8 @@ func TestChoicePredicts(t *testing.T) {
 		if math.Abs(one-us[0]) > 0.002*us[0] || math.Abs(two-us[1]) > 0.002*us[1] {
 			t.Errorf("20x256, %d positions: %.0f µs alone, %.0f in clusters, want %g and %g", n, one, two, us[0], us[1])
 		}
-		if got := c.For(n).Kernel.Name == cluster.Kernel.Name; got != (us[1] < us[0]) {
-			t.Errorf("20x256, %d positions: by %s", n, c.For(n).Kernel.Name)
+		if got := c.at(n).Kernel.Name == cluster.Kernel.Name; got != (us[1] < us[0]) {
+			t.Errorf("20x256, %d positions: by %s", n, c.at(n).Kernel.Name)
 		}
 	}
 }
@@ -100,13 +107,13 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 						return p.predict(at, on.Processors)
 					}
 					for _, p := range plans {
-						if seconds(p) < seconds(c.For(n)) || c.seconds(n) != seconds(c.For(n)) {
-							t.Fatalf("%s on %v, %s: %d positions by %s, but %s is sooner", net, on, name, n, c.For(n).Kernel.Name, p.Kernel.Name)
+						if seconds(p) < seconds(c.at(n)) || c.seconds(n) != seconds(c.at(n)) {
+							t.Fatalf("%s on %v, %s: %d positions by %s, but %s is sooner", net, on, name, n, c.at(n).Kernel.Name, p.Kernel.Name)
 						}
 					}
 				}
-				if c.For(100*last).Kernel.Name != c.Kernel.Name || math.Abs(c.seconds(2*last)/c.seconds(last)-2) > 1e-9 {
-					t.Errorf("%s on %v, %s: beyond %d positions %s", net, on, name, last, c.For(100*last).Kernel.Name)
+				if c.at(100*last).Kernel.Name != c.Kernel.Name || math.Abs(c.seconds(2*last)/c.seconds(last)-2) > 1e-9 {
+					t.Errorf("%s on %v, %s: beyond %d positions %s", net, on, name, last, c.at(100*last).Kernel.Name)
 				}
 			}
 		}
@@ -117,10 +124,7 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 func TestFamiliesShareWeights(t *testing.T) {
 	for _, text := range []string{"1x16/8/16", "1x100/8/16", "1x200/8/16"} {
 		n := scrambled(t, text, 1)
-		c, err := newChoice(n.Config(), game.Connect4, hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := predicted(t, n.Config(), game.Connect4, hopper)
 		if len(c.plans) != 4 {
 			t.Errorf("%s: a family of %d kernels, want 4", text, len(c.plans))
 		}
@@ -153,19 +157,13 @@ func TestChoiceShares(t *testing.T) {
 	} {
 		on := hopper
 		on.Processors = test.processors
-		c, err := newChoice(config(t, "6x64"), game.Connect4, on)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := predicted(t, config(t, "6x64"), game.Connect4, on)
 		if got := c.share(test.n, test.devices); got != test.want {
 			t.Errorf("of %d rows on %d devices of %d multiprocessors a launch takes %d, want %d", test.n, test.devices, test.processors, got, test.want)
 		}
 	}
 	for _, b := range gametest.Boards() {
-		p, err := newChoice(config(t, "6x64"), b.Rules(), hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := predicted(t, config(t, "6x64"), b.Rules(), hopper)
 		for n := 1; n < 1<<17; n = 2*n + 1 {
 			got := p.share(n, 1+n%3)
 			if got < 1 || got > n || got > slotRows || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {

@@ -56,7 +56,7 @@ func serveBy(t testing.TB, n *net.Network, d driver.Device, kernel string, r ret
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		if s := e.Stats().Devices[0]; s.Faults > 0 {
+		if s := e.Stats()[0]; s.Faults > 0 {
 			t.Errorf("the device failed: %+v", s)
 		}
 	})
@@ -98,7 +98,7 @@ func TestGPUKernels(t *testing.T) {
 		for _, note := range notes {
 			t.Error(note)
 		}
-		s := e.Stats().Devices[0]
+		s := e.Stats()[0]
 		t.Logf("%s: %v, then %s; measured %v", text, s.Small, s.Kernel, s.Times)
 		first, err := newPlan(config(t, text), game.Connect4, targetOf(d))
 		if err != nil {

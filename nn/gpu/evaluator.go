@@ -204,13 +204,12 @@ func (e *Backend) noDevice() error {
 	return fmt.Errorf("gpu: no device works: %w", errors.Join(errs...))
 }
 
-// Stats returns the counts so far.
-func (e *Backend) Stats() Stats {
-	var s Stats
+// Stats returns the counts so far, of each device.
+func (e *Backend) Stats() (all []DeviceStats) {
 	for _, d := range e.devices {
-		s.Devices = append(s.Devices, d.stats())
+		all = append(all, d.stats())
 	}
-	return s
+	return all
 }
 
 // String names the kernel for 7x6 and the devices.

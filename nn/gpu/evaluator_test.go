@@ -188,7 +188,7 @@ func TestEvaluatorCutsBatches(t *testing.T) {
 		}
 		from = to
 	}
-	for i, d := range e.Stats().Devices {
+	for i, d := range e.Stats() {
 		if d.Launches == 0 || d.Rows == 0 || !d.Working || d.Faults+d.Tries+d.Rebuilt != 0 || !strings.Contains(d.Name, "Fake GPU") {
 			t.Errorf("device %d: %+v", i, d)
 		}
@@ -249,7 +249,7 @@ func TestEvaluatorSharesSmallBatches(t *testing.T) {
 			t.Errorf("%d rows on %d devices are others", test.rows, test.devices)
 		}
 		launches := uint64(0)
-		for _, d := range e.Stats().Devices {
+		for _, d := range e.Stats() {
 			launches += d.Launches
 			if test.launches == test.devices && d.Launches != 1 {
 				t.Errorf("%d rows on %d devices: GPU %d has %d launches", test.rows, test.devices, d.Index, d.Launches)

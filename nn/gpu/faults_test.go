@@ -28,12 +28,9 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 	t.Run("two towers", func(t *testing.T) { everyCallFails(t, newScenario(t, fewRows)) })
 	t.Run("wide kernels", func(t *testing.T) {
 		s := scenarioOf(t, "1x4/3/5", manyRows) // 5 boards by wide_64, 17 by wide_64_two, 70 by tower_64_half, and those of large by it too
-		c, err := newChoice(s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := predicted(t, s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
 		for n, want := range map[int]string{5: "wide_64", 22: "wide_64_two", 70: "tower_64_half"} {
-			if got := c.For(n).Kernel.Name; got != want {
+			if got := c.at(n).Kernel.Name; got != want {
 				t.Errorf("%d positions are for %s, want %s", n, got, want)
 			}
 		}
@@ -136,7 +133,7 @@ func TestEvaluatorLosesOneOfTwo(t *testing.T) {
 	}
 	said.wait("works again", 1)
 	faults, tries := uint64(0), uint64(0)
-	for _, d := range e.Stats().Devices {
+	for _, d := range e.Stats() {
 		faults, tries = faults+d.Faults, tries+d.Tries
 	}
 	if faults != 1 || tries != 4 || len(said.said) != 2 {
@@ -171,7 +168,7 @@ func TestEvaluatorHangs(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if d := e.Stats().Devices[0]; d.Working || d.Faults != 1 || d.Last != "GPU 0: a launch does not end" {
+	if d := e.Stats()[0]; d.Working || d.Faults != 1 || d.Last != "GPU 0: a launch does not end" {
 		t.Errorf("%+v", d)
 	}
 	fakeDriver.Reset()
@@ -179,7 +176,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	if b := evaluate(t, e, s.boards[0], s.pos[0]); !sameRows(b, s.onGPU[0]) {
 		t.Error("after it answers differ")
 	}
-	if d := e.Stats().Devices[0]; !d.Working || d.Faults != 1 || d.Rebuilt != 1 || len(said.said) != 2 {
+	if d := e.Stats()[0]; !d.Working || d.Faults != 1 || d.Rebuilt != 1 || len(said.said) != 2 {
 		t.Errorf("%+v, said %q", d, said.said)
 	}
 
@@ -232,7 +229,7 @@ func TestEvaluatorLosesDevices(t *testing.T) {
 		t.Errorf("all devices are lost: %v", err)
 	}
 	ask(0)
-	for _, d := range e.Stats().Devices {
+	for _, d := range e.Stats() {
 		if d.Working || !d.Lost || !strings.HasSuffix(d.Last, says) || d.Launches > 0 != (d.Busy > 0) {
 			t.Errorf("%+v", d)
 		}
@@ -295,7 +292,7 @@ func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 		t.Errorf("batches by CPU and GPU: %d, %d", batches[0].Load(), batches[1].Load())
 	}
 	stats := e.Stats()
-	if n := stats.Devices[0].Faults + stats.Devices[1].Faults; n != uint64(len(faults)) || stats.Devices[0].Rebuilt+stats.Devices[1].Rebuilt != n {
+	if n := stats[0].Faults + stats[1].Faults; n != uint64(len(faults)) || stats[0].Rebuilt+stats[1].Rebuilt != n {
 		t.Errorf("%d faults injected: %+v", len(faults), stats)
 	}
 }

@@ -33,7 +33,7 @@ func (*Backend) Compute(context.Context, *eval.Batch) error { return errNone }
 func (*Backend) Time(*game.Board, []game.Position, int) (Timing, error) { return Timing{}, errNone }
 
 // Stats are empty.
-func (*Backend) Stats() Stats { return Stats{} }
+func (*Backend) Stats() []DeviceStats { return nil }
 
 func (*Backend) String() string { return "no GPU" }
 

@@ -67,7 +67,7 @@ func (t Target) String() string { return fmt.Sprintf("sm_%d%d", t.Major, t.Minor
 
 // newPlan takes the first kernel that the target's architecture runs and that holds the board and the network in the
 // shared memory of a block of threads. From sm_80 on there is one for every network and board. It is the kernel for whole
-// waves; newChoice has others for fewer positions.
+// waves; choose has others for fewer positions.
 //
 // How much shared memory there is differs by compute capability: 163 KiB on 8.0 (A100) and 8.7, 99 KiB on 8.6, 8.9 and 12.0
 // (cards for games and workstations), and 227 KiB on 9.0 (H100, H200) and 10.0 (B200). So the same network is planned for

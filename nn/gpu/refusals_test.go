@@ -97,7 +97,7 @@ func TestEvaluatorRefuses(t *testing.T) {
 	if n := fakeDriver.Calls()["kernel"]; n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
-	if !sameRows(evaluate(t, e, board, pos), want) || e.Stats().Devices[0].Faults != 0 {
+	if !sameRows(evaluate(t, e, board, pos), want) || e.Stats()[0].Faults != 0 {
 		t.Error("other batches suffer from it")
 	}
 	if now := fakeDriver.Count().Memory; now != memory+1 { // that kernel's scratch memory, which is kept for its next test
@@ -154,7 +154,7 @@ func TestEvaluatorFloat16Overflows(t *testing.T) {
 			t.Errorf("without that position sources are %v", got.Source)
 		}
 	}
-	if d := e.Stats().Devices[0]; !d.Working || d.Faults != 0 || d.Rebuilt != 0 {
+	if d := e.Stats()[0]; !d.Working || d.Faults != 0 || d.Rebuilt != 0 {
 		t.Errorf("%+v", d)
 	}
 }

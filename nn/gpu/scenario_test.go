@@ -142,15 +142,15 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 		serve(p)
 	}
 	fakeDriver.Reset()
-	if o.stats = e.Stats().Devices[0]; o.stats.Faults > 0 {
+	if o.stats = e.Stats()[0]; o.stats.Faults > 0 {
 		said.wait("works again", int(o.stats.Faults))
-		o.stats = e.Stats().Devices[0]
+		o.stats = e.Stats()[0]
 	}
 	before := o.gpu
 	if serve(s.batches[last]); o.gpu != before+1 {
 		t.Errorf("%s: after it the GPU does not answer", what)
 	}
-	if now := e.Stats().Devices[0]; !now.Working || now.Faults != now.Rebuilt || int(now.Faults) != said.times("tried again") {
+	if now := e.Stats()[0]; !now.Working || now.Faults != now.Rebuilt || int(now.Faults) != said.times("tried again") {
 		t.Errorf("%s: %+v, said %q", what, now, said.said)
 	}
 	o.close = e.Close()

@@ -20,12 +20,7 @@ const withoutVariable = "EVALD_GPU_WITHOUT"
 // errClosed is returned for batches after Close.
 var errClosed = errors.New("gpu: the evaluator is closed")
 
-// Stats counts what an evaluator's devices have done since it was made.
-type Stats struct {
-	Devices []DeviceStats
-}
-
-// DeviceStats are the counts of one device.
+// DeviceStats count what one device has done since the evaluator was made.
 type DeviceStats struct {
 	Index    int     // the driver's number
 	Name     string  // as in driver.Device.String

@@ -51,7 +51,7 @@ func TestEvaluatorTunes(t *testing.T) {
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
-	s := e.Stats().Devices[1]
+	s := e.Stats()[1]
 	for _, kernel := range []string{"tower_64", "tower_64_half", "wide_64", "wide_64_two", "hopper_64"} {
 		if len(s.Times[kernel]) < 5 {
 			t.Errorf("%s was measured %d times", kernel, len(s.Times[kernel]))
@@ -111,8 +111,8 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 				t.Errorf("sources %v", got.Source)
 			}
 			p, err := e.serves.planned(board, targetOf(on[0]))
-			if err != nil || strings.HasPrefix(p.For(n).Kernel.Name, "hopper") != (name == "hopper_64") {
-				t.Errorf("%d positions by %s, %v", n, p.For(n).Kernel.Name, err)
+			if err != nil || strings.HasPrefix(p.at(n).Kernel.Name, "hopper") != (name == "hopper_64") {
+				t.Errorf("%d positions by %s, %v", n, p.at(n).Kernel.Name, err)
 			}
 		}
 		closed(t, e)
@@ -149,7 +149,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 			t.Errorf("%v, want %s", notes[0], out)
 		}
 		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
-		s := e.Stats().Devices[0]
+		s := e.Stats()[0]
 		if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 4 {
 			t.Errorf("%s fails with %d: %+v", test.kernel, test.code, s)
 		}
@@ -158,7 +158,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 			if err != nil || len(notes) > 0 {
 				t.Fatal(err, notes)
 			}
-			if _, tried := again.Stats().Devices[0].Times[test.kernel]; tried {
+			if _, tried := again.Stats()[0].Times[test.kernel]; tried {
 				t.Errorf("%s is tried again after it hung", test.kernel)
 			}
 			if err := again.Close(); err != nil {
@@ -181,7 +181,7 @@ func TestEvaluatorWithoutKernels(t *testing.T) {
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
-	s := e.Stats().Devices[0]
+	s := e.Stats()[0]
 	var got []string
 	for kernel := range s.Times {
 		got = append(got, kernel)
@@ -254,14 +254,14 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	if want := "GPU 0: kernel " + kernel + " is not used: " + refusal; len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), want) {
 		t.Errorf("notes %v, want %s", notes, want)
 	}
-	if got := slices.Sorted(maps.Keys(e.Stats().Devices[0].Times)); !slices.Equal(got, []string{"hopper_256", "tower_256"}) {
+	if got := slices.Sorted(maps.Keys(e.Stats()[0].Times)); !slices.Equal(got, []string{"hopper_256", "tower_256"}) {
 		t.Errorf("%v were measured", got)
 	}
 	e.serves.hopper = true // whatever the times
 	e.serves.plans = map[planKey]*planned{}
 	want := evaluate(t, e, board, pos)
 	compare(t, want, reference(t, n, board, pos))
-	if got := e.Stats().Devices[0]; got.Kernel != "hopper_256" || len(got.Small) > 0 || got.Faults > 0 {
+	if got := e.Stats()[0]; got.Kernel != "hopper_256" || len(got.Small) > 0 || got.Faults > 0 {
 		t.Errorf("%+v", got)
 	}
 	closed(t, e)

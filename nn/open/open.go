@@ -150,7 +150,7 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 	if o.gpu == nil {
 		return nil
 	}
-	return o.gpu.Stats().Devices
+	return o.gpu.Stats()
 }
 
 // only leaves to the network the games that it was trained on, and to bitsquares the others, of which the network knows
