@@ -152,11 +152,10 @@ func share(b *game.Board, stones int) float64 {
 // solved are the records of an unfinished position and of that after a random move, if the game goes on there.
 func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand) ([]record.Record, error) {
 	board := s.Board()
-	results := make([]int8, board.Actions()) // of each move, for the side to move
-	best := int8(-1)
+	results := make([]int, board.Actions()) // of each move, for the side to move
 	var legal []int
 	for a := range results {
-		if !board.CanPlay(p, a) {
+		if results[a] = solver.NoMove; !board.CanPlay(p, a) {
 			continue
 		}
 		result, err := s.WDL(ctx, board.Play(p, a))
@@ -164,21 +163,12 @@ func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand
 			return nil, err
 		}
 		legal = append(legal, a)
-		results[a] = int8(-result.Score)
-		best = max(best, results[a])
+		results[a] = -result.Score
 	}
-	rec := record.Record{
-		Rules: board.Rules(), Position: p, Visits: make([]uint32, len(results)), Q: float32(best), Z: best, Ply: p.Plies(), Source: eval.Solved, Weight: 1,
-	}
-	for _, a := range legal {
-		if results[a] == best {
-			rec.Visits[a] = 1
-		}
-	}
-	all := []record.Record{rec}
+	all := []record.Record{record.FromScores(board, p, results)}
 	a := legal[r.IntN(len(legal))]
 	if next := board.Play(p, a); board.Result(next) == game.Ongoing {
-		z := -results[a]
+		z := int8(-results[a])
 		all = append(all, record.Record{Rules: board.Rules(), Position: next, Q: float32(z), Z: z, Ply: next.Plies(), Source: eval.Solved, Weight: 1})
 	}
 	return all, nil

@@ -2,9 +2,7 @@ package learn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,20 +38,29 @@ func (r *Run) label(ctx context.Context, generation int) error {
 }
 
 func (r *Run) labelFile(ctx context.Context, generation int, from, to string) error {
-	records, err := readRecords(from)
+	reader, err := record.Open(from)
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(rec record.Record) bool { return rec.Ply < firstPly(r.board) })
-	if len(records) == 0 {
-		return nil
-	}
+	defer reader.Close()
+	var records []record.Record
 	var open []int // indices of records
 	var positions []game.Position
-	for i, rec := range records {
-		if rec.GameOver == game.NotOver {
-			open, positions = append(open, i), append(positions, rec.Position)
+	for range reader.Rows() {
+		var rec record.Record
+		if err := reader.Next(&rec); err != nil {
+			return err
 		}
+		if rec.Ply < firstPly(r.board) {
+			continue
+		}
+		if rec.GameOver == game.NotOver {
+			open, positions = append(open, len(records)), append(positions, rec.Position)
+		}
+		records = append(records, rec)
+	}
+	if len(records) == 0 {
+		return nil
 	}
 	solved, err := r.solve(ctx, positions, fmt.Sprintf("generation %d, exact labels", generation))
 	if err != nil {
@@ -75,24 +82,4 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 		}
 	}
 	return w.Close()
-}
-
-func readRecords(path string) (all []record.Record, err error) {
-	reader, err := record.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	for {
-		var rec record.Record
-		err := reader.Next(&rec)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		rec.Visits = slices.Clone(rec.Visits)
-		all = append(all, rec)
-	}
 }
