@@ -12,13 +12,12 @@ import (
 	"math"
 	"os/exec"
 	"runtime"
-	"strings"
-	"sync"
 	"time"
 
 	"gorgonia.org/tensor"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -48,7 +47,7 @@ type torch struct {
 	in     *bufio.Writer
 	out    *bufio.Reader
 	pipe   io.Closer
-	errors lastLine
+	errors short.Tail
 
 	ahead *feed // of batches; nil before the first step
 }
@@ -176,7 +175,7 @@ func (p *torch) died() error {
 	p.pipe.Close()
 	err := p.cmd.Wait()
 	p.cmd = nil
-	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.text()))
+	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.LastLine()))
 }
 
 // failed is the error of a process. It names the ways out.
@@ -373,26 +372,4 @@ func (f *feed) stop() {
 	f.cancel()
 	for range f.batches { // until it is closed
 	}
-}
-
-// lastLine keeps the end of what a process writes to stderr.
-type lastLine struct {
-	mu  sync.Mutex
-	end []byte
-}
-
-func (l *lastLine) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.end = append(l.end, text...)
-	l.end = l.end[max(0, len(l.end)-4096):]
-	return len(text), nil
-}
-
-// text is the last line that is not empty.
-func (l *lastLine) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(string(l.end)), "\n")
-	return lines[len(lines)-1]
 }

@@ -7,16 +7,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // command is a program to run.
 type command struct {
 	args  []string
-	env   []string      // besides bench.environment
 	limit time.Duration // the longest time until its next line of output; 0: none
 	first time.Duration // the same for the first line, if that may take longer
 	total time.Duration // of the whole program; 0: none
@@ -47,10 +49,10 @@ func (b *bench) command(c command) error {
 	// If we die, so does the program: the signal is sent when the thread that started it ends, so there is one thread for
 	// all, which lives as long as we do (main).
 	p := exec.Command(c.args[0], c.args[1:]...)
-	p.Env = append(b.environment(), c.env...)
+	p.Env = b.environment()
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	said := &lastLine{log: b.log}
-	p.Stderr, p.WaitDelay = said, 2*time.Second
+	said := new(short.Tail)
+	p.Stderr, p.WaitDelay = io.MultiWriter(b.log, said), 2*time.Second
 	out, err := p.StdoutPipe()
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func (b *bench) command(c command) error {
 		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // the error is that there is nobody to kill
 	}
 	if err := p.Wait(); ended == nil && err != nil {
-		ended = fmt.Errorf("%w: %s", err, said.text())
+		ended = fmt.Errorf("%w: %s", err, said.LastLine())
 	}
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // what it left behind
 	if ended != nil {
@@ -121,21 +123,4 @@ func (b *bench) hear(c command, lines <-chan string) error {
 			return errStop
 		}
 	}
-}
-
-// lastLine copies to the log and keeps the end of what it copies.
-type lastLine struct {
-	log  interface{ Write([]byte) (int, error) }
-	kept []byte
-}
-
-func (l *lastLine) Write(text []byte) (int, error) {
-	l.kept = append(l.kept, text...)
-	l.kept = l.kept[max(0, len(l.kept)-2000):]
-	return l.log.Write(text)
-}
-
-func (l *lastLine) text() string {
-	lines := strings.Split(strings.TrimSpace(string(l.kept)), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }

@@ -1,0 +1,29 @@
+package short
+
+import (
+	"strings"
+	"sync"
+)
+
+// Tail keeps the end of what is written to it, such as what a process says on stderr. It is safe for concurrent use.
+type Tail struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+// Write implements io.Writer, and never fails.
+func (t *Tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, text...)
+	t.end = t.end[max(0, len(t.end)-4096):]
+	return len(text), nil
+}
+
+// LastLine is the last line that is not empty.
+func (t *Tail) LastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.end)), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
