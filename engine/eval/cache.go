@@ -24,8 +24,6 @@ type Cache struct {
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
 	work   sync.Pool // *missed
-
-	hits, misses, evictions atomic.Uint64
 }
 
 // ways is the number of slots in which one position may be kept.
@@ -70,14 +68,6 @@ func NewCache(entries int) *Cache {
 	}
 	c.work.New = func() any { return new(missed) }
 	return c
-}
-
-// CacheStats count rows since the cache was made.
-type CacheStats struct{ Hits, Misses, Evictions uint64 }
-
-// Stats are the counts so far. Finished games are not counted.
-func (c *Cache) Stats() CacheStats {
-	return CacheStats{c.hits.Load(), c.misses.Load(), c.evictions.Load()}
 }
 
 // model is the number of a model's name.
@@ -180,11 +170,9 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 			default:
 				b.Source[i] = CPU
 			}
-			c.hits.Add(1)
 			return true
 		}
 	}
-	c.misses.Add(1)
 	return false
 }
 
@@ -205,9 +193,6 @@ func (c *Cache) store(b *Batch, j int, tag uint64) {
 		if s.clock-e.used > s.clock-victim.used {
 			victim = e
 		}
-	}
-	if victim.tag != 0 && (victim.tag != tag || victim.pos != p) {
-		c.evictions.Add(1)
 	}
 	victim.pos, victim.tag, victim.used, victim.gpu = p, tag, s.clock, b.Source[j] == GPU
 	copy(victim.wdl[:], b.WDLRow(j))
