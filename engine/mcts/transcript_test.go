@@ -76,6 +76,14 @@ func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 }
 
 // descend makes one visit. A leaf that wants an evaluation is named by the next letter.
+// Descend makes one visit; see arrive.
+func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
+	t.begin(leaf)
+	for t.step(leaf) {
+	}
+	return t.arrive(leaf)
+}
+
 func (s *script) descend(*testing.T, *datadriven.TestData) string {
 	leaf := new(Leaf)
 	switch wants, free := s.Descend(leaf); {

@@ -142,17 +142,7 @@ type Leaf struct {
 	path     [game.MaxBits + 1]uint32
 }
 
-// Descend makes one visit. If the visit ends at a result that the rules decide, it is counted at once and wants is false.
-// If wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line
-// leads to a leaf under way.
-func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
-	t.begin(leaf)
-	for t.step(leaf) {
-	}
-	return t.arrive(leaf)
-}
-
-// Descend is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
+// A visit is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
 func (t *Tree) begin(leaf *Leaf) {
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
 }
@@ -231,7 +221,9 @@ func (t *Tree) settle(leaf *Leaf, p proof, plies uint8) {
 	t.prove(leaf.path[:leaf.depth])
 }
 
-// arrive ends a visit at the node that step has reached; see Descend.
+// arrive ends a visit at the node that step has reached. If the rules decide that node, the visit is counted at once and wants
+// is false. If wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line
+// leads to a leaf under way.
 func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	if leaf.depth < 0 {
 		return false, false
