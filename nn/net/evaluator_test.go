@@ -48,13 +48,13 @@ func TestEvaluator(t *testing.T) {
 		if err := e.Evaluate(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
-		out := mustForward(t, n, NewPlanes(b, batch.Pos))
+		out := forward(n, NewPlanes(b, batch.Pos))
 		for i := range batch.Pos {
 			if batch.Source[i] == eval.Terminal {
 				continue
 			}
 			want := make([]float32, 3)
-			Softmax(want, out.WDL.Float32s()[3*i:3*i+3])
+			Softmax(want, out.WDL[3*i:3*i+3])
 			if batch.Source[i] != eval.CPU || !slices.Equal(batch.WDLRow(i), want) {
 				t.Fatalf("%v row %d: win, draw, loss %v from %v, want %v", b.Rules(), i, batch.WDLRow(i), batch.Source[i], want)
 			}

@@ -1,41 +1,6 @@
 package net
 
-import (
-	"fmt"
-
-	"gorgonia.org/tensor"
-)
-
-// Output is the network's output for N positions, before any softmax. All values are for the side to move.
-type Output struct {
-	WDL      *tensor.Dense // [N,3] logits of win, draw, loss
-	GameOver *tensor.Dense // [N,4] logits of not over, own win, other's win, draw
-	Cells    *tensor.Dense // [N,H,W] logits of landing in each cell, top row first, playable or not
-}
-
-// Forward evaluates planes [N,5,H,W], float32, N at least 1. The error says what is wrong with the tensor.
-func (n *Network) Forward(planes *tensor.Dense) (*Output, error) {
-	shape := planes.Shape()
-	if len(shape) != 4 || shape[1] != PlaneCount || shape.TotalSize() < 1 {
-		return nil, fmt.Errorf("forward: planes have shape %v, want [N %d H W]", []int(shape), PlaneCount)
-	}
-	x, err := values(planes)
-	if err != nil {
-		return nil, fmt.Errorf("forward: planes tensor %w", err)
-	}
-	// N batch, H rows, W columns
-	N, H, W := shape[0], shape[2], shape[3]
-	wdl, over, cells := make([]float32, N*WDLs), make([]float32, N*GameOvers), make([]float32, N*H*W)
-	s := newScratch(n.config, H, W)
-	size := PlaneCount * H * W
-	for i := range N {
-		n.row(s, x[i*size:(i+1)*size], nil)
-		copy(wdl[i*WDLs:], s.wdl)
-		copy(over[i*GameOvers:], s.gameover)
-		copy(cells[i*H*W:], s.cells)
-	}
-	return &Output{newTensor(wdl, N, WDLs), newTensor(over, N, GameOvers), newTensor(cells, N, H, W)}, nil
-}
+import "fmt"
 
 // Trace evaluates the planes [5,H,W] of one position and calls visit with each layer's output, after its relu if it has one:
 // "stem" [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F], "value.wdl" [3],

@@ -54,10 +54,10 @@ func TestTorchGolden(t *testing.T) {
 			if !slices.Equal(planes.Float32s(), c.Planes) {
 				t.Errorf("planes are\n%v, want\n%v", planes.Float32s(), c.Planes)
 			}
-			out := mustForward(t, n, planes)
-			near(t, "wdl logits", out.WDL.Float32s(), c.WDLLogits, tolerance)
-			near(t, "gameover logits", out.GameOver.Float32s(), c.GameOverLogits, tolerance)
-			near(t, "cell logits", out.Cells.Float32s(), c.CellLogits, tolerance)
+			out := forward(n, planes)
+			near(t, "wdl logits", out.WDL, c.WDLLogits, tolerance)
+			near(t, "gameover logits", out.GameOver, c.GameOverLogits, tolerance)
+			near(t, "cell logits", out.Cells, c.CellLogits, tolerance)
 
 			batch := eval.NewBatch(b, 1)
 			batch.Pos[0] = state.Position

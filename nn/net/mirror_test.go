@@ -35,14 +35,14 @@ func TestSymmetric(t *testing.T) {
 		}
 		for _, b := range gametest.Boards() {
 			pos := gametest.Positions(gametest.Rand(9), b, 5, true)
-			want := mustForward(t, n, NewPlanes(b, pos))
+			want := forward(n, NewPlanes(b, pos))
 			for i, p := range pos {
 				pos[i] = b.Mirror(p)
 			}
-			got := mustForward(t, n, NewPlanes(b, pos))
-			near(t, "wdl", got.WDL.Float32s(), want.WDL.Float32s(), 1e-5)
-			near(t, "gameover", got.GameOver.Float32s(), want.GameOver.Float32s(), 1e-5)
-			near(t, "cells", got.Cells.Float32s(), flipped(want.Cells.Float32s(), b.Columns()), 1e-5)
+			got := forward(n, NewPlanes(b, pos))
+			near(t, "wdl", got.WDL, want.WDL, 1e-5)
+			near(t, "gameover", got.GameOver, want.GameOver, 1e-5)
+			near(t, "cells", got.Cells, flipped(want.Cells, b.Columns()), 1e-5)
 		}
 	}
 }
@@ -92,11 +92,11 @@ func TestGrow(t *testing.T) {
 		if grown.Config() != large || grown.Metadata["evald.name"] != name || grown.Symmetric() != (name == "symmetric") {
 			t.Errorf("%s: grown is %v, metadata %v, symmetric %t", name, grown.Config(), grown.Metadata, grown.Symmetric())
 		}
-		want, got := mustForward(t, n, planes), mustForward(t, grown, planes)
-		if diff := cmp.Diff(want.WDL.Float32s(), got.WDL.Float32s()); diff != "" {
+		want, got := forward(n, planes), forward(grown, planes)
+		if diff := cmp.Diff(want.WDL, got.WDL); diff != "" {
 			t.Errorf("%s: wdl (-small +grown):\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want.Cells.Float32s(), got.Cells.Float32s()); diff != "" {
+		if diff := cmp.Diff(want.Cells, got.Cells); diff != "" {
 			t.Errorf("%s: cells (-small +grown):\n%s", name, diff)
 		}
 		if slices.Max(grown.Weight("blocks.2.conv1.weight").Float32s()) == 0 {

@@ -8,7 +8,7 @@
 //
 // # Outputs
 //
-// All are float32 and for the side to move. The first three are those of the network (net.Output); the others are computed
+// All are float32 and for the side to move. The first three are those of the network; the others are computed
 // from them so that users need not mask the policy.
 //
 //	wdl          [N,3]    logits of win, draw, loss

@@ -176,9 +176,10 @@ func batches() (all []batch) {
 
 func compare(t *testing.T, n *net.Network, b batch, got outputs) {
 	N, H, W := len(b.positions), b.board.Rows(), b.board.Columns()
-	out, err := n.Forward(net.NewPlanes(b.board, b.positions))
-	if err != nil {
-		t.Fatal(err)
+	layers := map[string][]float32{}
+	for _, p := range b.positions {
+		planes := net.NewPlanes(b.board, []game.Position{p}).Float32s()
+		n.Trace(planes, H, W, func(layer string, values []float32) { layers[layer] = append(layers[layer], values...) })
 	}
 	check := func(name string, want []float32, shape ...int) {
 		t.Helper()
@@ -191,9 +192,9 @@ func compare(t *testing.T, n *net.Network, b batch, got outputs) {
 			}
 		}
 	}
-	check("wdl", out.WDL.Float32s(), N, 3)
-	check("gameover", out.GameOver.Float32s(), N, 4)
-	check("cells", out.Cells.Float32s(), N, H, W)
+	check("wdl", layers["value.wdl"], N, 3)
+	check("gameover", layers["value.gameover"], N, 4)
+	check("cells", layers["policy.logit"], N, H, W)
 
 	// The outputs computed from them agree with the evaluator's answers, except in finished games, which the evaluator
 	// leaves to the rules.

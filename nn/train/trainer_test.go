@@ -424,16 +424,13 @@ func TestMeasure(t *testing.T) {
 	}
 	var rows, right [4]int
 	for _, e := range examples {
-		out, err := n.Forward(net.NewPlanes(b, []game.Position{e.Position}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		logits := out.GameOver.Float32s()
-		best := slices.Index(logits, slices.Max(logits))
 		rows[e.GameOver]++
-		if best == e.GameOver {
-			right[best]++
-		}
+		planes := net.NewPlanes(b, []game.Position{e.Position}).Float32s()
+		n.Trace(planes, b.Rows(), b.Columns(), func(layer string, logits []float32) {
+			if layer == "value.gameover" && slices.Index(logits, slices.Max(logits)) == e.GameOver {
+				right[e.GameOver]++
+			}
+		})
 	}
 	for k := range rows {
 		if got.GameOver.Rows[k] != rows[k] || got.GameOver.Right[k] != right[k] {
