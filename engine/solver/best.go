@@ -34,7 +34,7 @@ func (s *Solver) atMost(r *run, p game.Position, most int) bool {
 		return score <= most
 	}
 	left := s.board.Cells() - p.Plies()
-	r.plies, r.lower, r.upper, r.window = p.Plies(), -(left-2)/2, (left-1)/2, most
+	r.lower, r.upper, r.window = -(left-2)/2, (left-1)/2, most
 	switch {
 	case most >= r.upper:
 		return true

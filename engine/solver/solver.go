@@ -59,7 +59,6 @@ type Book interface {
 type Progress struct {
 	Lower, Upper int           // the score is known to be in this range
 	Window       int           // the search now asks whether the score is greater than this
-	Plies        int           // stones on the board of the position that is searched
 	Nodes        uint64        // calls of the recursive search since the call began, of all threads
 	Elapsed      time.Duration // since the call began
 	Fill         float64       // fraction of the table in use, 0 to 1

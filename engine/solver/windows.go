@@ -16,7 +16,6 @@ type run struct {
 
 	start, next  time.Time
 	before       uint64 // nodes of the prover when the call began
-	plies        int
 	lower, upper int
 	window       int
 }
@@ -39,7 +38,7 @@ func (r *run) report(nodes uint64) {
 	}
 	r.next = now.Add(progressEvery)
 	progress(Progress{
-		Lower: r.lower, Upper: r.upper, Window: r.window, Plies: r.plies,
+		Lower: r.lower, Upper: r.upper, Window: r.window,
 		Nodes: nodes - r.before, Elapsed: now.Sub(r.start), Fill: r.solver.prover.fill(),
 	})
 }
@@ -54,7 +53,6 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 		return Result{Score: score, Best: best}
 	}
 	left := s.board.Cells() - p.Plies()
-	r.plies = p.Plies()
 	r.lower, r.upper = -(left-2)/2, (left-1)/2
 	if r.wdl {
 		r.lower, r.upper = max(r.lower, -1), min(r.upper, 1)
