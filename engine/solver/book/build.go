@@ -3,11 +3,9 @@ package book
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -19,13 +17,14 @@ import (
 // Solve finds the exact score of a position for the side to move.
 type Solve func(ctx context.Context, p game.Position) (score int, err error)
 
-// The unfinished book lies beside the file as FILE.part: the header, then frames of solved positions of the last ply,
-// in order:
-//
-//	4 bytes   CRC-32 (IEEE) of the frame's number and scores
-//	n bytes   scores of frameSize positions; the last frame may have fewer
-//
-// The first frame that is cut off or does not match its checksum ends what can be resumed.
+// frame is a line of the unfinished book, which lies beside the file as FILE.part, a journal. The first line has the book's header
+// alone. Each other line has the scores of frameSize positions of the last ply; the last frame may have fewer.
+type frame struct {
+	Header []byte `json:"header,omitempty"`
+	Number int    `json:"frame"`
+	Scores []int8 `json:"scores"`
+}
+
 const frameSize = 64
 
 // Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to
@@ -47,15 +46,16 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	defer file.Abort()
 	last := levels[plies]
 	b := &Book{board: board, levels: levels, scores: make([][]int8, len(levels))}
-	part, err := openPart(path+".part", header(board.Rules(), plies), len(last))
+	part := path + ".part"
+	b.scores[plies] = make([]int8, len(last))
+	journal, missing, err := openPart(part, header(board.Rules(), plies), b.scores[plies])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("book: %w", err)
 	}
-	defer part.file.Close()
-	if err := part.solve(ctx, last, workers, progress); err != nil {
-		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part.file.Name())
+	err = solve(ctx, last, b.scores[plies], missing, journal, workers, progress)
+	if err := errors.Join(err, journal.Close()); err != nil {
+		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part)
 	}
-	b.scores[plies] = part.scores
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
 	}
@@ -65,7 +65,7 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	if err := file.Commit(); err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
-	return b, os.Remove(part.file.Name())
+	return b, os.Remove(part)
 }
 
 // derive computes the scores of the positions of n plies from those of n+1.
@@ -92,72 +92,46 @@ func (b *Book) derive(n int) {
 	}
 }
 
-// part is a book that is not finished.
-type part struct {
-	file   *os.File
-	scores []int8
-	frames int // complete ones
+// frameOf is the part of scores that a frame has.
+func frameOf(scores []int8, number int) []int8 {
+	return scores[min(number*frameSize, len(scores)):min((number+1)*frameSize, len(scores))]
 }
 
-// openPart continues the unfinished file, or begins it anew if it belongs to another book.
-func openPart(path string, head []byte, positions int) (*part, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("book: %w", err)
+// openPart continues the journal of an unfinished book, or begins it anew if it is of another book. It reads the scores that were
+// found, and returns the numbers of the frames that are missing. Those of damaged lines are among them.
+func openPart(path string, head []byte, scores []int8) (journal *durable.Journal, missing []int, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
 	}
-	p := &part{file: f, scores: make([]int8, positions)}
-	end, err := p.resume(head)
-	if err == nil {
-		err = f.Truncate(end)
-	}
-	if err == nil {
-		_, err = f.Seek(end, io.SeekStart)
-	}
-	if err == nil && end == 0 {
-		_, err = f.Write(head)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("book: %w", err)
-	}
-	return p, nil
-}
-
-// resume reads the complete frames and returns the offset at which they end. It returns 0 if the file belongs to another
-// book.
-func (p *part) resume(head []byte) (end int64, err error) {
-	text, err := io.ReadAll(p.file)
-	if err != nil || len(text) < len(head) || !bytes.Equal(text[:len(head)], head) {
-		return 0, err
-	}
-	end = int64(len(head))
-	for text = text[len(head):]; ; p.frames++ {
-		to := p.frame(p.frames)
-		if len(to) == 0 || len(text) < 4+len(to) || binary.LittleEndian.Uint32(text) != checksum(p.frames, text[4:4+len(to)]) {
-			return end, nil
+	lines, solved, ours := []frame{{Header: head}}, map[int]bool{}, false
+	for line := range bytes.Lines(text) {
+		var l frame
+		switch {
+		case durable.Unmarshal(line, &l) != nil:
+		case l.Header != nil:
+			ours = bytes.Equal(l.Header, head)
+		case ours && l.Number >= 0 && len(l.Scores) == len(frameOf(scores, l.Number)):
+			copy(frameOf(scores, l.Number), l.Scores)
+			lines, solved[l.Number] = append(lines, l), true
 		}
-		for i := range to {
-			to[i] = int8(text[4+i])
-		}
-		text = text[4+len(to):]
-		end += int64(4 + len(to))
 	}
+	for i := range (len(scores) + frameSize - 1) / frameSize {
+		if !solved[i] {
+			missing = append(missing, i)
+		}
+	}
+	journal, err = durable.BeginJournal(path, lines)
+	return journal, missing, err
 }
 
-// frame is the part of scores that frame i holds.
-func (p *part) frame(i int) []int8 {
-	return p.scores[min(i*frameSize, len(p.scores)):min((i+1)*frameSize, len(p.scores))]
-}
-
-func checksum(frame int, scores []byte) uint32 {
-	return crc32.Update(crc32.ChecksumIEEE(binary.LittleEndian.AppendUint32(nil, uint32(frame))), crc32.IEEETable, scores)
-}
-
-// solve completes the scores of positions, which are those of the last ply.
-func (p *part) solve(ctx context.Context, positions []game.Position, workers []Solve, progress func(done, total int)) error {
-	first, frames := p.frames, (len(positions)+frameSize-1)/frameSize
-	done, ready := min(first*frameSize, len(positions)), map[int]bool{}
-	var mu sync.Mutex // guards done, ready, the file and its number of frames
+// solve finds the scores of the frames that are missing. positions are those of the last ply.
+func solve(ctx context.Context, positions []game.Position, scores []int8, missing []int, journal *durable.Journal, workers []Solve, progress func(done, total int)) error {
+	done := len(positions)
+	for _, i := range missing {
+		done -= len(frameOf(scores, i))
+	}
+	var mu sync.Mutex // guards done and the journal
 	count := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -166,34 +140,19 @@ func (p *part) solve(ctx context.Context, positions []game.Position, workers []S
 		}
 	}
 	count(0)
-	return jobs.Each(ctx, len(workers), frames-first, func(ctx context.Context, worker, item int) error {
-		i := first + item
-		scores := p.frame(i)
-		for k := range scores {
+	return jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
+		i := missing[item]
+		found := frameOf(scores, i)
+		for k := range found {
 			s, err := workers[worker](ctx, positions[i*frameSize+k])
 			if err != nil {
 				return err
 			}
-			scores[k] = int8(s)
+			found[k] = int8(s)
 			count(1)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		// Frames are written in order, so the file is always a prefix of the whole.
-		for ready[i] = true; ready[p.frames]; p.frames++ {
-			if err := p.write(p.frames); err != nil {
-				return err
-			}
-		}
-		return nil
+		return journal.Add(frame{Number: i, Scores: found})
 	})
-}
-
-func (p *part) write(i int) error {
-	var scores []byte
-	for _, s := range p.frame(i) {
-		scores = append(scores, byte(s))
-	}
-	_, err := p.file.Write(append(binary.LittleEndian.AppendUint32(nil, checksum(i, scores)), scores...))
-	return err
 }
