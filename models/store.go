@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -147,7 +147,7 @@ func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Ve
 
 // Read returns the bytes of an entry's file after checking the checksum.
 func (s Store) Read(e Entry) ([]byte, error) {
-	file, err := ReadFile(s.Path(e), maxModel)
+	file, err := durable.ReadFile(s.Path(e), maxModel)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w: %s", e.Ref(), err, s.wayOut(e.Name, e.Version))
 	}
@@ -184,7 +184,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 		return Entry{}, false, s.cannotWrite(err)
 	}
 	defer done() // after success nothing is left to remove
-	if err := errors.Join(os.Chmod(folder, 0o755), writeSynced(filepath.Join(folder, modelFile), file)); err != nil {
+	if err := errors.Join(os.Chmod(folder, 0o755), durable.WriteFile(filepath.Join(folder, modelFile), file)); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
 	stored, err = s.claim(e, folder)
@@ -203,11 +203,11 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		if err != nil {
 			return Entry{}, err
 		}
-		if err := writeSynced(filepath.Join(folder, manifestFile), append(text, '\n')); err != nil {
+		if err := durable.WriteFile(filepath.Join(folder, manifestFile), append(text, '\n')); err != nil {
 			return Entry{}, s.cannotWrite(err)
 		}
 		if err = os.Rename(folder, s.folder(e.Name, e.Version)); err == nil {
-			return e, syncDir(filepath.Join(s.dir, e.Name))
+			return e, durable.SyncDir(filepath.Join(s.dir, e.Name))
 		}
 		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // else another process took that version meanwhile
 			return Entry{}, s.cannotWrite(err)
@@ -255,7 +255,7 @@ func (s Store) Remove(ref string) (Removed, error) {
 	if err := os.Rename(folder, filepath.Join(gone, "removed")); err != nil {
 		return Removed{}, s.cannotWrite(err)
 	}
-	if err := errors.Join(syncDir(parent), os.RemoveAll(gone)); err != nil {
+	if err := errors.Join(durable.SyncDir(parent), os.RemoveAll(gone)); err != nil {
 		return r, fmt.Errorf("model store: %s cannot be used any more, but its files are still there: %w", strings.Join(r.Refs, ", "), err)
 	}
 	return r, nil
@@ -318,7 +318,7 @@ func newest(versions []int) int { return slices.Max(append(versions, 0)) }
 
 // entry reads the manifest of a version.
 func (s Store) entry(name string, version int) (Entry, error) {
-	text, err := ReadFile(filepath.Join(s.folder(name, version), manifestFile), maxManifest)
+	text, err := durable.ReadFile(filepath.Join(s.folder(name, version), manifestFile), maxManifest)
 	var e Entry
 	if err == nil {
 		e, err = parseManifest(text)
@@ -395,44 +395,4 @@ func (s Store) removeAbandoned(name string) {
 			}
 		}
 	}
-}
-
-// ReadFile reads a regular file of at most so many bytes.
-func ReadFile(path string, most int64) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return content, err
-}
-
-// writeSynced writes a file and returns when it is on disk: the content must be there before the folder is renamed.
-func writeSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func syncDir(path string) error {
-	if runtime.GOOS == "windows" { // which refuses it
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -16,6 +16,8 @@ package durable
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,6 +127,25 @@ func WriteFile(path string, content []byte) error {
 		return w.failed(err)
 	}
 	return w.Commit()
+}
+
+// ReadFile reads a regular file of at most so many bytes.
+func ReadFile(path string, most int64) ([]byte, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return content, err
 }
 
 // Sweep removes the temporary files that killed writers have left in a folder. Those of a file that another process is

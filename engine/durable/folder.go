@@ -45,12 +45,15 @@ func (d *Dir) Path(names ...string) string {
 	return filepath.Join(append([]string{d.path}, names...)...)
 }
 
-// Sync makes durable which files the folder has, and under which names.
-func (d *Dir) Sync() error {
+// Sync is SyncDir of the folder.
+func (d *Dir) Sync() error { return SyncDir(d.path) }
+
+// SyncDir makes durable which files a folder has, and under which names.
+func SyncDir(path string) error {
 	if runtime.GOOS == "windows" { // which cannot sync a folder
 		return nil
 	}
-	f, err := os.Open(d.path)
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}

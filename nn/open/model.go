@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
@@ -167,7 +168,7 @@ const maxFile = 1 << 30
 
 // File reads a safetensors file and parses the network in it.
 func File(path string) ([]byte, Parsed, error) {
-	content, err := models.ReadFile(path, maxFile)
+	content, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, Parsed{}, fmt.Errorf("read network: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,14 +316,7 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 
 // ReadFile is Parse of a file.
 func ReadFile(path string) (*Network, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("%s has %d bytes, more than any pattern network: %d", path, info.Size(), maxFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read pattern network: %w", err)
-	}
-	file, err := os.ReadFile(path)
+	file, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read pattern network: %w", err)
 	}
