@@ -220,7 +220,7 @@ func TestModelOfTables(t *testing.T) {
 	n := gametest.Must(pattern.New(*tables.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "quick.safetensors")
-	gametest.OK(t, n.WriteFile(path))
+	gametest.OK(t, os.WriteFile(path, gametest.Must(n.Marshal())(t), 0o644))
 	if out := must(t, "", "model", "import", path, "--rules", "7x6x4"); !strings.Contains(out, "quick@1: pattern64x16x16, trained on 7x6x4, in ") {
 		t.Errorf("import says %s", out)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/safetensors"
 )
@@ -156,16 +155,6 @@ func (n *Network) Marshal() ([]byte, error) {
 	metadata := n.fileMetadata()
 	metadata[safetensors.SumKey] = safetensors.Sum(n.plain())
 	return joined(metadata, n.weights), nil
-}
-
-// WriteFile writes the network under a temporary name beside path and then renames it, so that path never holds half a
-// network.
-func (n *Network) WriteFile(path string) error {
-	file, err := n.Marshal()
-	if err != nil {
-		return err
-	}
-	return wrap(durable.WriteFile(path, file), "write network %s", path)
 }
 
 // wrap puts text before an error. It returns nil for nil.

@@ -59,7 +59,7 @@ func rewriteModel(t *testing.T, n *Network, name string, file []byte) {
 		}
 		sum := sha256.Sum256(file)
 		entries[i].SHA256 = hex.EncodeToString(sum[:])
-		if err := n.WriteFile(filepath.Join(modelsFolder, e.File)); err != nil {
+		if err := os.WriteFile(filepath.Join(modelsFolder, e.File), mustMarshal(t, n), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package open_test
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/open"
@@ -73,9 +75,7 @@ func TestFallsBack(t *testing.T) {
 func TestPattern(t *testing.T) {
 	n := quick(t)
 	path := filepath.Join(t.TempDir(), "quick.safetensors")
-	if err := n.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, gametest.Must(n.Marshal())(t), 0o644))
 	for model, mirror := range map[string]bool{"quick": false, "quick, mirrored": true} {
 		e, _ := opened(t, open.Options{Model: path, Mirror: mirror})
 		if e.Model != model || !e.Network || e.OnGPU || e.Backend().Attributes().Rows != 1 {

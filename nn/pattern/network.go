@@ -343,15 +343,3 @@ func (n *Network) Marshal() ([]byte, error) {
 	metadata[safetensors.SumKey] = safetensors.Sum(n.plain(format))
 	return safetensors.Join(metadata, n.tensors(format)), nil
 }
-
-// WriteFile writes the network under a temporary name beside path and then renames it.
-func (n *Network) WriteFile(path string) error {
-	file, err := n.Marshal()
-	if err != nil {
-		return err
-	}
-	if err := durable.WriteFile(path, file); err != nil {
-		return fmt.Errorf("write pattern network %s: %w", path, err)
-	}
-	return nil
-}

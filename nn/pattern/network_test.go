@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -42,9 +43,7 @@ func TestFile(t *testing.T) {
 	n := random(t)
 	n.Metadata["trained"] = "never"
 	path := filepath.Join(t.TempDir(), "n.safetensors")
-	if err := n.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, gametest.Must(n.Marshal())(t), 0o644))
 	got, err := ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
