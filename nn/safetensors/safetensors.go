@@ -234,7 +234,7 @@ func reworded(err error) error {
 	case errors.Is(err, jsonv2.ErrUnknownName) && typed != nil:
 		return fmt.Errorf("%s is unknown", short.Quote(typed.JSONPointer.LastToken()))
 	}
-	return errors.New(short.Text(err.Error()))
+	return errors.New(short.Text(strings.Replace(err.Error(), "unable to", "cannot", 1))) // the decoder chooses one of the two at random
 }
 
 // shapeText formats numbers from a file for an error message, shortened if they are many.
