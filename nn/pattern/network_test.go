@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -210,35 +209,4 @@ func TestDamagedFiles(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
-}
-
-// The whole numbers stay near the network of real numbers that they stand for.
-func TestReference(t *testing.T) {
-	n := random(t)
-	for i := range n.Weights.Dense { // weights that add up to logits of a few units, as a trained network's do
-		for k := range n.Weights.Dense[i].Weight {
-			n.Weights.Dense[i].Weight[k] /= 4
-		}
-	}
-	k, err := kernel.New(&n.Weights, kernel.Go)
-	if err != nil {
-		t.Fatal(err)
-	}
-	real, out := n.Real(), make([]int32, kernel.Outputs)
-	most, spread := 0.0, 0.0
-	for _, p := range gametest.Positions(gametest.Rand(9), board, 300, true) {
-		if board.Result(p) != 0 {
-			continue
-		}
-		want := real.Logits(p)
-		k.Forward(AppendRows(nil, p), Each, out)
-		for i, x := range want {
-			most = max(most, math.Abs(x-float64(out[i])/kernel.Unit))
-			spread = max(spread, math.Abs(x))
-		}
-	}
-	if most > 0.25 || spread < 2 {
-		t.Errorf("logits of up to %.2f differ by up to %.3f", spread, most)
-	}
-	t.Logf("logits of up to %.2f differ by up to %.3f", spread, most)
 }

@@ -82,7 +82,7 @@ func slowLoss(n *pattern.Real, examples []train.Example, w train.Weights) float6
 		if e.Weight == 0 || board.Result(e.Position) != game.Ongoing {
 			continue
 		}
-		x := n.Logits(e.Position)
+		x := logits(n, e.Position)
 		total := math.Exp(x[0]) + math.Exp(x[1]) + math.Exp(x[2])
 		for k, target := range e.WDL {
 			loss[0] -= float64(e.Weight) * float64(target) * math.Log(math.Exp(x[k])/total)
