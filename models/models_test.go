@@ -34,10 +34,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("Open(%q) gave %d bytes of %q", e.Name, len(file), got.Name)
 		}
 	}
-	onDisk, err := filepath.Glob("*.safetensors*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	onDisk := gametest.Must(filepath.Glob("*.safetensors*"))(t)
 	for _, file := range onDisk {
 		if !seen[file] {
 			t.Errorf("%s is not in the manifest", file)

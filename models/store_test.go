@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func add(t testing.TB, s Store, name, content string) Entry {
@@ -107,9 +109,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("added after all versions were removed: version %d", e.Version)
 	}
 	damaged := add(t, s, "damaged", "x")
-	if err := os.Remove(filepath.Join(s.folder("damaged", 1), manifestFile)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(filepath.Join(s.folder("damaged", 1), manifestFile)))
 	if got, err := s.Remove("damaged"); err != nil || !slices.Equal(got.Refs, []string{damaged.Ref()}) {
 		t.Errorf("a damaged model: %+v, %v", got, err)
 	}
@@ -192,13 +192,9 @@ func TestDamagedStore(t *testing.T) {
 			s := Store{t.TempDir()}
 			good, bad := add(t, s, "a", "one"), add(t, s, "a", "two")
 			path := filepath.Join(s.folder("a", 2), c.file)
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, os.Remove(path))
 			if c.content != "-" {
-				if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				gametest.OK(t, os.WriteFile(path, []byte(c.content), 0o644))
 			}
 			list, err := s.List()
 			if c.file == modelFile {
@@ -222,9 +218,7 @@ func TestDamagedStore(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(file, nil, 0o644))
 	_, _, err := Store{filepath.Join(file, "store")}.Add(Entry{Name: "a"}, []byte("x"))
 	if err == nil || !strings.HasSuffix(err.Error(), "set EVALD_MODELS to a folder that can be written") {
 		t.Errorf("a store in a file: %v", err)
@@ -287,10 +281,7 @@ func TestChild(t *testing.T) {
 	if s.dir == "" {
 		t.Skip("part of TestKilled and TestRemoveKilled")
 	}
-	list, err := s.List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := gametest.Must(s.List())(t)
 	for i := 0; removes && i < len(list); i++ {
 		fmt.Println("removing")
 		if _, err := s.Remove(list[i].Ref()); err != nil {
@@ -309,21 +300,14 @@ func killAfter(t *testing.T, dir, word string, count int) (seen int) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
 	child.Env = append(os.Environ(), "MODELS_TEST_DIR="+dir, "MODELS_TEST_WORD="+word)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := gametest.Must(child.StdoutPipe())(t)
+	gametest.OK(t, child.Start())
 	for lines := bufio.NewScanner(out); seen < count && lines.Scan(); {
 		if lines.Text() == word {
 			seen++
 		}
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, child.Process.Kill())
 	_ = child.Wait() // killed, as intended, or finished
 	return seen
 }
@@ -349,9 +333,7 @@ func TestKilled(t *testing.T) {
 
 	// Abandoned temporary folders are removed at once, whatever the result of the next import; folders in use are not.
 	for _, parent := range []string{dir, filepath.Join(dir, "a")} {
-		if err := os.MkdirAll(filepath.Join(parent, temporary+"left", "removed"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.MkdirAll(filepath.Join(parent, temporary+"left", "removed"), 0o755))
 	}
 	used, done, err := makeTemporary(filepath.Join(dir, "a"))
 	if err != nil {
@@ -373,10 +355,7 @@ func TestKilled(t *testing.T) {
 func leftIn(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{temporary + "*", filepath.Join("*", temporary+"*")} {
-		some, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := gametest.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		all = append(all, some...)
 	}
 	return all

@@ -42,14 +42,8 @@ func TestLayers(t *testing.T) {
 		}
 		for _, n := range networks {
 			n := forPath(t, n, p)
-			w, err := weights(n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tower, err := kernel.New(w, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := gametest.Must(weights(n))(t)
+			tower := gametest.Must(kernel.New(w, p))(t)
 			boards := accuracyBoards()
 			if emulated(p) && !gametest.Soak() {
 				boards = boards[:2]
@@ -151,14 +145,8 @@ func TestEndToEnd(t *testing.T) {
 
 func freshNetwork(t testing.TB, config string) *net.Network {
 	t.Helper()
-	c, err := net.ParseConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := net.New(c, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.ParseConfig(config))(t)
+	n := gametest.Must(net.New(c, 2))(t)
 	return n
 }
 
@@ -168,19 +156,14 @@ func shippedNetwork(t testing.TB) *net.Network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := net.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(net.Parse(file))(t)
 	return n
 }
 
 func answers(t *testing.T, e *eval.Evaluator, b *game.Board, pos []game.Position) *eval.Batch {
 	t.Helper()
 	batch := newBatch(b, pos)
-	if err := e.Evaluate(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, e.Evaluate(t.Context(), batch))
 	return batch
 }
 

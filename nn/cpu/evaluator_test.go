@@ -30,23 +30,14 @@ func manyThreads(t testing.TB) {
 // network makes one in which every weight and bias differs from zero.
 func network(t testing.TB, config string, seed uint64) *net.Network {
 	t.Helper()
-	c, err := net.ParseConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := net.NewScrambled(c, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.ParseConfig(config))(t)
+	n := gametest.Must(net.NewScrambled(c, seed))(t)
 	return n
 }
 
 func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Backend {
 	t.Helper()
-	e, err := NewPath(forPath(t, n, p), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(NewPath(forPath(t, n, p), p))(t)
 	if e.Path() != p {
 		t.Fatalf("path is %s, want %s", e.Path(), p)
 	}
@@ -60,11 +51,7 @@ func forPath(t testing.TB, n *net.Network, p kernel.Path) *net.Network {
 		return n
 	}
 	board := game.MustBoard(game.Connect4)
-	n, err := Int8(t.Context(), n, board, gametest.Positions(gametest.Rand(9), board, 50, true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return gametest.Must(Int8(t.Context(), n, board, gametest.Positions(gametest.Rand(9), board, 50, true)))(t)
 }
 
 func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
@@ -172,9 +159,7 @@ func TestAllocations(t *testing.T) {
 		e := evaluator(t, network(t, "1x4/3/5", 1), p)
 		batch := newBatch(b, gametest.Positions(gametest.Rand(4), b, 40, true))
 		evaluate := func() {
-			if err := e.Compute(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, e.Compute(t.Context(), batch))
 		}
 		for range 50 {
 			evaluate()

@@ -18,16 +18,10 @@ import (
 func TestInt8(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	n := network(t, "2x16/8/16", 3)
-	before, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := gametest.Must(n.Marshal())(t)
 	n.Metadata["evald.name"] = "mine"
 	pos := gametest.Positions(gametest.Rand(9), board, 150, true)
-	got, err := Int8(t.Context(), n, board, pos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(Int8(t.Context(), n, board, pos))(t)
 	values := map[string][][]float32{"stem": make([][]float32, 16), "blocks.0": make([][]float32, 16)}
 	planes := make([]float32, net.PlanesSize(board, 1))
 	for _, p := range pos {
@@ -38,10 +32,7 @@ func TestInt8(t *testing.T) {
 			}
 		})
 	}
-	ranges, err := got.Ranges()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ranges := gametest.Must(got.Ranges())(t)
 	for i, layer := range []string{"stem", "blocks.0"} {
 		for c, x := range values[layer] {
 			slices.Sort(x)
@@ -64,10 +55,7 @@ func TestInt8(t *testing.T) {
 			t.Errorf("%s: unchanged: %v", s.Name, same)
 		}
 	}
-	again, err := Int8(t.Context(), got, board, pos[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := gametest.Must(Int8(t.Context(), got, board, pos[:1]))(t)
 	if r, _ := again.Ranges(); slices.Equal(r[0], ranges[0]) {
 		t.Error("ranges of one position are those of all")
 	}
@@ -76,14 +64,8 @@ func TestInt8(t *testing.T) {
 // A symmetric network stays symmetric.
 func TestInt8Symmetric(t *testing.T) {
 	for _, config := range []string{"2x16/8/16", "1x7/3/5"} {
-		c, err := net.ParseConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := net.NewSymmetric(c, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gametest.Must(net.ParseConfig(config))(t)
+		n := gametest.Must(net.NewSymmetric(c, 4))(t)
 		board := game.MustBoard(game.Connect4)
 		got, err := Int8(t.Context(), n, board, gametest.Positions(gametest.Rand(2), board, 20, true))
 		if err != nil || !got.Symmetric() {

@@ -77,10 +77,7 @@ func TestChoicePredicts(t *testing.T) {
 func TestChoiceTakesTheLeast(t *testing.T) {
 	for _, on := range []Target{hopper, ampere, geforce, {9, 0, 227 << 10, 4}, {9, 0, 227 << 10, 1}} {
 		for _, net := range []string{"1x16/8/16", "10x128", "20x256"} {
-			first, err := newPlan(config(t, net), game.Connect4, on)
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := gametest.Must(newPlan(config(t, net), game.Connect4, on))(t)
 			plans := family(first, on)
 			if h, ok := planHopper(first.config, game.Connect4, on); ok && net == "20x256" {
 				plans = family(h, on) // with and without clusters

@@ -24,10 +24,7 @@ func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
 	if os.Getenv("EVALD_GPU") != "1" {
 		t.Skip("EVALD_GPU=1 runs the tests TestGPU.. alone, on the machine's GPUs")
 	}
-	found, err := driver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gametest.Must(driver.Find())(t)
 	d = found.Devices[0]
 	if d.Emulated() && os.Getenv("EVALD_REQUIRE_GPU") == "1" {
 		t.Fatalf("EVALD_REQUIRE_GPU=1, but %v is the fake driver's", d)
@@ -100,10 +97,7 @@ func TestGPUKernels(t *testing.T) {
 		}
 		s := e.Stats()[0]
 		t.Logf("%s: %v, then %s; measured %v", text, s.Small, s.Kernel, s.Times)
-		first, err := newPlan(config(t, text), game.Connect4, targetOf(d))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := gametest.Must(newPlan(config(t, text), game.Connect4, targetOf(d)))(t)
 		want := len(family(first, targetOf(d)))
 		if h, ok := planHopper(config(t, text), game.Connect4, targetOf(d)); ok {
 			want += len(family(h, targetOf(d)))

@@ -68,10 +68,7 @@ func devices(t testing.TB, n int, like Target) []driver.Device {
 		t.Skip("this test is for the fake driver, which needs g++, and not for EVALD_GPU=1")
 	}
 	fakeDriver.Reset()
-	found, err := driver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gametest.Must(driver.Find())(t)
 	some := slices.Clone(found.Devices[:n])
 	for i := range some {
 		some[i].Major, some[i].Minor, some[i].Shared = like.Major, like.Minor, like.Shared
@@ -119,9 +116,7 @@ func evaluate(t testing.TB, of eval.Backend, board *game.Board, pos []game.Posit
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := evaltest.Raw(of).Evaluate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, evaltest.Raw(of).Evaluate(t.Context(), b))
 	return b
 }
 
@@ -272,9 +267,7 @@ func TestEvaluatorAllocations(t *testing.T) {
 	b := eval.NewBatch(board, 150) // several launches
 	copy(b.Pos, gametest.Positions(gametest.Rand(4), board, len(b.Pos), true))
 	run := func() {
-		if err := e.Compute(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Compute(t.Context(), b))
 	}
 	for range 5 {
 		run()

@@ -69,10 +69,7 @@ var (
 
 func planFor(t testing.TB, c net.Config, r game.Rules, on Target, kernel string) plan {
 	t.Helper()
-	p, err := newPlan(c, r, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gametest.Must(newPlan(c, r, on))(t)
 	if p.Kernel.Name != kernel {
 		t.Fatalf("network %s on board %s is planned for %s, want %s", c, r, p.Kernel.Name, kernel)
 	}
@@ -81,19 +78,13 @@ func planFor(t testing.TB, c net.Config, r game.Rules, on Target, kernel string)
 
 func config(t testing.TB, text string) net.Config {
 	t.Helper()
-	c, err := net.ParseConfig(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.ParseConfig(text))(t)
 	return c
 }
 
 func scrambled(t testing.TB, text string, seed uint64) *net.Network {
 	t.Helper()
-	n, err := net.NewScrambled(config(t, text), seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(net.NewScrambled(config(t, text), seed))(t)
 	return n
 }
 
@@ -132,9 +123,7 @@ func read(t testing.TB, p plan, board *game.Board, pos []game.Position, rows []b
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
 	for i := range pos {
-		if err := p.ReadAnswer(b, i, rows[i*p.RowBytes():(i+1)*p.RowBytes()]); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, p.ReadAnswer(b, i, rows[i*p.RowBytes():(i+1)*p.RowBytes()]))
 	}
 	return b
 }
@@ -144,9 +133,7 @@ func reference(t testing.TB, n *net.Network, board *game.Board, pos []game.Posit
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := evaltest.Raw(net.NewBackend(n)).Evaluate(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, evaltest.Raw(net.NewBackend(n)).Evaluate(context.Background(), b))
 	return b
 }
 
@@ -272,10 +259,7 @@ func TestAccuracy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			soakOnly(t, test.soak)
-			p, err := newPlan(test.n.Config(), game.Connect4, hopper)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := gametest.Must(newPlan(test.n.Config(), game.Connect4, hopper))(t)
 			pos := gametest.Positions(gametest.Rand(12), board, test.rows, true)
 			rows := emulate(t, e, p, mustPack(t, p, test.n), pos, emulated{blocks: 1})
 			compareWithin(t, test.within, test.within, read(t, p, board, pos, rows), reference(t, test.n, board, pos))
@@ -308,10 +292,7 @@ func shipped(t testing.TB) *net.Network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := net.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(net.Parse(file))(t)
 	return n
 }
 
@@ -323,10 +304,7 @@ func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
 		t.Run(kernel, func(t *testing.T) {
 			text := map[string]string{"hopper_128": "1x80/8/16", "hopper_256": "1x160/8/16"}[kernel]
 			n, board := scrambled(t, cmp.Or(text, "1x16/8/16"), 3), game.MustBoard(game.Connect4)
-			p, err := planOnly(kernel, n.Config(), game.Connect4, hopper)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := gametest.Must(planOnly(kernel, n.Config(), game.Connect4, hopper))(t)
 			weights := mustPack(t, p, n)
 			pos := gametest.Positions(gametest.Rand(5), board, p.Boards+3, false)
 			whole := emulate(t, e, p, weights, pos, emulated{})
@@ -360,10 +338,7 @@ func TestWideEqualsTower(t *testing.T) {
 		}
 		rules := boards[i%len(boards)]
 		n, board := scrambled(t, map[int]string{64: "2x50/20/30", 128: "1x100", 256: "1x200"}[k.Channels], 7), game.MustBoard(rules)
-		tower, err := newPlan(n.Config(), rules, hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tower := gametest.Must(newPlan(n.Config(), rules, hopper))(t)
 		p, ok := fit(k, n.Config(), rules)
 		if !ok {
 			t.Fatalf("%s does not hold a board %s", k.Name, rules)
@@ -400,10 +375,7 @@ func TestSanitised(t *testing.T) {
 		{"1x130/3/5", game.Connect4, "hopper_256_cluster", 3},
 	} {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(test.rules)
-		p, err := planOnly(test.kernel, n.Config(), test.rules, hopper)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := gametest.Must(planOnly(test.kernel, n.Config(), test.rules, hopper))(t)
 		pos := gametest.Positions(gametest.Rand(5), board, test.n, true)
 		rows := emulate(t, e, p, mustPack(t, p, n), pos, emulated{blocks: p.Kernel.Cluster})
 		compare(t, read(t, p, board, pos, rows), reference(t, n, board, pos))

@@ -55,10 +55,7 @@ func TestHopperPlan(t *testing.T) {
 func TestHopperPack(t *testing.T) {
 	n := scrambled(t, "1x100/3/4", 9)
 	p := hopperPlan(t, n.Config(), game.Connect4, "hopper_128")
-	packed, err := pack(p, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := gametest.Must(pack(p, n))(t)
 	// at returns input k and output o of a tile.
 	at := func(tile, k, o int) uint16 {
 		i := tile*cuda.HopperTile + 128*k + 16*(o/8^k%8) + o%8*2

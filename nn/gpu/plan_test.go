@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -78,10 +79,7 @@ func TestPlanFits(t *testing.T) {
 		if rules.Validate() != nil {
 			continue
 		}
-		p, err := newPlan(c, rules, []Target{small, geforce, ampere, hopper}[r.IntN(4)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := gametest.Must(newPlan(c, rules, []Target{small, geforce, ampere, hopper}[r.IntN(4)]))(t)
 		k := p.Kernel
 		if p.Boards < 1 || p.Boards*rules.Cells() > k.Rows {
 			t.Errorf("%s on %s by %s: %d boards of %d cells in %d rows", c, rules, k.Name, p.Boards, rules.Cells(), k.Rows)
@@ -165,10 +163,7 @@ func TestPackPlacesWeights(t *testing.T) {
 
 func mustPack(t testing.TB, p plan, n *net.Network) []byte {
 	t.Helper()
-	packed, err := pack(p, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := gametest.Must(pack(p, n))(t)
 	return packed
 }
 

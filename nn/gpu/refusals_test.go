@@ -32,10 +32,7 @@ func TestEvaluatorNotFinite(t *testing.T) {
 // The self-test notices rows that were not written, that differ from their repetition, or that belong to another position.
 func TestEvaluatorSelfTestNotices(t *testing.T) {
 	devices(t, 1, geforce)
-	p, err := newServed(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gametest.Must(newServed(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce))(t)
 	l, size := p.variants[0].test, p.RowBytes()
 	for name, test := range map[string]struct {
 		damage func(rows []byte)

@@ -85,10 +85,7 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 		{game.Connect4, []uint64{0, 0, 1, 3}},
 		{game.Rules{Rows: 9, Columns: 9, InARow: 5}, []uint64{0, 0, 0, 0, 1, 2, 3, 4}},
 	} {
-		p, err := newPlan(config(t, "1x16"), test.rules, small)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := gametest.Must(newPlan(config(t, "1x16"), test.rules, small))(t)
 		dst := make([]byte, 2*p.PositionBytes())
 		p.PutPositions(dst, []game.Position{{}, at})
 		got := make([]uint64, len(dst)/8)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda"
 )
 
@@ -16,10 +17,7 @@ func TestVariants(t *testing.T) {
 	for _, on := range []Target{hopper, ampere, geforce, small} {
 		for _, text := range []string{"1x16/8/16", "6x64", "10x128", "20x256", "2x300"} {
 			c := config(t, text)
-			best, err := newPlan(c, game.Connect4, on)
-			if err != nil {
-				t.Fatal(err)
-			}
+			best := gametest.Must(newPlan(c, game.Connect4, on))(t)
 			names := Variants(c, game.Connect4, on)
 			if !slices.Contains(names, best.Kernel.Name) {
 				t.Errorf("%s on %v: variants %v lack the best, %s", text, on, names, best.Kernel.Name)

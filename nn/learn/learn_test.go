@@ -62,25 +62,16 @@ func kept(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for _, pattern := range []string{"*.safetensors", "networks/*", "positions/*", "config.json", "*/games/*", "*/labels/*", "*/train/network.safetensors"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := gametest.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := gametest.Must(os.ReadFile(path))(t)
 			name, _ := filepath.Rel(dir, path)
 			files[name] = string(text)
 		}
 	}
 	for i, g := range generations(t, dir) {
 		g.Seconds, g.Metrics.PerSecond = learn.Seconds{}, 0
-		text, err := json.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(json.Marshal(g))(t)
 		files["generation "+string(rune('0'+i))] = string(text)
 	}
 	return files
@@ -88,15 +79,10 @@ func kept(t testing.TB, dir string) map[string]string {
 
 func generations(t testing.TB, dir string) (all []learn.Generation) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "generations.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile(filepath.Join(dir, "generations.jsonl")))(t)
 	for line := range bytes.Lines(text) {
 		var g learn.Generation
-		if err := json.Unmarshal(line, &g); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, json.Unmarshal(line, &g))
 		all = append(all, g)
 	}
 	return all
@@ -114,9 +100,7 @@ func TestRepeatable(t *testing.T) {
 		c.Labels = labels
 		dir := t.TempDir()
 		events := 0
-		if err := learnBy(t.Context(), onGorgonia, dir, c, count, func(string) { events++ }); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, count, func(string) { events++ }))
 		want := kept(t, dir)
 		if len(want) < 15 {
 			t.Fatalf("%s: only %d files", labels, len(want))
@@ -173,10 +157,7 @@ func sameGames(t *testing.T, dir string) {
 		ply  int
 	}
 	read := func(pattern string) map[key]uint8 {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := gametest.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		moves := map[key]uint8{}
 		for _, rec := range recordtest.Read(t, paths...) {
 			moves[key{rec.Game, rec.Ply}] = rec.Move
@@ -220,9 +201,7 @@ func testLearns(t *testing.T, by train.Compute) {
 	}
 	c.GateVisits = 16 // few, so that games are between networks: on this board more of them see nearly all
 	dir := t.TempDir()
-	if err := learnBy(t.Context(), by, dir, c, count, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, learnBy(t.Context(), by, dir, c, count, func(string) {}))
 	all := generations(t, dir)
 	first, last := all[0], all[len(all)-1]
 	of := func(g learn.Generation, kind string, visits int) (a learn.Accuracy) {
@@ -258,17 +237,12 @@ func testLearns(t *testing.T, by train.Compute) {
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := tiny()
-	run, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := gametest.Must(learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil))(t)
 	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
 		t.Errorf("opened twice: %v", err)
 	}
 	old := filepath.Join(dir, "positions.txt") // on which the networks of an older run were measured alone
-	if err := os.WriteFile(old, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(old, nil, 0o644))
 	if err := run.Learn(t.Context(), 1, nil); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
 		t.Errorf("other positions: %v", err)
 	}
@@ -290,12 +264,8 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("want an error with %q: %v", want, err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "000"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "000", "generation.json"), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.MkdirAll(filepath.Join(dir, "000"), 0o755))
+	gametest.OK(t, os.WriteFile(filepath.Join(dir, "000", "generation.json"), []byte("{"), 0o644))
 	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "generation.json") {
 		t.Errorf("a broken generation: %v", err)
 	}
@@ -305,9 +275,7 @@ func TestOpenErrors(t *testing.T) {
 // end of a generation and its line in generations.jsonl loses no line.
 func TestFiles(t *testing.T) {
 	c, dir := tiny(), t.TempDir()
-	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}))
 	counts, all := map[string]int{}, 0
 	for _, kind := range sample.Kinds() {
 		positions := readPositions(t, filepath.Join(dir, "positions", string(kind)+".txt"))
@@ -329,12 +297,8 @@ func TestFiles(t *testing.T) {
 		t.Errorf("measured (-want +got):\n%s", diff)
 	}
 	lines := generations(t, dir)
-	if err := os.Remove(filepath.Join(dir, "generations.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Remove(filepath.Join(dir, "generations.jsonl")))
+	gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}))
 	if diff := cmp.Diff(lines, generations(t, dir)); diff != "" || len(lines) != 1 {
 		t.Errorf("%d lines (-want +got):\n%s", len(lines), diff)
 	}
@@ -349,9 +313,7 @@ func TestPositionsOfLargeBoard(t *testing.T) {
 		c, dir := tiny(), t.TempDir()
 		c.Rules, c.SelfPlay.Rules, c.Positions, c.Visits, c.FirstGames = rules, rules, 20, []int{0}, 20
 		c.GateVisits, c.OpponentGames = 2, 4
-		if err := learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}))
 		var kinds []string
 		for _, a := range generations(t, dir)[0].Accuracy {
 			kinds = append(kinds, a.Kind)
@@ -371,14 +333,8 @@ func TestPositionsOfLargeBoard(t *testing.T) {
 
 func readPositions(t *testing.T, path string) []score.Position {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gametest.Must(os.Open(path))(t)
 	defer f.Close()
-	positions, err := score.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	positions := gametest.Must(score.Read(f))(t)
 	return positions
 }

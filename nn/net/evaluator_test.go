@@ -45,9 +45,7 @@ func TestEvaluator(t *testing.T) {
 	e := evaltest.Raw(NewBackend(n))
 	for _, b := range boards() {
 		batch := newBatch(b, gametest.Positions(gametest.Rand(11), b, 40, false))
-		if err := e.Evaluate(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Evaluate(t.Context(), batch))
 		out := forward(n, NewPlanes(b, batch.Pos))
 		for i := range batch.Pos {
 			if batch.Source[i] == eval.Terminal {

@@ -25,19 +25,13 @@ var tiny = Config{Blocks: 1, Channels: 1, HeadChannels: 1, Hidden: 1}
 
 func mustNew(t testing.TB, c Config, seed uint64) *Network {
 	t.Helper()
-	n, err := NewScrambled(c, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(NewScrambled(c, seed))(t)
 	return n
 }
 
 func mustMarshal(t testing.TB, n *Network) []byte {
 	t.Helper()
-	file, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(n.Marshal())(t)
 	return file
 }
 
@@ -88,9 +82,7 @@ func TestReadFile(t *testing.T) {
 	if _, err := ReadFile(filepath.Join(folder, "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want one that is os.ErrNotExist", err)
 	}
-	if err := os.WriteFile(path, []byte("short"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte("short"), 0o644))
 	_, err = ReadFile(path)
 	if want := path + ": parse network: file has 5 bytes, too few for a safetensors header"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -267,10 +259,7 @@ func TestClaimsAreCheap(t *testing.T) {
 // Files written by PyTorch's safetensors, in both types, are read; every value is exact in both.
 func TestReadTorchFiles(t *testing.T) {
 	for _, name := range []string{"torch_f32", "torch_bf16"} {
-		n, err := ReadFile(filepath.Join("testdata", name+".safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(ReadFile(filepath.Join("testdata", name+".safetensors")))(t)
 		config := Config{Blocks: 1, Channels: 2, HeadChannels: 1, Hidden: 1}
 		if n.Config() != config || n.Metadata["evald.name"] != "tiny" {
 			t.Errorf("%s: config %v, metadata %v", name, n.Config(), n.Metadata)
@@ -293,9 +282,7 @@ func TestReadTorchFiles(t *testing.T) {
 func TestFromWeightsErrors(t *testing.T) {
 	weights := func() map[string]*tensor.Dense { return maps.Clone(mustNew(t, tiny, 1).weights) }
 	transposed := newTensor(make([]float32, 2), 2, 1)
-	if err := transposed.T(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, transposed.T())
 	for _, c := range []struct {
 		name   string
 		change *tensor.Dense
@@ -336,10 +323,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := Parse(mustMarshal(t, n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := gametest.Must(Parse(mustMarshal(t, n)))(t)
 		sameNetwork(t, again, n)
 	})
 }
@@ -380,10 +364,7 @@ func TestChecksum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := Parse(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(Parse(file))(t)
 		if !bytes.Equal(mustMarshal(t, n), file) {
 			t.Errorf("%s is not as it would be written", e.Ref())
 		}

@@ -43,10 +43,7 @@ func TestSeededWeights(t *testing.T) {
 		{"New", New, 2, "13357a4c6b9642d1"},
 		{"NewScrambled", NewScrambled, 1, "89ae71f04f1bac2d"},
 	} {
-		n, err := c.make(config, c.seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(c.make(config, c.seed))(t)
 		sum := sha256.Sum256(n.plain())
 		if got := hex.EncodeToString(sum[:8]); got != c.want {
 			t.Errorf("%s with seed %d: hash is %s, want %s", c.name, c.seed, got, c.want)
@@ -56,10 +53,7 @@ func TestSeededWeights(t *testing.T) {
 
 // A fresh network's tower is the identity after the stem, its biases are zero, and its outputs are nearly equal.
 func TestFreshNetwork(t *testing.T) {
-	n, err := New(Config{Blocks: 4, Channels: 16, HeadChannels: 32, Hidden: 64}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(New(Config{Blocks: 4, Channels: 16, HeadChannels: 32, Hidden: 64}, 3))(t)
 	b := game.MustBoard(game.Connect4)
 	for _, p := range gametest.Positions(gametest.Rand(6), b, 20, true) {
 		planes := NewPlanes(b, []game.Position{p}).Float32s()

@@ -8,14 +8,12 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // The same network in PyTorch. testdata/make_golden.py made the file, which says with which versions.
 func TestTorchGolden(t *testing.T) {
-	text, err := os.ReadFile("testdata/torch_golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile("testdata/torch_golden.json"))(t)
 	var golden struct {
 		Model string
 		Cases []struct {
@@ -30,9 +28,7 @@ func TestTorchGolden(t *testing.T) {
 			Policy         []float32
 		}
 	}
-	if err := json.Unmarshal(text, &golden); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, json.Unmarshal(text, &golden))
 	if len(golden.Cases) < 10 {
 		t.Fatalf("%d cases, want 10", len(golden.Cases))
 	}
@@ -40,14 +36,8 @@ func TestTorchGolden(t *testing.T) {
 	const tolerance = 1e-5
 	for _, c := range golden.Cases {
 		t.Run(c.Rules, func(t *testing.T) {
-			rules, err := game.ParseRules(c.Rules)
-			if err != nil {
-				t.Fatal(err)
-			}
-			state, err := game.MustBoard(rules).FromKaggle(c.Board, c.Mark)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rules := gametest.Must(game.ParseRules(c.Rules))(t)
+			state := gametest.Must(game.MustBoard(rules).FromKaggle(c.Board, c.Mark))(t)
 			b := state.Board
 			pos := []game.Position{state.Position}
 			planes := NewPlanes(b, pos)
@@ -64,9 +54,7 @@ func TestTorchGolden(t *testing.T) {
 			if b.Result(state.Position) != game.Ongoing {
 				return // the rules answer instead of the network
 			}
-			if err := NewBackend(n).Compute(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, NewBackend(n).Compute(t.Context(), batch))
 			near(t, "wdl", batch.WDL, c.WDL, tolerance)
 			near(t, "policy", batch.Policy, c.Policy, tolerance)
 		})

@@ -13,10 +13,7 @@ import (
 // A symmetric network treats the mirrored board as it treats the board. If a width is odd, one channel is its own twin.
 func TestSymmetric(t *testing.T) {
 	for _, text := range []string{"2x8/4/6", "1x5/3/7", "3x1/1/1"} {
-		c, err := ParseConfig(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gametest.Must(ParseConfig(text))(t)
 		n := mustNew(t, c, 3)
 		if n.Symmetric() {
 			t.Errorf("%s: a random network is symmetric", text)
@@ -50,14 +47,8 @@ func TestSymmetric(t *testing.T) {
 // A fresh symmetric network has the weights of the fresh one, the first of each pair.
 func TestNewSymmetric(t *testing.T) {
 	c := Config{Blocks: 2, Channels: 6, HeadChannels: 3, Hidden: 5}
-	plain, err := New(c, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := NewSymmetric(c, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := gametest.Must(New(c, 8))(t)
+	n := gametest.Must(NewSymmetric(c, 8))(t)
 	if !n.Symmetric() || plain.Symmetric() {
 		t.Errorf("NewSymmetric is symmetric: %t, New: %t", n.Symmetric(), plain.Symmetric())
 	}
@@ -80,15 +71,9 @@ func TestGrow(t *testing.T) {
 	planes := NewPlanes(b, gametest.Positions(gametest.Rand(9), b, 5, true))
 	small, large := Config{Blocks: 1, Channels: 6, HeadChannels: 3, Hidden: 5}, Config{Blocks: 3, Channels: 6, HeadChannels: 3, Hidden: 5}
 	for name, fresh := range map[string]func(Config, uint64) (*Network, error){"plain": NewScrambled, "symmetric": NewSymmetric} {
-		n, err := fresh(small, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := gametest.Must(fresh(small, 8))(t)
 		n.Metadata["evald.name"] = name
-		grown, err := n.Grow(large, 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		grown := gametest.Must(n.Grow(large, 9))(t)
 		if grown.Config() != large || grown.Metadata["evald.name"] != name || grown.Symmetric() != (name == "symmetric") {
 			t.Errorf("%s: grown is %v, metadata %v, symmetric %t", name, grown.Config(), grown.Metadata, grown.Symmetric())
 		}

@@ -3,6 +3,8 @@ package net
 import (
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Ranges travel in the file, and wrong ones are refused when it is read.
@@ -12,10 +14,7 @@ func TestRanges(t *testing.T) {
 		t.Errorf("ranges of a new network: %v, %v", r, err)
 	}
 	n.SetRanges([][]float32{{1, 0.1, 3e-5}, {4, 5, 1e30}})
-	read, err := Parse(mustMarshal(t, n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := gametest.Must(Parse(mustMarshal(t, n)))(t)
 	if r, err := read.Ranges(); err != nil || len(r) != 2 || r[0][1] != 0.1 || r[0][2] != 3e-5 || r[1][2] != 1e30 {
 		t.Errorf("ranges became %v, %v", r, err)
 	}

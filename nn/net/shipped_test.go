@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/models"
 )
 
@@ -50,26 +51,20 @@ func rewriteModel(t *testing.T, n *Network, name string, file []byte) {
 		t.Fatal(err)
 	}
 	var entries []models.Entry
-	if err := json.Unmarshal(text, &entries); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, json.Unmarshal(text, &entries))
 	for i, e := range entries {
 		if e.Name != name {
 			continue
 		}
 		sum := sha256.Sum256(file)
 		entries[i].SHA256 = hex.EncodeToString(sum[:])
-		if err := os.WriteFile(filepath.Join(modelsFolder, e.File), mustMarshal(t, n), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(filepath.Join(modelsFolder, e.File), mustMarshal(t, n), 0o644))
 	}
 	text, err = json.MarshalIndent(entries, "", "\t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, append(text, '\n'), 0o644))
 	t.Logf("rewrote %s; run the tests again without -update", name)
 }
 
@@ -80,9 +75,6 @@ func shipped(t testing.TB, name string) *Network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(Parse(file))(t)
 	return n
 }

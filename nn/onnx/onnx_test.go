@@ -27,14 +27,8 @@ import (
 
 func scrambled(t *testing.T, config string) *net.Network {
 	t.Helper()
-	c, err := net.ParseConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := net.NewScrambled(c, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.ParseConfig(config))(t)
+	n := gametest.Must(net.NewScrambled(c, 7))(t)
 	n.Metadata = map[string]string{"evald.name": "scrambled " + config}
 	return n
 }
@@ -42,10 +36,7 @@ func scrambled(t *testing.T, config string) *net.Network {
 // The same network always gives the same bytes. After an intended change of the export, change the checksum here;
 // TestRuntime says whether the new file is right.
 func TestGolden(t *testing.T) {
-	file, err := onnx.Marshal(scrambled(t, "2x16"), "golden")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(onnx.Marshal(scrambled(t, "2x16"), "golden"))(t)
 	sum := sha256.Sum256(file)
 	const want = "c4a8894d50340b594e136cdc174a9e920fa151a4dbec517acfcf7d667d505158"
 	if got := hex.EncodeToString(sum[:]); got != want {
@@ -103,10 +94,7 @@ func TestRuntime(t *testing.T) {
 	models := []model{}
 	for _, config := range []string{"2x16", "1x2/1/1", "3x24/8/16"} {
 		n := scrambled(t, config)
-		file, err := onnx.Marshal(n, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := gametest.Must(onnx.Marshal(n, config))(t)
 		models = append(models, model{write(t, file), batches(), n})
 	}
 	answers := run(t, models)
@@ -129,9 +117,7 @@ func TestRuntime(t *testing.T) {
 func write(t *testing.T, content []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "model.onnx")
-	if err := os.WriteFile(file, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(file, content, 0o644))
 	return file
 }
 
@@ -148,19 +134,11 @@ func run(t *testing.T, models any) (answers []answer) {
 		}
 		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)
 	}
-	input, err := json.Marshal(models)
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := gametest.Must(json.Marshal(models))(t)
 	c := exec.Command(python, "testdata/run.py")
 	c.Stdin, c.Stderr = bytes.NewReader(input), t.Output()
-	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out, &answers); err != nil {
-		t.Fatal(err)
-	}
+	out := gametest.Must(c.Output())(t)
+	gametest.OK(t, json.Unmarshal(out, &answers))
 	return answers
 }
 
@@ -200,9 +178,7 @@ func compare(t *testing.T, n *net.Network, b batch, got outputs) {
 	// leaves to the rules.
 	e := eval.NewBatch(b.board, N)
 	copy(e.Pos, b.positions)
-	if err := net.NewBackend(n).Compute(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, net.NewBackend(n).Compute(t.Context(), e))
 	policy, other := "cell_policy", "policy"
 	if b.board.Rules().Gravity {
 		policy, other = other, policy
@@ -237,20 +213,12 @@ type tables struct {
 // onnx.checker accepts the file of a network of pattern tables, and onnxruntime computes its whole numbers exactly.
 func TestPatternRuntime(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
-	n, err := pattern.New(*kernel.Random(rand.New(rand.NewPCG(3, 3)), pattern.RowCount(), 64, 32, 16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(pattern.New(*kernel.Random(rand.New(rand.NewPCG(3, 3)), pattern.RowCount(), 64, 32, 16)))(t)
 	n.Metadata["evald.name"] = "quick"
 	b := eval.NewBatch(board, 200)
 	copy(b.Pos, gametest.Open(gametest.Rand(5), board, len(b.Pos)))
-	if err := pattern.NewBackend(n).Compute(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	k, err := kernel.New(&n.Weights, kernel.Go)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, pattern.NewBackend(n).Compute(t.Context(), b))
+	k := gametest.Must(kernel.New(&n.Weights, kernel.Go))(t)
 	asked := tables{}
 	want := make([]int32, len(b.Pos)*kernel.Outputs)
 	for i, p := range b.Pos {

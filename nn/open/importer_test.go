@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Another module's program builds against the packages here, and does what it says. It is built in a copy that has this
@@ -13,20 +15,10 @@ import (
 // tests here do not need.
 func TestImporter(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS("testdata/importer")); err != nil {
-		t.Fatal(err)
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "go.sum"), sums, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.CopyFS(folder, os.DirFS("testdata/importer")))
+	root := gametest.Must(filepath.Abs("../.."))(t)
+	sums := gametest.Must(os.ReadFile(filepath.Join(root, "go.sum")))(t)
+	gametest.OK(t, os.WriteFile(filepath.Join(folder, "go.sum"), sums, 0o644))
 	run := func(in string, args ...string) string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), "go", args...)
@@ -40,9 +32,7 @@ func TestImporter(t *testing.T) {
 	var module struct {
 		Require []struct{ Path, Version string }
 	}
-	if err := json.Unmarshal([]byte(run(root, "mod", "edit", "-json")), &module); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, json.Unmarshal([]byte(run(root, "mod", "edit", "-json")), &module))
 	edit := []string{"mod", "edit", "-replace", "github.com/evald/evald=" + root}
 	for _, r := range module.Require {
 		edit = append(edit, "-require", r.Path+"@"+r.Version)

@@ -32,10 +32,7 @@ var (
 func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
 	t.Helper()
 	o.Note = func(text string) { notes = append(notes, text) }
-	e, err := open.Evaluator(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e = gametest.Must(open.Evaluator(o))(t)
 	t.Cleanup(func() {
 		for range 2 {
 			if err := e.Close(); err != nil {
@@ -50,9 +47,7 @@ func evaluate(t *testing.T, e *eval.Evaluator, board *game.Board, pos []game.Pos
 	t.Helper()
 	b := eval.NewBatch(board, len(pos))
 	copy(b.Pos, pos)
-	if err := e.Evaluate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, e.Evaluate(t.Context(), b))
 	return b
 }
 
@@ -84,9 +79,7 @@ func TestNetworkAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "mine.safetensors")
-	if err := os.WriteFile(file, s.Content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(file, s.Content, 0o644))
 	t.Setenv(open.PathVariable, "go")
 	pos := gametest.Positions(gametest.Rand(2), connect4, 50, true)
 	want := evaluate(t, evaltest.Raw(net.NewBackend(n)), connect4, pos)
@@ -121,10 +114,7 @@ func TestNetworkAnswers(t *testing.T) {
 // add puts a network into the user's store.
 func add(t *testing.T, entry models.Entry, content []byte) {
 	t.Helper()
-	store, err := models.UserStore()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := gametest.Must(models.UserStore())(t)
 	if _, _, err := store.Add(entry, content); err != nil {
 		t.Fatal(err)
 	}

@@ -21,20 +21,14 @@ import (
 // quick is a small network of pattern tables with random weights.
 func quick(t *testing.T) *pattern.Network {
 	t.Helper()
-	n, err := pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
 	return n
 }
 
 // A network of pattern tables in the store is opened by its name, and who needs convolutions is told.
 func TestPatternOfStore(t *testing.T) {
 	t.Setenv("EVALD_MODELS", t.TempDir())
-	content, err := quick(t).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := gametest.Must(quick(t).Marshal())(t)
 	add(t, models.Entry{Name: "quick", Config: quick(t).String(), Trained: true, Rules: []string{"7x6x4"}}, content)
 	s, p, err := open.Any("quick")
 	if err != nil || p.Pattern == nil || p.Config() != "pattern64x16x16" || s.Label() != "quick@1" {
@@ -52,20 +46,14 @@ func TestPatternOfStore(t *testing.T) {
 // boards to bitsquares. On the CPU alone its batches are errors.
 func TestFallsBack(t *testing.T) {
 	n := overflowing(t)
-	e, err := open.Network(n, "overflows", open.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gametest.Must(open.Network(n, "overflows", open.Options{}))(t)
 	defer e.Close()
 	for board, want := range map[*game.Board]eval.Source{connect4: eval.Fast, nineFive: eval.Bitsquares} {
 		if b := evaluate(t, e.Evaluator, board, make([]game.Position, 3)); b.Source[2] != want {
 			t.Errorf("%v: source %s, want %s", board.Rules(), b.Source[2], want)
 		}
 	}
-	onCPU, err := open.Network(n, "overflows", open.Options{Backend: open.CPU})
-	if err != nil {
-		t.Fatal(err)
-	}
+	onCPU := gametest.Must(open.Network(n, "overflows", open.Options{Backend: open.CPU}))(t)
 	if err := onCPU.Evaluate(t.Context(), eval.NewBatch(connect4, 1)); !errors.Is(err, eval.ErrNotFinite) {
 		t.Errorf("the cpu alone: %v", err)
 	}
@@ -85,9 +73,7 @@ func TestPattern(t *testing.T) {
 			t.Errorf("%s: on another board source %s", model, b.Source[0])
 		}
 		got, want := evaluate(t, e.Evaluator, connect4, make([]game.Position, 1)), eval.NewBatch(connect4, 1)
-		if err := pattern.NewBackend(n).Compute(t.Context(), want); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, pattern.NewBackend(n).Compute(t.Context(), want))
 		if got.Source[0] != eval.Fast || !mirror && (!slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy)) {
 			t.Errorf("%s: the answers by %s are not the network's", model, got.Source[0])
 		}

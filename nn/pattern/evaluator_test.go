@@ -24,10 +24,7 @@ func TestConformance(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
 				New: func(t testing.TB) *eval.Evaluator {
-					e, err := NewBackendPath(n, p)
-					if err != nil {
-						t.Fatal(err)
-					}
+					e := gametest.Must(NewBackendPath(n, p))(t)
 					return evaltest.Raw(e)
 				},
 				Boards: []*game.Board{board}, Rows: 2*block + 41, Sources: []eval.Source{eval.Fast},
@@ -41,15 +38,10 @@ func TestPathsAgree(t *testing.T) {
 	n := random(t)
 	var want *eval.Batch
 	for _, p := range kernel.Paths() {
-		e, err := NewBackendPath(n, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := gametest.Must(NewBackendPath(n, p))(t)
 		b := eval.NewBatch(board, 1000)
 		copy(b.Pos, gametest.Positions(gametest.Rand(2), board, 1000, false))
-		if err := e.Compute(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Compute(t.Context(), b))
 		if want == nil {
 			want = b
 		}

@@ -3,6 +3,8 @@ package pattern
 import (
 	"bytes"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // FuzzParse: no input makes the parser panic. What it accepts is written back as a file of the same network.
@@ -29,14 +31,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		first, err := n.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := Parse(first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := gametest.Must(n.Marshal())(t)
+		again := gametest.Must(Parse(first))(t)
 		if second, err := again.Marshal(); err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("written and read again it is another network: %v", err)
 		}

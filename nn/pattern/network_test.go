@@ -31,10 +31,7 @@ func randomShape(t testing.TB, lanes, h1, h2 int) *Network {
 			}
 		}
 	}
-	n, err := New(*w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(New(*w))(t)
 	return n
 }
 
@@ -43,10 +40,7 @@ func TestFile(t *testing.T) {
 	n.Metadata["trained"] = "never"
 	path := filepath.Join(t.TempDir(), "n.safetensors")
 	gametest.OK(t, os.WriteFile(path, gametest.Must(n.Marshal())(t), 0o644))
-	got, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(ReadFile(path))(t)
 	if !reflect.DeepEqual(got, n) {
 		t.Error("the network that was read is not the one that was written")
 	}
@@ -76,10 +70,7 @@ func TestEmptyTable(t *testing.T) {
 // readsAgain writes a network and reads it again.
 func readsAgain(t *testing.T, n *Network) {
 	t.Helper()
-	file, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(n.Marshal())(t)
 	if got, err := Parse(file); err != nil || !reflect.DeepEqual(got, n) {
 		t.Errorf("the network that was read is not the one that was written: %v", err)
 	}
@@ -128,20 +119,14 @@ func TestRound(t *testing.T) {
 			d.Weight[i] = max(d.Weight[i], -127) // which rounding never goes below
 		}
 	}
-	got, err := n.Real().Round(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(n.Real().Round(1))(t)
 	if !reflect.DeepEqual(got, n) {
 		t.Error("the real numbers of a network are rounded to another one")
 	}
 	r := n.Real()
 	r.Table[1000*64+5] = 3 // 765 of 255: more than 127 sixths
 	const largest = 3      // half of a step of 6
-	coarse, err := r.Round(6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	coarse := gametest.Must(r.Round(6))(t)
 	for i, x := range coarse.Weights.Table {
 		switch row, was := i/64, int(n.Weights.Table[i]); {
 		case row == 1000 && (x%7 != 0 || i%64 == 5 && x != 763):
@@ -172,10 +157,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		return safetensors.Join(metadata, all)
 	}
-	flipped, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	flipped := gametest.Must(n.Marshal())(t)
 	flipped[len(flipped)-3] ^= 1
 	for _, c := range []struct {
 		file []byte

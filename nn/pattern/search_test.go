@@ -16,13 +16,8 @@ func TestSearchCompany(t *testing.T) {
 	positions := gametest.Open(gametest.Rand(6), board, 10)
 	search := func(e *eval.Evaluator, batch int, b *eval.Batch) {
 		t.Helper()
-		s, err := mcts.NewEvaluator(e, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: 200, Batch: batch, Leaves: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Evaluate(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		s := gametest.Must(mcts.NewEvaluator(e, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: 200, Batch: batch, Leaves: 8}))(t)
+		gametest.OK(t, s.Evaluate(t.Context(), b))
 	}
 	together := eval.NewBatch(board, len(positions))
 	copy(together.Pos, positions)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/models"
 )
 
@@ -17,10 +18,7 @@ func TestShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(Parse(file))(t)
 	if entry.Config != n.String() {
 		t.Errorf("the manifest says %s, the network is %s", entry.Config, n)
 	}
@@ -43,9 +41,7 @@ func TestShipped(t *testing.T) {
 	}
 	b := eval.NewBatch(board, len(level))
 	copy(b.Pos, level)
-	if err := NewBackend(n).Compute(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, NewBackend(n).Compute(t.Context(), b))
 	right, book := 0, models.ExactBook(game.Connect4)
 	for i, p := range level {
 		score, ok := book.Score(p)

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // The gradient passes only where the relu's output is positive.
@@ -22,9 +24,7 @@ func TestReLUGrad(t *testing.T) {
 	out := reluGrad(in[0], in[1])
 	vm := gorgonia.NewTapeMachine(graph)
 	defer vm.Close()
-	if err := vm.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, vm.RunAll())
 	if d := cmp.Diff([]float32{0, 0, 3, 4, 5, 6, 0, -8}, floats(out.Value())); d != "" {
 		t.Error(d)
 	}

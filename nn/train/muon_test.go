@@ -125,9 +125,7 @@ func TestMuonSteps(t *testing.T) {
 		for i, u := range update {
 			w[i] -= 0.5*0.1*w[i] + 0.5*0.5*math.Sqrt(columns)*u
 		}
-		if err := s.Step([]gorgonia.ValueGrad{p}); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Step([]gorgonia.ValueGrad{p}))
 		for i, got := range p.w.Float32s() {
 			near(t, "weight", float64(got), w[i], 1e-4)
 		}

@@ -44,10 +44,7 @@ func TestRecords(t *testing.T) {
 	const rows, batch = 3*chunkRows + 100, 644 // 19.24 batches a pass
 	path := writeRecords(t, b, rows, eval.Searched)
 	open := func() *Records {
-		r, err := OpenRecords(b, RecordOptions{Seed: 5}, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(OpenRecords(b, RecordOptions{Seed: 5}, path))(t)
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
@@ -55,9 +52,7 @@ func TestRecords(t *testing.T) {
 	var order []int
 	dst := make([]Example, batch)
 	for step := range 2*rows/batch + 1 {
-		if err := r.Source(step, dst); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Source(step, dst))
 		for _, e := range dst {
 			order = append(order, int(e.Weight))
 		}
@@ -73,9 +68,7 @@ func TestRecords(t *testing.T) {
 		t.Error("both passes begin with the same records")
 	}
 	late := open()
-	if err := late.Source(21, dst); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, late.Source(21, dst))
 	for i, e := range dst {
 		if int(e.Weight) != order[21*batch+i] {
 			t.Fatalf("example %d of step 21 is record %v when nothing came before it, want %d", i, e.Weight, order[21*batch+i])
@@ -123,9 +116,7 @@ func writeScores(t *testing.T, n int) string {
 		lines.WriteByte('\n')
 	}
 	path := filepath.Join(t.TempDir(), "scores")
-	if err := os.WriteFile(path, []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(lines.String()), 0o644))
 	return path
 }
 
@@ -133,14 +124,9 @@ func writeScores(t *testing.T, n int) string {
 func TestSolvedTargets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
 	const lines = "44444 -2 1 -2 0 -2 2 2\n444444 -3 -2 -2 -1000 -3 -2 -3\n" + `{"position":"4444445","scores":[-1,0,0,null,0,0,0]}`
-	if err := os.WriteFile(path, []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(path, []byte(lines), 0o644))
 	b := game.MustBoard(game.Connect4)
-	r, err := OpenSolved(b, RecordOptions{Seed: 1}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenSolved(b, RecordOptions{Seed: 1}, path))(t)
 	defer r.Close()
 	const third = float32(1) / 3
 	want := map[int]Example{
@@ -150,9 +136,7 @@ func TestSolvedTargets(t *testing.T) {
 	}
 	dst := make([]Example, 3)
 	for step := range 3 {
-		if err := r.Source(step, dst); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Source(step, dst))
 		got := map[int]Example{}
 		for _, e := range dst {
 			plies := e.Position.Plies()
@@ -220,10 +204,7 @@ func TestForetold(t *testing.T) {
 		}
 		all = append(all, rec)
 	}
-	r, err := OpenRecords(b, RecordOptions{QShare: 1}, writeAll(t, all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenRecords(b, RecordOptions{QShare: 1}, writeAll(t, all)))(t)
 	defer r.Close()
 	for q, want := range map[float32][3]float32{
 		0.5: {0.7, 0.2, 0.1}, -0.5: {0.1, 0.2, 0.7}, 0: {0.25, 0.5, 0.25}, 1: {1, 0, 0}, -1: {0, 0, 1}, // no record has q = 1
@@ -264,10 +245,7 @@ func TestRecordsRefuses(t *testing.T) {
 	if _, err := OpenSolved(b, RecordOptions{Seed: 1}, writeScores(t, 20)); err == nil || !strings.Contains(err.Error(), ": line 1 is of 4x4x3, and the run is one of 7x6x4") {
 		t.Errorf("scores of another game: error %v", err)
 	}
-	r, err := OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 10, eval.Bitsquares))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenRecords(b, RecordOptions{Seed: 1, Heuristics: true}, writeRecords(t, b, 10, eval.Bitsquares)))(t)
 	defer r.Close()
 	if r.Ignored != 0 || r.Count != 10 || r.Rows() != 10 {
 		t.Errorf("of %d examples %d are ignored and %d count, want 0 and 10 of 10", r.Rows(), r.Ignored, r.Count)

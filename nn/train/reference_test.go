@@ -163,43 +163,26 @@ func softmax(dst []float32, logit func() float64) {
 
 func scrambled(t testing.TB, config string, seed uint64) *net.Network {
 	t.Helper()
-	c, err := net.ParseConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := net.NewScrambled(c, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := gametest.Must(net.ParseConfig(config))(t)
+	n := gametest.Must(net.NewScrambled(c, seed))(t)
 	return n
 }
 
 func testGraph(t testing.TB, n *net.Network, b *game.Board, examples []Example, w Weights) *graph {
 	t.Helper()
-	g, err := newGraph(n, b, len(examples), w, true, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := gametest.Must(newGraph(n, b, len(examples), w, true, 2))(t)
 	t.Cleanup(g.close)
-	if err := g.batch.Fill(examples); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, g.batch.Fill(examples))
 	return g
 }
 
 // gradients runs the graph once and returns its losses and its gradients by tensor name.
 func gradients(t testing.TB, g *graph) (Losses, map[string][]float32) {
 	t.Helper()
-	losses, err := g.run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	losses := gametest.Must(g.run())(t)
 	grads := map[string][]float32{}
 	for _, p := range g.params {
-		v, err := p.Grad()
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := gametest.Must(p.Grad())(t)
 		grads[p.Name()] = append([]float32(nil), floats(v)...)
 		clear(floats(v))
 	}
@@ -219,10 +202,7 @@ func TestGradients(t *testing.T) {
 		{"1x4/3/5", "4x4x3", Weights{0, 0, 1}},
 	} {
 		t.Run(test.config+" "+test.rules, func(t *testing.T) {
-			rules, err := game.ParseRules(test.rules)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rules := gametest.Must(game.ParseRules(test.rules))(t)
 			b := game.MustBoard(rules)
 			n := scrambled(t, test.config, 1)
 			examples := randomExamples(2, b, 6)

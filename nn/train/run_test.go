@@ -13,24 +13,19 @@ import (
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func openRun(t testing.TB, dir string, source Source, by Compute) *Run {
 	t.Helper()
-	r, err := OpenRun(dir, testConfig(), nil, source, by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenRun(dir, testConfig(), nil, source, by))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
 
 func read(t testing.TB, dir, name string) []byte {
 	t.Helper()
-	file, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 	return file
 }
 
@@ -38,9 +33,7 @@ func read(t testing.TB, dir, name string) []byte {
 func wholeRun(t *testing.T, source Source, by Compute) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := openRun(t, dir, source, by).Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, openRun(t, dir, source, by).Train(t.Context(), time.Hour, nil))
 	return dir
 }
 
@@ -50,10 +43,7 @@ func sameRun(t *testing.T, want, got string) {
 	if !bytes.Equal(read(t, want, NetworkFile), read(t, got, NetworkFile)) {
 		t.Error("the network's file is another")
 	}
-	metrics, err := ReadMetrics(filepath.Join(got, MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := gametest.Must(ReadMetrics(filepath.Join(got, MetricsFile)))(t)
 	for i, m := range metrics {
 		if m.Step != i+1 || m.WDL == nil || !(m.WDL.Loss > 0) {
 			t.Fatalf("line %d of the metrics is of step %d: %+v", i+1, m.Step, m)
@@ -79,16 +69,12 @@ func TestRunInterrupted(t *testing.T) {
 	if _, err := OpenRun(dir, testConfig(), nil, source, Compute{Threads: 1}); !errors.Is(err, durable.ErrFolderInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, r.Close())
 	again := openRun(t, dir, source, Compute{Threads: 2})
 	if again.Done() != 17 {
 		t.Fatalf("goes on after %d steps, want 17", again.Done())
 	}
-	if err := again.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, again.Train(t.Context(), time.Hour, nil))
 	sameRun(t, wholeRun(t, source, Compute{Threads: 1}), dir)
 }
 
@@ -104,10 +90,7 @@ func killedSource(t *testing.T, scores string) Source {
 		return testSource(testConfig())
 	}
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
-	r, err := OpenSolved(b, RecordOptions{Seed: 7}, scores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenSolved(b, RecordOptions{Seed: 7}, scores))(t)
 	t.Cleanup(func() { r.Close() })
 	return WithRules(r.Source, b, 7)
 }
@@ -157,21 +140,15 @@ func testKilled(t *testing.T, scores string, by Compute) {
 	if r.Done() != 16 {
 		t.Fatalf("goes on after %d steps, want 16", r.Done())
 	}
-	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, r.Train(t.Context(), time.Hour, nil))
 	sameRun(t, wholeRun(t, killedSource(t, scores), by), dir)
 }
 
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	r := openRun(t, dir, testSource(testConfig()), Compute{Threads: 2})
-	if err := r.Save(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, r.Save())
+	gametest.OK(t, r.Close())
 	refused := func(c Config, want string) {
 		t.Helper()
 		if _, err := OpenRun(dir, c, nil, testSource(c), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
@@ -181,9 +158,7 @@ func TestRunRefuses(t *testing.T) {
 	c := testConfig()
 	c.Seed = 8
 	refused(c, "the run has seed 7, and now it is 8")
-	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), []byte("torn"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(filepath.Join(dir, CheckpointFile), []byte("torn"), 0o644))
 	refused(testConfig(), "remove it to begin anew")
 }
 

@@ -55,10 +55,7 @@ func writeAll(t testing.TB, records []record.Record) string {
 
 func openSplit(t *testing.T, seed uint64, share float64, paths ...string) *Records {
 	t.Helper()
-	r, err := OpenRecords(game.MustBoard(game.Connect4), RecordOptions{Seed: seed, HeldOut: share, Heuristics: true}, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gametest.Must(OpenRecords(game.MustBoard(game.Connect4), RecordOptions{Seed: seed, HeldOut: share, Heuristics: true}, paths...))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -70,9 +67,7 @@ func weights(t *testing.T, r *Records) (once, twice map[int]int) {
 	const batch = 100
 	dst := make([]Example, batch)
 	for step := range int(r.Rows())/batch + 2 {
-		if err := r.Once(step, dst); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Once(step, dst))
 		for i, e := range dst {
 			if at := int64(step*batch + i); at < r.Rows() {
 				once[int(e.Weight)]++
@@ -82,9 +77,7 @@ func weights(t *testing.T, r *Records) (once, twice map[int]int) {
 		}
 	}
 	for step := range int(2 * r.Rows() / batch) {
-		if err := r.Source(step, dst); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, r.Source(step, dst))
 		for _, e := range dst {
 			twice[int(e.Weight)]++
 		}
@@ -175,10 +168,7 @@ func TestHeldOutForetellsNothing(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	options := RecordOptions{Seed: 1, HeldOut: 0.4, QShare: 0.5}
 	rates := func() foretold {
-		r, err := OpenRecords(b, options, writeAll(t, rs))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gametest.Must(OpenRecords(b, options, writeAll(t, rs)))(t)
 		defer r.Close()
 		if r.heldOut.ends != r.ends {
 			t.Error("the targets of what is held out are by other rates")
@@ -217,14 +207,9 @@ func TestSurveyRefuses(t *testing.T) {
 	if _, err := OpenRecords(b, RecordOptions{}, first, second); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	file, err := os.ReadFile(second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(os.ReadFile(second))(t)
 	file[len(file)/2] ^= 1
-	if err := os.WriteFile(second, file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(second, file, 0o644))
 	if _, err := OpenRecords(b, RecordOptions{}, first, second); err == nil || !strings.HasPrefix(err.Error(), "records "+second+": the file is damaged: its checksum is ") {
 		t.Errorf("a damaged file: error %v", err)
 	}
@@ -242,17 +227,12 @@ func TestMeasureHeldOut(t *testing.T) {
 	r := openRun(t, with, source, by)
 	examples := randomExamples(99, r.Trainer.board, n)
 	r.HeldOut = examples
-	if err := r.Train(t.Context(), time.Hour, nil); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, r.Train(t.Context(), time.Hour, nil))
 	without := wholeRun(t, source, by)
 	if !bytes.Equal(read(t, with, NetworkFile), read(t, without, NetworkFile)) || !bytes.Equal(read(t, with, CheckpointFile), read(t, without, CheckpointFile)) {
 		t.Error("the network is another")
 	}
-	metrics, err := ReadMetrics(filepath.Join(with, MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := gametest.Must(ReadMetrics(filepath.Join(with, MetricsFile)))(t)
 	blank := append(slices.Clone(examples), slices.Repeat([]Example{{GameOver: -1}}, 2*measureBatch-n)...)
 	want, err := Measure(t.Context(), r.Network(), r.Trainer.board, func(step int, dst []Example) error {
 		copy(dst, blank[step*len(dst):])

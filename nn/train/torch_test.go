@@ -15,6 +15,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -38,9 +39,7 @@ func both(t testing.TB, c Config, initial *net.Network, source Source) (ours, th
 // parts are all numbers of the state that a checkpoint has, by name.
 func parts(t testing.TB, tr *Trainer) map[string][]float32 {
 	t.Helper()
-	if err := tr.computer.fetch(); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, tr.computer.fetch())
 	all := map[string][]float32{}
 	for _, s := range tr.net.Config().Specs() {
 		all["weight "+s.Name], all["average "+s.Name] = tr.net.Weight(s.Name).Float32s(), tr.average.Weight(s.Name).Float32s()
@@ -127,10 +126,7 @@ func TestTorchGradients(t *testing.T) {
 		examples = append(examples, make([]Example, 100)...)
 		var measured []*Losses
 		for _, tr := range []*Trainer{ours, theirs} {
-			l, err := tr.computer.judge(examples)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := gametest.Must(tr.computer.judge(examples))(t)
 			measured = append(measured, l)
 		}
 		sameLosses(t, measured[0], measured[1])
@@ -152,9 +148,7 @@ func TestTorchSwitch(t *testing.T) {
 		}
 		checkpoints := [][]byte{ours.Checkpoint(), theirs.Checkpoint()}
 		for i, tr := range []*Trainer{theirs, ours} {
-			if err := tr.Restore(checkpoints[i]); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, tr.Restore(checkpoints[i]))
 			if err := tr.computer.fetch(); err != nil || !bytes.Equal(tr.Checkpoint(), checkpoints[i]) {
 				t.Errorf("%s: the other's checkpoint is another one when it has been taken over, error %v", optimizer, err)
 			}
@@ -175,9 +169,7 @@ func TestTorchFails(t *testing.T) {
 	} {
 		python := filepath.Join(t.TempDir(), "python")
 		if c.script != "" {
-			if err := os.WriteFile(python, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, os.WriteFile(python, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
 		}
 		tr, err := New(testConfig(), nil, testSource(testConfig()), Compute{Python: python})
 		if err == nil { // the pipe has room for the state

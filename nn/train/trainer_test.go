@@ -45,10 +45,7 @@ func newTrainer(t testing.TB, c Config, threads int) *Trainer {
 
 func newTrainerOf(t testing.TB, c Config, initial *net.Network, source Source, by Compute) *Trainer {
 	t.Helper()
-	tr, err := New(c, initial, source, by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := gametest.Must(New(c, initial, source, by))(t)
 	t.Cleanup(tr.Close)
 	return tr
 }
@@ -74,10 +71,7 @@ func steps(t testing.TB, tr *Trainer, n int) (last Report) {
 
 func weightsOf(t testing.TB, n *net.Network) []byte {
 	t.Helper()
-	file, err := n.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(n.Marshal())(t)
 	return file
 }
 
@@ -93,9 +87,7 @@ func TestResume(t *testing.T) {
 		steps(t, first, 17)
 		second := newTrainer(t, c, 3)
 		steps(t, second, 3) // Restore replaces whatever state there was
-		if err := second.Restore(first.Checkpoint()); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, second.Restore(first.Checkpoint()))
 		if second.Done() != 17 {
 			t.Fatalf("restored at step %d, want 17", second.Done())
 		}
@@ -252,9 +244,7 @@ func TestSolver(t *testing.T) {
 	for step, grads := range [][]float64{{3, 0, 4}, {0.1, -0.2, 0.2}} {
 		copy(weight.grad.Float32s(), []float32{float32(grads[0]), float32(grads[1])})
 		bias.grad.Float32s()[0] = float32(grads[2])
-		if err := s.Step(model); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s.Step(model))
 		norm := math.Sqrt(grads[0]*grads[0] + grads[1]*grads[1] + grads[2]*grads[2])
 		near(t, "norm", s.norm, norm, 1e-6)
 		for i, g := range grads {
@@ -300,9 +290,7 @@ func TestPositionRates(t *testing.T) {
 	count := func(s Source, batches int) (classes [4]float64) {
 		examples := make([]Example, 1000)
 		for step := range batches {
-			if err := s(step, examples); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, s(step, examples))
 			for _, e := range examples {
 				if want := map[game.Result]int{game.Ongoing: 0, game.Win: 1, game.Loss: 2, game.Draw: 3}[b.Result(e.Position)]; e.GameOver != want {
 					t.Fatalf("position %v has class %d, want %d", e.Position, e.GameOver, want)
@@ -336,9 +324,7 @@ func TestPositionRates(t *testing.T) {
 func TestDecidedPositions(t *testing.T) {
 	for _, b := range gametest.Boards() {
 		dst := make([]Example, 400)
-		if err := DecidedPositions(b, 2)(0, dst); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, DecidedPositions(b, 2)(0, dst))
 		if err := NewBatch(b, len(dst)).Fill(dst); err != nil {
 			t.Errorf("%v: %v", b.Rules(), err)
 		}
@@ -395,13 +381,9 @@ func TestSourcesByStep(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for _, s := range []Source{NaturalPositions(b, 3), RulePositions(b, 3), DecidedPositions(b, 3)} {
 		once, again := make([]Example, 32), make([]Example, 32)
-		if err := s(5, once); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, s(5, once))
 		for step, same := range []bool{4: false, 5: true} {
-			if err := s(step, again); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, s(step, again))
 			if reflect.DeepEqual(once, again) != same {
 				t.Errorf("step %d has the examples of step 5: %t", step, !same)
 			}
@@ -414,14 +396,9 @@ func TestMeasure(t *testing.T) {
 	b := game.MustBoard(game.TicTacToe)
 	n := scrambled(t, "1x4/3/5", 9)
 	source := NaturalPositions(b, 2)
-	got, err := Measure(context.Background(), n, b, source, 1, Weights{GameOver: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(Measure(context.Background(), n, b, source, 1, Weights{GameOver: 1}, nil))(t)
 	examples := make([]Example, measureBatch)
-	if err := source(0, examples); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, source(0, examples))
 	var rows, right [4]int
 	for _, e := range examples {
 		rows[e.GameOver]++

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/kernels/cuda/driver/fake"
 )
@@ -66,24 +67,15 @@ func run(m *testing.M) int {
 // start returns a worker on the fake device, with all counts at zero.
 func start(t *testing.T) *driver.Worker {
 	t.Helper()
-	found, err := driver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gametest.Must(driver.Find())(t)
 	device.Reset()
-	w, err := found.Devices[0].Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := gametest.Must(found.Devices[0].Start())(t)
 	t.Cleanup(func() { w.Close() })
 	return w
 }
 
 func TestFind(t *testing.T) {
-	found, err := driver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gametest.Must(driver.Find())(t)
 	want := &driver.Driver{
 		Library: os.Getenv("EVALD_CUDA_DRIVER"), Version: 12040,
 		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448, Node: -1}},
@@ -110,9 +102,7 @@ func find(t *testing.T, env ...string) (found, log string) {
 func TestReasons(t *testing.T) {
 	fakeDriver := os.Getenv("EVALD_CUDA_DRIVER")
 	garbage := filepath.Join(t.TempDir(), "libcuda.so")
-	if err := os.WriteFile(garbage, []byte("no library"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(garbage, []byte("no library"), 0o644))
 	for _, c := range []struct{ env, want string }{
 		{"EVALD_CUDA_DRIVER=/no/such.so", "no CUDA driver library: /no/such.so: cannot open shared object file: No such file or directory"},
 		{"EVALD_CUDA_DRIVER=" + garbage, "no CUDA driver library: " + garbage + ": file too short"},
@@ -141,9 +131,7 @@ func TestCompilerBesideDriver(t *testing.T) {
 	if out, err := exec.Command("gcc", "-shared", "-Wl,-soname,"+name, "-o", filepath.Join(folder, name), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.Symlink(os.Getenv("EVALD_CUDA_DRIVER"), path); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.Symlink(os.Getenv("EVALD_CUDA_DRIVER"), path))
 	for _, c := range []struct{ fault, want string }{
 		{"cuInit:9:1:1", "<nil>"},
 		{"cuInit:1:1:100", "driver " + path + ": cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"},
@@ -341,10 +329,7 @@ func TestManyCallers(t *testing.T) {
 // Our cuda.h agrees with an official one in constants, layouts, and the parameters of functions.
 func TestHeader(t *testing.T) {
 	official := officialHeader(t)
-	header, err := os.ReadFile("include/cuda.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := gametest.Must(os.ReadFile("include/cuda.h"))(t)
 	dir := t.TempDir()
 	var constants strings.Builder
 	names := regexp.MustCompile(`\b(CU\w+)(?: = |\s0x)`).FindAllSubmatch(header, -1)
@@ -357,9 +342,7 @@ func TestHeader(t *testing.T) {
 		}
 		fmt.Fprintf(&constants, "C(%s)\n", name[1])
 	}
-	if err := os.WriteFile(filepath.Join(dir, "constants.h"), []byte(constants.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(filepath.Join(dir, "constants.h"), []byte(constants.String()), 0o644))
 	said := func(program string, folders ...string) []string {
 		program = filepath.Join(dir, program)
 		args := []string{"-w", "-o", program, "testdata/layout.c", "-I", dir}
@@ -369,10 +352,7 @@ func TestHeader(t *testing.T) {
 		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 			t.Fatalf("gcc %v: %v\n%s", args, err, out)
 		}
-		out, err := exec.Command(program).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := gametest.Must(exec.Command(program).Output())(t)
 		return strings.Split(string(out), "\n")
 	}
 	if diff := cmp.Diff(said("official", official, "include"), said("ours", "include")); diff != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
@@ -125,19 +126,14 @@ func TestGPU(t *testing.T) {
 	if os.Getenv("EVALD_GPU") != "1" {
 		t.Skip("EVALD_GPU=1 runs this test alone, on the machine's GPUs")
 	}
-	found, err := driver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gametest.Must(driver.Find())(t)
 	for _, d := range found.Devices {
 		if d.Emulated() {
 			t.Fatalf("%v is the fake driver's, no GPU", d)
 		}
 		t.Logf("%v; driver %s, CUDA %d", d, found.Library, found.Version)
 		w, err := d.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, err)
 		if err := checkWork(w); err != nil {
 			t.Error(err)
 		}

@@ -68,10 +68,7 @@ func source(step int, dst []train.Example) error {
 
 func newTrainer(t *testing.T, c train.Config, threads int) *Trainer {
 	t.Helper()
-	tr, err := New(c, nil, source, threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := gametest.Must(New(c, nil, source, threads))(t)
 	return tr
 }
 
@@ -259,20 +256,13 @@ func TestFolder(t *testing.T) {
 		return errors.Join(err, f.Close())
 	}
 	whole, halves := t.TempDir(), t.TempDir()
-	if err := run(whole, 1, 0); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, run(whole, 1, 0))
 	if err := run(halves, 2, 5); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the interrupted run: %v", err)
 	}
-	if err := run(halves, 5, 0); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, run(halves, 5, 0))
 	for _, name := range []string{train.NetworkFile, train.CheckpointFile, train.ConfigFile} {
-		a, err := os.ReadFile(filepath.Join(whole, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := gametest.Must(os.ReadFile(filepath.Join(whole, name)))(t)
 		if b, err := os.ReadFile(filepath.Join(halves, name)); err != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s is another after an interruption: %v", name, err)
 		}
@@ -281,17 +271,11 @@ func TestFolder(t *testing.T) {
 	if c.Seed++; slices.Equal(first.net.Dense[0].Weight, newTrainer(t, c, 2).net.Dense[0].Weight) {
 		t.Error("another seed gives the same network")
 	}
-	n, err := pattern.ReadFile(filepath.Join(whole, train.NetworkFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(pattern.ReadFile(filepath.Join(whole, train.NetworkFile)))(t)
 	if n.String() != c.Network || !strings.Contains(n.Metadata["evald.training"], `"step":8`) {
 		t.Errorf("the network is %s, of %s", n, n.Metadata["evald.training"])
 	}
-	metrics, err := train.ReadMetrics(filepath.Join(halves, train.MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := gametest.Must(train.ReadMetrics(filepath.Join(halves, train.MetricsFile)))(t)
 	if last := metrics[len(metrics)-1]; len(metrics) != c.Steps || last.Step != c.Steps || last.WDL == nil || last.Policy == nil || last.HeldOut == nil {
 		t.Errorf("%d lines of metrics, the last %+v", len(metrics), metrics[len(metrics)-1])
 	}
@@ -319,32 +303,20 @@ func TestLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := tr.Judge(few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := gametest.Must(tr.Judge(few))(t)
 	first := before.WDL.Loss
 	for range c.Steps {
 		if _, err := tr.Step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	last, err := tr.Judge(few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := gametest.Must(tr.Judge(few))(t)
 	if first < 0.9 || last.WDL.Loss > 0.1 || last.WDL.Accuracy() < 0.99 {
 		t.Errorf("the loss went from %v to %v, accuracy %v", first, last.WDL.Loss, last.WDL.Accuracy())
 	}
-	n, err := tr.Network()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(tr.Network())(t)
 	right, count := 0, 0
-	k, err := kernel.New(&n.Weights, kernel.Go)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := gametest.Must(kernel.New(&n.Weights, kernel.Go))(t)
 	out := make([]int32, kernel.Outputs)
 	for i, e := range few {
 		if e.Weight == 0 {
@@ -358,10 +330,7 @@ func TestLearns(t *testing.T) {
 	if count < 20 || right < count-1 {
 		t.Errorf("in whole numbers %d of %d results are right", right, count)
 	}
-	again, err := New(c, n, source, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := gametest.Must(New(c, n, source, 1))(t)
 	if got, err := again.Judge(few); err != nil || got.WDL.Accuracy() < 0.95 {
 		t.Errorf("a run that begins with it has accuracy %v: %v", got.WDL.Accuracy(), err)
 	}
@@ -387,10 +356,7 @@ func TestWrongConfig(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
-	n, err := newTrainer(t, testConfig(), 1).Network()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gametest.Must(newTrainer(t, testConfig(), 1).Network())(t)
 	config := testConfig()
 	config.Network = "pattern96x16x16"
 	if _, err := New(config, n, source, 1); err == nil || !strings.Contains(err.Error(), "the initial network is pattern64x16x16") {
