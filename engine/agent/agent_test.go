@@ -36,14 +36,8 @@ var stub = agent.Shared{Models: stubModels}
 
 func newAgent(t testing.TB, text string, shared agent.Shared) agent.Agent {
 	t.Helper()
-	s, err := agent.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := agent.New(s, shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(agent.Parse(text))(t)
+	a := gametest.Must(agent.New(s, shared))(t)
 	return a
 }
 
@@ -54,10 +48,7 @@ func make1(t testing.TB, text string) agent.Agent {
 
 func move(t testing.TB, a agent.Agent, b *game.Board, p game.Position) int {
 	t.Helper()
-	action, err := a.Move(t.Context(), b, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	action := gametest.Must(a.Move(t.Context(), b, p))(t)
 	if !b.CanPlay(p, action) {
 		t.Fatalf("%T played %d, which is not legal in %+v", a, action, p)
 	}
@@ -163,10 +154,7 @@ func TestChoose(t *testing.T) {
 		"mcts:visits=8":             "mcts:visits=8",
 		"policy":                    "policy",
 	} {
-		s, err := agent.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gametest.Must(agent.Parse(text))(t)
 		chosen := shared.Choose(s)
 		if chosen.String() != want {
 			t.Errorf("%s: %s, want %s", text, chosen, want)
@@ -268,20 +256,12 @@ func TestPuzzles(t *testing.T) {
 		Board   []int
 		Optimal []int `json:"solver_optimal"`
 	}
-	text, err := os.ReadFile(gametest.Data(t, "seeds/puzzles.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &puzzles); err != nil {
-		t.Fatal(err)
-	}
+	text := gametest.Must(os.ReadFile(gametest.Data(t, "seeds/puzzles.json")))(t)
+	gametest.OK(t, json.Unmarshal(text, &puzzles))
 	b := game.MustBoard(game.Connect4)
 	for _, name := range []string{"solver", "uct-bitsquares:sims=20000", "uct-gameovers:sims=20000", "uct-oddeven:sims=20000", "mcts:visits=5000", "alphabeta-bitsquares:time=300ms"} {
 		for _, z := range puzzles {
-			s, err := b.FromKaggle(z.Board, z.Mark)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := gametest.Must(b.FromKaggle(z.Board, z.Mark))(t)
 			if got := move(t, make1(t, name), b, s.Position); !slices.Contains(z.Optimal, got) {
 				t.Errorf("%s by %s: column %d, want one of %v", z.Name, name, got, z.Optimal)
 			}

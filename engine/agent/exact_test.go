@@ -26,10 +26,7 @@ func exactGame(t *testing.T, b *game.Board, seed uint64, shared agent.Shared, mo
 	var sides []agent.Agent
 	for k := range uint64(2) {
 		more.Name, more.Random, more.Seed = "solver", true, 2*seed+k
-		a, err := agent.New(more, shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := gametest.Must(agent.New(more, shared))(t)
 		sides = append(sides, a)
 	}
 	for p := (game.Position{}); b.Result(p) == game.Ongoing; {
@@ -43,10 +40,7 @@ func exactGame(t *testing.T, b *game.Board, seed uint64, shared agent.Shared, mo
 // all best ones are played.
 func TestSolverRandom(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 5, Rows: 4, InARow: 4, Gravity: true})
-	s, err := solver.New(b, solver.Options{TableMiB: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gametest.Must(solver.New(b, solver.Options{TableMiB: 1}))(t)
 	shared := agent.Shared{Solved: &agent.Solved{}}
 	different := map[string]bool{}
 	first := map[int]bool{}

@@ -235,9 +235,7 @@ func TestBatcherCountsFirst(t *testing.T) {
 			heard.Add(1)
 		}})
 		for i := range int64(3) {
-			if err := b.Evaluate(t.Context(), batch(positions(1, 2)...)); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, b.Evaluate(t.Context(), batch(positions(1, 2)...)))
 			if n, s := heard.Load(), b.BatcherStats(); n != i+1 || s.Rows != 2*uint64(i+1) {
 				t.Errorf("after %d answers %d batches were heard of, %d rows counted", i+1, n, s.Rows)
 			}

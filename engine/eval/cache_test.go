@@ -35,9 +35,7 @@ func TestCacheRoom(t *testing.T) {
 		r, seen := gametest.Rand(uint64(n)), map[game.Position]bool{}
 		for b := batch(game.Position{}); len(seen) < 40*n; seen[b.Pos[0]] = true {
 			b.Pos[0] = gametest.Position(r, board, r.IntN(36), true)
-			if err := e.Evaluate(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			gametest.OK(t, e.Evaluate(t.Context(), b))
 		}
 		again := batch(slices.Collect(maps.Keys(seen))...)
 		gametest.OK(t, e.Evaluate(t.Context(), again))
@@ -64,9 +62,7 @@ func asksOnce(t *testing.T, transparent bool, source eval.Source) {
 		second.Pos[i] = board.Mirror(ps[i])
 	}
 	for _, b := range []*eval.Batch{first, second} {
-		if err := e.Evaluate(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Evaluate(t.Context(), b))
 	}
 	asked := stub.Rows.Load()
 	if asked != 200 {
@@ -107,9 +103,7 @@ func TestCacheKeepsApart(t *testing.T) {
 		{cached(cache, "h", heuristic), batch(game.Position{}), eval.Bitsquares},
 		{cached(cache, "h", heuristic), batch(game.Position{}), eval.Bitsquares},
 	} {
-		if err := c.e.Evaluate(t.Context(), c.b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, c.e.Evaluate(t.Context(), c.b))
 		if c.b.Source[0] != c.want {
 			t.Errorf("%v: answer from %v, want %v", c.b.Board.Rules(), c.b.Source[0], c.want)
 		}
@@ -121,9 +115,7 @@ func TestCacheIsBoundedAndAllocatesNothing(t *testing.T) {
 	e := cached(cache, "m", constant{})
 	b := batch(positions(2, 4096)...)
 	run := func() {
-		if err := e.Evaluate(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, e.Evaluate(context.Background(), b))
 	}
 	for range 20 {
 		run()

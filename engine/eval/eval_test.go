@@ -124,12 +124,8 @@ func TestLeaves(t *testing.T) {
 	e := eval.New(stub, eval.Options{OnAnswers: func(s []eval.Source) { seen = append(seen, s...) }})
 	open := batch(at(t, "112233"), at(t, "44"), at(t, "22334"), at(t, "11223")) // won, open, lost, forced
 	raw := batch(open.Pos...)
-	if err := stub.Compute(t.Context(), raw); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Leaves(t.Context(), open); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, stub.Compute(t.Context(), raw))
+	gametest.OK(t, e.Leaves(t.Context(), open))
 	if !sameAnswers(open, raw) || !slices.Equal(open.Source, raw.Source) {
 		t.Errorf("leaves %v %v, the backend's answers %v %v", open.WDL, open.Source, raw.WDL, raw.Source)
 	}
@@ -173,9 +169,7 @@ func TestMirrored(t *testing.T) {
 	for i, p := range ps {
 		both.Pos[40+i] = board.Mirror(p)
 	}
-	if err := errors.Join(stub.Compute(t.Context(), both), m.Compute(t.Context(), b)); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, errors.Join(stub.Compute(t.Context(), both), m.Compute(t.Context(), b)))
 	if sizes := stub.Sizes(); !slices.Equal(sizes, []int{80, 80}) {
 		t.Errorf("batches of %v", sizes)
 	}
@@ -244,9 +238,7 @@ func TestFallback(t *testing.T) {
 	third := &evaltest.Stub{Source: eval.Bitsquares}
 	f := eval.Fallback{{Name: "gpu", Backend: first}, {Name: "cpu", Backend: second}, {Name: "bitsquares", Backend: third}}
 	b := batch(all...)
-	if err := f.Compute(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, f.Compute(t.Context(), b))
 	// The row whose answer is not finite is another's; the rows beside it are not.
 	if want := []eval.Source{eval.CPU, eval.CPU, eval.CPU, eval.Bitsquares, eval.CPU}; !slices.Equal(b.Source, want) {
 		t.Errorf("answered by %v, want %v", b.Source, want)

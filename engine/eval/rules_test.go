@@ -32,9 +32,7 @@ func TestRulesAsk(t *testing.T) {
 	ruled := eval.New(stub, eval.Options{})
 	// Won, open, lost, forced, over, open.
 	batch := batch(at(t, "112233"), at(t, "44"), at(t, "22334"), at(t, "11223"), at(t, "1122334"), at(t, "-"))
-	if err := ruled.Evaluate(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, ruled.Evaluate(t.Context(), batch))
 	if want := []game.Position{at(t, "44"), at(t, "112234"), at(t, "-")}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %+v, want %+v", asked, want)
 	}
@@ -43,9 +41,7 @@ func TestRulesAsk(t *testing.T) {
 	}
 	plain := eval.NewBatch(board, 3)
 	copy(plain.Pos, asked)
-	if err := stub.Compute(t.Context(), plain); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, stub.Compute(t.Context(), plain))
 	if !slices.Equal(batch.WDLRow(1), plain.WDLRow(0)) || !slices.Equal(batch.PolicyRow(1), plain.PolicyRow(0)) || !slices.Equal(batch.PolicyRow(5), plain.PolicyRow(2)) {
 		t.Error("an open row is not the backend's, bit for bit")
 	}
@@ -79,9 +75,7 @@ func TestRulesMask(t *testing.T) {
 		stub := &evaltest.Stub{Source: eval.CPU, After: func(b *eval.Batch) { b.SharePolicy(0, cells) }}
 		got, want := batch(p), batch(p)
 		want.SharePolicy(0, moves)
-		if err := eval.New(stub, eval.Options{}).Evaluate(t.Context(), got); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, eval.New(stub, eval.Options{}).Evaluate(t.Context(), got))
 		for a, x := range got.Policy {
 			if d := x - want.Policy[a]; d > 1e-6 || d < -1e-6 || got.Source[0] != eval.CPU {
 				t.Errorf("%s: move %d has %v by %v, want %v", name, a, x, got.Source[0], want.Policy[a])
@@ -96,9 +90,7 @@ func TestRulesAllocate(t *testing.T) {
 	}
 	b, ruled := batch(positions(1, 256)...), eval.New(constant{}, eval.Options{})
 	if n := testing.AllocsPerRun(100, func() {
-		if err := ruled.Evaluate(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, ruled.Evaluate(t.Context(), b))
 	}); n > 0 {
 		t.Errorf("%v allocations a batch", n)
 	}

@@ -301,13 +301,8 @@ func TestDamaged(t *testing.T) {
 		return string(text), err
 	}
 	finished := t.TempDir()
-	want, err := build(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(finished, "x.book"), []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	want := gametest.Must(build(dir))(t)
+	gametest.OK(t, os.WriteFile(filepath.Join(finished, "x.book"), []byte(want), 0o644))
 	durabletest.Damage(t, finished, 1, nil, func(dir string) (string, error) {
 		_, err := book.Load(filepath.Join(dir, "x.book"))
 		return "", err
@@ -316,9 +311,7 @@ func TestDamaged(t *testing.T) {
 		damaged := t.TempDir()
 		text := bytes.Clone(part)
 		text[at] ^= 0x11
-		if err := os.WriteFile(filepath.Join(damaged, "x.book.part"), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, os.WriteFile(filepath.Join(damaged, "x.book.part"), text, 0o644))
 		if got, err := build(damaged); err != nil || got != want {
 			t.Fatalf("byte %d of the journal: another book, %v", at, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // beforeGuard copies numbers to the end of a page, after which comes one that nobody may read.
@@ -13,14 +15,9 @@ func beforeGuard[T any](t *testing.T, numbers []T) []T {
 	page := syscall.Getpagesize()
 	size := len(numbers) * int(unsafe.Sizeof(numbers[0]))
 	whole := (size + page - 1) / page * page
-	memory, err := syscall.Mmap(-1, 0, whole+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := gametest.Must(syscall.Mmap(-1, 0, whole+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	t.Cleanup(func() { syscall.Munmap(memory) })
-	if err := syscall.Mprotect(memory[whole:], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, syscall.Mprotect(memory[whole:], syscall.PROT_NONE))
 	guarded := unsafe.Slice((*T)(unsafe.Pointer(&memory[whole-size])), len(numbers))
 	copy(guarded, numbers)
 	return guarded
@@ -34,10 +31,7 @@ func TestReadsNoFurther(t *testing.T) {
 		rows := []int32{3, 49, 49, 0}
 		var want []int32
 		for _, p := range slices.Backward(Paths()) { // plain Go first
-			n, err := New(w, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := gametest.Must(New(w, p))(t)
 			out := make([]int32, 2*Outputs)
 			n.Forward(rows, 2, out)
 			if want == nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // slow is the definition in doc.go, number by number, in whole numbers of 64 bits.
@@ -50,10 +52,7 @@ func TestPathsAreTheDefinition(t *testing.T) {
 	for _, shape := range [][3]int{{64, 16, 16}, {96, 48, 16}, {128, 64, 32}, {160, 16, 80}, {256, 64, 32}, {MaxLanes, MaxHidden, MaxHidden}} {
 		w := Random(r, 100, shape[0], shape[1], shape[2])
 		for _, p := range Paths() {
-			n, err := New(w, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := gametest.Must(New(w, p))(t)
 			if n.Path() != p {
 				t.Fatalf("the network has path %s", n.Path())
 			}
@@ -97,9 +96,7 @@ func TestSelfTest(t *testing.T) {
 func TestCheck(t *testing.T) {
 	groups := []int32{0, 40, 100}
 	valid := func() *Weights { return Random(rand.New(rand.NewPCG(3, 3)), 100, 128, 64, 32) }
-	if err := valid().Check(groups); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, valid().Check(groups))
 	for _, c := range []struct {
 		break_ func(w *Weights)
 		want   string

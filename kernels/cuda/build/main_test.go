@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Every PTX file is compiled from the sources that are there, and its stamp covers all that they include.
@@ -23,10 +25,7 @@ func TestPTXIsCurrent(t *testing.T) {
 	include := regexp.MustCompile(`(?m)^#include "(\w+\.h)"`)
 	for _, m := range modules {
 		for _, name := range m.files {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := gametest.Must(os.ReadFile(name))(t)
 			for _, header := range include.FindAllSubmatch(text, -1) {
 				if !slices.Contains(m.files, string(header[1])) {
 					t.Errorf("%s includes %s, which module %s does not list", name, header[1], m.name)
@@ -45,15 +44,9 @@ func TestPTXIsCurrent(t *testing.T) {
 // it, and if there is a ptxas, one module byte by byte, in make soak all.
 func TestCubinsAreCurrent(t *testing.T) {
 	t.Chdir("..")
-	file, err := os.Open(cubinsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gametest.Must(os.Open(cubinsFile))(t)
 	defer file.Close()
-	in, err := zstd.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := gametest.Must(zstd.NewReader(file))(t)
 	defer in.Close()
 	got := map[string]string{}
 	for files := tar.NewReader(in); ; {
@@ -62,9 +55,7 @@ func TestCubinsAreCurrent(t *testing.T) {
 			break
 		}
 		content, err2 := io.ReadAll(files)
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, errors.Join(err, err2))
 		got[header.Name] = string(content)
 	}
 	ptxas, noPTXAS := findPTXAS()
@@ -106,10 +97,7 @@ func TestResources(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	want, err := os.ReadFile(resourcesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gametest.Must(os.ReadFile(resourcesFile))(t)
 	if !soak {
 		for _, m := range modules {
 			if m.name != "any" && m.name != "hopper64" {
@@ -121,10 +109,7 @@ func TestResources(t *testing.T) {
 		}
 		return
 	}
-	got, err := resources(ptxas)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := gametest.Must(resources(ptxas))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-recorded +assembled); make kernels records anew:\n%s", resourcesFile, diff)
 	}
@@ -162,10 +147,7 @@ func TestHopperMachineCode(t *testing.T) {
 		if out, err := exec.Command(ptxas, "-arch=sm_90a", ptxFile(name), "-o", cubin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		text, err := exec.Command(nvdisasm, cubin).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(exec.Command(nvdisasm, cubin).Output())(t)
 		// P is a product, G the last one of a group, W a wait for all, w a wait that leaves one group under way, and F a fence.
 		var code strings.Builder
 		for line := range strings.Lines(string(text)) {

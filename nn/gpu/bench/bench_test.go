@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // TestMain runs the tests, or is ./run if it has that name.
@@ -54,15 +56,9 @@ func newKit(t *testing.T, evald string) kit {
 	t.Helper()
 	k := kit{folder: t.TempDir()}
 	k.out = filepath.Join(k.folder, "out")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := gametest.Must(os.Executable())(t)
 	if err := os.Link(self, filepath.Join(k.folder, "run")); err != nil {
-		text, err := os.ReadFile(self)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gametest.Must(os.ReadFile(self))(t)
 		k.write(t, "run", string(text))
 	}
 	k.write(t, "evald", shell+evald)
@@ -84,9 +80,7 @@ exit 1
 
 func (k kit) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(k.folder, name), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gametest.OK(t, os.WriteFile(filepath.Join(k.folder, name), []byte(text), 0o755))
 }
 
 func (k kit) command(t *testing.T, args ...string) *exec.Cmd {
@@ -226,28 +220,16 @@ func TestDeadlines(t *testing.T) {
 func TestKilled(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		k := newKit(t, "[ -e $here/again ] || exec 8>$here/alive; for n in $batches; do row $n; done; [ -e $here/again ] || exec sleep 1000")
-		if err := syscall.Mkfifo(filepath.Join(k.folder, "alive"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, syscall.Mkfifo(filepath.Join(k.folder, "alive"), 0o600))
 		c := k.command(t, "C", "-batches", "1,8,64", "-networks", "1x16")
-		stderr, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		alive, err := os.Open(filepath.Join(k.folder, "alive"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stderr := gametest.Must(c.StderrPipe())(t)
+		gametest.OK(t, c.Start())
+		alive := gametest.Must(os.Open(filepath.Join(k.folder, "alive")))(t)
 		defer alive.Close()
 		in := bufio.NewScanner(stderr)
 		for in.Scan() && !strings.Contains(in.Text(), "batch 64: done") {
 		}
-		if err := c.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		gametest.OK(t, c.Process.Signal(signal))
 		if _, err := io.Copy(io.Discard, alive); err != nil { // ends when the program has
 			t.Fatal(err)
 		}
@@ -257,13 +239,8 @@ func TestKilled(t *testing.T) {
 		}
 		path := filepath.Join(k.out, "C.jsonl")
 		if signal == syscall.SIGKILL {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, text[:len(text)-20], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			text := gametest.Must(os.ReadFile(path))(t)
+			gametest.OK(t, os.WriteFile(path, text[:len(text)-20], 0o600))
 			if out, err := k.run(t, "table"); err != nil || !strings.Contains(out, "2 done, 0 failed") || !strings.Contains(out, "1 lines are no rows") {
 				t.Errorf("%v\n%s", err, out)
 			}
@@ -320,10 +297,7 @@ func TestNcuMetrics(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var w strings.Builder
-	result, err := json.Marshal(map[string]any{"metrics": want})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := gametest.Must(json.Marshal(map[string]any{"metrics": want}))(t)
 	table(&w, []row{{Run: "B", Part: "profiles", Name: "ncu 6x64, batch 4096", Result: result}}, 0)
 	if !strings.Contains(w.String(), "146.50 us") || strings.Contains(w.String(), "251,000") {
 		t.Error(w.String())
