@@ -39,7 +39,7 @@ var layers = []struct{ pkg, may string }{
 	{"kernels/...", "kernels/..."},
 	{"models", "engine/short engine/game engine/durable engine/solver engine/solver/book"},
 	{"nn/safetensors", "engine/short"},
-	{"nn/net", "engine/short engine/game engine/eval engine/jobs engine/durable nn/safetensors"},
+	{"nn/net", "engine/short engine/game engine/eval engine/jobs nn/safetensors"},
 	{"nn/pattern", "engine/short engine/game engine/eval engine/jobs engine/durable kernels/... nn/safetensors nn/net"},
 	{"nn/train/...", "engine/short engine/game engine/eval engine/jobs engine/record engine/durable kernels/... nn/net nn/pattern nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval engine/jobs kernels/... nn/net"},
