@@ -10,8 +10,8 @@ import (
 )
 
 // Clients whose rows wait take turns as in start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest
-// turn is served, and its turn moves on by its rows, divided by its weight. A client that comes anew gets the turn of the one
-// that was served last, so it is served next, and nobody collects turns while away.
+// turn is served, and its turn moves on by its rows, divided by its weight. A client that comes anew gets a turn one row before
+// that of the one that was served last: so its first row is served next, and nobody collects turns while away.
 
 // client is one that has rows waiting, or has had more of the batches than others.
 type client struct {
@@ -86,11 +86,11 @@ func (c Caller) weight() float64 { return cmp.Or(c.Weight, 1) }
 func (b *batcher) join(q *queue, r *request) {
 	c := b.clients[r.caller.Client]
 	if c == nil {
-		c = &client{name: r.caller.Client, turn: b.turn}
+		c = &client{name: r.caller.Client}
 		b.clients[c.name] = c
 	}
 	if c.rows == 0 {
-		c.weight, c.turn = r.caller.weight(), max(c.turn, b.turn)
+		c.weight, c.turn = r.caller.weight(), max(c.turn, b.turn-1)
 		b.weights += c.weight
 	}
 	i := slices.IndexFunc(c.shares, func(s *share) bool { return s.queue == q })
@@ -163,11 +163,11 @@ func (b *batcher) forget(c *client) {
 	switch {
 	case len(b.queues) == 0 || len(b.clients) > 1024:
 		for name, c := range b.clients {
-			if c.rows == 0 && (c.turn <= b.turn || len(b.queues) == 0) {
+			if c.rows == 0 && (c.turn < b.turn-1 || len(b.queues) == 0) {
 				delete(b.clients, name)
 			}
 		}
-	case c.turn <= b.turn:
+	case c.turn < b.turn-1:
 		delete(b.clients, c.name)
 	}
 }
