@@ -62,7 +62,7 @@ func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	bad, err := kaggle.Act(ctx, s.in, s.out, players)
+	bad, err := kaggle.Act(ctx, s.in, s.out, players, log.New(s.err, "evald: ", 0))
 	if err == nil && bad > 0 {
 		return errBadLines
 	}

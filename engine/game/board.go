@@ -27,6 +27,7 @@ type Board struct {
 	full   Bits // every cell
 	bottom Bits // the lowest cell of each column
 	column Bits // the cells of column 0
+	ground Bits // the cells whose stones need none below them: bottom, or all cells without gravity
 
 	// For action a, cells[a] is the set of cells that its stone may land in: a column, or one cell without gravity. drop[a]
 	// is the lowest cell of the column; without gravity it is not used. The arrays of the 64-bit path have 64 elements: an
@@ -70,6 +71,9 @@ func NewBoard(r Rules) (*Board, error) {
 				b.column = b.full
 			}
 		}
+	}
+	if b.ground = b.bottom; !r.Gravity {
+		b.ground = b.full
 	}
 	b.cells = make([]Bits, r.Actions())
 	b.drop = make([]Bits, r.Actions())
@@ -155,7 +159,8 @@ func (b *Board) Flat(i int) int {
 
 // FlatIndex is the inverse of Flat: the bit of a cell of the flat board.
 func (b *Board) FlatIndex(cell int) int {
-	return b.Index(cell%b.rules.Columns, b.rules.Rows-1-cell/b.rules.Columns)
+	row := cell / b.rules.Columns // from the top
+	return b.Index(cell-row*b.rules.Columns, b.rules.Rows-1-row)
 }
 
 // CellAction is the action that puts a stone into a cell: its column, or its own number without gravity.

@@ -1,53 +1,105 @@
 package game
 
+import (
+	"fmt"
+	"math/bits"
+)
+
 // Strictness says how much Check asks of a position. Each level asks for everything that the levels before it ask for.
 type Strictness int
 
 // The levels.
 const (
 	// Placed: own stones are among all stones, every stone is in a cell of the board, and with gravity no stone floats.
+	// Everything can evaluate such a position.
 	Placed Strictness = iota
-	// Paired: neither side has two stones more than the other. Either side may be to move: the mark of an observation is
-	// believed even if it disagrees with the stones.
-	Paired
-	// InTurn: the side to move has as many stones as the other side, or one less.
+	// InTurn: the side to move has as many stones as the other side, or one less, and no InARow of them in a line, because
+	// the other side moved last. Whether a game reaches the position is not asked beyond that.
 	InTurn
 )
 
 // StonesError is all that is wrong with a position, as far as Check was asked.
 type StonesError struct {
-	Alone    Bits // own stones that are not among all stones
-	Outside  Bits // stones in no cell of the board
-	Floating Bits // stones on the board with an empty cell below them; none without gravity
-	Uneven   bool // the numbers of stones are not those of the level
+	Alone      Bits // own stones that are not among all stones
+	Outside    Bits // stones in no cell of the board
+	Floating   Bits // stones on the board with an empty cell below them; none without gravity
+	Own, Other int  // the sides' numbers of stones
+	Uneven     bool // the numbers are not those of the level
+	Won        bool // the side to move has a line, which the level forbids
+	Swapped    bool // nothing is wrong with the sides exchanged
 }
 
 func (e *StonesError) Error() string {
+	text := ""
 	switch {
 	case !e.Alone.IsZero():
-		return "own has a stone that all has not"
+		return "own has a stone that all has not: all is the stones of both sides"
 	case !e.Outside.IsZero():
 		return "a stone is off the board"
 	case !e.Floating.IsZero():
-		return "a stone has nothing below it"
+		return "a stone has nothing below it: is the board upside down?"
+	case e.Uneven:
+		text = fmt.Sprintf("%s of the side to move, %s of the other side: no game reaches this", stones(e.Own), stones(e.Other))
+	default:
+		text = "the side to move has a line already: the game has ended before"
 	}
-	return "the sides' numbers of stones cannot come of moves in turn"
+	if e.Swapped {
+		text += "; are the sides swapped? the side to move comes first"
+	}
+	return text
 }
 
-// Check says what is wrong with the stones of a position, as a *StonesError, or returns nil. It does not ask whether a
-// line was completed before the last stone: Result looks at lines.
+// stones is a number of stones in words.
+func stones(n int) string {
+	switch n {
+	case 0:
+		return "none"
+	case 1:
+		return "1 stone"
+	}
+	return fmt.Sprint(n, " stones")
+}
+
+// Check says what is wrong with the stones of a position, as a *StonesError, or returns nil.
 func (b *Board) Check(p Position, s Strictness) error {
-	e := StonesError{Alone: p.Own.AndNot(p.All), Outside: p.All.AndNot(b.full)}
-	if b.rules.Gravity {
-		e.Floating = p.All.And(b.full).AndNot(p.All.Shl(1)).AndNot(b.bottom)
+	_, err := b.CheckAll([]Position{p}, s)
+	return err
+}
+
+// CheckAll is Check of each position. The error is that of the first position that has one, whose index is returned.
+func (b *Board) CheckAll(pos []Position, s Strictness) (int, error) {
+	full, ground, d := b.full.Lo, b.ground.Lo, b.shifts
+	for i, p := range pos {
+		if b.four { // all that check asks, without a call: every row of every request is checked
+			own, all := p.Own.Lo, p.All.Lo
+			bad := p.Own.Hi | p.All.Hi | own&^all | all&^(full&(all<<1|ground))
+			more := bits.OnesCount64(all) - 2*bits.OnesCount64(own) // stones of the other side than of the side to move
+			lines := line4(own, 1) | line4(own, d[1]) | line4(own, d[2]) | line4(own, d[3])
+			if bad == 0 && (s < InTurn || uint(more) <= 1 && lines == 0) {
+				continue
+			}
+		}
+		if e := b.check(p, s); e != nil {
+			e.Swapped = b.check(Position{Own: p.Other(), All: p.All}, s) == nil
+			return i, e
+		}
 	}
-	if s >= Paired {
-		more := p.Own.OnesCount() - p.Other().OnesCount()
-		e.Uneven = more < -1 || more > 1 || s == InTurn && more == 1
+	return 0, nil
+}
+
+func (b *Board) check(p Position, s Strictness) *StonesError {
+	e := StonesError{
+		Alone: p.Own.AndNot(p.All), Outside: p.All.AndNot(b.full),
+		Floating: p.All.And(b.full).AndNot(p.All.Shl(1).Or(b.ground)),
+		Own:      p.Own.OnesCount(), Other: p.Other().OnesCount(),
 	}
-	if e.Alone.Or(e.Outside).Or(e.Floating).IsZero() && !e.Uneven {
+	if s >= InTurn {
+		e.Uneven = e.Own != e.Other && e.Own != e.Other-1
+		e.Won = b.Won(p.Own.And(b.full))
+	}
+	if e.Alone.Or(e.Outside).Or(e.Floating).IsZero() && !e.Uneven && !e.Won {
 		return nil
 	}
-	found := e // on the heap only if something is wrong: Check sees every row of every request
+	found := e // on the heap only if something is wrong
 	return &found
 }

@@ -10,8 +10,18 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// slowCheck is Check cell by cell.
+// slowCheck is Check cell by cell and line by line; without a fault it is the zero value.
 func slowCheck(b *game.Board, p game.Position, s game.Strictness) (e game.StonesError) {
+	e, bad := slowFaults(b, p, s)
+	if !bad {
+		return game.StonesError{}
+	}
+	_, still := slowFaults(b, game.Position{Own: p.All.Xor(p.Own), All: p.All}, s)
+	e.Swapped = !still
+	return e
+}
+
+func slowFaults(b *game.Board, p game.Position, s game.Strictness) (e game.StonesError, bad bool) {
 	cells := map[int]bool{}
 	for c := range b.Columns() {
 		for row := range b.Rows() {
@@ -22,7 +32,6 @@ func slowCheck(b *game.Board, p game.Position, s game.Strictness) (e game.Stones
 			}
 		}
 	}
-	own, other := 0, 0
 	for i := range game.MaxBits {
 		one := game.Bits{Lo: 1}.Shl(uint(i))
 		if p.All.Has(i) && !cells[i] {
@@ -32,19 +41,19 @@ func slowCheck(b *game.Board, p game.Position, s game.Strictness) (e game.Stones
 			e.Alone = e.Alone.Or(one)
 		}
 		if p.Own.Has(i) {
-			own++
+			e.Own++
 		}
 		if p.All.Has(i) != p.Own.Has(i) {
-			other++
+			e.Other++
 		}
 	}
-	switch s {
-	case game.Paired:
-		e.Uneven = own != other && own != other+1 && own != other-1
-	case game.InTurn:
-		e.Uneven = own != other && own != other-1
+	if s == game.InTurn {
+		e.Uneven = e.Own != e.Other && e.Own != e.Other-1
+		for _, line := range b.Lines() {
+			e.Won = e.Won || line.AndNot(p.Own).IsZero()
+		}
 	}
-	return e
+	return e, e.Uneven || e.Won || !e.Alone.Or(e.Outside).Or(e.Floating).IsZero()
 }
 
 // Check finds what slowCheck finds: in positions of play, in positions with a few changed bits, and in random bits.
@@ -52,7 +61,9 @@ func TestCheck(t *testing.T) {
 	r := gametest.Rand(11)
 	refused, passed := 0, 0
 	for _, b := range gametest.Boards() {
-		for range 3000 {
+		var all []game.Position
+		first := map[game.Strictness]int{} // the first with a fault
+		for n := range 3000 {
 			p := gametest.Position(r, b, r.IntN(b.Cells()+1), false)
 			changed := r.IntN(4)
 			for range changed {
@@ -66,10 +77,12 @@ func TestCheck(t *testing.T) {
 			}
 			if changed == 0 && r.IntN(8) == 0 {
 				p = game.Position{Own: bits(r), All: bits(r)}
+			} else if changed == 0 && r.IntN(4) == 0 {
+				p.Own = p.Other()
 			} else if changed == 0 && b.Check(p, game.InTurn) != nil {
 				t.Fatalf("%v: %+v of play is refused: %v", b.Rules(), p, b.Check(p, game.InTurn))
 			}
-			for _, s := range []game.Strictness{game.Placed, game.Paired, game.InTurn} {
+			for _, s := range []game.Strictness{game.Placed, game.InTurn} {
 				want, got := slowCheck(b, p, s), game.StonesError{}
 				err := b.Check(p, s)
 				if e, ok := errors.AsType[*game.StonesError](err); ok {
@@ -78,11 +91,20 @@ func TestCheck(t *testing.T) {
 				if got != want || (err != nil) != (want != game.StonesError{}) {
 					t.Fatalf("%v: %+v at level %d: %+v (%v), want %+v", b.Rules(), p, s, got, err, want)
 				}
-				if err == nil {
+				if _, found := first[s]; err == nil {
 					passed++
-				} else {
-					refused++
+				} else if refused++; !found {
+					first[s] = n
 				}
+			}
+			all = append(all, p)
+		}
+		for s, want := range first {
+			if i, err := b.CheckAll(all, s); i != want || fmt.Sprint(err) != fmt.Sprint(b.Check(all[i], s)) {
+				t.Errorf("%v: of all position %d is refused at level %d, want %d", b.Rules(), i, s, want)
+			}
+			if _, err := b.CheckAll(all[:want], s); err != nil {
+				t.Errorf("%v: the positions before: %v", b.Rules(), err)
 			}
 		}
 	}
@@ -114,12 +136,26 @@ func TestFromKaggleNamesTheFirstCell(t *testing.T) {
 			for range r.IntN(4) {
 				cells[r.IntN(len(cells))] = r.IntN(5) - 1
 			}
+			floats := func(cells []int, i int) bool {
+				below := i + b.Columns()
+				return b.Rules().Gravity && cells[i] != 0 && below < len(cells) && cells[below] == 0
+			}
+			hint := "; is the board upside down? its first row is the top one"
+			turned := make([]int, len(cells))
+			for i := range cells {
+				turned[i] = cells[len(cells)-b.Columns()-i+2*(i%b.Columns())]
+			}
+			for i := range cells {
+				if floats(turned, i) {
+					hint = ""
+				}
+			}
 			want := ""
 			for i, v := range cells {
-				if below := i + b.Columns(); v < 0 || v > 2 {
+				if v < 0 || v > 2 {
 					want = "must be 0, 1 or 2"
-				} else if b.Rules().Gravity && v != 0 && below < len(cells) && cells[below] == 0 {
-					want = fmt.Sprintf("floats: the cell below it, %d, is empty", below)
+				} else if floats(cells, i) {
+					want = fmt.Sprintf("floats: the cell below it, %d, is empty%s", i+b.Columns(), hint)
 				}
 				if want != "" {
 					want = fmt.Sprintf("board[%d] \"%d\": %s", i, v, want)

@@ -3,6 +3,7 @@ package game
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 )
 
@@ -17,7 +18,7 @@ type observation struct {
 }
 
 // parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. Other
-// fields are ignored, because Kaggle's observations have more. The mark is believed even if the stones do not fit it.
+// fields are ignored, because Kaggle's observations have more.
 func (p *Parser) parseObservation(s string) (State, error) {
 	r := Connect4
 	o := observation{Rows: &r.Rows, Columns: &r.Columns, InARow: &r.InARow, Gravity: &r.Gravity}
@@ -31,12 +32,47 @@ func (p *Parser) parseObservation(s string) (State, error) {
 	if o.Mark == nil {
 		return State{}, &ParseError{Field: "mark", Reason: "is missing; it says who is to move, 1 or 2"}
 	}
-	return b.FromKaggle(o.Board, *o.Mark)
+	state, err := b.FromKaggle(o.Board, *o.Mark)
+	if err == nil && !p.AnyPosition {
+		if odd := state.InTurn(); odd != nil {
+			odd.Reason += " (--any-position, in requests any_position, accepts it)"
+			err = odd
+		}
+	}
+	return state, err
 }
 
+// InTurn says why no game reaches the state, or returns nil: at level InTurn of Check, and player 1 moves first. The error
+// names the likeliest mistake.
+func (s State) InTurn() *ParseError {
+	if s.inTurn() {
+		return nil
+	}
+	swapped := Position{Own: s.Other(), All: s.All}
+	one, two := s.Own.OnesCount(), swapped.Own.OnesCount()
+	if s.Mark == 2 {
+		one, two = two, one
+	}
+	e := &ParseError{Field: "board", Value: s.Board.rules.String()}
+	e.Reason = fmt.Sprintf("%s of player 1, %s of player 2, and player %d is to move: player 1 begins, so no game reaches this", stones(one), stones(two), s.Mark)
+	if one-two == s.Mark-1 {
+		e.Reason = fmt.Sprintf("player %d is to move and has a line already: the game has ended before", s.Mark)
+	}
+	switch {
+	case State{s.Board, swapped, 3 - s.Mark}.inTurn():
+		e.Field, e.Value = "mark", strconv.Itoa(s.Mark)
+		e.Reason += "; is mark swapped?"
+	case State{s.Board, swapped, s.Mark}.inTurn():
+		e.Reason += "; are 1 and 2 swapped?"
+	}
+	return e
+}
+
+func (s State) inTurn() bool { return s.Mark == s.Mover() && s.Board.Check(s.Position, InTurn) == nil }
+
 // FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player
-// mark to move. The position is checked at level Placed: the mark of an observation may disagree with its numbers of
-// stones. Errors are of type *ParseError and name the first wrong cell by its number on the flat board.
+// mark to move. The position is checked at level Placed; State.InTurn asks for more. Errors are of type *ParseError and name
+// the first wrong cell by its number on the flat board.
 func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	fail := func(field string, value int, reason string) (State, error) {
 		return State{}, &ParseError{Field: field, Value: strconv.Itoa(value), Reason: reason}
@@ -71,11 +107,25 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	}
 	switch field := func(i int) string { return "board[" + strconv.Itoa(i) + "]" }; {
 	case floating < strange:
-		return fail(field(floating), cells[floating], "floats: the cell below it, "+strconv.Itoa(floating+b.rules.Columns)+", is empty")
+		reason := "floats: the cell below it, " + strconv.Itoa(floating+b.rules.Columns) + ", is empty"
+		if b.hang(cells) {
+			reason += "; is the board upside down? its first row is the top one"
+		}
+		return fail(field(floating), cells[floating], reason)
 	case strange < len(cells):
 		return fail(field(strange), cells[strange], "must be 0, 1 or 2")
 	}
 	return State{Board: b, Position: p, Mark: mark}, nil
+}
+
+// hang reports whether no stone of a flat board would float if the board were upside down.
+func (b *Board) hang(cells []int) bool {
+	for i, v := range cells[b.rules.Columns:] {
+		if v != 0 && cells[i] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Kaggle is the flat board of the state, row by row from the top left: 0 empty, 1 and 2 the players.

@@ -88,7 +88,10 @@ func CutRules(s string) (r Rules, moves string, err error) {
 
 // Parser reads positions in every notation. It keeps the boards of the rules that it saw, so that the board of a file is
 // prepared once. The zero value is ready for use.
-type Parser struct{ boards Boards }
+type Parser struct {
+	AnyPosition bool // accept boards that no game reaches (State.InTurn)
+	boards      Boards
+}
 
 // Parse reads one position: moves ("44554", "-"), moves behind rules ("9x5x4:4455", "3x3x3free:51"), or a JSON object
 // with Kaggle's board and mark. Errors are of type *ParseError.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func TestParseErrors(t *testing.T) {
@@ -30,7 +31,7 @@ func TestParseErrors(t *testing.T) {
 		{`{"board":[` + board + `0]}`, `mark "": is missing; it says who is to move, 1 or 2`},
 		{`{"board":[` + board + `0],"mark":3}`, `mark "3": must be 1 or 2`},
 		{`{"board":[` + board + `3],"mark":1}`, `board[41] "3": must be 0, 1 or 2`},
-		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty`},
+		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty; is the board upside down? its first row is the top one`},
 		{`{"board":[0,0],"mark":1}`, `board "2 cells": 7x6x4 has 42`},
 		{`{"board":"x","mark":1}`, `board "string": must be a list, each element a whole number: the cells row by row from the top left, 0 empty, 1 and 2 the players`},
 		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
@@ -66,10 +67,10 @@ func TestParse(t *testing.T) {
 		{"3x3x3free:51936", "3x3x3free", 5, 2, game.Ongoing},
 		{"3x3x3free:123546879", "3x3x3free", 9, 2, game.Draw},
 		{`{"board":[0,0,0,0,0,0,1,2,0],"mark":1,"rows":3,"columns":3,"inarow":3,"step":2,"remainingOverageTime":60}`, "3x3x3", 2, 1, game.Ongoing},
-		{`{"board":[0,0,0,0,0,0,1,2,0],"mark":2,"rows":3,"columns":3,"inarow":3,"gravity":null}`, "3x3x3", 2, 2, game.Ongoing}, // the mark is believed
+		{`{"board":[0,0,0,0,0,0,1,2,0],"mark":2,"rows":3,"columns":3,"inarow":3,"gravity":null}`, "3x3x3", 2, 2, game.Ongoing},
 		{`{"board":[0,0,0,2,0,0,1,1,1],"mark":1,"rows":3,"columns":3,"inarow":3}`, "3x3x3", 4, 1, game.Win},
 	} {
-		var p game.Parser
+		p := game.Parser{AnyPosition: true} // of the last two, which no game reaches, the mark is believed
 		s, err := p.Parse(c.in)
 		if err != nil {
 			t.Errorf("Parse(%q): %v", c.in, err)
@@ -78,6 +79,31 @@ func TestParse(t *testing.T) {
 		if s.Board.Rules().String() != c.rules || s.Plies() != c.plies || s.Mark != c.mark || s.Board.Result(s.Position) != c.result {
 			t.Errorf("Parse(%q) = %v, %d plies, mark %d, %v; want %+v", c.in, s.Board.Rules(), s.Plies(), s.Mark, s.Board.Result(s.Position), c)
 		}
+	}
+}
+
+// Boards that no game reaches are refused with the numbers of stones and the likeliest mistake, unless any position is asked for.
+func TestParseUnreached(t *testing.T) {
+	const begins = ": player 1 begins, so no game reaches this"
+	for _, c := range []struct{ board, mark, want string }{
+		{"1,1,1,1,1,1,1,1,1", "1", `board "3x3x3free": 9 stones of player 1, none of player 2, and player 1 is to move` + begins},
+		{"1,1,0,0,0,0,0,0,0", "1", `board "3x3x3free": 2 stones of player 1, none of player 2, and player 1 is to move` + begins},
+		{"0,0,0,0,0,0,0,0,0", "2", `mark "2": none of player 1, none of player 2, and player 2 is to move` + begins + "; is mark swapped?"},
+		{"0,0,0,0,1,0,0,0,0", "1", `mark "1": 1 stone of player 1, none of player 2, and player 1 is to move` + begins + "; is mark swapped?"},
+		{"1,0,0,2,0,0,0,0,0", "2", `mark "2": 1 stone of player 1, 1 stone of player 2, and player 2 is to move` + begins + "; is mark swapped?"},
+		{"2,0,0,1,0,2,0,0,0", "2", `board "3x3x3free": 1 stone of player 1, 2 stones of player 2, and player 2 is to move` + begins + "; are 1 and 2 swapped?"},
+		{"2,0,0,1,0,2,0,0,0", "1", `board "3x3x3free": 1 stone of player 1, 2 stones of player 2, and player 1 is to move` + begins},
+		{"2,2,2,1,1,0,1,0,1", "2", `board "3x3x3free": player 2 is to move and has a line already: the game has ended before`},
+		{"1,1,1,2,2,0,2,0,0", "1", `board "3x3x3free": player 1 is to move and has a line already: the game has ended before; are 1 and 2 swapped?`},
+		{"1,1,1,2,2,0,2,0,0", "2", `board "3x3x3free": 3 stones of player 1, 3 stones of player 2, and player 2 is to move` + begins},
+	} {
+		text := `{"board":[` + c.board + `],"mark":` + c.mark + `,"rows":3,"columns":3,"inarow":3,"gravity":false}`
+		var p game.Parser
+		if _, err := p.Parse(text); err == nil || err.Error() != c.want+" (--any-position, in requests any_position, accepts it)" {
+			t.Errorf("%s: %v, want %s", text, err, c.want)
+		}
+		p.AnyPosition = true
+		gametest.Must(p.Parse(text))(t)
 	}
 }
 
@@ -90,7 +116,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var p game.Parser
+		p := game.Parser{AnyPosition: true}
 		s, err := p.Parse(text)
 		if err != nil {
 			if _, ok := err.(*game.ParseError); !ok || err.Error() == "" {

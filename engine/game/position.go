@@ -96,9 +96,14 @@ func (b *Board) Won(stones Bits) bool {
 }
 
 func (b *Board) won4(s uint64) bool {
-	v, h, d, u := b.shifts[0]&63, b.shifts[1]&63, b.shifts[2]&63, b.shifts[3]&63
-	mv, mh, md, mu := s&(s>>v), s&(s>>h), s&(s>>d), s&(s>>u)
-	return mv&(mv>>(2*v&63))|mh&(mh>>(2*h&63))|md&(md>>(2*d&63))|mu&(mu>>(2*u&63)) != 0
+	d := &b.shifts
+	return line4(s, d[0])|line4(s, d[1])|line4(s, d[2])|line4(s, d[3]) != 0
+}
+
+// line4 is the cells of s that begin a run of four; d is the distance between neighbours.
+func line4(s uint64, d uint) uint64 {
+	m := s & (s >> (d & 63))
+	return m & (m >> (2 * d & 63))
 }
 
 func (b *Board) won64(s uint64) bool {
@@ -122,7 +127,10 @@ func (b *Board) won128(s Bits) bool {
 		for ; 2*n <= k; n *= 2 {
 			m = m.And(m.Shr(n * step))
 		}
-		if !m.And(m.Shr((k - n) * step)).IsZero() {
+		if n < k {
+			m = m.And(m.Shr((k - n) * step))
+		}
+		if !m.IsZero() {
 			return true
 		}
 	}
@@ -204,7 +212,7 @@ func along(s uint64, d uint) uint64 {
 }
 
 // Result says how the game stands for the side to move. It looks for Loss first: the other side has a line. Win can come
-// only from an observation whose mark disagrees with its stones.
+// only from a position that is not InTurn.
 func (b *Board) Result(p Position) Result {
 	switch {
 	case b.Won(p.Other()):

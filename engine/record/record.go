@@ -14,7 +14,7 @@
 //	visits    list<uint32>  visits of each action in the search, or 1 for each of the best if the rules decide; empty if there was no search
 //	q         float         value of the search's root, -1 to 1
 //	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
-//	gameover  uint8         the position itself: 0 not over, 1 the side to move has won, 2 the other side, 3 drawn
+//	gameover  uint8         the position itself: 0 not over, 2 the other side has won, 3 drawn
 //	ply       int32         stones on the board
 //	source    string        who evaluated: gpu, cpu, fast, cache, rules, terminal, bitsquares .. solver; none if nobody did
 //	network   string        the network's name, or empty
@@ -144,8 +144,7 @@ func (r *Record) checkEnd(board *game.Board) error {
 	return nil
 }
 
-// checkPosition says what is wrong with the stones. The mark of an observation may disagree with them, so either side may
-// have one stone more.
+// checkPosition says what is wrong with the stones.
 func checkPosition(board *game.Board, p game.Position) error {
 	wrong := func(column string, b game.Bits, reason string) error {
 		if b.Hi != 0 {
@@ -153,7 +152,7 @@ func checkPosition(board *game.Board, p game.Position) error {
 		}
 		return &ColumnError{column + "_lo", plain(fmt.Sprintf("%#x", b.Lo)), reason}
 	}
-	e, ok := errors.AsType[*game.StonesError](board.Check(p, game.Paired))
+	e, ok := errors.AsType[*game.StonesError](board.Check(p, game.InTurn))
 	switch {
 	case !ok:
 		return nil
@@ -162,7 +161,9 @@ func checkPosition(board *game.Board, p game.Position) error {
 	case !e.Alone.IsZero():
 		return wrong("own", p.Own, fmt.Sprintf("but bit %d is not among all stones", e.Alone.First()))
 	case e.Uneven:
-		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", p.Own.OnesCount(), p.Other().OnesCount()))
+		return wrong("own", p.Own, fmt.Sprintf("but %d stones against %d cannot come of moves in turn", e.Own, e.Other))
+	case e.Won:
+		return wrong("own", p.Own, "but the side to move has a line, and the game was over before")
 	}
 	return wrong("all", p.All, fmt.Sprintf("but the stone of bit %d floats", e.Floating.First()))
 }

@@ -188,6 +188,8 @@ var bad = []struct {
 	{"outside, high", func(r *record.Record) { r.Position.All.Hi = 1 }, "column all_hi, all_lo is 0x1, 0x10600000, but bit 64 is no cell of 7x6x4"},
 	{"own alone", func(r *record.Record) { r.Position.Own.Lo |= 1 }, "column own_lo is 0x400001, but bit 0 is not among all stones"},
 	{"turns", func(r *record.Record) { r.Position.Own = game.Bits{} }, "column own_lo is 0x0, but 0 stones against 3 cannot come of moves in turn"},
+	{"the other's turn", func(r *record.Record) { r.Position.Own = r.Position.Other() }, "column own_lo is 0x10200000, but 2 stones against 1 cannot come of moves in turn"},
+	{"a line of the side to move", func(r *record.Record) { play(r, "12121272"); r.Position.Own = r.Position.Other() }, "column own_lo is 0x780, but the side to move has a line, and the game was over before"},
 	{"floats", func(r *record.Record) { r.Position.All.Lo |= 1 << 36; r.Position.Own.Lo |= 1 << 36 }, "column all_lo is 0x1010600000, but the stone of bit 36 floats"},
 	{"visits, length", func(r *record.Record) { r.Visits = r.Visits[:6] }, "column visits is of 6 actions, but 7x6x4 has 7"},
 	{"visits, none", func(r *record.Record) { clear(r.Visits) }, "column visits is [0 0 0 0 0 0 0], which is no policy; leave them empty"},
@@ -274,18 +276,6 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// The mark of an observation may disagree with the stones. Then the side to move may have won.
-func TestOwnWin(t *testing.T) {
-	rec := connect4()
-	over(&rec)
-	rec.Position.Own, rec.GameOver, rec.Z = rec.Position.Other(), game.OwnWin, 1
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	recordtest.Write(t, path, []record.Record{rec})
-	if diff := cmp.Diff([]record.Record{rec}, recordtest.Rest(t, open(t, path)), cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // If any byte is changed, the records are the same, or there is an error that names the file. There is never a panic, and

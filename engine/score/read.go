@@ -19,10 +19,13 @@ import (
 // maxLine bounds a line of a score file.
 const maxLine = 64 << 10
 
-// Read reads all positions of a Reader.
-func Read(r io.Reader) (positions []Position, err error) {
-	for in := NewReader(r, Place{}); ; {
-		p, err := in.Next()
+// Read reads all positions of a file.
+func Read(r io.Reader) ([]Position, error) { return NewReader(r, Place{}).All() }
+
+// All reads all positions that are left.
+func (r *Reader) All() (positions []Position, err error) {
+	for {
+		p, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return positions, nil
 		}
@@ -55,8 +58,8 @@ func CheckSeal(text []byte) error {
 // with #. It holds one line in memory. A file that it reads from the beginning must have the checksum that its first line
 // names, if that line names one (Seal).
 type Reader struct {
+	Parser game.Parser // reads the positions
 	lines  *bufio.Scanner
-	parser game.Parser
 	place  Place
 	sealed bool   // the first line has a checksum
 	want   string // that checksum
@@ -118,7 +121,7 @@ func (r *Reader) Next() (Position, error) {
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
-		p, err := parse(&r.parser, string(text))
+		p, err := parse(&r.Parser, string(text))
 		if err != nil {
 			return p, fmt.Errorf("line %d: %w", r.place.Line, err)
 		}

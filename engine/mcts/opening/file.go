@@ -169,14 +169,8 @@ func unexpected(err error) error {
 
 // check refuses a position that no search of the game can have met.
 func (b *Book) check(p game.Position, k mcts.Known) error {
-	if e, ok := errors.AsType[*game.StonesError](b.board.Check(p, game.InTurn)); ok {
-		switch {
-		case !e.Outside.IsZero() || !e.Alone.IsZero():
-			return fmt.Errorf("its stones %x of %x are not on the board of %v", p.Own, p.All, b.Rules())
-		case e.Uneven:
-			return fmt.Errorf("%d stones of the side to move and %d of the other", p.Own.OnesCount(), p.Other().OnesCount())
-		}
-		return fmt.Errorf("its stone of bit %d floats", e.Floating.First())
+	if err := b.board.Check(p, game.InTurn); err != nil {
+		return fmt.Errorf("its stones are %x of %x: %w", p.Own, p.All, err)
 	}
 	if b.board.Result(p) != game.Ongoing {
 		return errors.New("its game is over")

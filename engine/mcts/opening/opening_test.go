@@ -128,9 +128,9 @@ func TestDamage(t *testing.T) {
 		"evald opening book 1 7x6x4 1\n":  "position 1 of 1: is damaged: unexpected EOF",
 		"evald opening book 1 7x6x4 0\nx": "goes on after its last position",
 		"evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00": "0 visits",
-		"evald opening book 1 7x6x4 1\n\x00\x40\x00\x00\x01\x00\x00\x00\x00": "are not on the board",
-		"evald opening book 1 7x6x4 1\n\x00\x01\x00\x01\x01\x00\x00\x00\x00": "1 stones of the side to move and 0",
-		"evald opening book 1 7x6x4 1\n\x00\x02\x00\x00\x01\x00\x00\x00\x00": "its stone of bit 1 floats",
+		"evald opening book 1 7x6x4 1\n\x00\x40\x00\x00\x01\x00\x00\x00\x00": "a stone is off the board",
+		"evald opening book 1 7x6x4 1\n\x00\x01\x00\x01\x01\x00\x00\x00\x00": "1 stone of the side to move, none of the other side",
+		"evald opening book 1 7x6x4 1\n\x00\x02\x00\x00\x01\x00\x00\x00\x00": "{2 0}: a stone has nothing below it",
 	} {
 		_, err := opening.Read(bytes.NewReader(zipped(t, text)))
 		if err == nil || !strings.Contains(err.Error(), want) {

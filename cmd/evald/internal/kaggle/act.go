@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/game"
@@ -12,15 +13,15 @@ import (
 
 // Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column}, or with {"error": text}
 // if there is no answer; bad counts the errors. Blank lines are skipped. Act ends with the input, or when ctx ends, with an
-// error that wraps ctx.Err(). It finishes a move under way first.
-func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players) (bad int, err error) {
+// error that wraps ctx.Err(). It finishes a move under way first. Positions that no game reaches are played on and noted.
+func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players, notes *log.Logger) (bad int, err error) {
 	reader := stream.NewReader(ctx, in)
 	encoder := json.NewEncoder(out)
 	var lines []stream.Line
 	for more := true; more; {
 		lines, more, err = reader.Next(lines[:0], 1)
 		for i := range lines {
-			action, failed := answerLine(context.WithoutCancel(ctx), &lines[i], players)
+			action, failed := answerLine(context.WithoutCancel(ctx), &lines[i], players, notes)
 			if failed != nil {
 				bad++
 			}
@@ -35,7 +36,7 @@ func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players) (ba
 	return bad, nil
 }
 
-func answerLine(ctx context.Context, l *stream.Line, players *Players) (action int, err error) {
+func answerLine(ctx context.Context, l *stream.Line, players *Players, notes *log.Logger) (action int, err error) {
 	if l.Err != nil {
 		return 0, l.Err
 	}
@@ -45,6 +46,9 @@ func answerLine(ctx context.Context, l *stream.Line, players *Players) (action i
 			bad.Line = l.Number
 		}
 		return 0, err
+	}
+	if t.Odd != nil {
+		notes.Printf("line %d: playing on: %v", l.Number, t.Odd)
 	}
 	return players.Move(ctx, t)
 }

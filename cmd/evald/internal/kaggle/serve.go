@@ -25,7 +25,7 @@ const (
 
 // Handler answers Kaggle's requests to an agent behind a URL. POST / with the action "act" and an observation gets
 // {"action": column}; anything else gets {"error": text} with a status of 400 or more. Errors are also logged, because
-// Kaggle shows only the status.
+// Kaggle shows only the status, and so are positions that no game reaches.
 type Handler struct {
 	Players *Players
 	Log     *log.Logger
@@ -76,6 +76,9 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	turn, err := parseAct(body)
 	if err != nil {
 		return 0, http.StatusBadRequest, err
+	}
+	if turn.Odd != nil {
+		h.Log.Printf("POST / from %s: playing on: %v", r.RemoteAddr, turn.Odd)
 	}
 	action, err = h.Players.Move(r.Context(), turn)
 	switch {

@@ -18,6 +18,7 @@ type Turn struct {
 	game.State
 	Act     time.Duration // for this move, 0 or more
 	Overage time.Duration // remaining time, 0 or more, shared by all moves that take longer than Act
+	Odd     error         // why no game reaches the position, or nil; it is played on all the same
 }
 
 // defaultAct is the time of a move if the configuration has none; it is Kaggle's own default.
@@ -95,6 +96,9 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 	t := Turn{}
 	if t.State, err = b.FromKaggle(*o.Board, *o.Mark); err != nil {
 		return Turn{}, within(prefix, err)
+	}
+	if odd := t.State.InTurn(); odd != nil {
+		t.Odd = within(prefix, odd)
 	}
 	if result := b.Result(t.Position); result != game.Ongoing {
 		return Turn{}, wrong(prefix+"board", result.String(), "is how the game has ended for the side to move: there is no move")

@@ -83,7 +83,7 @@ func input(n int) (text string, want []answer) {
 			b.WriteString(strings.Repeat("1", maxLine+r.IntN(2*maxLine)) + "\n")
 		case 3:
 			p := gametest.Position(r, board, r.IntN(board.Cells()), false)
-			a.Position = game.State{Board: board, Position: p, Mark: 1 + r.IntN(2)}.Observation()
+			a.Position = game.State{Board: board, Position: p, Mark: p.Mover()}.Observation()
 			b.WriteString(a.Position + "\n")
 		default:
 			a.Position = game.FormatNotation(board.Rules(), moves(r.IntN, board))
