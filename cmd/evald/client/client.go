@@ -79,7 +79,7 @@ func (c *Client) Close() (err error) {
 // Attributes implements eval.Backend. A call has a price of its own, so larger batches are better.
 func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
-// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows. If a server has too much to do,
+// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows of any position. If a server has too much to do,
 // is shutting down or cannot be reached, the batch goes to the next one; if no server can answer, the error is that of the
 // last. Errors of a server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable if it is shutting
 // down or cannot be reached. After these two the same request may succeed later. It is an error if a server has answered a
@@ -121,6 +121,8 @@ func (s *server) unreachable() int {
 // wants are the outputs that a batch has room for, in the order in which Compute reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
+var yes = &kserve.InferParameter{ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: true}}
+
 func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error {
 	rules, width := b.Board.Rules().String(), int64(2)
 	if b.Board.Wide() {
@@ -129,8 +131,9 @@ func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error
 	r, err := s.api.ModelInfer(ctx, &kserve.ModelInferRequest{
 		ModelName: model,
 		Parameters: map[string]*kserve.InferParameter{
-			"board": {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}},
-			"raw":   {ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: true}},
+			"board":        {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}},
+			"raw":          yes,
+			"any_position": yes, // as from a backend on this machine
 		},
 		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(len(b.Pos)), width}}},
 		Outputs:          wants,

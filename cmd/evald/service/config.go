@@ -31,6 +31,8 @@
 //	planes    FP32 [N,C,H,W]    the first two of net.Planes, or all five
 //	moves     BYTES [N] [N,1]   a line each, as game.Parser reads it
 //
+// Positions pass game.Board.Check at level InTurn, with the parameter "any_position" at level Placed.
+//
 // # Outputs
 //
 // A request may name which of these it wants; the default is all. A is the number of actions of the board. All values are for

@@ -72,6 +72,7 @@ type parameters struct {
 	visits   int           // "visits" of a search
 	priority eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout  time.Duration // "timeout" in microseconds
+	any      bool          // "any_position": also positions that no game reaches
 	raw      bool          // "raw": the model's own answers, without the rules step; a finished game is refused
 	progress bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
 }
@@ -96,12 +97,12 @@ func (s *Server) set(p *parameters, name string, value any) error {
 			return invalid("parameter %q: %s", name, err)
 		}
 		return nil
-	case "raw", "progress":
+	case "raw", "progress", "any_position":
 		on, ok := value.(bool)
 		if !ok {
 			return invalid("parameter %q: %v, must be true or false", name, value)
 		}
-		*map[string]*bool{"raw": &p.raw, "progress": &p.progress}[name] = on
+		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "any_position": &p.any}[name] = on
 		return nil
 	case "visits":
 		largest = int64(s.config.Search.MaxVisits)
@@ -114,7 +115,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority, timeout, progress or raw", name)
+		return invalid("parameter %q: must be board, visits, priority, timeout, progress, raw or any_position", name)
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -241,7 +242,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	b := batches.Get().(*eval.Batch)
 	defer batches.Put(b)
 	b.Reset(r.board, r.rows)
-	board, err := r.input.positions(r.board, b.Pos)
+	board, err := r.input.positions(r.board, b.Pos, r.any)
 	if err != nil {
 		return err
 	}

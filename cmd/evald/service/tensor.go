@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -168,83 +169,97 @@ func words(board *game.Board) int {
 }
 
 // positions reads row i into pos[i]. It returns the board that they are on: the request's, unless the moves name another.
-func (t *tensor) positions(board *game.Board, pos []game.Position) (*game.Board, error) {
-	switch t.name {
-	case bitboardsInput:
-		return board, t.bitboards(board, pos)
-	case planesInput:
-		return board, t.planes(board, pos)
+// Without any, positions that no game reaches are refused.
+func (t *tensor) positions(board *game.Board, pos []game.Position, any bool) (*game.Board, error) {
+	level := game.InTurn
+	if any {
+		level = game.Placed
 	}
-	return t.moves(board, pos)
+	switch t.name {
+	case movesInput:
+		return t.moves(board, pos, any)
+	case bitboardsInput:
+		t.bitboards(board, pos)
+	default:
+		if err := t.planes(board, pos); err != nil {
+			return nil, err
+		}
+	}
+	if i, err := board.CheckAll(pos, level); err != nil {
+		way := ""
+		if e, ok := errors.AsType[*game.StonesError](err); ok && (e.Uneven || e.Won) {
+			way = " (the parameter any_position accepts it)"
+		}
+		return nil, invalid("input %q: row %d: own %#x, all %#x: %s%s", t.name, i, pos[i].Own, pos[i].All, err, way)
+	}
+	if t.name == planesInput && t.shape[1] == net.PlaneCount {
+		return board, t.comparePlanes(board, pos)
+	}
+	return board, nil
 }
 
-func (t *tensor) bitboards(board *game.Board, pos []game.Position) error {
+func (t *tensor) bitboards(board *game.Board, pos []game.Position) {
 	raw, wide := t.raw, board.Wide()
 	for i := range pos {
-		p := &pos[i]
 		if wide {
-			p.Own, p.All = bitsAt(raw), bitsAt(raw[16:])
+			pos[i] = game.Position{Own: bitsAt(raw), All: bitsAt(raw[16:])}
 			raw = raw[32:]
 		} else {
-			p.Own, p.All = game.Bits{Lo: binary.LittleEndian.Uint64(raw)}, game.Bits{Lo: binary.LittleEndian.Uint64(raw[8:])}
+			own, all := binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:])
+			pos[i] = game.Position{Own: game.Bits{Lo: own}, All: game.Bits{Lo: all}}
 			raw = raw[16:]
 		}
-		if err := board.Check(*p, game.Placed); err != nil {
-			return invalid("input %q: row %d: own %#x, all %#x: %s", t.name, i, p.Own, p.All, err)
-		}
 	}
-	return nil
 }
 
 func bitsAt(raw []byte) game.Bits {
 	return game.Bits{Lo: binary.LittleEndian.Uint64(raw), Hi: binary.LittleEndian.Uint64(raw[8:])}
 }
 
+// planes reads the stones, which are in the first two planes.
 func (t *tensor) planes(board *game.Board, pos []game.Position) error {
-	count, h, w := int(t.shape[1]), board.Rows(), board.Columns()
-	all := make([]float32, net.PlanesSize(board, 1))
-	given := all[:count*h*w]
-	var want []float32
-	if count == net.PlaneCount {
-		want = make([]float32, len(given))
-	}
-	raw := t.raw
+	size := board.Cells()
 	for i := range pos {
-		for k := range given {
-			given[k] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*k:]))
-		}
-		raw = raw[4*len(given):]
+		raw := t.raw[i*4*int(t.shape[1])*size:][:4*2*size]
 		var sides [2]game.Bits // own, other
-		for k, x := range given[:2*h*w] {
+		for k := range 2 * size {
+			x := float(raw, k)
 			if x != 0 && x != 1 {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1", t.name, i, k%(h*w), k/(h*w), x)
+				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1: plane 0 is the side to move, plane 1 the other", t.name, i, k%size, k/size, x)
 			}
 			if x == 1 {
-				sides[k/(h*w)] = sides[k/(h*w)].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % (h * w)))))
+				sides[k/size] = sides[k/size].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % size))))
 			}
 		}
 		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
 		if !sides[0].And(sides[1]).IsZero() {
-			return invalid("input %q: row %d: a cell has stones of both sides", t.name, i)
+			return invalid("input %q: row %d: a cell has stones of both sides: plane 0 is the side to move, plane 1 the other", t.name, i)
 		}
-		if err := board.Check(pos[i], game.Placed); err != nil {
-			return invalid("input %q: row %d: %s", t.name, i, err)
-		}
-		if want == nil {
-			continue
-		}
+	}
+	return nil
+}
+
+// comparePlanes checks all planes of a network against the stones.
+func (t *tensor) comparePlanes(board *game.Board, pos []game.Position) error {
+	want, size := make([]float32, net.PlanesSize(board, 1)), board.Cells()
+	for i := range pos {
 		net.Planes(board, pos[i:i+1], want)
 		for k, x := range want {
-			if given[k] != x {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", t.name, i, k%(h*w), k/(h*w), given[k], x, board.Rules())
+			if got := float(t.raw, i*len(want)+k); got != x {
+				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", t.name, i, k%size, k/size, got, x, board.Rules())
 			}
 		}
 	}
 	return nil
 }
 
-func (t *tensor) moves(board *game.Board, pos []game.Position) (*game.Board, error) {
-	var parser game.Parser
+// float is value i of raw values of FP32.
+func float(raw []byte, i int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+}
+
+func (t *tensor) moves(board *game.Board, pos []game.Position, any bool) (*game.Board, error) {
+	parser := game.Parser{AnyPosition: any}
 	given := board // for rows that name none, whatever the rows before them have named
 	raw := t.raw
 	for i := range pos {
