@@ -11,6 +11,7 @@ import (
 type analyzeCmd struct {
 	backend
 	searching
+	anyPosition
 	outFile
 	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
 	Queue  int    `range:"1 to 1073741824" default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
@@ -50,7 +51,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{
 			Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
-			Table: c.Format == "table",
+			Table: c.Format == "table", Any: c.AnyPosition,
 		}, in, out)
 		return tally{done.Queries, done.Refused, done.GivenUp}, err
 	})

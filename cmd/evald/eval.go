@@ -16,6 +16,7 @@ import (
 
 type evalCmd struct {
 	backend
+	anyPosition
 	outFile
 	File    string `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
 	Format  string `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
@@ -39,7 +40,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	}
 	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
 		start := time.Now()
-		job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads}
+		job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads, AnyPosition: c.AnyPosition}
 		progress := newProgress(s.err, fileSize(in))
 		if c.Out != "" || !isTerminal(s.out) { // answers on the terminal are progress enough
 			job.Progress = progress.show

@@ -12,6 +12,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
+// anyPosition is the flag of commands that read positions.
+type anyPosition struct {
+	AnyPosition bool `help:"Accept boards that no game reaches too, with any number of stones of either side."`
+}
+
 // tally counts what happened to the lines of a command's input, for its last message.
 type tally struct {
 	answered int // includes those answered with an error

@@ -22,6 +22,7 @@ import (
 
 type scoreCmd struct {
 	backend
+	anyPosition
 	outFile
 	Files     []string `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
 	Visits    []int    `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
@@ -112,7 +113,7 @@ Intervals are of 95%; with ? there are too few positions to trust the figure: it
 func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Position, err error) {
 	files := map[string]string{} // by kind
 	for _, file := range c.Files {
-		some, err := readPositions(ctx, file, s)
+		some, err := c.read(ctx, file, s)
 		if err != nil {
 			return nil, err
 		}
@@ -131,13 +132,15 @@ func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Positi
 	return all, nil
 }
 
-func readPositions(ctx context.Context, file string, s streams) ([]score.Position, error) {
+func (c *scoreCmd) read(ctx context.Context, file string, s streams) ([]score.Position, error) {
 	in, err := s.open(file, "positions with exact scores")
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	positions, err := score.Read(stream.Interruptible(ctx, in))
+	reader := score.NewReader(stream.Interruptible(ctx, in), score.Place{})
+	reader.Parser.AnyPosition = c.AnyPosition
+	positions, err := reader.All()
 	if err == nil && len(positions) == 0 {
 		err = errors.New("no positions")
 	}

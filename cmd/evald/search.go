@@ -49,6 +49,7 @@ func (f explore) config(selection string) mcts.Config {
 type searchCmd struct {
 	backend
 	searching
+	anyPosition
 	outFile
 	File   string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line, the moves that the search expects."`
@@ -143,7 +144,7 @@ type searched struct {
 // read reads the lines and begins their searches, in their order.
 func (r *searchRun) read(in *stream.Reader) iter.Seq2[*searchLine, error] {
 	return func(yield func(*searchLine, error) bool) {
-		var parser game.Parser
+		parser := game.Parser{AnyPosition: r.AnyPosition}
 		for l, err := range in.Lines() {
 			line := &searchLine{Line: l, ended: make(chan error, 1)}
 			if err == nil {

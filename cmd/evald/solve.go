@@ -23,6 +23,7 @@ import (
 
 type solveCmd struct {
 	outFile
+	anyPosition
 	exactBook
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
 	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
@@ -147,7 +148,7 @@ type solved struct {
 func (r *solveRun) answer(ctx context.Context, worker int, a *solved) error {
 	defer a.done()
 	a.Line, a.Position = a.line.Number, a.line.Text
-	var parser game.Parser
+	parser := game.Parser{AnyPosition: r.AnyPosition}
 	if a.state, a.err = a.line.Parse(&parser); a.err != nil {
 		return nil
 	}

@@ -20,6 +20,7 @@ type Config struct {
 	Parallel  int                     // positions searched at once, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce
 	Batch     int                     // leaves evaluated together, 1 or more
 	Leaves    int                     // leaves of each position under way at once, as mcts.Limits.Leaves
+	Any       bool                    // accept positions that no game reaches
 	Queue     int                     // queries that wait, 1 or more; with that many, reading pauses
 	Table     bool                    // write a table for people in place of JSON
 }

@@ -28,6 +28,8 @@ type Job struct {
 	Rows      int                     // lines that are evaluated as one batch, 1 or more
 	Workers   int                     // batches at once, 1 or more
 	Progress  func(Summary)
+
+	AnyPosition bool // accept positions that no game reaches
 }
 
 // Summary counts what has been written so far.
@@ -88,6 +90,9 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 	window := 2 * job.Workers
 	free := make(chan *Chunk, window+job.Workers+2)
 	parsers := make([]game.Parser, job.Workers)
+	for i := range parsers {
+		parsers[i].AnyPosition = job.AnyPosition
+	}
 	sum := Summary{Sources: map[eval.Source]int64{}}
 	err := jobs.Stream[*Chunk]{
 		Items:   func(ctx context.Context) iter.Seq2[*Chunk, error] { return chunks(NewReader(ctx, in), job, free) },
