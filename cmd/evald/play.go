@@ -65,7 +65,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 
 func (c *playCmd) game() (*game.Board, []int, error) {
 	rules, moves, flag := c.Rules, c.Position, "--rules"
-	if prefix, rest, found := strings.Cut(c.Position, ":"); found {
+	if prefix, rest, found := strings.Cut(c.Position, ":"); found && !strings.HasPrefix(prefix, "{") {
 		if rules != "" && rules != prefix {
 			return nil, nil, usage("--rules %s, --position %s: two different games", c.Rules, c.Position)
 		}

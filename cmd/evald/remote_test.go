@@ -33,6 +33,7 @@ func TestRemote(t *testing.T) {
 	times := regexp.MustCompile(`.*"(seconds|longest)":.*|in \d[^ ]*s\n`)
 	for name, c := range map[string]struct{ in, args string }{
 		"eval":     {lines, "eval --model MODEL"},
+		"any":      {`{"board":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,0,0,0],"mark":1}`, "search --model MODEL --visits 50 --any-position"},
 		"search":   {lines, "search --model MODEL --visits 50"},
 		"analyze":  {queries, "analyze --model MODEL --visits 50 --at-once 1"}, // in the order of the queries
 		"score":    {"", "score " + dir + "/random.txt --model MODEL --visits 0,20"},

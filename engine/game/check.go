@@ -29,6 +29,9 @@ type StonesError struct {
 	Swapped    bool // nothing is wrong with the sides exchanged
 }
 
+// Placed reports whether nothing is wrong at level Placed.
+func (e *StonesError) Placed() bool { return e.Alone.Or(e.Outside).Or(e.Floating).IsZero() }
+
 func (e *StonesError) Error() string {
 	text := ""
 	switch {
@@ -41,7 +44,7 @@ func (e *StonesError) Error() string {
 	case e.Uneven:
 		text = fmt.Sprintf("%s of the side to move, %s of the other side: no game reaches this", stones(e.Own), stones(e.Other))
 	default:
-		text = "the side to move has a line already: the game has ended before"
+		text = "the side to move has a line already: the game was over before the last stone"
 	}
 	if e.Swapped {
 		text += "; are the sides swapped? the side to move comes first"
@@ -97,7 +100,7 @@ func (b *Board) check(p Position, s Strictness) *StonesError {
 		e.Uneven = e.Own != e.Other && e.Own != e.Other-1
 		e.Won = b.Won(p.Own.And(b.full))
 	}
-	if e.Alone.Or(e.Outside).Or(e.Floating).IsZero() && !e.Uneven && !e.Won {
+	if e.Placed() && !e.Uneven && !e.Won {
 		return nil
 	}
 	found := e // on the heap only if something is wrong

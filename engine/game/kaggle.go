@@ -35,7 +35,7 @@ func (p *Parser) parseObservation(s string) (State, error) {
 	state, err := b.FromKaggle(o.Board, *o.Mark)
 	if err == nil && !p.AnyPosition {
 		if odd := state.InTurn(); odd != nil {
-			odd.Reason += " (--any-position, in requests any_position, accepts it)"
+			odd.Reason += " (--any-position or any_position accepts it)"
 			err = odd
 		}
 	}
@@ -54,9 +54,9 @@ func (s State) InTurn() *ParseError {
 		one, two = two, one
 	}
 	e := &ParseError{Field: "board", Value: s.Board.rules.String()}
-	e.Reason = fmt.Sprintf("%s of player 1, %s of player 2, and player %d is to move: player 1 begins, so no game reaches this", stones(one), stones(two), s.Mark)
+	e.Reason = fmt.Sprintf("%s of player 1, %s of player 2, and player %d is to move: no game reaches this", stones(one), stones(two), s.Mark)
 	if one-two == s.Mark-1 {
-		e.Reason = fmt.Sprintf("player %d is to move and has a line already: the game has ended before", s.Mark)
+		e.Reason = fmt.Sprintf("player %d is to move and has a line already: the game was over before the last stone", s.Mark)
 	}
 	switch {
 	case State{s.Board, swapped, 3 - s.Mark}.inTurn():
@@ -81,7 +81,7 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 		return fail("mark", mark, "must be 1 or 2")
 	}
 	if len(cells) != b.Cells() {
-		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: b.rules.String() + " has " + strconv.Itoa(b.Cells())}
+		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: fmt.Sprintf("%v has %d; rows and columns name another board", b.rules, b.Cells())}
 	}
 	var p Position
 	strange := len(cells) // the first cell that is not 0, 1 or 2; so far none

@@ -136,6 +136,9 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	if s == "" {
 		return Position{}, &ParseError{Field: "moves", Value: s, Reason: `is empty; the empty board is "-"`}
 	}
+	if s[0] == '{' {
+		return Position{}, &ParseError{Field: "moves", Value: s, Reason: "is a board, and only moves are read here"}
+	}
 	for rest, n := s, 1; rest != ""; n++ {
 		a, token := 0, ""
 		a, token, rest = b.nextMove(rest)

@@ -32,7 +32,7 @@ func TestParseErrors(t *testing.T) {
 		{`{"board":[` + board + `0],"mark":3}`, `mark "3": must be 1 or 2`},
 		{`{"board":[` + board + `3],"mark":1}`, `board[41] "3": must be 0, 1 or 2`},
 		{`{"board":[1,` + board[2:] + `0],"mark":1}`, `board[0] "1": floats: the cell below it, 7, is empty; is the board upside down? its first row is the top one`},
-		{`{"board":[0,0],"mark":1}`, `board "2 cells": 7x6x4 has 42`},
+		{`{"board":[0,0],"mark":1}`, `board "2 cells": 7x6x4 has 42; rows and columns name another board`},
 		{`{"board":"x","mark":1}`, `board "string": must be a list, each element a whole number: the cells row by row from the top left, 0 empty, 1 and 2 the players`},
 		{`{"board":[0],"mark":1,"rows":-1}`, `rows "-1": must be 1 or more`},
 		{`{"board":[0],"mark":1,"board":[1]}`, `json "{\"board\":[0],\"mark\":1,\"board\":[1]}": key "board" is there twice`},
@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 
 // Boards that no game reaches are refused with the numbers of stones and the likeliest mistake, unless any position is asked for.
 func TestParseUnreached(t *testing.T) {
-	const begins = ": player 1 begins, so no game reaches this"
+	const begins = ": no game reaches this"
 	for _, c := range []struct{ board, mark, want string }{
 		{"1,1,1,1,1,1,1,1,1", "1", `board "3x3x3free": 9 stones of player 1, none of player 2, and player 1 is to move` + begins},
 		{"1,1,0,0,0,0,0,0,0", "1", `board "3x3x3free": 2 stones of player 1, none of player 2, and player 1 is to move` + begins},
@@ -93,13 +93,13 @@ func TestParseUnreached(t *testing.T) {
 		{"1,0,0,2,0,0,0,0,0", "2", `mark "2": 1 stone of player 1, 1 stone of player 2, and player 2 is to move` + begins + "; is mark swapped?"},
 		{"2,0,0,1,0,2,0,0,0", "2", `board "3x3x3free": 1 stone of player 1, 2 stones of player 2, and player 2 is to move` + begins + "; are 1 and 2 swapped?"},
 		{"2,0,0,1,0,2,0,0,0", "1", `board "3x3x3free": 1 stone of player 1, 2 stones of player 2, and player 1 is to move` + begins},
-		{"2,2,2,1,1,0,1,0,1", "2", `board "3x3x3free": player 2 is to move and has a line already: the game has ended before`},
-		{"1,1,1,2,2,0,2,0,0", "1", `board "3x3x3free": player 1 is to move and has a line already: the game has ended before; are 1 and 2 swapped?`},
+		{"2,2,2,1,1,0,1,0,1", "2", `board "3x3x3free": player 2 is to move and has a line already: the game was over before the last stone`},
+		{"1,1,1,2,2,0,2,0,0", "1", `board "3x3x3free": player 1 is to move and has a line already: the game was over before the last stone; are 1 and 2 swapped?`},
 		{"1,1,1,2,2,0,2,0,0", "2", `board "3x3x3free": 3 stones of player 1, 3 stones of player 2, and player 2 is to move` + begins},
 	} {
 		text := `{"board":[` + c.board + `],"mark":` + c.mark + `,"rows":3,"columns":3,"inarow":3,"gravity":false}`
 		var p game.Parser
-		if _, err := p.Parse(text); err == nil || err.Error() != c.want+" (--any-position, in requests any_position, accepts it)" {
+		if _, err := p.Parse(text); err == nil || err.Error() != c.want+" (--any-position or any_position accepts it)" {
 			t.Errorf("%s: %v, want %s", text, err, c.want)
 		}
 		p.AnyPosition = true

@@ -87,6 +87,8 @@ func TestRefusals(t *testing.T) {
 		{"progress, in one answer", with(searchRequest(9, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "progress", true) }), codes.InvalidArgument, "needs an answer of several parts"},
 		{"raw, a game that is over", with(bitboardRequest(connect4, game.Position{}, won), func(r *kserve.ModelInferRequest) { setParameter(r, "raw", true) }), codes.InvalidArgument, "row 1: the game is over (loss)"},
 		{"raw search, a game that is over", with(bitboardRequest(connect4, won), func(r *kserve.ModelInferRequest) { r.ModelName = searchModel; setParameter(r, "raw", true) }), codes.InvalidArgument, "row 0: the game is over (loss)"},
+		{"any position", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "any_position", 1) }), codes.InvalidArgument, "must be true or false"},
+		{"a position that no game reaches", bitboardRequest(connect4, game.Position{}, game.Position{Own: won.All, All: won.All}), codes.InvalidArgument, "row 1: own {0x20c183 0x0}, all {0x20c183 0x0}: 7 stones of the side to move, none of the other side: no game reaches this (any_position accepts it)"},
 		{"sequence", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { setParameter(r, "sequence_id", 4) }), codes.Unimplemented, "state"},
 	} {
 		_, err := s.api.ModelInfer(t.Context(), c.ask)

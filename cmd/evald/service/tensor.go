@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -169,15 +170,15 @@ func words(board *game.Board) int {
 }
 
 // positions reads row i into pos[i]. It returns the board that they are on: the request's, unless the moves name another.
-// Without any, positions that no game reaches are refused.
-func (t *tensor) positions(board *game.Board, pos []game.Position, any bool) (*game.Board, error) {
+// Without anyPosition, positions that no game reaches are refused.
+func (t *tensor) positions(board *game.Board, pos []game.Position, anyPosition bool) (*game.Board, error) {
 	level := game.InTurn
-	if any {
+	if anyPosition {
 		level = game.Placed
 	}
 	switch t.name {
 	case movesInput:
-		return t.moves(board, pos, any)
+		return t.moves(board, pos, anyPosition)
 	case bitboardsInput:
 		t.bitboards(board, pos)
 	default:
@@ -186,11 +187,14 @@ func (t *tensor) positions(board *game.Board, pos []game.Position, any bool) (*g
 		}
 	}
 	if i, err := board.CheckAll(pos, level); err != nil {
-		way := ""
-		if e, ok := errors.AsType[*game.StonesError](err); ok && (e.Uneven || e.Won) {
-			way = " (the parameter any_position accepts it)"
+		bits, way := "", ""
+		if t.name == bitboardsInput {
+			bits = fmt.Sprintf("own %#x, all %#x: ", pos[i].Own, pos[i].All)
 		}
-		return nil, invalid("input %q: row %d: own %#x, all %#x: %s%s", t.name, i, pos[i].Own, pos[i].All, err, way)
+		if e, ok := errors.AsType[*game.StonesError](err); ok && e.Placed() {
+			way = " (any_position accepts it)"
+		}
+		return nil, invalid("input %q: row %d: %s%s%s", t.name, i, bits, err, way)
 	}
 	if t.name == planesInput && t.shape[1] == net.PlaneCount {
 		return board, t.comparePlanes(board, pos)
@@ -258,8 +262,8 @@ func float(raw []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 }
 
-func (t *tensor) moves(board *game.Board, pos []game.Position, any bool) (*game.Board, error) {
-	parser := game.Parser{AnyPosition: any}
+func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool) (*game.Board, error) {
+	parser := game.Parser{AnyPosition: anyPosition}
 	given := board // for rows that name none, whatever the rows before them have named
 	raw := t.raw
 	for i := range pos {
