@@ -51,7 +51,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{
 			Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
-			Table: c.Format == "table", Any: c.AnyPosition,
+			Table: c.Format == "table", AnyPosition: c.AnyPosition,
 		}, in, out)
 		return tally{done.Queries, done.Refused, done.GivenUp}, err
 	})

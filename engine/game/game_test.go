@@ -296,6 +296,7 @@ func BenchmarkBoard(b *testing.B) {
 			{"play", func(i int) { positions[i].Own = board.Play(positions[i], i%board.Actions()).Other() }},
 			{"canonical", func(i int) { board.Canonical(positions[i]) }},
 			{"outlook", func(i int) { board.Outlook(positions[i]) }},
+			{"check", func(i int) { _ = board.Check(positions[i], game.InTurn) }},
 		} {
 			b.Run(rules.String()+"/"+c.name, func(b *testing.B) {
 				b.ReportAllocs()

@@ -68,13 +68,13 @@ func (s *Server) knows(r *request) {
 
 // parameters are what a request may set. Both transports know them by the same names.
 type parameters struct {
-	board    *game.Board   // "board": rules such as "9x5x4"; nil if not given
-	visits   int           // "visits" of a search
-	priority eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
-	timeout  time.Duration // "timeout" in microseconds
-	odd      bool          // "any_position": also positions that no game reaches
-	raw      bool          // "raw": the model's own answers, without the rules step; a finished game is refused
-	progress bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
+	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
+	visits      int           // "visits" of a search
+	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
+	timeout     time.Duration // "timeout" in microseconds
+	anyPosition bool          // "any_position": also positions that no game reaches
+	raw         bool          // "raw": the model's own answers, without the rules step; a finished game is refused
+	progress    bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
 }
 
 // longestRules is how many bytes the text of a board's rules may have.
@@ -102,7 +102,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		if !ok {
 			return invalid("parameter %q: %v, must be true or false", name, value)
 		}
-		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "any_position": &p.odd}[name] = on
+		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "any_position": &p.anyPosition}[name] = on
 		return nil
 	case "visits":
 		largest = int64(s.config.Search.MaxVisits)
@@ -242,7 +242,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	b := batches.Get().(*eval.Batch)
 	defer batches.Put(b)
 	b.Reset(r.board, r.rows)
-	board, err := r.input.positions(r.board, b.Pos, r.odd)
+	board, err := r.input.positions(r.board, b.Pos, r.anyPosition)
 	if err != nil {
 		return err
 	}

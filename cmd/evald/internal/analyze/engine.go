@@ -14,15 +14,15 @@ import (
 
 // Config of a run.
 type Config struct {
-	Evaluator *eval.Evaluator
-	Model     func(game.Rules) string // the evaluator's name on a game's boards, for the answers
-	Search    mcts.Config             // Visits is for queries that give none, MaxNodes the limit of any tree
-	Parallel  int                     // positions searched at once, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce
-	Batch     int                     // leaves evaluated together, 1 or more
-	Leaves    int                     // leaves of each position under way at once, as mcts.Limits.Leaves
-	Any       bool                    // accept positions that no game reaches
-	Queue     int                     // queries that wait, 1 or more; with that many, reading pauses
-	Table     bool                    // write a table for people in place of JSON
+	Evaluator   *eval.Evaluator
+	Model       func(game.Rules) string // the evaluator's name on a game's boards, for the answers
+	Search      mcts.Config             // Visits is for queries that give none, MaxNodes the limit of any tree
+	Parallel    int                     // positions searched at once, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce
+	Batch       int                     // leaves evaluated together, 1 or more
+	Leaves      int                     // leaves of each position under way at once, as mcts.Limits.Leaves
+	AnyPosition bool                    // accept positions that no game reaches
+	Queue       int                     // queries that wait, 1 or more; with that many, reading pauses
+	Table       bool                    // write a table for people in place of JSON
 }
 
 // search is an accepted query.
