@@ -270,9 +270,11 @@ func TestSearchRoom(t *testing.T) {
 
 // The requests of a stream are answered each when it ends; one that is wrong does not end it.
 func TestStream(t *testing.T) {
-	held := make(chan struct{})
+	held, entered := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
 	stub := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
-		if len(b.Pos) == 200 { // the first request
+		if len(b.Pos) == 200 && !first.Swap(true) { // the first request; later ones may be merged to as many rows
+			close(entered)
 			<-held
 		}
 		return nil
@@ -295,6 +297,9 @@ func TestStream(t *testing.T) {
 			}
 			if stream.Send(ask) != nil {
 				return // Recv has the error
+			}
+			if i == 0 {
+				<-entered // or else others could share its batch
 			}
 		}
 		_ = stream.CloseSend()

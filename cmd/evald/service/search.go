@@ -77,8 +77,8 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 			total += move.Visits - int(f.visits[row*actions+move.Action])
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
 		}
-		if r.progress && total >= report && total < len(b.Pos)*(visits-1) {
-			report = 2 * total
+		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // each root has a visit of its own
+			report = 2 * so
 			r.answer = encode(g.Version, outputs, b, f)
 			err := r.report()
 			r.answer.release()

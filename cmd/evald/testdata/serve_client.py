@@ -116,12 +116,22 @@ def stream(client):
     for i, moves in enumerate(["44554", "448", "-"]):
         t = tensor(grpc, "moves", "BYTES", np.array([moves], dtype=object))
         client.async_stream_infer("bitsquares", [t], request_id=str(i), outputs=[grpc.InferRequestedOutput("wdl")])
-    for _ in range(3):
+    lines = []
+    for _ in range(3):  # each comes when it is ready
         result, error = done.get(timeout=30)
         if error is not None:
-            print("error:", error.message())
+            lines.append(f"error: {error.message()}")
         else:
-            print(result.get_response().id, [f"{x:.4f}" for x in result.as_numpy("wdl").flatten()])
+            lines.append(f"{result.get_response().id} {[f'{x:.4f}' for x in result.as_numpy('wdl').flatten()]}")
+    print(*sorted(lines), sep="\n")
+    t = tensor(grpc, "moves", "BYTES", np.array(["44"], dtype=object))
+    client.async_stream_infer("search", [t], outputs=[grpc.InferRequestedOutput("visits")], parameters={"visits": 500, "progress": True})
+    last = False
+    while not last:
+        result, error = done.get(timeout=30)
+        assert error is None, error
+        last = result.get_response().parameters["triton_final_response"].bool_param
+        print(result.as_numpy("visits").sum(), "visits, the last" if last else "visits")
     client.stop_stream()
 
 
