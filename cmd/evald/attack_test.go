@@ -348,6 +348,12 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			return err
 		})
 	},
+	"larger boards in rows": func(ctx context.Context, a *attack) {
+		row := `,"1x127x2free:60"`
+		body := `{"parameters":{"board":"1x1x1"},"inputs":[{"name":"moves","datatype":"BYTES","shape":[4096],"data":[` +
+			strings.Repeat(row, 4096)[1:] + `]}],"outputs":[{"name":"policy"}]}`
+		a.open(ctx, 60, a.http, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", inferURL, len(body), body), []byte(" "))
+	},
 	"idle connections, gRPC": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.grpc, nil, nil) },
 	"idle connections, REST": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.http, nil, nil) },
 	"slow headers, REST": func(ctx context.Context, a *attack) {

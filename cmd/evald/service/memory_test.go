@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game/gametest"
 )
 
@@ -154,4 +158,22 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 		s.release(first)
 		<-got
 	})
+}
+
+// A request takes as much memory for a board that its rows name as for one that it names itself.
+func TestMemoryOfRows(t *testing.T) {
+	most := func(board, row string) int64 {
+		s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+		rows := strings.Repeat(`,"`+row+`"`, 4096)[1:]
+		body := `{"parameters":{"board":"` + board + `"},"inputs":[{"name":"moves","datatype":"BYTES","shape":[4096],"data":[` + rows + `]}],"outputs":[{"name":"policy"}]}`
+		if reply, text := s.post(t, inferPath, nil, []byte(body)); reply.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %.200s", reply.Status, text)
+		}
+		s.end(t)
+		return s.memory.high
+	}
+	const row = "1x127x2free:60"
+	if named, byRows := most("1x127x2free", row), most("1x1x1", row); byRows != named {
+		t.Errorf("%d bytes were taken for a board that the rows name, %d if the request names it too", byRows, named)
+	}
 }

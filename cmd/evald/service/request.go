@@ -246,7 +246,12 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if err != nil {
 		return err
 	}
-	if board != r.board { // the input "moves" has named another
+	if board != r.board { // the input "moves" has named another, which may take more memory
+		taken := r.cost(outputs)
+		r.board = board
+		if err := r.take(r.cost(outputs) - taken); err != nil {
+			return err
+		}
 		b.Reset(board, r.rows)
 	}
 	if r.raw {
