@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -76,13 +75,16 @@ func (r *configReader) load(c *kong.Context) error {
 	if path == "" {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := short.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("--config: %w (it is a file of flags; a network's shape is --network)", err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&r.values); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("--config %s: %s", path, short.To(err.Error(), 4*short.Most)) // the message may have several lines
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("--config %s: a second document follows (---): must be one", path)
 	}
 	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)

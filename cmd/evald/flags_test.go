@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,22 +80,27 @@ func TestConfiguredList(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"evl: {batch: 1}":             "evl: there is no such command",
-		"eval: {bach: 1}":             "eval.bach: no command has the flag --bach",
-		"help: true":                  "help: no command has the flag --help",
-		"config: x":                   "config: no command has the flag --config",
-		"kaggle: {serve: {listn: 1}}": "kaggle.serve.listn: no command has the flag --listn",
-		"eval: {batch: 0}":            "--batch 0: must be 1 to",
-		"eval: {batch: x}":            "--batch: expected a valid 64 bit int",
-		"eval: {batch: 2026-01-01}":   "eval.batch: 2026-01-01 00:00:00 +0000 UTC is no text, number",
-		"score: {visits: [[1]]}":      "score.visits: a list of lists",
-		"eval: [":                     "yaml: line 1",
-		"- eval":                      "cannot unmarshal",
-		"eval: {format: xml}":         `--format must be one of "jsonl"`,
-		"eval: {batch: 1, batch: 2}":  `mapping key "batch" already defined`,
+		"evl: {batch: 1}":                         "evl: there is no such command",
+		"eval: {bach: 1}":                         "eval.bach: no command has the flag --bach",
+		"help: true":                              "help: no command has the flag --help",
+		"config: x":                               "config: no command has the flag --config",
+		"kaggle: {serve: {listn: 1}}":             "kaggle.serve.listn: no command has the flag --listn",
+		"eval: {batch: 0}":                        "--batch 0: must be 1 to",
+		"eval: {batch: x}":                        "--batch: expected a valid 64 bit int",
+		"eval: {batch: 2026-01-01}":               "eval.batch: 2026-01-01 00:00:00 +0000 UTC is no text, number",
+		"score: {visits: [[1]]}":                  "score.visits: a list of lists",
+		"eval: [":                                 "yaml: line 1",
+		"eval: {batch: 1}\n---\neval: {batch: 2}": "a second document follows",
+		"#" + strings.Repeat("x", 1<<20):          "has more than 1048576 bytes",
+		"- eval":                                  "cannot unmarshal",
+		"eval: {format: xml}":                     `--format must be one of "jsonl"`,
+		"eval: {batch: 1, batch: 2}":              `mapping key "batch" already defined`,
 	} {
 		file := writeText(t, "evald.yaml", text+"\n")
 		refuses(t, exitUsage, want, "44\n", "eval", "--config", file)
+	}
+	if runtime.GOOS != "windows" {
+		refuses(t, exitUsage, "/dev/zero has more than 1048576 bytes", "", "eval", "--config", "/dev/zero")
 	}
 	t.Setenv("EVALD_BATCH", "many")
 	refuses(t, exitUsage, `from envar EVALD_BATCH="many"`, "", "eval")

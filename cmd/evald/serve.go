@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -238,15 +239,14 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 		return config, "", usage("--allow-origin, --host: %w", err)
 	}
 	if c.Tokens != "" {
-		f, err := os.Open(c.Tokens)
+		text, err := short.ReadFile(c.Tokens)
 		if err != nil {
 			return config, "", fmt.Errorf("--tokens: %w", err)
 		}
-		defer f.Close()
-		if config.Tokens, err = service.ReadTokens(f); err != nil {
+		if config.Tokens, err = service.ReadTokens(bytes.NewReader(text)); err != nil {
 			return config, "", fmt.Errorf("--tokens %s: %w", c.Tokens, err)
 		}
-		if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+		if info, err := os.Stat(c.Tokens); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
 			log.Warn(fmt.Sprintf("--tokens %s: EVERYBODY on this machine can read the tokens: chmod 600 %[1]s", c.Tokens))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,7 +213,13 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 // LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must show a certificate too, which
 // one of those in that file (PEM) has signed.
 func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
+	var pair tls.Certificate
+	public, err1 := short.ReadFile(certificate)
+	private, err2 := short.ReadFile(key)
+	err := cmp.Or(err1, err2)
+	if err == nil {
+		pair, err = tls.X509KeyPair(public, private)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
 	}
@@ -222,7 +227,7 @@ func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	if clients == "" {
 		return c, nil
 	}
-	pem, err := os.ReadFile(clients)
+	pem, err := short.ReadFile(clients)
 	if err != nil {
 		return nil, err
 	}
