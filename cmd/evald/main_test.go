@@ -160,6 +160,7 @@ func TestWrongUse(t *testing.T) {
 		{"score x --selection uct", exitUsage, "--selection does nothing without --visits"},
 		{"score x --agent uct --model default", exitUsage, "--model does nothing with --agent"},
 		{"selfplay -o x --selection gumbel --noise 0.1", exitUsage, "--noise does nothing with --selection gumbel"},
+		{"serve --tls-cert x", exitUsage, "--tls-cert needs --tls-key, the key of that certificate"},
 		{"serve --tls-key x", exitUsage, "--tls-key does nothing without --tls-cert"},
 		{"train -o x y", exitUsage, "no such file"},
 		{"train -o x --test 5 sample.txt", exitUsage, "--test does nothing without --task gameover"},

@@ -80,6 +80,12 @@ func (c *serveCmd) Validate() error {
 	if most := machineMemory(); most > 0 && uint64(c.Memory) > most {
 		return usage("--memory %v: must be at most %v, which is what this machine has", c.Memory, memory(most))
 	}
+	if c.TLSCert != "" && c.TLSKey == "" {
+		return usage("--tls-cert needs --tls-key, the key of that certificate (PEM)")
+	}
+	if c.TLSKey != "" && c.TLSCert == "" { // also of the environment and the configuration file
+		return usage("--tls-key does nothing without --tls-cert, the certificate of that key (PEM)")
+	}
 	if c.Visits > c.MaxVisits {
 		return fmt.Errorf("--visits %d: must be at most --max-visits %d", c.Visits, c.MaxVisits)
 	}

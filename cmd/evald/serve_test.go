@@ -163,14 +163,14 @@ func TestServeWrongUse(t *testing.T) {
 	tokens := filepath.Join(dir, "tokens")
 	putFile(t, tokens, "nobody x\n")
 	for args, says := range map[string]string{
-		"--rules 99x99x4":                           "--rules",
-		"--backend bitsquares --model x":            "uses no model",
-		"--model seeded-2x16 --model seeded-2x16@1": "two models are called seeded-2x16",
-		"--tls-cert " + tokens:                      "--tls-cert",
-		"--tokens " + tokens:                        `line 1: group "nobody"`,
-		"--tokens " + tokens + "x":                  "no such file",
-		"--pprof :6060 --backend uniform":           "--pprof :6060: must be an address of this machine's own",
-		"--http 256.0.0.1:1 --backend uniform":      "--http 256.0.0.1:1",
+		"--rules 99x99x4":                               "--rules",
+		"--backend bitsquares --model x":                "uses no model",
+		"--model seeded-2x16 --model seeded-2x16@1":     "two models are called seeded-2x16",
+		"--tls-cert " + tokens + " --tls-key " + tokens: "--tls-cert",
+		"--tokens " + tokens:                            `line 1: group "nobody"`,
+		"--tokens " + tokens + "x":                      "no such file",
+		"--pprof :6060 --backend uniform":               "--pprof :6060: must be an address of this machine's own",
+		"--http 256.0.0.1:1 --backend uniform":          "--http 256.0.0.1:1",
 	} {
 		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", "", "--log", "json"}, strings.Fields(args)...)...)
 		wrong := exitBadInput
