@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
@@ -215,10 +216,19 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	case version != 0:
 		return e, fmt.Errorf("model name %q: the store counts versions itself: leave @%d out", e.Name, version)
 	}
+	if slices.Contains(reservedNames(), e.Name) {
+		return e, fmt.Errorf("model name %q means something else, as do %s: give another one with --name", e.Name, strings.Join(reservedNames(), ", "))
+	}
 	if _, shipped := models.Find(e.Name); shipped {
 		return e, fmt.Errorf("model name %q is that of a shipped model, which would be found first: give another one with --name", e.Name)
 	}
 	return e, nil
+}
+
+// reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
+// called so: the models of evald serve that are no networks, and the backends.
+func reservedNames() []string {
+	return append([]string{"search", "solver", "none", open.Auto, open.GPU, open.CPU}, heuristic.Names()...)
 }
 
 type modelExportCmd struct {
