@@ -13,14 +13,18 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/short"
 )
 
-// Limits of a request's body. Kaggle's bodies have about a kilobyte and arrive at once.
+// Limits of what clients can take. Kaggle's bodies have about a kilobyte and arrive at once. More connections than these wait
+// until others end.
 const (
-	maxBody  = 1 << 20
-	bodyTime = 5 * time.Second
+	maxBody        = 64 << 10
+	bodyTime       = 5 * time.Second
+	maxConnections = 256
 )
 
 // Handler answers Kaggle's requests to an agent behind a URL. POST / with the action "act" and an observation gets
@@ -34,7 +38,11 @@ type Handler struct {
 }
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A client that does not read its answers must not keep its connection. A move takes longer than writing may.
+	connection := http.NewResponseController(w)
+	_ = connection.SetWriteDeadline(time.Time{}) // the last answer's
 	action, status, err := h.answer(w, r)
+	_ = connection.SetWriteDeadline(time.Now().Add(bodyTime)) // a test's writer has none
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err != nil {
@@ -112,13 +120,13 @@ func Serve(ctx context.Context, l net.Listener, h Handler) error {
 		Handler: h,
 		// Requests outlive ctx, so that they are answered.
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		ReadHeaderTimeout: bodyTime,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          h.Log,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(l, maxConnections)) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("kaggle: serve %s: %w", l.Addr(), err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,7 +245,7 @@ func TestLongBody(t *testing.T) {
 	if status, reply := post(t, server.Client(), server.URL, padded); status != http.StatusOK {
 		t.Errorf("a body of %d bytes: status %d, %+v", len(padded), status, reply)
 	}
-	if status, reply := post(t, server.Client(), server.URL, " "+padded); status != http.StatusRequestEntityTooLarge || !strings.Contains(reply.Error, "longer than 1048576 bytes") {
+	if status, reply := post(t, server.Client(), server.URL, " "+padded); status != http.StatusRequestEntityTooLarge || !strings.Contains(reply.Error, "longer than 65536 bytes") {
 		t.Errorf("one byte more: status %d, %+v", status, reply)
 	}
 }
@@ -262,6 +263,63 @@ func TestLateBody(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: has not come to its end in time"}`+"\n") {
 		t.Errorf("%q, %v; want status 408 and its reason", reply, err)
 	}
+}
+
+// Clients whose bodies do not end have a bounded number of connections, and when they go, the others are answered.
+func TestManyConnections(t *testing.T) {
+	l := &openListener{Listener: gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t), first: make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, policyHandler(t)) }()
+	unfinished := make([]net.Conn, maxConnections+100)
+	for i := range unfinished {
+		unfinished[i] = gametest.Must(net.Dial("tcp", l.Addr().String()))(t)
+		gametest.Must(io.WriteString(unfinished[i], "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"))(t)
+	}
+	<-l.first
+	for _, c := range unfinished {
+		c.Close()
+	}
+	s := game.State{Board: game.MustBoard(game.Connect4), Mark: 1}
+	if status, reply := post(t, http.DefaultClient, "http://"+l.Addr().String(), body(s, 2)); status != http.StatusOK {
+		t.Errorf("afterwards: status %d, %+v", status, reply)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	gametest.OK(t, <-ended)
+	if n := l.most.Load(); n != maxConnections {
+		t.Errorf("%d connections were open at once, want %d", n, maxConnections)
+	}
+}
+
+// openListener counts the connections that are open. first is closed when maxConnections are.
+type openListener struct {
+	net.Listener
+	open, most atomic.Int64
+	first      chan struct{}
+}
+
+func (l *openListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if n := l.open.Add(1); n > l.most.Load() {
+		if l.most.Store(n); n == maxConnections {
+			close(l.first)
+		}
+	}
+	return &openConn{c, sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+}
+
+type openConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *openConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 // byStub returns players of one agent, whose evaluator calls before, and then prefers the first column.
