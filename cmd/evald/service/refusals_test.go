@@ -287,3 +287,27 @@ func TestBadEvaluators(t *testing.T) {
 	bad = func(*eval.Batch) {}
 	s.answer(t, bitboardRequest(connect4, game.Position{}))
 }
+
+// A call with another method than its own is told which one that is.
+func TestMethods(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{http.MethodGet, inferPath, http.StatusMethodNotAllowed, http.MethodPost},
+		{http.MethodHead, inferPath, http.StatusMethodNotAllowed, http.MethodPost},
+		{http.MethodPut, "/v2/models/stub/versions/1/infer", http.StatusMethodNotAllowed, http.MethodPost},
+		{http.MethodGet, "/v2/repository/index", http.StatusMethodNotAllowed, http.MethodPost},
+		{http.MethodPost, "/v2/models/stub", http.StatusMethodNotAllowed, http.MethodGet},
+		{http.MethodDelete, "/v2/health/ready", http.StatusMethodNotAllowed, http.MethodGet},
+		{http.MethodGet, "/v2/models/stub/infers", http.StatusNotFound, ""},
+		{http.MethodPost, "/v2/x", http.StatusNotFound, ""},
+	} {
+		reply, text := s.ask(t, c.method, c.path, nil, nil)
+		if reply.StatusCode != c.status || reply.Header.Get("Allow") != c.allow || c.method != http.MethodHead && !strings.Contains(string(text), c.method+" "+c.path) {
+			t.Errorf("%s %s: %s, Allow %q, %s; want %d and %q", c.method, c.path, reply.Status, reply.Header.Get("Allow"), text, c.status, c.allow)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc/status"
@@ -83,7 +84,15 @@ func (s *Server) handler() http.Handler {
 		return err
 	})
 	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusNotFound, errorBody{r.Method + " " + short.Text(r.URL.Path) + " is no call of the protocol"})
+		what := short.Text(r.Method) + " " + short.Text(r.URL.Path)
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); strings.HasPrefix(pattern, method) {
+				w.Header().Set("Allow", method)
+				writeJSON(w, http.StatusMethodNotAllowed, errorBody{what + ": the method must be " + method})
+				return
+			}
+		}
+		writeJSON(w, http.StatusNotFound, errorBody{what + " is no call of the protocol"})
 	})
 	if s.page != nil {
 		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.page))
