@@ -60,6 +60,25 @@ func systemdVerify(t *testing.T, unit string) {
 	}
 }
 
+// The program of an image has the version that the image is built with.
+func TestImageVersion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links the program")
+	}
+	flags := regexp.MustCompile(`'(-ldflags=[^']*)'`).FindStringSubmatch(string(getFile(t, "deploy/Dockerfile")))
+	if flags == nil {
+		t.Fatal("the Dockerfile gives no -ldflags")
+	}
+	program := filepath.Join(t.TempDir(), "evald")
+	build := exec.Command("go", "build", os.Expand(flags[1], func(name string) string { return map[string]string{"VERSION": "v1.2.3-4-gabcdef"}[name] }), "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out := string(gametest.Must(exec.Command(program, "--version").Output())(t)); !strings.HasPrefix(out, "v1.2.3-4-gabcdef ") {
+		t.Errorf("--version prints %s", out)
+	}
+}
+
 // evald knows the commands and flags of the manifests.
 func TestManifests(t *testing.T) {
 	ran := 0
