@@ -132,18 +132,19 @@ func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIn
 		return nil, errNoRepository
 	}
 	index := map[string]*kserve.RepositoryIndexResponse_ModelIndex{}
+	s.models.mu.RLock()
+	failed := maps.Clone(s.models.failed)
+	s.models.mu.RUnlock()
 	if !ask.Ready {
 		for _, name := range s.config.Available() {
 			index[name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, State: "UNAVAILABLE", Reason: "not loaded"}
 		}
-		s.models.mu.RLock()
-		for name, why := range s.models.failed {
+		for name, why := range failed {
 			index[name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, State: "UNAVAILABLE", Reason: why}
 		}
-		s.models.mu.RUnlock()
 	}
 	for _, m := range s.models.list() {
-		index[m.name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.current.Load().Version, State: "READY"}
+		index[m.name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.current.Load().Version, State: "READY", Reason: failed[m.name]}
 	}
 	r := &kserve.RepositoryIndexResponse{}
 	for _, name := range slices.Sorted(maps.Keys(index)) {

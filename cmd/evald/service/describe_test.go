@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,41 @@ func TestDescriptions(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(metrics)
+	}
+}
+
+// A reload that failed shows: in the index with its reason, in the readiness without it, and in the metrics. The old weights
+// serve, and the next reload that works ends it.
+func TestFailedReload(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Repository = true
+	load, broken := c.Load, false
+	c.Load = func(name string) (Loaded, error) {
+		if broken {
+			return Loaded{}, errors.New("/secret/stub.safetensors is torn")
+		}
+		return load(name)
+	}
+	s := serve(t, c)
+	for _, broken = range []bool{false, true, true, false} {
+		s.Reload()
+		index, ready := `{"name":"stub","reason":"","state":"READY","version":"1"}`, `{"name":"stub","ready":true}`
+		if broken {
+			index = strings.Replace(index, `""`, `"the last reload failed, and the weights before it serve: /secret/stub.safetensors is torn"`, 1)
+			ready = `{"name":"stub","ready":true,"reason":"the last reload failed, and the weights before it serve"}`
+		}
+		if _, text := s.post(t, "/v2/repository/index", nil, nil); !strings.Contains(string(text), index) {
+			t.Errorf("broken: %v: the index is %s, want %s", broken, text, index)
+		}
+		if status, text := s.get(t, "/v2/models/stub/ready"); status != http.StatusOK || text != ready+"\n" {
+			t.Errorf("broken: %v: readiness is %d %s, want %s", broken, status, text, ready)
+		}
+		s.answer(t, bitboardRequest(connect4, game.Position{}))
+	}
+	recorder := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := `evald_reload_failures_total{model="stub",version="1"} 2`; !strings.Contains(recorder.Body.String(), want) {
+		t.Errorf("metrics have no %s", want)
 	}
 }
 

@@ -42,7 +42,8 @@ type counts struct {
 	failure                     [len(reasons)]duration
 	input, queue, infer, output duration // of requests that were answered
 	last                        time.Time
-	rows                        uint64                 // of requests that were answered
+	rows                        uint64 // of requests that were answered
+	reloadFailures              uint64
 	sources                     map[eval.Source]uint64 // rows
 	batches                     [eval.BatchReasons]uint64
 	sizes                       [histogramBins]uint64 // of batches, by rows: bin i is of more than 2^(i-1) and up to 2^i
@@ -66,6 +67,12 @@ func (s *stats) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending++
+}
+
+func (s *stats) reloadFailed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reloadFailures++
 }
 
 func (s *stats) end(t *times, rows int, err error) {
@@ -281,6 +288,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 			counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults))
 		}
 	}
+	counter("evald_reload_failures_total", "Attempts to load the model anew that failed; the weights before them serve.", float64(s.reloadFailures))
 	b := g.evaluator.BatcherStats()
 	gauge("evald_queued_rows", "Positions that wait for a batch.", float64(b.Queued))
 	counter("evald_refused_total", "Requests that found too many rows waiting.", float64(b.Refused))

@@ -171,7 +171,7 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 type repository struct {
 	mu     sync.RWMutex
 	models map[string]*model
-	failed map[string]string // why models that were to be loaded are not
+	failed map[string]string // why models that were to be loaded are not, and why the last reload of those that are served failed
 	ended  bool              // it holds no generation any more
 }
 
@@ -188,6 +188,13 @@ func (r *repository) find(name, version string) (*model, error) {
 // unknown is the error for a model that is not served. mu is held.
 func (r *repository) unknown(name string) error {
 	return refuse(codes.NotFound, "model %q is not served; there are %v", name, slices.Sorted(maps.Keys(r.models)))
+}
+
+// reloadFailed reports whether the last attempt to load a model that is served failed.
+func (r *repository) reloadFailed(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.models[name] != nil && r.failed[name] != ""
 }
 
 // is refuses another version than this one.
@@ -288,11 +295,15 @@ func (s *Server) load(name string) error {
 }
 
 func (s *Server) notLoaded(name string, err error) error {
-	if !strings.Contains(name, "@") { // versions are not listed, and there is no end to their numbers
-		s.models.mu.Lock()
+	s.models.mu.Lock()
+	m := s.models.models[name]
+	if m != nil {
+		m.stats.reloadFailed()
+		s.models.failed[name] = "the last reload failed, and the weights before it serve: " + err.Error()
+	} else if !strings.Contains(name, "@") { // versions are not listed, and there is no end to their numbers
 		s.models.failed[name] = err.Error()
-		s.models.mu.Unlock()
 	}
+	s.models.mu.Unlock()
 	s.config.Log.Warn("model could not be loaded", "model", short.Text(name), "error", err)
 	return invalid("model %q: %s", name, err)
 }

@@ -63,9 +63,14 @@ func (s *Server) handler() http.Handler {
 	describe("/v2/models/stats", statistics)
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) error {
-			_, err := s.models.find(r.PathValue("model"), r.PathValue("version"))
+			name := r.PathValue("model")
+			_, err := s.models.find(name, r.PathValue("version"))
 			ready := err == nil && s.isReady()
-			return state(w, map[string]any{"name": r.PathValue("model"), "ready": ready}, ready)
+			body := map[string]any{"name": name, "ready": ready}
+			if s.models.reloadFailed(name) { // what failed may name files, which is for the index
+				body["reason"] = "the last reload failed, and the weights before it serve"
+			}
+			return state(w, body, ready)
 		})
 		describe(prefix, func(ctx context.Context, model, version string) (proto.Message, error) {
 			return calls.ModelMetadata(ctx, &kserve.ModelMetadataRequest{Name: model, Version: version})
