@@ -16,7 +16,7 @@
 //	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
-//	tensor.go, search.go                  inputs and outputs; the model search
+//	tensor.go, partial.go, search.go      inputs and outputs; rows that fail alone; the model search
 //	memory.go, connections.go             what is bounded: bytes, connections
 //	auth.go, errors.go                    tokens; refusals
 //	metrics.go, trace.go                  what is counted and traced
@@ -51,6 +51,11 @@
 //
 //	visits    INT32 [N,A]   of each move
 //	q         FP32 [N,A]    mean value of each move; 0 without visits
+//
+// With the parameter "partial" a row that is wrong does not fail the request. Its numbers are 0, its source is "refused", and there
+// is an output more:
+//
+//	error     BYTES [N,1]   why the row was refused; empty if it was not
 //
 // # Decisions
 //

@@ -51,9 +51,12 @@ func (g *generation) release() {
 	}
 }
 
-// wanted checks the outputs asked for; none stands for all.
-func (m *model) wanted(names []string) ([]string, error) {
+// wanted checks the outputs asked for; none stands for all. Those of a partial request have errors.
+func (m *model) wanted(names []string, partial bool) ([]string, error) {
 	all := m.outputs()
+	if partial {
+		all = append(slices.Clip(all), errorOutput)
+	}
 	if len(names) == 0 {
 		return all, nil
 	}

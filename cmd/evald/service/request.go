@@ -40,6 +40,7 @@ type request struct {
 	version string
 	parameters
 	input   tensor
+	wrong   []string // with the parameter "partial": why each row was refused, empty for those that were not
 	outputs []string // the names asked for; none stands for all
 	copies  int      // how many times its own size the answer takes in the form in which it is sent; 0 stands for 1
 	times   times
@@ -74,6 +75,7 @@ type parameters struct {
 	timeout     time.Duration // "timeout" in microseconds
 	anyPosition bool          // "any_position": also positions that no game reaches
 	raw         bool          // "raw": the model's own answers, without the rules step; a finished game is refused
+	partial     bool          // "partial": a row that is wrong fails alone
 	progress    bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
 }
 
@@ -97,12 +99,12 @@ func (s *Server) set(p *parameters, name string, value any) error {
 			return invalid("parameter %q: %s", name, err)
 		}
 		return nil
-	case "raw", "progress", "any_position":
+	case "raw", "progress", "partial", "any_position":
 		on, ok := value.(bool)
 		if !ok {
 			return invalid("parameter %q: %v, must be true or false", name, value)
 		}
-		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "any_position": &p.anyPosition}[name] = on
+		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name] = on
 		return nil
 	case "visits":
 		largest = int64(s.config.Search.MaxVisits)
@@ -115,7 +117,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority, timeout, progress, raw or any_position", name)
+		return invalid("parameter %q: must be board, visits, priority, timeout, progress, partial, raw or any_position", name)
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -232,7 +234,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
 		return err
 	}
-	outputs, err := m.wanted(r.outputs)
+	outputs, err := m.wanted(r.outputs, r.partial)
 	if err != nil {
 		return err
 	}
@@ -242,18 +244,24 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	b := batches.Get().(*eval.Batch)
 	defer batches.Put(b)
 	b.Reset(r.board, r.rows)
-	board, err := r.input.positions(r.board, b.Pos, r.anyPosition)
+	var board *game.Board
+	if r.partial {
+		board, err = r.readRows(b)
+	} else {
+		board, err = r.input.positions(r.board, b.Pos, r.anyPosition)
+	}
 	if err != nil {
 		return err
 	}
-	if board != r.board { // the input "moves" has named another, which may take more memory
+	if board != r.board || r.partial { // the input "moves" has named another, which may take more memory
 		taken := r.cost(outputs)
 		r.board = board
 		if err := r.take(r.cost(outputs) - taken); err != nil {
 			return err
 		}
-		b.Reset(board, r.rows)
+		b.Reset(board, len(b.Pos))
 	}
+	r.rows = len(b.Pos)
 	if r.raw {
 		if err := b.Unfinished(); err != nil {
 			return invalid("input %q: %s", r.input.name, err)
@@ -262,10 +270,13 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	t := &r.times
 	t.input = time.Since(r.asked)
 	var f *found
-	if m.searches {
+	switch {
+	case r.rows == 0: // all rows are wrong
+		f = new(found)
+	case m.searches:
 		f, err = s.search(ctx, m, g, r, b, outputs)
 		t.infer = time.Since(r.asked) - t.input
-	} else {
+	default:
 		var timing eval.Timing
 		timing, err = g.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
 		t.queue, t.infer = timing.Queued, timing.Computed
@@ -279,7 +290,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		return toStatus(err)
 	}
 	start := time.Now()
-	r.answer = encode(g.Version, outputs, b, f)
+	r.answer = encode(g.Version, outputs, b, f, r.wrong)
 	if f != nil {
 		founds.Put(f)
 	}
@@ -311,8 +322,8 @@ func (r *request) cost(outputs []string) int {
 }
 
 // encode writes the outputs into memory that belongs to the answer.
-func encode(version string, outputs []string, b *eval.Batch, f *found) answer {
-	rows, size := len(b.Pos), 0
+func encode(version string, outputs []string, b *eval.Batch, f *found, wrong []string) answer {
+	rows, size := max(len(b.Pos), len(wrong)), 0
 	for _, name := range outputs {
 		size += room(name, b.Board, rows)
 	}
@@ -322,8 +333,12 @@ func encode(version string, outputs []string, b *eval.Batch, f *found) answer {
 	for i, name := range outputs {
 		shape, at := shapes[2*i:2*i+2:2*i+2], len(memory)
 		shape[0], shape[1] = int64(rows), int64(width(name, b.Board))
-		memory = appendOutput(memory, name, b, f)
-		a.outputs[i] = tensor{name, outputTypes[name], shape, memory[at:len(memory):len(memory)]} // stays if memory moves
+		if wrong == nil {
+			memory = appendOutput(memory, name, b, f)
+		} else {
+			memory = appendPartial(memory, name, b, f, wrong)
+		}
+		a.outputs[i] = tensor{name: name, datatype: outputTypes[name], shape: shape, raw: memory[at:len(memory):len(memory)]} // stays if memory moves
 	}
 	*a.memory = memory
 	return a

@@ -79,7 +79,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 		}
 		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // each root has a visit of its own
 			report = 2 * so
-			r.answer = encode(g.Version, outputs, b, f)
+			r.answer = encode(g.Version, outputs, b, f, r.wrong)
 			err := r.report()
 			r.answer.release()
 			if err != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -31,6 +33,7 @@ type tensor struct {
 	datatype string
 	shape    []int64
 	raw      []byte
+	parser   *game.Parser // of the input "moves"; nil: a new one
 }
 
 // values is how many values the shape has. More than max are an error.
@@ -263,7 +266,7 @@ func float(raw []byte, i int) float32 {
 }
 
 func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool) (*game.Board, error) {
-	parser := game.Parser{AnyPosition: anyPosition}
+	parser := cmp.Or(t.parser, &game.Parser{AnyPosition: anyPosition})
 	given := board // for rows that name none, whatever the rows before them have named
 	raw := t.raw
 	for i := range pos {
@@ -308,13 +311,17 @@ const (
 	sourceOutput   = "source"
 	visitsOutput   = "visits"
 	qOutput        = "q"
+	errorOutput    = "error" // of a request with the parameter "partial"
 )
 
 // outputTypes are the outputs' datatypes.
 var outputTypes = map[string]string{
 	wdlOutput: floatType, valueOutput: floatType, policyOutput: floatType, gameoverOutput: uint8Type, sourceOutput: bytesType,
-	visitsOutput: int32Type, qOutput: floatType,
+	visitsOutput: int32Type, qOutput: floatType, errorOutput: bytesType,
 }
+
+// typeSizes are how many bytes a value of an output takes.
+var typeSizes = map[string]int{uint8Type: 1, int32Type: 4, floatType: 4}
 
 var evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
 
@@ -348,8 +355,11 @@ func (f *found) reset(n int) {
 
 // room is about how many bytes an output of n rows takes.
 func room(name string, board *game.Board, n int) int {
-	if name == sourceOutput {
+	switch name {
+	case sourceOutput:
 		return 16 * n
+	case errorOutput:
+		return (4 + 2*short.Most) * n // once more while the rows are read
 	}
 	return 4 * n * width(name, board)
 }

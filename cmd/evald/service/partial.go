@@ -1,0 +1,98 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+)
+
+// With the parameter "partial" a row that is wrong fails alone. It has no place in the batch: the answers of the other rows are
+// computed without it, and are moved to their places when they are written. Its own values are 0, its source is refusedRow, and
+// the output "error" says why.
+
+// refusedRow is the source of rows that failed alone.
+const refusedRow = "refused"
+
+// readRows reads the good rows of the input into b.Pos, without gaps, and notes in r.wrong what is wrong with the others. It returns
+// the board of the first good row, or the request's if there is none. An error is one of the input as a whole.
+func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
+	board, good, one, rest := r.board, b.Pos[:0], r.input, r.input.raw
+	one.parser = &game.Parser{AnyPosition: r.anyPosition} // which keeps the boards of the rows before
+	one.shape = append([]int64{1}, r.input.shape[1:]...)
+	r.wrong = make([]string, r.rows)
+	for i := range r.wrong {
+		size := len(r.input.raw) / r.rows
+		if r.input.datatype == bytesType {
+			value, _, ok := cutBytes(rest)
+			if !ok {
+				return nil, invalid("input %q: row %d: %d bytes are left, which is less than its length says", one.name, i, len(rest))
+			}
+			size = 4 + len(value)
+		}
+		one.raw, rest = rest[:size], rest[size:]
+		pos := b.Pos[i : i+1]
+		on, err := one.positions(r.board, pos, r.anyPosition)
+		switch {
+		case err != nil:
+			r.wrong[i] = strings.TrimPrefix(status.Convert(err).Message(), fmt.Sprintf("input %q: row 0: ", one.name))
+		case len(good) > 0 && on.Rules() != board.Rules():
+			r.wrong[i] = fmt.Sprintf("is on board %v, those before it on %v: a request has one board", on.Rules(), board.Rules())
+		case r.raw && on.Result(pos[0]) != game.Ongoing:
+			r.wrong[i] = fmt.Sprintf("the game is over (%v), and only unfinished games have raw answers", on.Result(pos[0]))
+		default:
+			board, good = on, append(good, pos[0])
+		}
+		r.wrong[i] = short.Text(r.wrong[i])
+	}
+	if len(rest) > 0 {
+		return nil, invalid("input %q: %d bytes follow the last of %d rows", one.name, len(rest), r.rows)
+	}
+	b.Pos = good
+	return board, nil
+}
+
+// appendPartial is appendOutput for a batch that has no wrong rows.
+func appendPartial(to []byte, name string, b *eval.Batch, f *found, wrong []string) []byte {
+	switch name {
+	case errorOutput:
+		for _, why := range wrong {
+			to = appendBytes(to, why)
+		}
+		return to
+	case sourceOutput:
+		good := 0
+		for _, why := range wrong {
+			if why != "" {
+				to = appendBytes(to, refusedRow)
+			} else {
+				to = appendBytes(to, b.Source[good].String())
+				good++
+			}
+		}
+		return to
+	}
+	return spread(appendOutput(to, name, b, f), len(to), typeSizes[outputTypes[name]]*width(name, b.Board), wrong)
+}
+
+// spread moves the good rows of an output, each of size bytes at the end of a memory from byte at on, to their places. The others
+// are zeros.
+func spread(memory []byte, at, size int, wrong []string) []byte {
+	good := (len(memory) - at) / size
+	memory = slices.Grow(memory, (len(wrong)-good)*size)[:at+len(wrong)*size]
+	for i := len(wrong) - 1; i >= 0; i-- {
+		row := memory[at+i*size:][:size]
+		if wrong[i] != "" {
+			clear(row)
+		} else {
+			good--
+			copy(row, memory[at+good*size:])
+		}
+	}
+	return memory
+}
