@@ -47,7 +47,7 @@ type serveCmd struct {
 
 	Visits     int           `range:"1 to 67108864" default:"800" help:"Visits of a search whose request names no number."`
 	MaxVisits  int           `range:"1 to 67108864" default:"100000" help:"Maximum number of visits that a request may ask for."`
-	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for requests with their bodies, searches and answers, a quarter for the page's searches; requests beyond are refused. Default: three quarters of the container's memory, or half of the machine's."`
+	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for models and for requests with their bodies, searches and answers, a quarter for the page's searches; what does not fit is refused. Default: three quarters of the container's memory, or half of the machine's."`
 	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Maximum number of bytes of a request."`
 	Rows       int           `range:"1 to 1048576" default:"4096" help:"Maximum number of positions of a request."`
 	Requests   int           `range:"1 to 1048576" default:"4096" help:"Maximum number of concurrent requests."`
@@ -110,10 +110,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *serveCmd) serve(ctx context.Context, log *slog.Logger, started func(line string)) error {
-	if c.Memory == 0 {
-		c.Memory = max(ownMemory(), leastMemory, memory(2*service.LeastMemory(c.Body)))
-	}
-	debug.SetMemoryLimit(int64(c.Memory))
+	debug.SetMemoryLimit(int64(cmp.Or(c.Memory, ownMemory())))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	config, models, err := c.config(log, end)
@@ -226,12 +223,15 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	if err != nil {
 		return config, "", err
 	}
+	if err := c.fitMemory(served); err != nil {
+		return config, "", err
+	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams, limits.Timeout = c.Body, c.Rows, c.Requests, c.Streams, c.Timeout
 	limits.Memory = int64(c.Memory) / 2
 	config = service.Config{
 		Version: version(), Rules: rules,
-		Models: served.names, Load: served.load, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
+		Models: served.names, Load: served.load, Bytes: served.bytes, Available: loadable, Changed: served.changed, Watch: c.Watch, Repository: c.Repository,
 		Batching: service.Batching{MaxRows: c.MaxBatch, MaxDelay: c.MaxDelay, MaxQueued: c.MaxQueue},
 		Search:   service.Search{Visits: c.Visits, MaxVisits: c.MaxVisits},
 		Cache:    c.Cache, Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
@@ -257,6 +257,27 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 		}
 	}
 	return config, served.words, nil
+}
+
+// fitMemory sets the memory, or checks that the models fit into what was given.
+func (c *serveCmd) fitMemory(served *served) error {
+	sum, keep := int64(0), service.LeastMemory(c.Body) // for requests, and while a model is being read
+	for _, name := range served.names {
+		n, err := served.bytes(name)
+		if err != nil {
+			return err
+		}
+		sum, keep = sum+n, max(keep, n)
+	}
+	least := max(leastMemory, memory(2*(sum+keep)))
+	if c.Memory != 0 && c.Memory < least {
+		return usage("--memory %v: must be at least %v with the models %s, which take %v of it, and --body %d", c.Memory, least, strings.Join(served.names, ", "), memory(sum), c.Body)
+	}
+	if c.Memory == 0 {
+		c.Memory = max(ownMemory(), least)
+	}
+	debug.SetMemoryLimit(int64(c.Memory))
+	return nil
 }
 
 func (c *serveCmd) listen() (l service.Listeners, err error) {
@@ -365,6 +386,26 @@ func (s *served) load(name string) (service.Loaded, error) {
 		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
 	}
 	return l, nil
+}
+
+// bytes is how much memory a model takes. A name that the command line does not give is never a path.
+func (s *served) bytes(name string) (int64, error) {
+	ref, given := s.refs[name]
+	if _, isHeuristic := heuristic.Named(name); isHeuristic && ref == "" || isRemote(ref) {
+		return 0, nil
+	}
+	ref = cmp.Or(ref, name)
+	m, ok, err := open.Lookup(ref)
+	switch {
+	case ok && m.Config == "", !ok && given: // a file
+		m, _, err = open.Any(ref)
+	case !ok:
+		err = cmp.Or(err, errNoModel)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return open.Bytes(m.Config)
 }
 
 var errNoModel = errors.New("there is no model of that name")

@@ -167,6 +167,7 @@ func TestServeWrongUse(t *testing.T) {
 		"--backend bitsquares --model x":                "uses no model",
 		"--model seeded-2x16 --model seeded-2x16@1":     "two models are called seeded-2x16",
 		"--tls-cert " + tokens + " --tls-key " + tokens: "--tls-cert",
+		"--memory 256MiB --model default-fast":          "--memory 256MiB: must be at least 310MiB with the models default-fast, which take 77MiB of it, and --body 8388608",
 		"--tokens " + tokens:                            `line 1: group "nobody"`,
 		"--tokens " + tokens + "x":                      "no such file",
 		"--pprof :6060 --backend uniform":               "--pprof :6060: must be an address of this machine's own",
@@ -174,7 +175,7 @@ func TestServeWrongUse(t *testing.T) {
 	} {
 		status, out, stderr := evald(t, "", append([]string{"serve", "--http", "", "--grpc", "", "--metrics", "", "--log", "json"}, strings.Fields(args)...)...)
 		wrong := exitBadInput
-		if says == "--rules" || says == "uses no model" || strings.HasPrefix(says, "--pprof") || strings.HasPrefix(says, "two models") {
+		if says == "--rules" || says == "uses no model" || strings.HasPrefix(says, "--pprof") || strings.HasPrefix(says, "--memory") || strings.HasPrefix(says, "two models") {
 			wrong = exitUsage
 		}
 		records := logRecords(t, stderr)

@@ -45,9 +45,24 @@ func (s Stored) Warning() string {
 // Find looks a name or NAME@VERSION up, first among the shipped models, then in the user's store; never among files. If ok
 // is false and there is no error, there is no model of that name. An error says what is wrong with the model or its store.
 func Find(ref string) (s Stored, ok bool, err error) {
-	if _, shipped := models.Find(ref); shipped {
-		content, entry, err := models.Open(ref)
-		return Stored{entry, "", content}, err == nil, err
+	if s, ok, err = Lookup(ref); err != nil || !ok {
+		return s, ok, err
+	}
+	if s.Path == "" {
+		s.Content, _, err = models.Open(ref)
+		return s, err == nil, err
+	}
+	store, err := models.UserStore()
+	if err == nil {
+		s.Content, err = store.Read(s.Entry)
+	}
+	return s, err == nil, err
+}
+
+// Lookup is Find without the content of the file.
+func Lookup(ref string) (s Stored, ok bool, err error) {
+	if entry, shipped := models.Find(ref); shipped {
+		return Stored{Entry: entry}, true, nil
 	}
 	store, err := models.UserStore()
 	if _, _, bad := models.ParseRef(ref); bad != nil || err != nil {
@@ -57,8 +72,7 @@ func Find(ref string) (s Stored, ok bool, err error) {
 	if err != nil || !ok {
 		return Stored{}, false, err
 	}
-	content, err := store.Read(entry)
-	return Stored{entry, store.Path(entry), content}, err == nil, err
+	return Stored{Entry: entry, Path: store.Path(entry)}, true, nil
 }
 
 // Parsed is the network of a model, which is of one of two kinds.
@@ -161,6 +175,16 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 		s.Trained = len(s.Rules) > 0
 	}
 	return s, p, nil
+}
+
+// Bytes is how many bytes of memory a model of a shape (models.Entry.Config) takes at most once it is open on the CPU.
+func Bytes(shape string) (int64, error) {
+	if pattern.IsShape(shape) {
+		lanes, _, _, err := pattern.ParseShape(shape)
+		return int64(pattern.RowCount()) * int64(lanes) * 2, err
+	}
+	c, err := net.ParseConfig(shape)
+	return int64(c.Parameters()) * 16, err // in float32 and, packed for the kernels, in one or two forms more
 }
 
 // maxFile is more bytes than any network needs.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,33 @@ func TestRulesOfFile(t *testing.T) {
 }
 
 // A heuristic answers every game by itself.
+// What a model is said to take is what it takes, or somewhat more.
+func TestBytes(t *testing.T) {
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what lay in pools goes with the second one
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, name := range []string{seeded, open.DefaultModel, open.FastModel} {
+		m, ok, err := open.Lookup(name)
+		if err != nil || !ok || m.Content != nil {
+			t.Fatalf("%s: found: %v, %v, %d bytes of content", name, ok, err, len(m.Content))
+		}
+		said := gametest.Must(open.Bytes(m.Config))(t)
+		before := heap()
+		e, _ := opened(t, open.Options{Model: name, Backend: open.CPU})
+		if takes := heap() - before; float64(takes) > 1.01*float64(said) || 5*takes < said {
+			t.Errorf("%s takes %d bytes, and is said to take at most %d", name, takes, said)
+		}
+		runtime.KeepAlive(e)
+	}
+	if _, err := open.Bytes("7x"); err == nil {
+		t.Error("a shape that is none has a size")
+	}
+}
+
 func TestHeuristic(t *testing.T) {
 	for _, name := range []string{"bitsquares", "uniform"} {
 		e, _ := opened(t, open.Options{Backend: name})

@@ -120,6 +120,7 @@ type Config struct {
 	Models     []string                          // served from the start; the model "search" searches with the first
 	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
 	Available  func() []string                   // names that may be loaded; needed with Repository alone
+	Bytes      func(name string) (int64, error)  // memory that a model takes, of Limits.Memory; nil: none
 	Changed    func(name string) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
 	Watch      time.Duration                     // how often Changed is asked; 0 is never
 	Repository bool                              // models may be loaded and unloaded by request
@@ -160,7 +161,7 @@ type Limits struct {
 	Requests    int           // under way at once, over both ports
 	Streams     int           // at once of one gRPC connection
 	Connections int           // to each port
-	Memory      int64         // bytes of all requests together: what was read of them, their searches, their answers
+	Memory      int64         // bytes of all models and requests together: what was read of them, their searches, their answers
 	Timeout     time.Duration // of a request that sets no shorter one
 	Receive     time.Duration // for a request to come whole
 }
@@ -175,7 +176,7 @@ var (
 	}
 )
 
-// LeastMemory is the least Limits.Memory, in bytes, if Limits.Body is body.
+// LeastMemory is the least part of Limits.Memory, in bytes, that models leave to requests if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
 // validate is an error for values out of range. It fills in the log and the defaults.
@@ -208,7 +209,7 @@ func (c *Config) validate() error {
 		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
 		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
 		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
-		{"memory of requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
+		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"cache entries", int64(c.Cache), 0, 1 << 30},

@@ -64,7 +64,7 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		conn := r.Context().Value(connectionKey{}).(*connection)
 		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), shown: holder(r.TLS)}
 		defer ask.end()
-		watched := &watched{ResponseWriter: w}
+		watched := &watched{ResponseWriter: w, request: ask}
 		r = r.WithContext(ask.context(r.Context()))
 		arriving := &arriving{ReadCloser: r.Body, conn: conn, end: func() {}}
 		defer func() { arriving.end() }()
@@ -107,8 +107,9 @@ func (a *arriving) whole() {
 // watched is an answer whose status is noted, and its text if it refuses.
 type watched struct {
 	http.ResponseWriter
-	status int // 0: not written yet, which stands for 200
-	text   []byte
+	request *request
+	status  int // 0: not written yet, which stands for 200
+	text    []byte
 }
 
 func (w *watched) WriteHeader(status int) {
@@ -122,6 +123,12 @@ func (w *watched) Write(p []byte) (int, error) {
 	const most = 4 << 10
 	if slices.Contains(refusing[:], w.status) {
 		w.text = append(w.text, p[:min(len(p), most-len(w.text))]...)
+	}
+	if w.request.group == pageCalls { // other calls take their answers' memory before they make them
+		if w.request.take(len(p)) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer w.request.give(len(p))
 	}
 	return w.ResponseWriter.Write(p)
 }

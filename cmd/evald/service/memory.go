@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -13,16 +14,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// budget bounds the memory of requests: what was read of them, what was decoded from it, their searches, and answers that
+// budget bounds the memory of models and requests: weights, what was read of them, what was decoded from it, their searches, and answers that
 // their clients have not fetched. Memory is taken from the budget before it is used. Nothing waits for it: a request that
 // does not fit is refused.
 //
 // Large requests leave a quarter of the budget to small ones. One address may have half of it for large requests, and three
 // quarters in all. So clients that ask for little are answered while others ask for all there is.
 type budget struct {
-	total int64
+	mu    sync.Mutex
+	total int64 // what requests may have: all but what models take
 
-	mu   sync.Mutex
 	used int64
 	high int64            // the most that was in use since cooled last reported true
 	by   map[string]int64 // address -> bytes
@@ -32,6 +33,32 @@ type budget struct {
 const smallRequest = 256 << 10
 
 func newBudget(total int64) *budget { return &budget{total: total, by: map[string]int64{}} }
+
+// reserve takes n bytes for a model, and as many again while it is being read, until loaded is called. Requests keep least bytes.
+func (b *budget) reserve(n, least int64) (loaded func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > 0 && (b.total-n < least || b.total-2*n < b.used) {
+		return nil, fmt.Errorf("takes %d MiB of memory, and as much again while it is read; %d MiB are left, of which requests use %d and keep %d",
+			n>>20, b.total>>20, b.used>>20, least>>20)
+	}
+	b.total -= 2 * n
+	return func() { b.release(n) }, nil
+}
+
+// release gives back n bytes that a model had.
+func (b *budget) release(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total += n
+}
+
+// limit is how many bytes requests may have.
+func (b *budget) limit() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}
 
 // take takes n bytes more for the request, or none and returns an error, ResourceExhausted.
 func (r *request) take(n int) error {

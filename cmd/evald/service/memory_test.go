@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,4 +178,73 @@ func TestMemoryOfRows(t *testing.T) {
 	if named, byRows := most("1x127x2free", row), most("1x1x1", row); byRows != named {
 		t.Errorf("%d bytes were taken for a board that the rows name, %d if the request names it too", byRows, named)
 	}
+}
+
+// Models take their memory from what requests may have. One that does not fit is refused before it is loaded, by its sizes, and
+// what is given up is given back.
+func TestMemoryOfModels(t *testing.T) {
+	made, c := mortalConfig(func() {})
+	c.Limits.Body = 1 << 20
+	c.Limits.Memory = 64 << 20
+	sizes := map[string]int64{"stub": 20 << 20, "large": 60 << 20, "other": 10 << 20, "missing": 5 << 20}
+	c.Bytes = func(name string) (int64, error) { return sizes[name], nil }
+	s := gametest.Must(New(c))(t)
+	defer s.Close()
+	left := func(want int64) {
+		t.Helper()
+		waitFor(t, fmt.Sprint(want, " MiB for requests"), func() bool { return s.memory.limit() == want<<20 })
+	}
+	left(44)
+	err := s.load("large")
+	if want := `model "large": takes 60 MiB of memory, and as much again while it is read; 44 MiB are left, of which requests use 0 and keep 8`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := s.load("missing"); err == nil {
+		t.Error("a model that is not there is loaded")
+	}
+	made.check(t, "after refusals", 0)
+	left(44)
+	gametest.OK(t, s.load("other"))
+	left(34)
+	s.memory.force("10.0.0.1", 30<<20) // by requests
+	if err := s.load("other"); err == nil || !strings.Contains(err.Error(), "requests use 30") {
+		t.Errorf("a load while requests have the memory: %v", err)
+	}
+	s.memory.force("10.0.0.1", -30<<20)
+	gametest.OK(t, s.load("other")) // the one before ends
+	left(34)
+	gametest.OK(t, s.unload("other"))
+	left(44)
+	if _, err := New(func() Config { c.Limits.Memory = 32 << 20; return c }()); err == nil || !strings.Contains(err.Error(), "20 MiB of memory") {
+		t.Errorf("a server whose model does not fit: %v", err)
+	}
+}
+
+// Answers to GET that their clients do not read are counted, and one for which there is no memory is refused.
+func TestMemoryOfMessages(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	_, text := s.get(t, "/v2/models/stub/config")
+	r := &request{conn: connectionFrom("127.0.0.1", s.memory)}
+	unread := make(chan int64)
+	w := &slowWriter{httptest.NewRecorder(), func() { unread <- r.bytes }}
+	go s.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v2/models/stub/config", nil).WithContext(r.context(t.Context())))
+	if n := <-unread; n < int64(len(text)) || n > 2*int64(len(text)) {
+		t.Errorf("%d bytes are counted while an answer of %d bytes is written", n, len(text))
+	}
+	s.memory.force("10.0.0.1", int(s.memory.limit()))
+	if status, text := s.get(t, "/v2/models/stub/config"); status != http.StatusTooManyRequests {
+		t.Errorf("without memory: %d %s", status, text)
+	}
+	s.memory.force("10.0.0.1", -int(s.memory.limit()))
+}
+
+// slowWriter calls before before each write.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	before func()
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.before()
+	return w.ResponseRecorder.Write(p)
 }

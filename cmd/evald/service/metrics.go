@@ -218,7 +218,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	send("evald_ready", "1 while the server is ready.", flag(c.server.isReady()))
 	send("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", float64(c.server.memory.inUse()))
-	send("evald_request_memory_limit_bytes", "Memory that requests may hold.", float64(c.server.memory.total))
+	send("evald_request_memory_limit_bytes", "Memory that requests may hold.", float64(c.server.memory.limit()))
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}

@@ -35,6 +35,7 @@ type model struct {
 type generation struct {
 	Loaded
 	evaluator *eval.Evaluator // of all requests, and of searches' leaves
+	bytes     int64           // that it has of the budget
 
 	holders atomic.Int64
 	end     func() // see Server.endGeneration
@@ -106,6 +107,7 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 // endGeneration closes a generation without holders. Requests that were cancelled have let go of it, but may have
 // left a batch under way; the batcher waits for it.
 func (s *Server) endGeneration(name string, g *generation) {
+	defer s.memory.release(g.bytes)
 	g.evaluator.Close()
 	if g.Close == nil {
 		return
@@ -269,13 +271,14 @@ func (s *Server) load(name string) error {
 			return s.notLoaded(name, err)
 		}
 	}
-	loaded, err := s.config.Load(name)
+	loaded, bytes, err := s.open(name)
 	if err != nil {
 		return s.notLoaded(name, err)
 	}
 	m.changed = changed
 	s.number++
 	g := s.generation(m, loaded, s.number)
+	g.bytes = bytes
 	s.models.mu.Lock()
 	if s.models.ended {
 		s.models.mu.Unlock()
@@ -295,6 +298,24 @@ func (s *Server) load(name string) error {
 	delete(s.models.failed, name)
 	s.config.Log.Info("model is ready", "model", name, "version", loaded.Version, "how", loaded.Describe)
 	return nil
+}
+
+// open loads a model, for which bytes of the budget are taken before it is read.
+func (s *Server) open(name string) (l Loaded, bytes int64, err error) {
+	if s.config.Bytes != nil {
+		if bytes, err = s.config.Bytes(name); err != nil {
+			return l, 0, err
+		}
+	}
+	read, err := s.memory.reserve(bytes, LeastMemory(s.config.Limits.Body))
+	if err != nil {
+		return l, 0, err
+	}
+	defer read()
+	if l, err = s.config.Load(name); err != nil {
+		s.memory.release(bytes)
+	}
+	return l, bytes, err
 }
 
 func (s *Server) notLoaded(name string, err error) error {

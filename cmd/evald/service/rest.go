@@ -43,10 +43,10 @@ func (s *Server) handler() http.Handler {
 	describe := func(pattern string, message func(ctx context.Context, model, version string) (proto.Message, error)) {
 		handle("GET "+pattern, metadataCalls, func(w http.ResponseWriter, r *http.Request) error {
 			m, err := message(r.Context(), r.PathValue("model"), r.PathValue("version"))
-			if err == nil {
-				writeJSON(w, http.StatusOK, jsonOf(m.ProtoReflect()))
+			if err != nil {
+				return err
 			}
-			return err
+			return writeMessage(w, r, proto.Size(m), func() any { return jsonOf(m.ProtoReflect()) })
 		})
 	}
 	statistics := func(ctx context.Context, model, version string) (proto.Message, error) {
@@ -119,12 +119,13 @@ func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := []any{}
-	for _, m := range index.Models {
-		all = append(all, jsonOf(m.ProtoReflect()))
-	}
-	writeJSON(w, http.StatusOK, all)
-	return nil
+	return writeMessage(w, r, proto.Size(index), func() any {
+		all := []any{}
+		for _, m := range index.Models {
+			all = append(all, jsonOf(m.ProtoReflect()))
+		}
+		return all
+	})
 }
 
 func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) error {
@@ -186,6 +187,25 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// messageCopies is how many times its own size a message takes while it becomes JSON: names and braces, and maps.
+const messageCopies = 50
+
+// writeMessage writes a message of size bytes as JSON. It takes memory for that first, and for the text until it was written.
+func writeMessage(w http.ResponseWriter, r *http.Request, size int, body func() any) error {
+	ask := requestOf(r.Context())
+	if err := ask.take(messageCopies * size); err != nil {
+		return err
+	}
+	text, err := json.Marshal(body())
+	if err != nil {
+		return err
+	}
+	ask.give(messageCopies*size - cap(text) - 1)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
+	return nil
 }
 
 // jsonOf is a message with the protocol's names. Unlike protojson it writes 64-bit numbers as numbers, as clients

@@ -34,7 +34,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	actions := b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	bytes := min(len(b.Pos), mcts.AtOnce(limits.Batch)) * mcts.TreeBytes(b.Board, visits)
-	if most := s.memory.total / 2; int64(bytes) > most {
+	if most := s.memory.limit() / 2; int64(bytes) > most {
 		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
 	}
 	if len(b.Pos) >= largeSearch {
