@@ -47,6 +47,7 @@ func restSeeds() (seeds []restSeed) {
 		`{"id":"1","inputs":[{"name":"moves","datatype":"BYTES","shape":[2],"data":["44","9x5x4:"]}]}`,
 		`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1,1],"data":[["{\"board\":[0,0,0],\"mark\":1}"]]}],"outputs":[{"name":"wdl"}]}`,
 		`{"parameters":{"board":"3x3x3free","priority":1,"timeout":1000,"binary_data_output":true},"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[1,2],"data":[1,3]}]}`,
+		`{"parameters":{"partial":true},"inputs":[{"name":"moves","datatype":"BYTES","shape":[3],"data":["8","9x5x4:1","z"]}]}`,
 		`{"inputs":[{"name":"planes","datatype":"FP32","shape":[1,2,1,1],"data":[0,1.5e0]}],"parameters":{"board":"1x1x1"}}`,
 	} {
 		seeds = append(seeds, restSeed{[]byte(text), -1})
@@ -79,7 +80,9 @@ func grpcSeeds(t testing.TB) (seeds [][]byte) {
 	typed := rawRequest(bitboardsInput, uint64Type, nil, 1, 2)
 	typed.RawInputContents = nil
 	typed.Inputs[0].Contents = &kserve.InferTensorContents{Uint64Contents: []uint64{0, 0}}
-	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, searchRequest(20, game.Position{}), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
+	partial := bitboardRequest(connect4, game.Position{}, game.Position{Own: game.Bits{Lo: 1 << 63}}, game.Position{})
+	setParameter(partial, "partial", true)
+	for _, r := range []*kserve.ModelInferRequest{planes, moves, typed, partial, searchRequest(20, game.Position{}), bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 3)...)} {
 		r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{Name: "policy"})
 		b := gametest.Must(proto.Marshal(r))(t)
 		seeds = append(seeds, b)
