@@ -131,13 +131,16 @@ func TestBatcherPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := steady(eval.BatcherConfig{MaxDelay: time.Hour})
 		var wg sync.WaitGroup
+		var mu sync.Mutex
 		var order []eval.Priority
 		for i, p := range []eval.Priority{eval.Low, eval.Low, eval.Normal, eval.High, eval.Normal} {
 			wg.Go(func() {
 				if _, err := e.For(eval.Caller{Priority: p}).Submit(t.Context(), batch(positions(uint64(i), 64)...), true); err != nil {
 					t.Error(err)
 				}
-				order = append(order, p) // one at a time: each is a batch of its own
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, p) // each is a batch of its own
 			})
 			synctest.Wait()
 		}

@@ -44,6 +44,9 @@ func flood(ctx context.Context, e *eval.Evaluator, atOnce, n int, rows *atomic.I
 // Beside clients that ask for ten times their share and more, one that asks for 90% of its own gets it at once or a batch
 // later. A client's first row waits for the batch under way alone.
 func TestSharesOfModestClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector so many timers of a bubble end the program: go.dev/issue/78156")
+	}
 	for _, clients := range []int{2, 10, 100} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,6 +92,9 @@ func TestSharesOfModestClients(t *testing.T) {
 // Clients that all ask for more than there is get it by their weights, however large their requests are; Low rows cost four
 // times as much.
 func TestSharesByWeight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector so many timers of a bubble end the program: go.dev/issue/78156")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		e := steady(eval.BatcherConfig{MaxDelay: time.Millisecond})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +156,11 @@ func TestSharesRandom(t *testing.T) {
 	if gametest.Soak() {
 		each = 16_000 // a million requests
 	}
-	synctest.Test(t, func(t *testing.T) {
+	run := synctest.Test
+	if testing.Short() {
+		run = func(t *testing.T, f func(*testing.T)) { f(t) } // in real time, for the race detector
+	}
+	run(t, func(t *testing.T) {
 		const callers, most = 64, 700
 		var owners sync.Map // position -> context of the request that it is of now
 		start := time.Now()
@@ -158,7 +168,7 @@ func TestSharesRandom(t *testing.T) {
 		e = batching(&evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
 			for _, p := range b.Pos {
 				ctx, _ := owners.Load(p)
-				if ctx == nil || ctx.(context.Context).Err() != nil {
+				if ctx == nil || ctx.(context.Context).Err() != nil && !testing.Short() { // in real time it may just have ended
 					t.Errorf("after %v: a row is computed for nobody", time.Since(start))
 				}
 			}
