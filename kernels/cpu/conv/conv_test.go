@@ -320,6 +320,9 @@ func TestWrongLength(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector makes pools forget")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // AllocsPerRun sets it to 1
 	for _, k := range paths() {
 		pool := newPool(2, k)
