@@ -72,6 +72,7 @@ type Opened struct {
 	*eval.Evaluator
 
 	Model   string // what answers call the model: "default", "mine@3", "bitsquares"
+	Version int    // of a stored or shipped network; 0 for others
 	Network bool   // a network answers, and not a heuristic
 	OnGPU   bool   // GPUs answer first
 	How     string // how answers are computed, for people
@@ -109,12 +110,17 @@ func Evaluator(o Options) (*Opened, error) {
 	if text := m.Warning(); text != "" {
 		o.note("%s", text)
 	}
+	var e *Opened
 	if n.Pattern != nil {
-		return ofTables(n.Pattern, m.Label(), o)
+		e, err = ofTables(n.Pattern, m.Label(), o)
+	} else {
+		e, err = Network(n.Conv, m.Label(), o)
 	}
-	e, err := Network(n.Conv, m.Label(), o)
-	if err != nil || o.Model != "" {
-		return e, err
+	if err != nil {
+		return nil, err
+	}
+	if e.Version = m.Version; o.Model != "" || n.Pattern != nil {
+		return e, nil
 	}
 	games := make([]game.Rules, len(m.Rules))
 	for i, text := range m.Rules {
