@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -30,10 +31,21 @@ func newFast(b *game.Board, o Options) *fast {
 	return f
 }
 
+// fastMiB is the least size of the fast search's table for a board.
+func fastMiB(b *game.Board) int {
+	bits, room := uint(b.Columns()*(b.Rows()+1)), roomOf(b.Columns(), (b.Cells()+1)/2)
+	if bits+1 <= room {
+		return 1
+	}
+	return max(1, 1<<(bits+1-room)*int(unsafe.Sizeof(bucket{}))>>20)
+}
+
 func (f *fast) reset() {
 	f.table.reset()
 	for _, w := range f.workers {
 		clear(w.history[:])
+		w.nodes = 0 // so that a search stops at the same node each time
+		w.flushed.Store(0)
 	}
 }
 

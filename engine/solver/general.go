@@ -54,7 +54,7 @@ func newGeneral(b *game.Board, o Options) *general {
 }
 
 func (g *general) reset() {
-	g.used = 0
+	g.used, g.count = 0, 0
 	if g.gen++; g.gen == 0 {
 		clear(g.table)
 		g.gen = 1
@@ -73,7 +73,7 @@ func (g *general) prove(r *run, p game.Position, alpha int) (value, action int) 
 func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	g.count++
 	if g.count%pollEvery == 0 {
-		g.stopped = g.run.stop.Load()
+		g.stopped = g.run.poll()
 		g.run.report(g.count)
 	}
 	left := g.cells - p.Plies()

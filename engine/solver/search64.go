@@ -49,7 +49,7 @@ const pollEvery = 1024
 
 func (w *worker) poll() {
 	w.flushed.Store(w.nodes)
-	w.stopped = w.run.stop.Load() || w.done.Load()
+	w.stopped = w.run.poll() || w.done.Load()
 	if w.leader {
 		w.run.report(w.fast.nodes())
 	}

@@ -4,6 +4,7 @@
 //
 //	solver.go                 New, Solve and Options
 //	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
+//	bounds.go                 bounds of all moves within a number of nodes
 //	fast.go, search64.go      the search for boards of at most 64 bits
 //	geometry.go, bounds64.go  its masks, and bounds without search
 //	table.go                  its table; huge_linux.go, huge_other.go: large pages
@@ -39,6 +40,7 @@ const NoMove = -1000
 // Options of a solver. The zero value is ready for use.
 type Options struct {
 	TableMiB int  // memory of the transposition table; 0 means 16, or 256 on boards of more than 42 cells
+	Bounded  bool // the table takes no more than TableMiB; where the fast search needs more, the general one searches
 	Threads  int  // threads that search one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0; see Decisions
 
@@ -87,7 +89,7 @@ type prover interface {
 	// move does that does not lose at once. Otherwise it is an upper bound, with -1. After run.stop the answer means
 	// nothing.
 	prove(run *run, p game.Position, alpha int) (value, action int)
-	// nodes is the number of calls of the recursive search since the solver was made.
+	// nodes is the number of calls of the recursive search since the last reset.
 	nodes() uint64
 	fill() float64
 	reset()
@@ -108,7 +110,7 @@ func New(board *game.Board, o Options) (*Solver, error) {
 	}
 	o.Threads = max(o.Threads, 1)
 	s := &Solver{board: board, options: o}
-	if board.Wide() || !board.Rules().Gravity {
+	if board.Wide() || !board.Rules().Gravity || o.Bounded && fastMiB(board) > o.TableMiB {
 		s.prover = newGeneral(board, o)
 	} else {
 		s.prover = newFast(board, o)

@@ -44,7 +44,7 @@ func newTable(mib int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}
 	scoreBits := uint(bits.Len(uint(2 * maxScore)))
 	moveBits := uint(bits.Len(uint(columns)))
-	room := 64 - 2*scoreBits - moveBits - workBits
+	room := roomOf(columns, maxScore)
 	n := uint64(mib) << 20 / uint64(unsafe.Sizeof(bucket{}))
 	n = max(n, 1)
 	if keyBits+1 > room { // at least one bit of generation
@@ -70,6 +70,11 @@ func newTable(mib int, keyBits uint, columns, maxScore int) *table {
 	t.gen = 1 << t.genShift
 	t.buckets = allocate(int(n))
 	return t
+}
+
+// roomOf is how many bits of a word tag and generation have.
+func roomOf(columns, maxScore int) uint {
+	return 64 - 2*uint(bits.Len(uint(2*maxScore))) - uint(bits.Len(uint(columns))) - workBits
 }
 
 // allocate makes n buckets that start on a cache line.

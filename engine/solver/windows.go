@@ -14,10 +14,26 @@ type run struct {
 	wdl    bool // only the sign is asked for
 	bare   bool // no action is asked for
 
+	// of Bounds
+	limit       uint64      // the prover's count of nodes from which on spent is set; 0: none
+	spent       atomic.Bool // the search has to stop, and has no answer
+	least, most int         // what is known of the score, if there is a limit
+
 	start, next  time.Time
 	before       uint64 // nodes of the prover when the call began
 	lower, upper int
 	window       int
+}
+
+// ended reports whether the search has to stop. What it was searching for has no answer then.
+func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
+
+// poll looks whether the nodes are spent, and reports whether the search has to stop.
+func (r *run) poll() bool {
+	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
+		r.spent.Store(true)
+	}
+	return r.ended()
 }
 
 // progressEvery is short enough to look alive and long enough to cost nothing.
@@ -57,6 +73,9 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	if r.wdl {
 		r.lower, r.upper = max(r.lower, -1), min(r.upper, 1)
 	}
+	if r.limit > 0 {
+		r.lower, r.upper = max(r.lower, r.least), min(r.upper, r.most)
+	}
 	booked := false
 	if s.options.Book != nil {
 		if score, ok := s.options.Book.Score(p); ok {
@@ -71,9 +90,12 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 		}
 	}
 	guess := 0
-	for r.lower < r.upper && !r.stop.Load() {
+	for r.lower < r.upper && !r.ended() {
 		r.window = s.nextWindow(r, guess)
 		value, action := s.prover.prove(r, p, r.window)
+		if r.ended() { // then the answer means nothing
+			break
+		}
 		if value > r.window {
 			r.lower = min(value, r.upper)
 			if action >= 0 { // else every move reaches it that does not lose at once
