@@ -19,7 +19,7 @@ var (
 
 // BatcherConfig says when a merged batch is sent.
 type BatcherConfig struct {
-	MaxRows   int           // rows of a full batch, from 1; a request that does not fit is split
+	MaxRows   int           // rows of a full batch, from 1; a request that does not fit is split; 1: the backend gets its context
 	MaxDelay  time.Duration // how long the oldest request waits for others while the backend is busy
 	InFlight  int           // batches under way at once, from 1
 	MaxQueued int           // rows that may wait, see refuse; 0 is no bound
@@ -29,10 +29,14 @@ type BatcherConfig struct {
 	MaxWait [priorities]time.Duration
 }
 
+// Room is how many rows may wait when a request of that priority comes.
+func (c BatcherConfig) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) / 4 }
+
 // Caller is whom requests are for.
 type Caller struct {
 	Client   string   // while rows wait, clients get equal shares of the batches; those without a name are one client
 	Weight   float64  // of the client's share; 0 stands for 1
+	Cost     float64  // that each row has of the client's share; 0 stands for 1
 	Priority Priority // among the client's own requests
 	Accepted bool     // the request is part of a search that was accepted as a whole: it is not refused
 }
@@ -234,7 +238,7 @@ func (b *batcher) refuse(r *request) error {
 	} else {
 		weights += weight
 	}
-	if most := b.config.MaxQueued * (4 - int(r.caller.Priority+1)) / 4; b.config.MaxQueued > 0 && 2*(own+r.rows) > most-queued+own {
+	if most := b.config.Room(r.caller.Priority); b.config.MaxQueued > 0 && 2*(own+r.rows) > most-queued+own {
 		return fmt.Errorf("%w: %d, %d of them yours, of at most %d", ErrFull, queued, own, most)
 	}
 	if r.deadline.IsZero() || queued < b.config.MaxRows {

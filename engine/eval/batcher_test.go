@@ -113,6 +113,33 @@ func TestBatcherDropsCancelled(t *testing.T) {
 	})
 }
 
+// A batch of one row has its request's context, so that a backend that takes long can stop; larger ones are not stopped by a request.
+func TestBatcherContext(t *testing.T) {
+	for rows, ends := range map[int]bool{1: true, 2: false} {
+		synctest.Test(t, func(t *testing.T) {
+			stopped := make(chan bool, 1)
+			b := batching(&evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+				select {
+				case <-ctx.Done():
+					stopped <- true
+				case <-time.After(time.Hour):
+					stopped <- false
+				}
+				return ctx.Err()
+			}}, eval.BatcherConfig{MaxRows: rows, InFlight: 1})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := b.Evaluate(ctx, batch(positions(1, 1)...)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+			if got := <-stopped; got != ends {
+				t.Errorf("batches of up to %d rows: stopped %v, want %v", rows, got, ends)
+			}
+			b.Close()
+		})
+	}
+}
+
 func TestBatcherErrorsReachEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("device lost")

@@ -128,9 +128,12 @@ func (b *batcher) run(parts []part, reason BatchReason) {
 	start := time.Now()
 	taken := gather(m, parts, start)
 	var err error
+	ctx := context.Background() // and no request's: if it ended, the other requests would lose their answers
 	if len(taken) > 0 {
-		// No request's context is used here: if it ended, the other requests would lose their answers.
-		err = b.next.Compute(context.Background(), m)
+		if b.config.MaxRows == 1 {
+			ctx = taken[0].ctx // there are no others
+		}
+		err = b.next.Compute(ctx, m)
 	}
 	sent := Sent{Rows: len(m.Pos), Requests: len(taken), Reason: reason, Took: time.Since(start), Err: err}
 	for _, p := range taken {

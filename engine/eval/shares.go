@@ -145,7 +145,7 @@ func (b *batcher) leave(r *request, n int) {
 
 // serve takes n rows of a client's request and moves its turn on. b.mu is held.
 func (b *batcher) serve(r *request, n int) {
-	c, cost := r.share.client, float64(n)
+	c, cost := r.share.client, float64(n)*cmp.Or(r.caller.Cost, 1)
 	if r.caller.Priority == Low {
 		cost *= 4
 	}
